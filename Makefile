@@ -1,0 +1,46 @@
+# `make demo` and `make test` prepare everything themselves, on a bare Debian machine with Python 3.11.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: demo test setup lint types unit docs bench lock clean
+
+demo: setup
+	$(BIN)/sfumato demo --out demo
+
+test: setup lint types unit docs
+	@echo "make test: everything passed"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml requirements.lock tools/setup.sh
+	bash tools/setup.sh "$(PYTHON)" $(VENV)
+	@touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+unit: setup
+	bash tools/system.sh
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+docs: setup
+	$(BIN)/mkdocs build --strict --quiet --site-dir site
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+lock: ## resolve the newest versions that pyproject.toml allows; needs uv
+	uv pip compile pyproject.toml --extra formats --extra postgres --group dev --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --no-header --no-emit-index-url --quiet --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) site demo .coverage* .mypy_cache .pytest_cache .ruff_cache

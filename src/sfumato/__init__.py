@@ -1,0 +1,72 @@
+"""Sfumato: share sensitive microdata without giving anyone away.
+
+Blur the person, keep the picture.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sfumato.version import __version__
+
+if TYPE_CHECKING:
+    from sfumato import datasets, methods, risk, utility
+    from sfumato.data import Dataset, read
+    from sfumato.errors import SfumatoError
+    from sfumato.evidence import Evidence
+    from sfumato.plan import Plan
+    from sfumato.randomness import Key
+    from sfumato.release import Release
+    from sfumato.run import assess, evaluate, protect
+    from sfumato.schema import Column, Schema
+
+# Names are found when they are first used, so that importing Sfumato costs next to nothing.
+_HOMES = {
+    "Column": "schema",
+    "Dataset": "data",
+    "Evidence": "evidence",
+    "Key": "randomness",
+    "Plan": "plan",
+    "Release": "release",
+    "Schema": "schema",
+    "SfumatoError": "errors",
+    "assess": "run",
+    "evaluate": "run",
+    "protect": "run",
+    "read": "data",
+}
+_ROOMS = ("datasets", "methods", "risk", "utility")
+
+__all__ = [
+    "Column",
+    "Dataset",
+    "Evidence",
+    "Key",
+    "Plan",
+    "Release",
+    "Schema",
+    "SfumatoError",
+    "__version__",
+    "assess",
+    "datasets",
+    "evaluate",
+    "methods",
+    "protect",
+    "read",
+    "risk",
+    "utility",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"sfumato.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"sfumato.{_HOMES[name]}"), name)
+    msg = f"module 'sfumato' has no attribute '{name}'"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

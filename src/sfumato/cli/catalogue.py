@@ -1,0 +1,61 @@
+"""What there is: methods, measures."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from sfumato import catalogue
+from sfumato.cli import options
+from sfumato.cli.console import out, show_json, show_table
+from sfumato.errors import PlanError, did_you_mean
+
+Name = Annotated[str | None, typer.Argument(help="Show this one in full.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this group."""
+    app.command(epilog="Example: sfumato methods coarsen")(methods)
+    app.command(epilog="Example: sfumato measures uniqueness")(measures)
+
+
+def methods(name: Name = None, json: options.Json = False) -> None:
+    """List the methods that protect, or explain one of them."""
+    _show("methods", catalogue.methods(), name, as_json=json)
+
+
+def measures(name: Name = None, json: options.Json = False) -> None:
+    """List the measures of risk and utility, or explain one of them."""
+    _show("measures", catalogue.measures(), name, as_json=json)
+
+
+def _show(what: str, entries: Mapping[str, Any], name: str | None, *, as_json: bool) -> None:
+    if name is not None and name not in entries:
+        raise PlanError(f"There is no '{name}' in {what}.", hint=did_you_mean(name, entries))
+    wanted = entries if name is None else {name: entries[name]}
+    if as_json:
+        show_json({one: _described(entry) for one, entry in wanted.items()})
+    elif name is None:
+        rows = [(one, catalogue.question(entry)) for one, entry in wanted.items()]
+        show_table(what.capitalize(), ["name", "what it does"], rows)
+    else:
+        out.print(inspect.getdoc(entries[name]), markup=False)
+        _show_parameters(entries[name])
+
+
+def _show_parameters(entry: Any) -> None:
+    rows = [
+        (one.name, one.type, "must be given" if one.required else one.default, one.help)
+        for one in catalogue.parameters_of(entry)
+    ]
+    show_table("Parameters", ["name", "type", "default", "meaning"], rows)
+
+
+def _described(entry: Any) -> dict[str, Any]:
+    return {
+        "what": catalogue.question(entry),
+        "parameters": [vars(one) for one in catalogue.parameters_of(entry)],
+    }

@@ -1,0 +1,98 @@
+"""What the command line prints: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from sfumato.progress import Progress as Telling
+from sfumato.progress import silent
+
+out = Console(highlight=False, soft_wrap=False)
+err = Console(stderr=True, highlight=False)
+
+
+def show_json(content: Any) -> None:
+    """One JSON document on stdout, and nothing else."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, default=str, allow_nan=False)
+    sys.stdout.write(text + "\n")
+
+
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table on stdout; plain text where the terminal cannot draw."""
+    table = Table(title=escape(title), title_justify="left", title_style="bold", expand=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(str(cell)) for cell in row))
+    out.print(table)
+
+
+def say(message: str, *, style: str = "") -> None:
+    """A message for people, on stderr."""
+    err.print(escape(message), style=style or None)
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Telling]:
+    """A progress bar on a terminal; a line per step elsewhere; nothing when quiet."""
+    if quiet:
+        yield silent
+        return
+    if not err.is_terminal:
+        seen: set[str] = set()
+
+        def line(what: str, done: int, total: int) -> None:
+            if what not in seen and done < total:
+                seen.add(what)
+                say(what)
+
+        yield line
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def draw(what: str, done: int, total: int) -> None:
+            bar.update(task, description=escape(what), completed=done, total=total)
+
+        yield draw
+
+
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """Warnings as plain sentences on stderr, without file names and line numbers."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: say(f"Warning: {message}", style="yellow")
+        yield
+
+
+def show_error(error: Exception, *, as_json: bool) -> None:
+    """An error for people on stderr and, when asked, for machines on stdout."""
+    what = getattr(error, "what", str(error))
+    hint = getattr(error, "hint", "")
+    if as_json:
+        show_json({"error": type(error).__name__, "what": what, "hint": hint})
+    say(f"Error: {what}", style="red")
+    if hint:
+        say(f"Hint: {hint}")
+
+
+def said(value: Any) -> str:
+    """A number as people read it."""
+    if value is None:
+        return "could not be computed"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {said(one)}" for key, one in value.items())
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,90 @@
+"""The main job on the bundled cohort, from the file to the release."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.console import progress, said, say, show_json, show_table
+from sfumato.data import read
+from sfumato.datasets import cohort, cohort_schema
+from sfumato.methods.coarsen import Coarsen
+from sfumato.methods.drop import Drop
+from sfumato.methods.pseudonymise import Pseudonymise
+from sfumato.methods.topcode import Topcode
+from sfumato.opened import CUSTODY, verify_release
+from sfumato.plan import Plan
+from sfumato.run import assess, protect
+
+_DATES: list[float | dt.date] = [dt.date(1958, 1, 1), dt.date(1962, 1, 1), dt.date(1966, 1, 1)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this group."""
+    app.command(epilog="Example: sfumato demo --out demo")(demo)
+
+
+def demo_plan() -> Plan:
+    """The plan of the demo: what it leaves out, blurs, and promises."""
+    return Plan(
+        schema=cohort_schema(),
+        steps=[
+            Drop(variables=["name", "email", "nhs_number", "address"]),
+            Pseudonymise(variables=["person_id"]),
+            Drop(variables=["postcode", "ethnicity", "marital_status", "household_size", "height"]),
+            Coarsen(variables=["birth_date"], breaks=_DATES),
+            Coarsen(variables=["children"], breaks=[0, 1, 3]),
+            Drop(variables=["education"]),
+            Topcode(variables=["income"], top_quantile=0.99),
+        ],
+        targets={"k.min": 3, "uniqueness.max": 0.0},
+        read={"types": {"postcode": "text", "nhs_number": "text"}},
+    )
+
+
+def demo(
+    to: Annotated[Path, typer.Option("--out", "-o", help="The folder for everything.")] = Path(
+        "demo"
+    ),
+    records: Annotated[int, typer.Option(help="How many persons.", min=500)] = 20_000,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Protect the bundled, invented cohort: assess, protect, measure, report, verify."""
+    to.mkdir(parents=True, exist_ok=True)
+    file, folder, plan = to / "cohort.csv", to / "release", demo_plan()
+    with progress(quiet=quiet or json) as tell:
+        tell("inventing a cohort", 0, 3)
+        cohort(records).write_csv(file)
+        (to / "plan.toml").write_text(plan.text(comments=True), "utf-8")
+        data = read(file, **plan.read).with_schema(plan.schema)
+        before = assess(data, ["uniqueness"], progress=tell)["uniqueness"]
+        earlier = folder / CUSTODY / "key"
+        made = protect(data, plan, key=earlier if earlier.is_file() else None, progress=tell)
+        made.write(folder, overwrite=True, progress=tell)
+        tell("checking", 2, 3)
+        checks = verify_release(folder)
+    after = made.evidence["uniqueness"]
+    if json:
+        show_json({"folder": str(folder), "checks": [vars(one) for one in checks], **made.manifest})
+        return
+    numbers = [("share of records that are unique", before.value, after.value)] + [
+        (label, before.details[name], after.details[name])
+        for label, name in (("smallest class (k)", "k"), ("highest risk of a person", "prosecutor"))
+    ]
+    rows = [(label, said(old), said(new)) for label, old, new in numbers]
+    show_table("What an outsider could single out", ["", "original", "release"], rows)
+    show_table(
+        "Checked on the disk", ["check", "", ""],
+        [(one.name, "passed" if one.passed else "FAILED", one.said) for one in checks],
+    )  # fmt: skip
+    say(f"Original:  {file}  (invented; no real person is in it)")
+    say(f"Plan:      {to / 'plan.toml'}")
+    say(f"Release:   {folder}/")
+    say(f"Report:    {folder}/report.html  (public), {folder}/custody/report.html  (inside)")
+    if not all(one.passed for one in checks):
+        raise typer.Exit(4)

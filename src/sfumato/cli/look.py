@@ -1,0 +1,157 @@
+"""Look at data before anything is done: inspect, assess."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.console import progress, said, say, show_json, show_table
+from sfumato.data import Dataset
+from sfumato.errors import SchemaError
+from sfumato.evidence import Evidence
+from sfumato.plan import Plan
+from sfumato.run import assess as run_assess
+from sfumato.schema import Schema
+from sfumato.starter import first_plan
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this group."""
+    app.command(epilog="Example: sfumato inspect cohort.csv --plan plan.toml")(inspect)
+    app.command(epilog="Example: sfumato assess cohort.csv --plan plan.toml --known sex,region")(
+        options.with_parameters(assess)
+    )
+
+
+def inspect(
+    file: options.File,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", "-p", help="Write a first plan to this file.")
+    ] = None,
+    table: options.Table = None,
+    query: options.Query = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace an existing plan.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Suggest a role and a kind for every variable, with reasons, and write a first plan.
+
+    Nothing is applied. The suggestions are guesses from names and values: you decide.
+    """
+    with progress(quiet=quiet or json) as tell:
+        tell("reading", 0, 2)
+        data = options.load(file, table=table, query=query)
+        tell("looking at the variables", 1, 2)
+        made = first_plan(data)
+    if plan is not None:
+        _write(plan, made, overwrite=overwrite)
+    if json:
+        show_json(_described(data, made.schema))
+        return
+    _show(data, made.schema)
+    if plan is not None and not quiet:
+        say(f"A first plan is in '{plan}'. Read it, correct the roles, then run:")
+        say(f"  sfumato protect {file} --plan {plan} --out release")
+
+
+def _write(path: Path, plan: Plan, *, overwrite: bool) -> None:
+    try:
+        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+            file.write(plan.text(comments=True))
+    except FileExistsError:
+        raise SchemaError(
+            f"'{path}' exists already.", hint="choose another name, or say --overwrite."
+        ) from None
+
+
+def _described(data: Dataset, schema: Schema) -> dict[str, Any]:
+    source = data.source
+    read_as = {name: told.type for name, told in source.columns.items()} if source else {}
+    return {
+        "records": len(data),
+        "read": list(source.notes) if source else [],
+        "variables": {
+            name: {
+                "read_as": read_as.get(name),
+                "role": told.role,
+                "kind": told.kind,
+                "reason": told.reason,
+            }
+            for name, told in schema.items()
+        },
+    }
+
+
+def _show(data: Dataset, schema: Schema) -> None:
+    told = _described(data, schema)
+    rows = [
+        (name, one["read_as"] or "", one["role"] or "?", one["kind"] or "?", one["reason"])
+        for name, one in told["variables"].items()
+    ]
+    title = f"{len(data):,} records, {len(schema)} variables (suggestions)"
+    show_table(title, ["variable", "read as", "role", "kind", "why"], rows)
+    for note in told["read"]:
+        say(f"Read: {note}")
+    if schema.unknown:
+        say(f"{len(schema.unknown)} variables have no role yet (?): decide before you protect.")
+
+
+def assess(
+    file: options.File,
+    plan: Annotated[Path | None, typer.Option("--plan", "-p", help="Roles from this plan.")] = None,
+    measure: Annotated[
+        list[str] | None, typer.Option("--measure", "-m", help="Which measures; may be repeated.")
+    ] = None,
+    table: options.Table = None,
+    query: options.Query = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    *,
+    parameters: dict[str, str],
+) -> None:
+    """Measure the risk of the data as they are. Without a plan, roles are only suggestions."""
+    loaded = Plan.load(plan) if plan else None
+    with progress(quiet=quiet or json) as tell:
+        tell("reading", 0, 1)
+        data = options.load(file, plan=loaded, table=table, query=query)
+        if loaded is None:
+            data = data.with_schema(Schema.infer(data.frame))
+        measures = options.chosen(measure, parameters)
+        if measures is None and loaded is not None and loaded.evaluate:
+            measures = {label: one for label, one in loaded.measures.items() if one.of == "one"}
+        found = run_assess(data, measures, progress=tell)
+    if loaded is None and not quiet:
+        say("No plan was given, so the roles are guesses (see `sfumato inspect`).")
+    show_evidence(found, as_json=json)
+
+
+def show_evidence(found: dict[str, Evidence], *, as_json: bool) -> None:
+    """Evidence on stdout; leave with 2 when something could not be computed."""
+    if as_json:
+        show_json({label: one.plain() for label, one in found.items()})
+    else:
+        for label, one in found.items():
+            _show_one(label, one)
+    if not all(one.computed for one in found.values()):
+        raise typer.Exit(2)
+
+
+def _show_one(label: str, one: Evidence) -> None:
+    if not one.computed:
+        say(f"{label}: could not be computed. {one.reason}", style="red")
+        return
+    plain = one.plain()
+    rows = [(one.name, said(plain["value"]))]
+    if plain["baseline"] is not None:
+        rows.append((f"{one.name} of the original", said(plain["baseline"])))
+    rows += [(key, said(value)) for key, value in plain["details"].items()]
+    show_table(label, ["number", "value"], rows)
+    if plain["table"]:
+        columns = list(plain["table"][0])
+        rows_below = [[said(value) for value in row.values()] for row in plain["table"]]
+        show_table(f"{label} by {columns[0].replace('_', ' ')}", columns, rows_below)
+    for line in one.assumptions:
+        say(f"Assumed: {line}")

@@ -1,0 +1,126 @@
+"""Make, judge and check a release: protect, evaluate, verify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.console import progress, say, show_json, show_table
+from sfumato.cli.look import show_evidence
+from sfumato.errors import ReleaseError, TargetError
+from sfumato.folder import keep_attempt
+from sfumato.opened import open_release, verify_release
+from sfumato.plan import Plan
+from sfumato.run import evaluate as run_evaluate
+from sfumato.run import protect as run_protect
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this group."""
+    app.command(epilog="Example: sfumato protect cohort.csv --plan plan.toml --out release")(
+        protect
+    )
+    app.command(epilog="Example: sfumato evaluate cohort.csv release")(
+        options.with_parameters(evaluate)
+    )
+    app.command(epilog="Example: sfumato verify release --original cohort.csv")(verify)
+
+
+def protect(
+    file: options.File,
+    plan: options.PlanFile,
+    to: Annotated[Path, typer.Option("--out", "-o", help="The folder to write the release to.")],
+    key: Annotated[
+        Path | None,
+        typer.Option(help="Key file of an earlier release of the same data (custody/key)."),
+    ] = None,
+    table: options.Table = None,
+    query: options.Query = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace an earlier release.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Carry out a plan and write the release, if every target is met.
+
+    A missed target: nothing is released, the evidence is kept in OUT.refused, exit code 3.
+    """
+    loaded = Plan.load(plan)
+    if to.exists() and not overwrite:
+        # Said before the work is done, not after.
+        raise ReleaseError(f"'{to}' exists already.", hint="choose another, or say --overwrite.")
+    with progress(quiet=quiet or json) as tell:
+        tell("reading", 0, 1)
+        data = options.load(file, plan=loaded, table=table, query=query)
+        try:
+            made = run_protect(data, loaded, key=key, progress=tell)
+            made.write(to, overwrite=overwrite, progress=tell)
+        except TargetError as error:
+            kept = keep_attempt(to, loaded, error)
+            say(f"The evidence of the attempt is in '{kept}'.")
+            raise
+    if json:
+        show_json({"folder": str(to), **made.manifest})
+        return
+    rows = [(one.target.said(), f"{one.number:g}", "met") for one in made.verdict]
+    if rows:
+        show_table("Targets, measured on the file on disk", ["target", "measured", ""], rows)
+    else:
+        say("No target was set, so nothing is guaranteed.", style="yellow")
+    if not quiet:
+        say(f"Release:   {to}/  (pass on everything but custody/)")
+        say(f"Report:    {to}/report.html")
+        say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, inside report)")
+
+
+def evaluate(
+    file: options.File,
+    release: Annotated[Path, typer.Argument(help="The folder of the release, with custody/.")],
+    measure: Annotated[
+        list[str] | None, typer.Option("--measure", "-m", help="Which measures; may be repeated.")
+    ] = None,
+    table: options.Table = None,
+    query: options.Query = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    *,
+    parameters: dict[str, str],
+) -> None:
+    """Measure a release, with the original as the baseline."""
+    plan = open_release(release).plan()
+    with progress(quiet=quiet or json) as tell:
+        tell("reading", 0, 1)
+        data = options.load(file, plan=plan, table=table, query=query)
+        measures = options.chosen(measure, parameters) or plan.measures or None
+        found = run_evaluate(data, release, measures, progress=tell)
+    show_evidence(found, as_json=json)
+
+
+def verify(
+    release: Annotated[Path, typer.Argument(help="The folder of the release.")],
+    original: Annotated[
+        str | None, typer.Option(help="The original file, for targets that compare with it.")
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Check the digests of a release and measure its targets again, from its bytes on disk.
+
+    Exit code 4 when something was changed or no longer holds.
+    """
+    with progress(quiet=quiet or json) as tell:
+        tell("reading", 0, 2)
+        data = None
+        if original is not None:
+            data = options.load(original, plan=open_release(release).plan())
+        tell("checking", 1, 2)
+        checks = verify_release(release, data)
+    if json:
+        show_json([vars(one) for one in checks])
+    else:
+        rows = [(one.name, "passed" if one.passed else "FAILED", one.said) for one in checks]
+        show_table(f"Checks of {release}", ["check", "", ""], rows)
+    if not all(one.passed for one in checks):
+        raise typer.Exit(4)

@@ -1,0 +1,6 @@
+"""Data to try things on, none of them about anybody."""
+
+from sfumato.datasets.cohort import cohort
+from sfumato.datasets.variables import cohort_schema
+
+__all__ = ["cohort", "cohort_schema"]

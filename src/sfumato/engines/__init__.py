@@ -1,0 +1,14 @@
+"""Where a plan runs. The engine follows from the frame's type, never from the plan."""
+
+from __future__ import annotations
+
+from sfumato.engines.local import LocalEngine
+from sfumato.engines.verbs import Chance, Engine, GroupFunction, RowFunction
+
+__all__ = ["Chance", "Engine", "GroupFunction", "LocalEngine", "RowFunction", "engine_for"]
+
+
+def engine_for(frame: object) -> Engine:
+    """The engine that runs frames of this type. In-memory frames run locally."""
+    del frame  # every frame that a Dataset accepts today is in memory
+    return LocalEngine()

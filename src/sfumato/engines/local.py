@@ -1,0 +1,130 @@
+"""Everything in the memory of one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato.data import Dataset
+from sfumato.engines.summaries import Summary, Values
+from sfumato.engines.verbs import Chance, GroupFunction, RowFunction
+from sfumato.randomness import Draws
+
+COUNT = "count"
+_AT = "__sfumato_at__"
+
+
+class LocalEngine:
+    """The verbs on frames that fit into memory."""
+
+    def aggregate(
+        self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
+    ) -> dict[str, dict[str, Any]]:
+        """See `Engine.aggregate`."""
+        return {
+            name: summarise([numbers(data.column(name))], summaries)
+            for name, summaries in wanted.items()
+        }
+
+    def distinct(self, data: Dataset, columns: Sequence[str]) -> pl.DataFrame:
+        """See `Engine.distinct`."""
+        return counted(data.batch(columns))
+
+    def map_rows(
+        self,
+        data: Dataset,
+        function: RowFunction,
+        *,
+        reads: Sequence[str],
+        chance: Chance | None = None,
+    ) -> Dataset:
+        """See `Engine.map_rows`."""
+        return data.with_columns(function(data.batch(reads), draws(data, chance)))
+
+    def map_groups(
+        self,
+        data: Dataset,
+        function: GroupFunction,
+        *,
+        by: Sequence[str],
+        reads: Sequence[str],
+        chance: Chance | None = None,
+    ) -> Dataset:
+        """See `Engine.map_groups`."""
+        batch = data.batch(reads)
+        taken = draws(data, chance)
+        made = [
+            function(batch[at], narrowed(taken, at)).with_columns(pl.Series(_AT, at))
+            for at in groups(data.batch(by))
+        ]
+        return data.with_columns(pl.concat(made).sort(_AT).drop(_AT)) if made else data
+
+    def rank(self, data: Dataset, score: str) -> npt.NDArray[np.int64]:
+        """See `Engine.rank`."""
+        values = data.column(score).cast(pl.Float64).fill_null(np.inf).to_numpy()
+        ids = data.identity.digests
+        order = np.lexsort((ids[:, 1], ids[:, 0], values))
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return places
+
+
+def numbers(values: pl.Series) -> Values:
+    """The non-missing values as floats; dates as days since 1970."""
+    if values.dtype.is_temporal():
+        values = values.cast(pl.Date).to_physical()
+    return values.drop_nulls().cast(pl.Float64).to_numpy()
+
+
+def summarise(parts: Sequence[Values], summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Take each summary of the parts, the ones it needs first."""
+    known: dict[str, Any] = {}
+
+    def take(summary: Summary) -> None:
+        for before in summary.needs:
+            take(before)
+        if summary.name not in known:
+            partials = [summary.partial(part, known) for part in parts]
+            known[summary.name] = summary.merge(partials, known)
+
+    for summary in summaries:
+        take(summary)
+    return known
+
+
+def counted(batch: pl.DataFrame) -> pl.DataFrame:
+    """Distinct rows with their counts."""
+    if not batch.width:
+        return pl.DataFrame({COUNT: [batch.height]}, schema={COUNT: pl.Int64})
+    return batch.group_by(batch.columns).agg(pl.len().cast(pl.Int64).alias(COUNT))
+
+
+def groups(keys: pl.DataFrame) -> list[npt.NDArray[np.int64]]:
+    """The positions of each group's records, groups in canonical order."""
+    if not keys.height:
+        return []
+    if not keys.width:
+        return [np.arange(keys.height)]
+    found = (
+        keys.with_row_index(_AT)
+        .group_by(keys.columns)
+        .agg(pl.col(_AT).cast(pl.Int64))
+        .sort(keys.columns, nulls_last=False)
+    )
+    return [np.asarray(at) for at in found[_AT].to_list()]
+
+
+def draws(data: Dataset, chance: Chance | None) -> Draws | None:
+    """The draws that belong to these records, in their order."""
+    if chance is None:
+        return None
+    return Draws(chance.key, chance.step, data.identity.ids(chance.key))
+
+
+def narrowed(taken: Draws | None, at: npt.NDArray[np.int64]) -> Draws | None:
+    """The draws of some of the records."""
+    return None if taken is None else Draws(taken.key, taken.step, taken.ids[at])

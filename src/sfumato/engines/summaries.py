@@ -1,0 +1,179 @@
+"""Summaries of a variable that come out the same however the records are split.
+
+Each states what to keep of a part (`partial`) and how to join the parts (`merge`). Sums are
+exact, so a mean does not depend on the order of rows, not even in its last bit: a last-bit
+difference already flips a tie between neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+"""The non-missing values of a variable, or of a part of it."""
+
+
+class Summary(Protocol):
+    """One number about a variable. `earlier` holds the summaries named in `needs`."""
+
+    @property
+    def name(self) -> str:
+        """The key under which `aggregate` returns it."""
+
+    @property
+    def needs(self) -> tuple[Summary, ...]:
+        """Summaries that must be known before this one can be taken."""
+
+    def partial(self, values: Values, earlier: Mapping[str, Any]) -> Any:
+        """What to keep of one part."""
+
+    def merge(self, parts: Sequence[Any], earlier: Mapping[str, Any]) -> Any:
+        """The summary of all parts."""
+
+
+def exact_sum(values: Values) -> list[float]:
+    """A few floats whose exact sum is the exact sum of the values, to be merged with others.
+
+    Examples
+    --------
+    >>> math.fsum(exact_sum(np.array([1e100, 1.0, -1e100])))
+    1.0
+    """
+    terms = values.tolist()
+    parts: list[float] = []
+    while (rest := math.fsum([*terms, *(-part for part in parts)])) != 0 and math.isfinite(rest):
+        parts.append(rest)
+    return parts if math.isfinite(rest) else [rest]
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many values are not missing."""
+
+    name: ClassVar[str] = "count"
+    needs: ClassVar[tuple[Summary, ...]] = ()
+
+    def partial(self, values: Values, earlier: Mapping[str, Any]) -> int:
+        """Count one part."""
+        del earlier
+        return len(values)
+
+    def merge(self, parts: Sequence[int], earlier: Mapping[str, Any]) -> int:
+        """Add the counts."""
+        del earlier
+        return sum(parts)
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The smallest value; NaN when there is none."""
+
+    name: ClassVar[str] = "min"
+    needs: ClassVar[tuple[Summary, ...]] = ()
+
+    def partial(self, values: Values, earlier: Mapping[str, Any]) -> float:
+        """Smallest of one part."""
+        del earlier
+        return float(values.min()) if len(values) else math.nan
+
+    def merge(self, parts: Sequence[float], earlier: Mapping[str, Any]) -> float:
+        """Smallest of all."""
+        del earlier
+        return min((part for part in parts if not math.isnan(part)), default=math.nan)
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """The largest value; NaN when there is none."""
+
+    name: ClassVar[str] = "max"
+    needs: ClassVar[tuple[Summary, ...]] = ()
+
+    def partial(self, values: Values, earlier: Mapping[str, Any]) -> float:
+        """Largest of one part."""
+        del earlier
+        return float(values.max()) if len(values) else math.nan
+
+    def merge(self, parts: Sequence[float], earlier: Mapping[str, Any]) -> float:
+        """Largest of all."""
+        del earlier
+        return max((part for part in parts if not math.isnan(part)), default=math.nan)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean, from an exact sum."""
+
+    name: ClassVar[str] = "mean"
+    needs: ClassVar[tuple[Summary, ...]] = (Count(),)
+
+    def partial(self, values: Values, earlier: Mapping[str, Any]) -> list[float]:
+        """Exact sum of one part."""
+        del earlier
+        return exact_sum(values)
+
+    def merge(self, parts: Sequence[list[float]], earlier: Mapping[str, Any]) -> float:
+        """Exact sum of all, divided once."""
+        total = math.fsum(term for part in parts for term in part)
+        return total / earlier["count"] if earlier["count"] else math.nan
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """The standard deviation with n - 1; NaN below two values."""
+
+    name: ClassVar[str] = "sd"
+    needs: ClassVar[tuple[Summary, ...]] = (Count(), Mean())
+
+    def partial(self, values: Values, earlier: Mapping[str, Any]) -> list[float]:
+        """Exact sum of squared distances from the mean of all."""
+        return exact_sum((values - earlier["mean"]) ** 2)
+
+    def merge(self, parts: Sequence[list[float]], earlier: Mapping[str, Any]) -> float:
+        """Root of the mean square."""
+        if earlier["count"] <= 1:
+            return math.nan
+        return math.sqrt(
+            math.fsum(term for part in parts for term in part) / (earlier["count"] - 1)
+        )
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """The value below which a share `p` of the values lies, interpolated (R's type 7)."""
+
+    p: float
+    needs: ClassVar[tuple[Summary, ...]] = ()
+
+    @property
+    def name(self) -> str:
+        """For instance "quantile 0.99"."""
+        return f"quantile {self.p:g}"
+
+    def partial(self, values: Values, earlier: Mapping[str, Any]) -> tuple[Values, Any]:
+        """Distinct values of one part with their counts."""
+        del earlier
+        found = np.unique(values, return_counts=True)
+        return found[0], found[1]
+
+    def merge(self, parts: Sequence[tuple[Values, Any]], earlier: Mapping[str, Any]) -> float:
+        """Walk to the two neighbouring values and interpolate."""
+        del earlier
+        values = np.concatenate([part[0] for part in parts])
+        if not len(values):
+            return math.nan
+        order = np.argsort(values, kind="stable")
+        reached = np.cumsum(np.concatenate([part[1] for part in parts])[order])
+        place = self.p * (reached[-1] - 1)
+        low, high = (
+            float(values[order][np.searchsorted(reached, at, side="right")])
+            for at in (math.floor(place), math.ceil(place))
+        )
+        share = place - math.floor(place)
+        return low if share == 0 else low + share * (high - low)

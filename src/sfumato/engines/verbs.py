@@ -1,0 +1,68 @@
+"""The few verbs that everything rests on. An engine is these verbs and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato.data import Dataset
+from sfumato.engines.summaries import Summary
+from sfumato.randomness import Draws, Key
+
+RowFunction = Callable[[pl.DataFrame, Draws | None], pl.DataFrame]
+"""A batch of records in, new or replaced columns of the same records out."""
+
+GroupFunction = RowFunction
+"""All records of one group in, new or replaced columns of the same records out."""
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Which draws a step may take: the key, and the step's number in the plan."""
+
+    key: Key
+    step: int
+
+
+class Engine(Protocol):
+    """What a place to run must be able to do. Same numbers everywhere, to the last bit."""
+
+    def aggregate(
+        self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
+    ) -> dict[str, dict[str, Any]]:
+        """A small summary of each variable, by the summary's name."""
+
+    def distinct(self, data: Dataset, columns: Sequence[str]) -> pl.DataFrame:
+        """The combinations that occur, in no particular order, with their `count`.
+
+        Missing is a value of its own here; what it means is the measure's business.
+        """
+
+    def map_rows(
+        self,
+        data: Dataset,
+        function: RowFunction,
+        *,
+        reads: Sequence[str],
+        chance: Chance | None = None,
+    ) -> Dataset:
+        """Apply a function record by record; how they are batched must not matter."""
+
+    def map_groups(
+        self,
+        data: Dataset,
+        function: GroupFunction,
+        *,
+        by: Sequence[str],
+        reads: Sequence[str],
+        chance: Chance | None = None,
+    ) -> Dataset:
+        """Apply a function to all records of each group (stratum)."""
+
+    def rank(self, data: Dataset, score: str) -> npt.NDArray[np.int64]:
+        """Each record's place in the order of a score; equal scores by record id."""

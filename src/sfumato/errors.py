@@ -1,0 +1,80 @@
+"""What can go wrong, said so that the reader can mend it.
+
+Every error states what is wrong and where, and offers a hint. None of them ever
+quotes a cell of the data: an error may end up in a log, an e-mail or a ticket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+
+class SfumatoError(Exception):
+    """Something the user can mend. `what` says it, `hint` says how."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, what: str, *, hint: str = "") -> None:
+        self.what = what
+        self.hint = hint
+        super().__init__(f"{what} Hint: {hint}" if hint else what)
+
+
+class DataError(SfumatoError):
+    """The data cannot be read or used as they are."""
+
+
+class SchemaError(SfumatoError):
+    """The schema and the data do not fit. All misfits are reported at once."""
+
+
+class PlanError(SfumatoError):
+    """The plan cannot be carried out as written."""
+
+
+class MethodError(SfumatoError):
+    """A method cannot do what it was asked on these data."""
+
+
+class MeasureError(SfumatoError):
+    """A measure cannot be computed. Never to be read as "no risk"."""
+
+
+class TargetError(SfumatoError):
+    """A target was missed, so nothing is released. What was measured is kept with the error."""
+
+    exit_code = 3
+    evidence: Mapping[str, Any] = MappingProxyType({})
+    verdict: tuple[Any, ...] = ()
+
+
+class ReleaseError(SfumatoError):
+    """A release cannot be written, or is not what its manifest says."""
+
+    exit_code = 4
+
+
+class RepeatedReleaseWarning(UserWarning):
+    """The same data were released before under another key."""
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """A hint that names the closest of the known names, or lists a few of them.
+
+    Examples
+    --------
+    >>> did_you_mean("regoin", ["region", "age"])
+    "did you mean 'region'?"
+    """
+    known = sorted(map(str, names))
+    folded = {other.casefold(): other for other in known}
+    near = get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean '{folded[near[0]]}'?"
+    if not known:
+        return "there are none."
+    shown = ", ".join(f"'{other}'" for other in known[:12])
+    return f"known are {shown}{' and more' if len(known) > len(known[:12]) else ''}."

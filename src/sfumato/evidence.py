@@ -1,0 +1,95 @@
+"""One measured fact, with what is needed to believe it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+Subject = Literal["original", "released", "pair"]
+Direction = Literal["lower", "higher"]
+Audience = Literal["custodian", "public"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """What one measure found.
+
+    Parameters
+    ----------
+    name : the measure's name.
+    subject : what was measured: the original, the released data, or the pair.
+    value : the number, NaN when it could not be computed; `reason` then says why.
+    interval : its uncertainty, where it has one.
+    baseline : the number it is to be compared with, for instance that of the original.
+    direction : whether a lower or a higher value is better.
+    records : a frame with a row per record (custodian only).
+    table : a small frame behind the number.
+    details : further numbers by name; targets may be set on them.
+    assumptions : what must hold for the number to mean what it says.
+    audience : "public" only when it holds nothing that the release does not show already.
+    """
+
+    name: str
+    subject: Subject
+    value: float
+    direction: Direction = "lower"
+    interval: tuple[float, float] | None = None
+    baseline: float | None = None
+    records: Any = field(default=None, repr=False)
+    table: Any = field(default=None, repr=False)
+    details: Mapping[str, Any] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    audience: Audience = "custodian"
+    reason: str = ""
+
+    @classmethod
+    def failed(cls, name: str, subject: Subject, reason: str) -> Evidence:
+        """A measure that could not be computed. No target on it can be met."""
+        return cls(name=name, subject=subject, value=math.nan, reason=reason)
+
+    @property
+    def computed(self) -> bool:
+        """Whether there is a number at all."""
+        return not math.isnan(self.value)
+
+    def number(self, name: str) -> float:
+        """The value itself or a detail by name; NaN when there is none."""
+        found = self.value if name == self.name else self.details.get(name, math.nan)
+        return float(found) if isinstance(found, (int, float)) else math.nan
+
+    def public(self) -> Evidence:
+        """Only what may leave the building: no baseline, nothing per record."""
+        return replace(self, baseline=None, records=None)
+
+    def plain(self) -> dict[str, Any]:
+        """Everything except the per-record values, as plain values for JSON."""
+        rows = None if self.table is None else _rows(self.table)
+        return {
+            "name": self.name,
+            "subject": self.subject,
+            "value": _finite(self.value),
+            "direction": self.direction,
+            "interval": None if self.interval is None else [_finite(end) for end in self.interval],
+            "baseline": _finite(self.baseline),
+            "details": {key: _finite(value) for key, value in self.details.items()},
+            "table": rows,
+            "assumptions": list(self.assumptions),
+            "audience": self.audience,
+            "reason": self.reason,
+        }
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    from sfumato.frames import wrap
+
+    rows: list[dict[str, Any]] = wrap(table).rows(named=True)
+    return [{key: _finite(value) for key, value in row.items()} for row in rows]
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.item() if hasattr(value, "item") else value

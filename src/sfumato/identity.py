@@ -1,0 +1,179 @@
+"""Who is who: an id that follows the person, not the row.
+
+Question: how does a record keep its noise when rows are shuffled or a file is exported again?
+The id comes from a direct identifier that is unique, else from the record's whole content, with
+a counter for identical records (these are interchangeable). Numbers count by value, so that 5,
+5.0 and a 32-bit 5 are the same; variables count by name, so that their order does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato.randomness import KEY_BYTES, Key, Words, encrypt
+from sfumato.schema import Schema
+
+# Public and fixed: this only mixes. Secrecy comes from the key, in `Identity.ids`.
+_MIX = bytes(range(KEY_BYTES))
+_FEW = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """What makes each record itself: 128 bits a record, and where they come from."""
+
+    basis: str
+    digests: Words
+
+    def ids(self, key: Key) -> Words:
+        """The keyed record ids: without the key they say nothing of the content."""
+        return encrypt(self.digests, key.subkey("record id"))
+
+    def total(self) -> str:
+        """A digest of all records together, whatever their order."""
+        low, high = (int(self.digests[:, word].sum(dtype=np.uint64)) for word in (0, 1))
+        return f"{len(self.digests):x}-{high:016x}{low:016x}"
+
+
+def identify(schema: Schema, column: Callable[[str], pl.Series]) -> Identity:
+    """Give every record its identity. `column` returns a variable by name."""
+    direct = schema.having("direct")
+    for name in direct:
+        if _unique(pl.DataFrame([column(name)])):
+            return Identity(f"direct identifier '{name}'", digest([column(name)]))
+    if len(direct) > 1 and _unique(pl.DataFrame([column(name) for name in direct])):
+        together = ", ".join(f"'{name}'" for name in sorted(direct))
+        parts = [column(name) for name in sorted(direct)]
+        return Identity(f"direct identifiers {together} together", digest(parts))
+    # Column by column, so that no second copy of the data is made.
+    content = digest(column(name) for name in sorted(schema))
+    return Identity("content of the record", _counted(content))
+
+
+def _unique(values: pl.DataFrame) -> bool:
+    if not values.height or any(values.null_count().row(0)):
+        return False
+    return int(values.select(pl.struct(pl.all()).n_unique()).item()) == values.height
+
+
+def digest(columns: Iterable[pl.Series]) -> Words:
+    """128 bits for each record's values in these columns, in this order."""
+    state: Words | None = None
+    for values in columns:
+        token = tokens(values)
+        state = token if state is None else encrypt(state ^ token, _MIX)
+    return np.empty((0, 2), np.uint64) if state is None else encrypt(state, _MIX)
+
+
+def tokens(values: pl.Series) -> Words:
+    """128 bits for each value of one variable: its name, and what it is rather than its type."""
+    out = _of_values(values)
+    name = _of_texts(pl.Series([values.name]))[0]
+    return encrypt(out ^ name, _MIX)
+
+
+def _of_values(values: pl.Series) -> Words:
+    dtype = values.dtype
+    if dtype.is_integer() or dtype.is_float() or dtype.is_decimal() or dtype == pl.Boolean:
+        return _of_numbers(values)
+    if dtype == pl.Date:
+        return _of_words(values.cast(pl.Datetime("us")).to_physical(), kind=2)
+    if isinstance(dtype, pl.Datetime):
+        return _of_words(values.dt.cast_time_unit("us").to_physical(), kind=2)
+    if dtype in (pl.Time, pl.Duration):
+        return _of_words(values.to_physical(), kind=3)
+    if dtype == pl.Binary:
+        return _of_texts(values.bin.encode("hex"))
+    return _of_texts(values.cast(pl.String))
+
+
+def _of_numbers(values: pl.Series) -> Words:
+    exact = values.cast(pl.Float64, strict=False)
+    if values.dtype.is_integer() and bool((exact.cast(pl.Int64, strict=False) != values).any()):
+        return _of_words(values.cast(pl.Int64, strict=False), kind=4)
+    exact = exact.fill_nan(None) + 0.0  # minus zero is zero
+    bits = pl.Series(exact.fill_null(0.0).to_numpy().view(np.int64))
+    return _of_words(bits.set(exact.is_null(), None), kind=1)
+
+
+def _of_words(values: pl.Series, *, kind: int) -> Words:
+    out = np.empty((len(values), 2), np.uint64)
+    out[:, 0] = values.fill_null(0).to_numpy().astype(np.int64, copy=False).view(np.uint64)
+    out[:, 1] = np.where(values.is_null().to_numpy(), np.uint64(0), np.uint64(kind))
+    return out
+
+
+def _of_texts(values: pl.Series) -> Words:
+    if len(values) and values.n_unique() < _FEW * len(values):
+        levels = values.unique(maintain_order=False)
+        codes = pl.DataFrame([values.alias("v")]).join(
+            pl.DataFrame({"v": levels, "at": range(len(levels))}),
+            on="v",
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )["at"]
+        return _of_each_text(levels)[codes.to_numpy()]
+    return _of_each_text(values)
+
+
+def _of_each_text(values: pl.Series) -> Words:
+    from sfumato.kernels.digests import blake2b
+
+    offsets, data = texts(values)
+    out: Words = blake2b(offsets, data).view(np.uint64)
+    out[values.is_null().to_numpy()] = 0
+    return out
+
+
+def texts(values: pl.Series) -> tuple[np.ndarray, np.ndarray]:
+    """The UTF-8 bytes of a text column as one buffer, and where each text begins and ends."""
+    import pyarrow as pa
+
+    array = values.fill_null("").to_arrow(compat_level=pl.CompatLevel.oldest())
+    array = array.cast(pa.large_string())
+    _, offsets, data = array.buffers()
+    starts = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    size = data.size if data is not None else 0
+    return starts, np.frombuffer(data, np.uint8) if size else np.empty(0, np.uint8)
+
+
+def _counted(digests: Words) -> Words:
+    """Tell identical records apart by a counter; which of them gets which does not matter."""
+    order = np.argsort(digests[:, 0], kind="stable")
+    first = digests[order, 0]
+    if not (first[1:] == first[:-1]).any():
+        return digests
+    order = np.lexsort((digests[:, 1], digests[:, 0]))
+    sorted_digests = digests[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (sorted_digests[1:] != sorted_digests[:-1]).any(axis=1)
+    starts = np.flatnonzero(new)
+    counter = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    out = sorted_digests.copy()
+    out[:, 1] ^= counter.astype(np.uint64)
+    again = counter > 0
+    out[again] = encrypt(out[again], _MIX)
+    result = np.empty_like(out)
+    result[order] = out
+    return result
+
+
+def matched(known: Words, wanted: Words) -> npt.NDArray[np.intp]:
+    """Where each wanted record stands among the known ones; -1 where it does not."""
+    if not len(known):
+        return np.full(len(wanted), -1, np.intp)
+    order = np.lexsort((known[:, 1], known[:, 0]))
+    keys, sought = (_sortable(words) for words in (known[order], wanted))
+    at = np.searchsorted(keys, sought).clip(0, len(keys) - 1)
+    return np.where(keys[at] == sought, order[at], -1)
+
+
+def _sortable(words: Words) -> np.ndarray:
+    # Big-endian bytes compare like the numbers do; one 16-byte value a record.
+    return np.ascontiguousarray(words.astype(">u8")).view("S16").ravel()

@@ -1,0 +1,55 @@
+"""What every measure is: a question about one data set or about the pair. It never modifies."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+from sfumato.data import Dataset
+from sfumato.errors import MeasureError
+from sfumato.evidence import Direction, Evidence, Subject
+
+
+class Measure(ABC):
+    """One measure of risk or of utility."""
+
+    name: ClassVar[str]
+    direction: ClassVar[Direction] = "lower"
+    of: ClassVar[Literal["one", "pair"]] = "one"
+    """Whether it looks at one data set by itself or compares the released with the original."""
+    provides: ClassVar[tuple[str, ...]] = ()
+    """Further numbers among its details on which a target may be set."""
+
+    @classmethod
+    def room(cls) -> str:
+        """The folder it lives in: "risk" or "utility"."""
+        return cls.__module__.split(".")[-2]
+
+    def measure(self, original: Dataset, released: Dataset | None = None) -> Evidence:
+        """Measure one data set, or the released one with the original as its baseline."""
+        if self.of == "pair":
+            if released is None:
+                raise MeasureError(
+                    f"'{self.name}' compares two data sets; only one was given.",
+                    hint="pass the original and the released data.",
+                )
+            return self.compare(original, released)
+        if released is None:
+            return self.look(original, "original")
+        found = self.look(released, "released")
+        return replace(found, baseline=self.look(original, "original").value)
+
+    def look(self, data: Dataset, subject: Subject) -> Evidence:
+        """Measure one data set by itself."""
+        del data
+        raise MeasureError(f"'{self.name}' cannot look at one data set ({subject}) by itself.")
+
+    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+        """Measure the released data against the original."""
+        del original, released
+        raise MeasureError(f"'{self.name}' does not compare data sets.")
+
+    @abstractmethod
+    def variables(self, data: Dataset) -> tuple[str, ...]:
+        """The variables it looks at in these data."""

@@ -1,0 +1,143 @@
+"""What every protection is. A method is one of a few shapes and says nothing of where it runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import polars as pl
+
+from sfumato.data import Dataset
+from sfumato.engines import Chance, Engine, engine_for
+from sfumato.errors import DataError, MethodError
+from sfumato.parameters import given
+from sfumato.randomness import Draws, Key
+from sfumato.schema import Schema
+
+Fitted = Mapping[str, Any]
+"""A few small values, JSON-able, computed once on the original and kept in custody."""
+
+
+class Method(ABC):
+    """One protection: it changes some variables of the data and never measures."""
+
+    name: ClassVar[str]
+    keyed: ClassVar[bool] = False
+    """Whether it takes draws, so that the result depends on the key."""
+
+    def fit(self, data: Dataset, engine: Engine) -> Fitted:
+        """Look at the data once, and keep a few values. Most methods need none."""
+        del data, engine
+        return {}
+
+    @abstractmethod
+    def transform(
+        self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+    ) -> Dataset:
+        """Protect the data with what was fitted."""
+
+    @abstractmethod
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The variables it changes or removes. All others stay byte-identical."""
+
+    def apply(
+        self,
+        data: Dataset,
+        *,
+        key: Key | bytes | str | None = None,
+        step: int = 0,
+        engine: Engine | None = None,
+    ) -> Dataset:
+        """Protect the data by this one method. Keyed methods draw a new key when none is given."""
+        where = engine or engine_for(data.frame)
+        data.schema.require(self.touches(data.schema))
+        chance = Chance(Key.of(key), step) if self.keyed else None
+        return self.transform(data, self.fit(data, where), engine=where, chance=chance)
+
+    def public(self, fitted: Fitted) -> dict[str, Any]:
+        """What an analyst may and must know of it. Never a fitted value unless overridden."""
+        del fitted
+        return {"method": self.name, **given(self)}
+
+
+class RowWise(Method):
+    """A method that treats each record by itself, given a few fitted values."""
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """The variables it looks at."""
+        return self.touches(schema)
+
+    @abstractmethod
+    def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
+        """New values of the touched variables for a batch of records."""
+
+    def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
+        """What the variables are afterwards."""
+        del fitted
+        return schema
+
+    def transform(
+        self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+    ) -> Dataset:
+        """Run `rows` over all records, on any engine."""
+        made = engine.map_rows(
+            data,
+            lambda batch, draws: self.rows(batch, fitted, draws),
+            reads=self.reads(data.schema),
+            chance=chance,
+        )
+        return Dataset(made.frame, self.reschema(data.schema, fitted), data.source, made.identity)
+
+
+class Grouped(Method):
+    """A method that treats all records of a stratum together."""
+
+    @abstractmethod
+    def by(self, schema: Schema) -> tuple[str, ...]:
+        """The variables whose combinations are the strata."""
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """The variables it looks at within a stratum."""
+        return self.touches(schema)
+
+    @abstractmethod
+    def group(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
+        """New values of the touched variables for all records of one stratum."""
+
+    def transform(
+        self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+    ) -> Dataset:
+        """Run `group` over all strata, on any engine."""
+        return engine.map_groups(
+            data,
+            lambda batch, draws: self.group(batch, fitted, draws),
+            by=self.by(data.schema),
+            reads=self.reads(data.schema),
+            chance=chance,
+        )
+
+
+def require_numbers(data: Dataset, names: tuple[str, ...], owner: str, *, dates: bool) -> None:
+    """Fail, naming the variable, on what is no number (or date), or is not finite."""
+    data.schema.require(names)
+    for name in names:
+        values = data.column(name)
+        numeric = values.dtype.is_numeric()
+        if not numeric and not (dates and values.dtype in (pl.Date, pl.Datetime)):
+            raise MethodError(
+                f"{owner} needs numbers{' or dates' if dates else ''}; variable '{name}' "
+                f"holds {_said(values.dtype)}.",
+                hint="leave it out, or declare how to read it.",
+            )
+        if values.dtype.is_float() and values.is_infinite().any():
+            raise DataError(
+                f"Variable '{name}' holds infinite values.",
+                hint="set them to missing, or correct them at the source.",
+            )
+
+
+def _said(dtype: pl.DataType) -> str:
+    if dtype == pl.Boolean:
+        return "yes/no values"
+    return "dates" if dtype.is_temporal() else "text"

@@ -1,0 +1,113 @@
+"""Cut off the tails."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Self
+
+import polars as pl
+from pydantic import Field, model_validator
+
+from sfumato.data import Dataset
+from sfumato.engines import Engine
+from sfumato.engines.summaries import Quantile, Summary
+from sfumato.errors import MethodError
+from sfumato.method import Fitted, RowWise, require_numbers
+from sfumato.parameters import parameters
+from sfumato.randomness import Draws
+from sfumato.schema import Schema
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+@parameters
+class Topcode(RowWise):
+    """Replace values beyond a limit by the limit: top coding, bottom coding, or both.
+
+    Question: who stands out by an extreme value?
+    Assumes: nobody stands out by a value inside the limits. A limit by quantile is a value of
+    these data; a limit stated in advance tells nothing about them.
+
+    Parameters
+    ----------
+    variables : the numbers to cut off.
+    top, bottom : the limit as a value.
+    top_quantile, bottom_quantile : the limit as a share of the values, such as 0.99 and 0.01.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> data = sf.Dataset(pl.DataFrame({"age": [17, 44, 103]}), sf.Schema({"age": "quasi"}))
+    >>> Topcode(variables=["age"], top=90, bottom=18).apply(data).frame["age"].to_list()
+    [18, 44, 90]
+    """
+
+    name = "topcode"
+    variables: Annotated[list[str], Field(min_length=1)]
+    top: float | None = None
+    bottom: float | None = None
+    top_quantile: Share | None = None
+    bottom_quantile: Share | None = None
+
+    @model_validator(mode="after")
+    def _one_limit_a_side(self) -> Self:
+        for side in ("top", "bottom"):
+            if getattr(self, side) is not None and getattr(self, f"{side}_quantile") is not None:
+                msg = f"give {side} or {side}_quantile, not both."
+                raise ValueError(msg)
+        if all(
+            limit is None
+            for limit in (self.top, self.bottom, self.top_quantile, self.bottom_quantile)
+        ):
+            msg = "give at least one limit: top, bottom, top_quantile or bottom_quantile."
+            raise ValueError(msg)
+        if self.top is not None and self.bottom is not None and self.bottom > self.top:
+            msg = "bottom lies above top."
+            raise ValueError(msg)
+        return self
+
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The numbers to cut off."""
+        del schema
+        return tuple(self.variables)
+
+    def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
+        """Find the limits of each variable."""
+        require_numbers(data, self.touches(data.schema), "Top coding", dates=False)
+        asked = [q for q in (self.top_quantile, self.bottom_quantile) if q is not None]
+        wanted: dict[str, list[Summary]] = {
+            name: [Quantile(share) for share in asked] for name in self.variables
+        }
+        found = engine.aggregate(data, wanted)
+        return {name: self._limits(name, found[name]) for name in self.variables}
+
+    def _limits(self, name: str, found: dict[str, float]) -> dict[str, float | None]:
+        limits = {"top": self.top, "bottom": self.bottom}
+        for side, share in (("top", self.top_quantile), ("bottom", self.bottom_quantile)):
+            if share is not None:
+                limit = found[Quantile(share).name]
+                if math.isnan(limit):
+                    raise MethodError(
+                        f"Variable '{name}' has no values to take a quantile of.",
+                        hint="leave it out, or give the limit as a value.",
+                    )
+                limits[side] = limit
+        if None not in limits.values() and limits["bottom"] > limits["top"]:  # type: ignore[operator]
+            raise MethodError(f"Variable '{name}': the bottom limit lies above the top limit.")
+        return limits
+
+    def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
+        """Clip a batch of records."""
+        del draws
+        return batch.select(
+            _clipped(batch[name], fitted[name]["bottom"], fitted[name]["top"])
+            for name in self.variables
+        )
+
+
+def _clipped(values: pl.Series, bottom: float | None, top: float | None) -> pl.Series:
+    # A whole-number variable stays one: limits move inwards to the next whole number.
+    whole = values.dtype.is_integer()
+    low = math.ceil(bottom) if whole and bottom is not None else bottom
+    high = math.floor(top) if whole and top is not None else top
+    return values.clip(low, high)

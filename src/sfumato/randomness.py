@@ -1,0 +1,145 @@
+"""Keyed randomness that follows the record: the only source of chance in Sfumato.
+
+Question: how can a release be random to an outsider and yet the same each time it is made?
+Every draw is AES-256 of the record's id under a subkey of (purpose, step, column, draw). Same
+key, same record, same step: same draw, whatever the order of rows or their partitioning. Who
+sees draws, even many of them, learns nothing of the key or of the other draws: that would break
+AES. A statistical generator (PCG64, SplitMix) gives its state away from a few known draws.
+
+Assumes: the key stays in the custody record. Only its commitment goes public.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
+
+from sfumato.errors import DataError
+
+Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
+"""Record ids and cipher blocks: shape (n, 2), 128 bits a record."""
+
+KEY_BYTES = 32
+_HEX = re.compile(r"[0-9a-fA-F]{64}")
+_COMMITMENT = b"sfumato key commitment, version 1\0"
+
+
+@dataclass(frozen=True)
+class Key:
+    """The custodian's secret: 32 bytes. Printing it shows only its commitment."""
+
+    secret: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.secret) != KEY_BYTES:
+            raise DataError(
+                f"A key has {KEY_BYTES} bytes; this one has {len(self.secret)}.",
+                hint="let Sfumato make one: sf.Key.new(), or leave the key out.",
+            )
+
+    @classmethod
+    def new(cls) -> Key:
+        """A fresh key from the operating system's entropy."""
+        return cls(secrets.token_bytes(KEY_BYTES))
+
+    @classmethod
+    def of(cls, key: Key | bytes | str | Path | None) -> Key:
+        """A key from what people have at hand: bytes, 64 hexadecimal digits, or a key file."""
+        if key is None:
+            return cls.new()
+        if isinstance(key, Key):
+            return key
+        if isinstance(key, bytes):
+            return cls(key)
+        if isinstance(key, str) and _HEX.fullmatch(key):
+            return cls(bytes.fromhex(key))
+        return cls._read(Path(key))
+
+    @classmethod
+    def _read(cls, path: Path) -> Key:
+        try:
+            text = path.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            text = ""
+        if not _HEX.fullmatch(text):
+            # The path is not quoted: somebody may have passed a passphrase by mistake.
+            raise DataError(
+                "The key is neither 64 hexadecimal digits nor a readable key file.",
+                hint="a passphrase is too easy to guess; use the file custody/key of a release.",
+            )
+        return cls(bytes.fromhex(text))
+
+    @property
+    def commitment(self) -> str:
+        """What may be published: it binds the custodian to the key and does not reveal it."""
+        return hashlib.sha256(_COMMITMENT + self.secret).hexdigest()
+
+    @property
+    def text(self) -> str:
+        """The secret as 64 hexadecimal digits, for the custody record and nothing else."""
+        return self.secret.hex()
+
+    def subkey(self, *purpose: str | int) -> bytes:
+        """An independent key for one purpose (HKDF, RFC 5869)."""
+        info = b"".join(
+            len(part).to_bytes(8, "big") + part for part in (str(p).encode() for p in purpose)
+        )
+        return HKDFExpand(algorithm=SHA256(), length=KEY_BYTES, info=info).derive(self.secret)
+
+    def __repr__(self) -> str:
+        return f"Key(commitment={self.commitment[:12]}…)"
+
+
+def encrypt(blocks: Words, subkey: bytes) -> Words:
+    """AES-256 of each 128-bit block. Distinct blocks give distinct, random-looking blocks."""
+    if not len(blocks):
+        return np.empty((0, 2), np.uint64)
+    source = np.ascontiguousarray(blocks, np.uint64)
+    out = np.empty(source.nbytes + 15, np.uint8)  # the room that update_into asks for
+    # ECB is what we want here: a pseudorandom function of counters, not a hidden message.
+    cipher = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()  # noqa: S305
+    cipher.update_into(source.view(np.uint8).data.cast("B"), out.data)
+    return out[: source.nbytes].view(np.uint64).reshape(source.shape)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The draws of one step for a batch of records, in the order of `ids`."""
+
+    key: Key = field(repr=False)
+    step: int
+    ids: Words
+
+    def uniform(self, column: str, draw: int = 0) -> Floats:
+        """Uniform in the open interval (0, 1), 53 bits, one a record."""
+        # A block holds two draws: an even one and the odd one after it.
+        subkey = self.key.subkey("draw", self.step, column, draw // 2)
+        words = encrypt(self.ids, subkey)[:, draw % 2]
+        return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+    def normal(self, column: str, draw: int = 0) -> Floats:
+        """Standard normal by inverting its distribution: one uniform in, one draw out."""
+        from scipy.special import ndtri
+
+        values: Floats = ndtri(self.uniform(column, draw))
+        return values
+
+
+def keyed_order(ids: Words, key: Key) -> npt.NDArray[np.intp]:
+    """A random order of the records that depends on who they are, not on where they stood."""
+    blocks = encrypt(ids, key.subkey("order"))
+    order = np.argsort(blocks[:, 0])
+    first = blocks[order, 0]
+    if (first[1:] == first[:-1]).any():  # once in 2^64 pairs: then the second word decides
+        return np.lexsort((blocks[:, 1], blocks[:, 0]))
+    return order

@@ -1,0 +1,137 @@
+"""What leaves the building, and what stays inside to prove it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sfumato.data import Dataset
+from sfumato.evidence import Evidence
+from sfumato.frames import Positions
+from sfumato.identity import matched
+from sfumato.method import Fitted
+from sfumato.plan import Plan
+from sfumato.progress import Progress
+from sfumato.randomness import Key, keyed_order
+from sfumato.schema import Column
+from sfumato.targets import Judgement
+from sfumato.version import __version__
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Release:
+    """The protected data with the verdict, the public manifest and the custody record.
+
+    In memory the records stay in the order of the original, so that the two can be compared.
+    On disk they stand in a random order that only the key repeats.
+    """
+
+    dataset: Dataset
+    plan: Plan
+    evidence: Mapping[str, Evidence]
+    verdict: Sequence[Judgement]
+    original: Dataset = field(repr=False)
+    key: Key = field(repr=False)
+    fitted: Sequence[Fitted] = field(repr=False)
+
+    @property
+    def data(self) -> Any:
+        """The protected data as a frame of the user's own library."""
+        return self.dataset.frame
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """What an analyst needs and everybody may see. The same plan and data give the same."""
+        return {
+            "format": FORMAT,
+            "made_by": f"sfumato {__version__}",
+            "records": len(self.dataset),
+            "variables": {
+                name: public_column(column) for name, column in self.dataset.schema.items()
+            },
+            "methods": [
+                step.public(fitted)
+                for step, fitted in zip(self.plan.steps, self.fitted, strict=True)
+            ],
+            "targets": [one.plain() for one in self.verdict],
+            "evidence": {
+                label: one.public().plain()
+                for label, one in self.evidence.items()
+                if one.audience == "public"
+            },
+            "order_of_rows": "as given" if self.plan.release.keep_order else "random",
+            "key_commitment": self.key.commitment,
+        }
+
+    @cached_property
+    def custody(self) -> dict[str, Any]:
+        """What stays inside: how it was made, and all the evidence. The key is kept apart."""
+        source = self.original.source
+        return {
+            "format": FORMAT,
+            "versions": _versions(),
+            "key_commitment": self.key.commitment,
+            "plan_digest": self.plan.digest,
+            "input": {
+                "file": source.path.name if source and source.path else None,
+                "format": source.format if source else None,
+                "records": len(self.original),
+                "records_digest": self.original.identity.total(),
+                "identity": self.original.identity.basis,
+                "notes": list(source.notes) if source else [],
+                "roles": {name: told.role for name, told in self.original.schema.items()},
+            },
+            "steps": [
+                {"method": step.name, "fitted": dict(fitted)}
+                for step, fitted in zip(self.plan.steps, self.fitted, strict=True)
+            ],
+            "targets": [one.plain() for one in self.verdict],
+            "evidence": {label: one.plain() for label, one in self.evidence.items()},
+        }
+
+    def order(self) -> Positions | None:
+        """Where each row of the file comes from; None when the plan keeps the order."""
+        if self.plan.release.keep_order:
+            return None
+        return keyed_order(self.dataset.identity.ids(self.key), self.key)
+
+    def write(
+        self, folder: str | Path, *, overwrite: bool = False, progress: Progress | None = None
+    ) -> Path:
+        """Write data, manifest, report and custody record into a new folder, all or nothing.
+
+        The targets are measured again on the file as it lies on the disk before the folder
+        appears under its name.
+        """
+        from sfumato.folder import write_release
+
+        return write_release(self, Path(folder), overwrite=overwrite, progress=progress)
+
+
+def public_column(column: Column) -> dict[str, Any]:
+    """What an analyst may know of a variable."""
+    return {"role": column.role, "kind": column.kind, "missing_codes": list(column.missing)}
+
+
+def _versions() -> dict[str, str]:
+    libraries = ("numpy", "polars", "pyarrow", "narwhals", "cryptography", "scipy", "numba")
+    return {
+        "sfumato": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in libraries},
+    }
+
+
+def aligned(original: Dataset, released: Dataset) -> Dataset:
+    """The original records in the order of the released ones, which may be fewer."""
+    mine, theirs = original.identity.digests, released.identity.digests
+    if mine.shape == theirs.shape and bool((mine == theirs).all()):
+        return original
+    return original.take(matched(mine, theirs))

@@ -1,0 +1,7 @@
+"""Evidence to one self-contained HTML page. A report reads; it never computes."""
+
+from __future__ import annotations
+
+from sfumato.report.page import render
+
+__all__ = ["render"]

@@ -1,0 +1,105 @@
+"""The page: verdict first, then what was done, what was measured, and the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sfumato import catalogue
+from sfumato.report.bars import bars
+from sfumato.schema import ROLES
+from sfumato.version import __version__
+
+
+def render(manifest: Mapping[str, Any], custody: Mapping[str, Any] | None = None) -> str:
+    """The public edition from the manifest alone; the inside edition with the custody record."""
+    page = _environment().get_template("page.html")
+    evidence = (custody or manifest)["evidence"]
+    return page.render(
+        inside=custody is not None,
+        manifest=manifest,
+        custody=custody,
+        verdict=_verdict(manifest["targets"]),
+        methods=[_method(one) for one in manifest["methods"]],
+        evidence=[_evidence(label, one) for label, one in evidence.items()],
+        roles=ROLES,
+        version=__version__,
+    )
+
+
+def _environment() -> Environment:
+    """Names and categories are untrusted text: everything is escaped."""
+    return Environment(
+        loader=PackageLoader("sfumato", "report/templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _verdict(targets: list[Mapping[str, Any]]) -> dict[str, str]:
+    if not targets:
+        return {
+            "tone": "warn",
+            "head": "No target was set",
+            "text": "The steps below were carried out, but nothing is guaranteed. "
+            "Set targets in the plan before you sign.",
+        }
+    met = sum(1 for one in targets if one["met"])
+    if met < len(targets):
+        return {
+            "tone": "bad",
+            "head": f"{len(targets) - met} of {len(targets)} targets missed",
+            "text": "These data must not be released.",
+        }
+    number = "The target is" if met == 1 else f"All {met} targets are"
+    return {
+        "tone": "good",
+        "head": f"{number} met",
+        "text": "Measured on the released file as it lies on the disk.",
+    }
+
+
+def _method(told: Mapping[str, Any]) -> dict[str, Any]:
+    known = catalogue.methods().get(told["method"])
+    return {
+        "name": told["method"],
+        "question": catalogue.question(known) if known else "",
+        "parameters": {key: _said(value) for key, value in told.items() if key != "method"},
+    }
+
+
+def _evidence(label: str, one: Mapping[str, Any]) -> dict[str, Any]:
+    known = catalogue.measures().get(one["name"])
+    table = one["table"] or []
+    numbers = {
+        key: value for key, value in one["details"].items() if isinstance(value, (int, float))
+    }
+    words = {key: value for key, value in one["details"].items() if isinstance(value, str)}
+    return {
+        **one,
+        "label": label,
+        "question": catalogue.question(known) if known else "",
+        "numbers": {key: _said(value) for key, value in numbers.items()},
+        "words": words,
+        "value": _said(one["value"]),
+        "baseline": None if one["baseline"] is None else _said(one["baseline"]),
+        "columns": list(table[0]) if table else [],
+        "rows": [[_said(value) for value in row.values()] for row in table],
+        "picture": bars(table) if table and "records" in table[0] else None,
+    }
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return "could not be computed"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)

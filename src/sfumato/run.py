@@ -1,0 +1,225 @@
+"""The one place that orchestrates: assess, protect, evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sfumato import catalogue
+from sfumato.data import Dataset
+from sfumato.engines import Chance, Engine, engine_for
+from sfumato.errors import DataError, PlanError, SchemaError, SfumatoError, TargetError
+from sfumato.evidence import Evidence
+from sfumato.measure import Measure
+from sfumato.method import Fitted
+from sfumato.plan import Plan
+from sfumato.progress import Progress, silent
+from sfumato.randomness import Key
+from sfumato.release import Release, aligned
+from sfumato.targets import Judgement, judge
+
+Measures = Mapping[str, Measure] | Iterable[Measure | str] | None
+
+
+def assess(
+    data: Dataset, measures: Measures = None, *, progress: Progress | None = None
+) -> dict[str, Evidence]:
+    """Measure the risk of the data as they are.
+
+    Parameters
+    ----------
+    data : the original records, with roles in their schema.
+    measures : which to take, as measures or names. Default: every risk measure of one data set.
+
+    Returns
+    -------
+    Evidence by the measure's label. One that cannot be computed is there with its reason.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> data = sf.Dataset(sf.datasets.cohort(500), sf.datasets.cohort_schema())
+    >>> found = sf.assess(data, ["uniqueness"])
+    >>> found["uniqueness"].details["records"]
+    500
+    """
+    wanted = _measures(measures, of="one")
+    return _take(wanted, lambda one: one.measure(data), "original", progress)
+
+
+def evaluate(
+    data: Dataset,
+    release: Release | Dataset | str | Path,
+    measures: Measures = None,
+    *,
+    progress: Progress | None = None,
+) -> dict[str, Evidence]:
+    """Measure a release, with the original as the baseline.
+
+    Parameters
+    ----------
+    data : the original records.
+    release : a `Release`, a protected `Dataset`, or the folder of a release with its custody
+        record, from which the records are paired again.
+    measures : which to take. Default: every measure that runs by default.
+    """
+    if isinstance(release, (str, Path)):
+        from sfumato.opened import open_release
+
+        opened = open_release(Path(release))
+        released = opened.paired(data)
+    else:
+        released = release.dataset if isinstance(release, Release) else release
+    if len(released) != len(data) and not _related(data, released):
+        raise DataError(
+            f"The released data have {len(released)} records, the original has {len(data)}, and "
+            "nothing says which belong together.",
+            hint="evaluate a Release, or the folder it was written to.",
+        )
+    original = aligned(data, released) if _related(data, released) else data
+    wanted = _measures(measures, of=None)
+    return _take(wanted, lambda one: one.measure(original, released), "released", progress)
+
+
+def protect(
+    data: Dataset,
+    plan: Plan,
+    *,
+    key: Key | bytes | str | Path | None = None,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Carry out a plan, measure the result, and hold it against the targets.
+
+    Parameters
+    ----------
+    data : the original records. They are never changed.
+    plan : what to do and what must hold.
+    key : the custodian's secret; a new one by default. The same key, data and plan give the
+        same release, so that nobody can average the noise away.
+
+    Raises
+    ------
+    TargetError : a target is missed. `error.evidence` and `error.verdict` say by how much.
+    """
+    say = progress or silent
+    original = _prepared(data, plan)
+    secret = Key.of(key)
+    where = engine or engine_for(original.frame)
+    released, fitted = _stepped(original, plan, secret, where, say)
+    _require_no_direct(released)
+    measures = plan.measures
+    paired = aligned(original, released)
+    evidence = _take(measures, lambda one: one.measure(paired, released), "released", progress)
+    verdict = judge(plan.targets, measures, evidence)
+    require_met(verdict, evidence)
+    return Release(
+        dataset=released,
+        plan=plan,
+        evidence=evidence,
+        verdict=verdict,
+        original=original,
+        key=secret,
+        fitted=fitted,
+    )
+
+
+def _prepared(data: Dataset, plan: Plan) -> Dataset:
+    original = data.with_schema(plan.schema)
+    if not len(original):
+        raise DataError("There is no record in these data.", hint="is it the right file?")
+    if original.schema.unknown:
+        listed = ", ".join(f"'{name}'" for name in original.schema.unknown)
+        raise SchemaError(
+            f"These variables have no role, so nobody knows whether they may leave: {listed}.",
+            hint='give each a role in the plan; "other" if it is harmless. '
+            "`sfumato inspect` suggests roles.",
+        )
+    return original
+
+
+def _stepped(
+    original: Dataset, plan: Plan, key: Key, engine: Engine, say: Progress
+) -> tuple[Dataset, list[Fitted]]:
+    data, kept = original, []
+    for at, step in enumerate(plan.steps):
+        say(f"protecting: {step.name}", at, len(plan.steps))
+        data.schema.require(step.touches(data.schema))
+        fitted = step.fit(data, engine)
+        chance = Chance(key, at) if step.keyed else None
+        data = step.transform(data, fitted, engine=engine, chance=chance)
+        kept.append(fitted)
+    say("protecting", len(plan.steps), len(plan.steps))
+    return data, kept
+
+
+def _require_no_direct(released: Dataset) -> None:
+    left = released.schema.having("direct")
+    if left:
+        listed = ", ".join(f"'{name}'" for name in left)
+        raise PlanError(
+            f"These direct identifiers would be released as they are: {listed}.",
+            hint='add a step with method "drop" or "pseudonymise" to the plan.',
+        )
+    if not released.columns:
+        raise PlanError("The plan drops every variable; nothing would be released.")
+
+
+def require_met(verdict: Iterable[Judgement], evidence: Mapping[str, Evidence]) -> None:
+    """Fail when a target is missed, with all the evidence of the attempt."""
+    judged = tuple(verdict)
+    missed = [one for one in judged if not one.met]
+    if missed:
+        lines = "\n".join(f"  - {one.said()}" for one in missed)
+        error = TargetError(
+            f"{len(missed)} of {len(judged)} targets missed, so nothing is released:\n{lines}",
+            hint="protect more (coarsen further, drop a variable), or state a target that you "
+            "can defend.",
+        )
+        error.evidence = dict(evidence)
+        error.verdict = judged
+        raise error
+
+
+def _related(data: Dataset, released: Dataset) -> bool:
+    """Whether the released records carry the identity they had in the original."""
+    return released.given_identity is not None and data.identity.basis == released.identity.basis
+
+
+def _measures(measures: Measures, *, of: str | None) -> dict[str, Measure]:
+    if measures is None:
+        return {
+            name: one()
+            for name, one in catalogue.measures().items()
+            if (of is None or one.of == of) and _runs_by_default(one)
+        }
+    if isinstance(measures, Mapping):
+        return dict(measures)
+    made = [catalogue.measure(one)() if isinstance(one, str) else one for one in measures]
+    return {one.name: one for one in made}
+
+
+def _runs_by_default(one: type[Measure]) -> bool:
+    try:
+        one()
+    except PlanError:
+        return False
+    return True
+
+
+def _take(
+    measures: Mapping[str, Measure], take: Any, subject: Any, progress: Progress | None
+) -> dict[str, Evidence]:
+    say = progress or silent
+    found: dict[str, Evidence] = {}
+    for at, (label, one) in enumerate(measures.items()):
+        say(f"measuring: {label}", at, len(measures))
+        try:
+            found[label] = take(one)
+        except SchemaError:
+            raise  # a wrong name is the user's to mend, not a measurement that failed
+        except SfumatoError as error:
+            found[label] = Evidence.failed(one.name, subject, str(error))
+    say("measuring", len(measures), len(measures))
+    return found

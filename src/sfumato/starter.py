@@ -1,0 +1,108 @@
+"""A first plan for data that nobody has looked at yet. A start, not an answer."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import Any
+
+import polars as pl
+
+from sfumato.data import Dataset
+from sfumato.method import Method
+from sfumato.methods.coarsen import Coarsen
+from sfumato.methods.drop import Drop
+from sfumato.plan import Plan
+from sfumato.schema import Column, Schema
+
+_MOST_LEVELS = 12
+_PARTS = 5
+_SMALLEST_CLASS = 3
+
+
+def first_plan(data: Dataset) -> Plan:
+    """Suggest roles, drop what names people, coarsen what points to them, and set a target."""
+    schema = _with_domains(data, Schema.infer(data.frame))
+    source = data.source
+    options = dict(source.options) if source else {}
+    return Plan(
+        schema=schema,
+        steps=_steps(data, schema),
+        targets={"k": {"min": _SMALLEST_CLASS}},
+        read={key: value for key, value in options.items() if key in _READ},
+    )
+
+
+_READ = ("delimiter", "decimal", "encoding", "sheet", "types", "dates")
+
+
+def _steps(data: Dataset, schema: Schema) -> list[Method]:
+    steps: list[Method] = []
+    quasi = schema.having("quasi")
+    loose = [name for name in quasi if schema[name].kind == "text"]
+    if schema.having("direct"):
+        steps.append(Drop())
+    if loose:
+        # Nothing here can blur free text, so it stays inside.
+        steps.append(Drop(variables=loose))
+    for name in quasi:
+        domain = schema[name].bounds
+        if domain is not None and data.column(name).n_unique() > _MOST_LEVELS:
+            steps.append(Coarsen(variables=[name], breaks=_breaks(*domain)))
+    return steps
+
+
+def _with_domains(data: Dataset, schema: Schema) -> Schema:
+    """Add a domain to numbers and dates; rounded, so that it does not show the extreme values."""
+    told: dict[str, Column] = {}
+    for name in schema.having("quasi"):
+        column, values = schema[name], data.column(name)
+        if values.dtype.is_temporal():
+            domain = _years(values)
+        elif values.dtype.is_numeric() and column.kind in ("continuous", "integer"):
+            domain = _rounded(values)
+        else:
+            domain = None
+        if domain is not None:
+            changed = {"domain": domain, "reason": f"{column.reason} Check the domain."}
+            told[name] = Column(role=column.role, kind=column.kind, **changed)  # type: ignore[arg-type]
+    return schema.with_columns(told)
+
+
+def _rounded(values: pl.Series) -> tuple[Any, Any] | None:
+    finite = values.cast(pl.Float64).drop_nulls()
+    finite = finite.filter(finite.is_finite())
+    if not len(finite):
+        return None
+    low, high = float(finite.min()), float(finite.max())  # type: ignore[arg-type]
+    step = _step(high - low)
+    floor, ceiling = math.floor(low / step) * step, math.ceil(high / step) * step
+    floor = floor - step if floor == low and low != 0 else floor
+    ceiling = ceiling + step if ceiling == high else ceiling
+    return (int(floor), int(ceiling)) if step >= 1 else (floor, ceiling)
+
+
+def _step(span: float) -> float:
+    """A round step that cuts a span into about five to ten parts."""
+    if span <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(span))
+    return (
+        power if span / power >= _PARTS else power / 2 if span / power >= _PARTS / 2 else power / 5
+    )
+
+
+def _years(values: pl.Series) -> tuple[dt.date, dt.date] | None:
+    years = values.cast(pl.Date).dt.year().drop_nulls()
+    if not len(years):
+        return None
+    first, last = int(years.min()), int(years.max())  # type: ignore[arg-type]
+    return dt.date(first - first % 5, 1, 1), dt.date(last - last % 5 + 4, 12, 31)
+
+
+def _breaks(low: Any, high: Any) -> list[Any]:
+    if isinstance(low, dt.date):
+        return [dt.date(year, 1, 1) for year in range(low.year, high.year + 1, 5)]
+    step = _step(high - low)
+    count = round((high - low) / step)
+    return [low + at * step for at in range(count)] or [low]

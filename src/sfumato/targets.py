@@ -1,0 +1,174 @@
+"""What must hold, and whether it does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato import catalogue
+from sfumato.errors import PlanError, did_you_mean
+from sfumato.evidence import Evidence
+from sfumato.measure import Measure
+
+# A measured share and a stated one may differ in the last bit without meaning anything.
+_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A bound on a measured number: `k.min = 5`, `uniqueness.max = 0.0`.
+
+    `name` is a measure, or a number among its details; "label.number" picks one of several.
+    """
+
+    name: str
+    least: float | None = None
+    most: float | None = None
+
+    def said(self) -> str:
+        """The target in words."""
+        ends = []
+        if self.least is not None:
+            ends.append(f"at least {self.least:g}")
+        if self.most is not None:
+            ends.append(f"at most {self.most:g}")
+        return f"{self.name} {' and '.join(ends)}"
+
+    def plain(self) -> dict[str, float]:
+        """As it stands in the plan."""
+        ends = {"min": self.least, "max": self.most}
+        return {end: value for end, value in ends.items() if value is not None}
+
+    def met_by(self, number: float) -> bool:
+        """Whether the number keeps the bound. What could not be computed never does."""
+        if math.isnan(number):
+            return False
+        low = self.least is None or number >= self.least - _TOLERANCE
+        return low and (self.most is None or number <= self.most + _TOLERANCE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """One target, the number that was measured, and whether it is met."""
+
+    target: Target
+    measure: str
+    number: float
+    met: bool
+    reason: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            "target": self.target.name,
+            **self.target.plain(),
+            "measure": self.measure,
+            "value": None if math.isnan(self.number) else self.number,
+            "met": self.met,
+            "reason": self.reason,
+        }
+
+    def said(self) -> str:
+        """One line for people."""
+        got = self.reason or f"it is {self.number:g}"
+        return f"{self.target.said()}: {'met' if self.met else 'MISSED'}, {got}"
+
+
+def read_targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
+    """Targets from `{"k": {"min": 5}}` or `{"k.min": 5}`."""
+    bounds: dict[str, dict[str, float]] = {}
+    for path, value in _flat(given):
+        name, _, end = path.rpartition(".")
+        if end not in ("min", "max") or not name:
+            raise PlanError(
+                f"Target '{path}' needs a bound.", hint=f"write {path}.min = … or {path}.max = …"
+            )
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+            raise PlanError(f"Target '{path}' must be a number. Got {value!r} instead.")
+        bounds.setdefault(name, {})[end] = float(value)
+    return tuple(
+        Target(name=name, least=ends.get("min"), most=ends.get("max"))
+        for name, ends in bounds.items()
+    )
+
+
+def _flat(given: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for key, value in given.items():
+        path = f"{above}.{key}" if above else str(key)
+        pairs += _flat(value, path) if isinstance(value, Mapping) else [(path, value)]
+    return pairs
+
+
+def measures_for(
+    targets: tuple[Target, ...], evaluate: Mapping[str, Measure]
+) -> dict[str, Measure]:
+    """The measures to take: those the plan names, and one for every target besides."""
+    wanted = dict(evaluate)
+    for target in targets:
+        if not homes(target, wanted):
+            one = _measure_of(target)
+            wanted[one.name] = _by_default(one, target)
+    return wanted
+
+
+def homes(target: Target, measures: Mapping[str, Measure]) -> list[tuple[str, str]]:
+    """Where the target's number is found: (label of the measure, name of the number)."""
+    if target.name in measures:
+        return [(target.name, measures[target.name].name)]
+    label, _, number = target.name.rpartition(".")
+    return [
+        (at, number)
+        for at, one in measures.items()
+        if label in ("", at) and number in (one.name, *one.provides)
+    ]
+
+
+def _measure_of(target: Target) -> type[Measure]:
+    known = catalogue.measures()
+    for one in known.values():
+        if target.name in (one.name, *one.provides):
+            return one
+    names = [name for one in known.values() for name in (one.name, *one.provides)]
+    raise PlanError(
+        f"No measure gives '{target.name}', so the target on it cannot be checked.",
+        hint=did_you_mean(target.name, names),
+    )
+
+
+def _by_default(one: type[Measure], target: Target) -> Measure:
+    try:
+        return one()
+    except PlanError as error:
+        raise PlanError(
+            f"The target on '{target.name}' needs the measure '{one.name}', which has no default. "
+            f"{error.what}",
+            hint=f"add a table [evaluate.{one.name}] to the plan.",
+        ) from None
+
+
+def judge(
+    targets: tuple[Target, ...],
+    measures: Mapping[str, Measure],
+    evidence: Mapping[str, Evidence],
+) -> tuple[Judgement, ...]:
+    """Hold every target against the evidence."""
+    found: list[Judgement] = []
+    for target in targets:
+        places = homes(target, measures)
+        if len(places) > 1:
+            labels = ", ".join(f"{at}.{number}" for at, number in places)
+            raise PlanError(
+                f"Target '{target.name}' could mean {labels}.", hint="name one of them."
+            )
+        label, number = places[0]
+        value = evidence[label].number(number)
+        reason = evidence[label].reason
+        if math.isnan(value) and not reason:
+            told = evidence[label].details.get(f"{number}_reason", "it could not be computed.")
+            reason = str(told)
+        met = target.met_by(value)
+        found.append(Judgement(target=target, measure=label, number=value, met=met, reason=reason))
+    return tuple(found)
