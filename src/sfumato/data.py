@@ -71,8 +71,6 @@ class Dataset:
     def batch(self, names: Sequence[str]) -> pl.DataFrame:
         """Some variables as polars columns, the records in their order."""
         self.schema.require(names)
-        if not names:
-            return pl.DataFrame({"": range(len(self))}).select()
         return pl.DataFrame([self.column(name) for name in names])
 
     def with_schema(self, schema: Schema | Mapping[str, Column | Role | None]) -> Dataset:

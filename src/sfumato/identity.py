@@ -118,7 +118,8 @@ def _of_texts(values: pl.Series) -> Words:
             nulls_equal=True,
             maintain_order="left",
         )["at"]
-        return _of_each_text(levels)[codes.to_numpy()]
+        at: npt.NDArray[np.int64] = codes.to_numpy()
+        return np.take(_of_each_text(levels), at, axis=0)
     return _of_each_text(values)
 
 

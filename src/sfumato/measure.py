@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -15,6 +16,8 @@ class Measure(ABC):
     """One measure of risk or of utility."""
 
     name: ClassVar[str]
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
+    """Parameters that make sense on the bundled cohort, for the reference and the tests."""
     direction: ClassVar[Direction] = "lower"
     of: ClassVar[Literal["one", "pair"]] = "one"
     """Whether it looks at one data set by itself or compares the released with the original."""

@@ -23,6 +23,8 @@ class Method(ABC):
     """One protection: it changes some variables of the data and never measures."""
 
     name: ClassVar[str]
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
+    """Parameters that make sense on the bundled cohort, for the reference and the tests."""
     keyed: ClassVar[bool] = False
     """Whether it takes draws, so that the result depends on the key."""
 

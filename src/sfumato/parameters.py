@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -33,7 +33,7 @@ class ParameterError(PlanError):
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def parameters(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass whose wrong parameters say what was expected."""
-    made: type[T] = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))(cls)
+    made = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))(cls)
     checked = made.__init__
 
     def init(self: Any, *args: Any, **given: Any) -> None:
@@ -49,7 +49,7 @@ def parameters(cls: type[T]) -> type[T]:
     init.__signature__ = inspect.signature(checked)  # type: ignore[attr-defined]
     init.__wrapped__ = checked  # type: ignore[attr-defined]
     made.__init__ = init  # type: ignore[method-assign]
-    return made
+    return cast("type[T]", made)
 
 
 def _sentence(error: dict[str, Any], known: list[str]) -> tuple[str, str]:

@@ -32,6 +32,8 @@ class LocalEngine:
 
     def distinct(self, data: Dataset, columns: Sequence[str]) -> pl.DataFrame:
         """See `Engine.distinct`."""
+        if not columns:
+            return pl.DataFrame({COUNT: [len(data)]})
         return counted(data.batch(columns))
 
     def map_rows(
@@ -59,7 +61,7 @@ class LocalEngine:
         taken = draws(data, chance)
         made = [
             function(batch[at], narrowed(taken, at)).with_columns(pl.Series(_AT, at))
-            for at in groups(data.batch(by))
+            for at in groups(data, by)
         ]
         return data.with_columns(pl.concat(made).sort(_AT).drop(_AT)) if made else data
 
@@ -98,17 +100,14 @@ def summarise(parts: Sequence[Values], summaries: Sequence[Summary]) -> dict[str
 
 def counted(batch: pl.DataFrame) -> pl.DataFrame:
     """Distinct rows with their counts."""
-    if not batch.width:
-        return pl.DataFrame({COUNT: [batch.height]}, schema={COUNT: pl.Int64})
     return batch.group_by(batch.columns).agg(pl.len().cast(pl.Int64).alias(COUNT))
 
 
-def groups(keys: pl.DataFrame) -> list[npt.NDArray[np.int64]]:
+def groups(data: Dataset, by: Sequence[str]) -> list[npt.NDArray[np.int64]]:
     """The positions of each group's records, groups in canonical order."""
-    if not keys.height:
-        return []
-    if not keys.width:
-        return [np.arange(keys.height)]
+    if not by:
+        return [np.arange(len(data))] if len(data) else []
+    keys = data.batch(by)
     found = (
         keys.with_row_index(_AT)
         .group_by(keys.columns)

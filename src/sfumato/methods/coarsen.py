@@ -52,6 +52,11 @@ class Coarsen(RowWise):
     """
 
     name = "coarsen"
+    examples = (
+        {"variables": ["birth_date", "height"], "intervals": 5},
+        {"variables": ["household_size"], "breaks": [1, 2, 4]},
+        {"variables": ["glucose"], "intervals": 6, "edges": "observed", "output": "middle"},
+    )
     variables: Annotated[list[str], Field(min_length=1)]
     intervals: Annotated[int, Field(ge=1, le=100_000)] | None = None
     breaks: Annotated[list[float | dt.date], Field(min_length=1)] | None = None

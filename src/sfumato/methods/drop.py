@@ -30,6 +30,7 @@ class Drop(Method):
     """
 
     name = "drop"
+    examples = ({}, {"variables": ["postcode"]})
     variables: list[str] | None = None
 
     def touches(self, schema: Schema) -> tuple[str, ...]:

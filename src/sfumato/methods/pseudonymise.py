@@ -49,6 +49,7 @@ class Pseudonymise(RowWise):
     """
 
     name = "pseudonymise"
+    examples = ({"variables": ["person_id"]}, {"variables": ["nhs_number", "email"]})
     keyed = True
     variables: Annotated[list[str], Field(min_length=1)]
     length: Annotated[int, Field(ge=8, le=64)] = 20

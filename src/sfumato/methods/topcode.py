@@ -43,6 +43,10 @@ class Topcode(RowWise):
     """
 
     name = "topcode"
+    examples = (
+        {"variables": ["income"], "top_quantile": 0.99},
+        {"variables": ["height", "children"], "top": 190, "bottom": 1},
+    )
     variables: Annotated[list[str], Field(min_length=1)]
     top: float | None = None
     bottom: float | None = None
@@ -79,7 +83,10 @@ class Topcode(RowWise):
             name: [Quantile(share) for share in asked] for name in self.variables
         }
         found = engine.aggregate(data, wanted)
-        return {name: self._limits(name, found[name]) for name in self.variables}
+        return {
+            name: self._limits(name, found[name]) | {"whole": _whole(data, name)}
+            for name in self.variables
+        }
 
     def _limits(self, name: str, found: dict[str, float]) -> dict[str, float | None]:
         limits = {"top": self.top, "bottom": self.bottom}
@@ -99,15 +106,17 @@ class Topcode(RowWise):
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Clip a batch of records."""
         del draws
-        return batch.select(
-            _clipped(batch[name], fitted[name]["bottom"], fitted[name]["top"])
-            for name in self.variables
-        )
+        return batch.select(_clipped(batch[name], **fitted[name]) for name in self.variables)
 
 
-def _clipped(values: pl.Series, bottom: float | None, top: float | None) -> pl.Series:
+def _whole(data: Dataset, name: str) -> bool:
+    return data.schema[name].kind == "integer" or data.column(name).dtype.is_integer()
+
+
+def _clipped(
+    values: pl.Series, *, bottom: float | None, top: float | None, whole: bool
+) -> pl.Series:
     # A whole-number variable stays one: limits move inwards to the next whole number.
-    whole = values.dtype.is_integer()
     low = math.ceil(bottom) if whole and bottom is not None else bottom
     high = math.floor(top) if whole and top is not None else top
     return values.clip(low, high)

@@ -50,6 +50,7 @@ class Uniqueness(Measure):
     """
 
     name = "uniqueness"
+    examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
     provides = ("k", "prosecutor", "journalist", "marketer", "unique_records")
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"

@@ -1,0 +1,117 @@
+"""What every measure keeps. A new file in risk/ or utility/ is tested here without a change."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sfumato as sf
+from sfumato import catalogue
+from sfumato.errors import SfumatoError
+from tests.conftest import LIBRARIES, in_library
+
+CASES = [
+    pytest.param(name, example, id=f"{name}-{at}")
+    for name, measure in catalogue.measures().items()
+    for at, example in enumerate(measure.examples)
+]
+each_measure = pytest.mark.parametrize(("name", "example"), CASES)
+
+
+def take(name, example, data):
+    one = catalogue.measures()[name](**example)
+    return one.measure(data) if one.of == "one" else one.measure(data, data)
+
+
+@each_measure
+def test_says_what_it_asks(name, example):
+    entry = catalogue.measures()[name]
+    doc = inspect.getdoc(entry) or ""
+    assert "Question:" in doc
+    assert "Assumes:" in doc
+    assert ">>>" in doc
+    assert entry.__module__ == f"sfumato.{entry.room()}.{name}"
+    assert all(one.help for one in catalogue.parameters_of(entry))
+    assert set(example) <= {one.name for one in catalogue.parameters_of(entry)}
+
+
+@each_measure
+def test_evidence_is_complete(name, example, cohort):
+    found = take(name, example, cohort)
+    assert found.name == name
+    assert math.isfinite(found.value)
+    assert found.assumptions
+    assert found.direction in ("lower", "higher")
+    assert set(catalogue.measures()[name].provides) <= set(found.details)
+    assert json.dumps(found.plain(), allow_nan=False)
+    if found.records is not None:
+        assert len(found.records) == len(cohort)
+
+
+@each_measure
+@pytest.mark.parametrize("seed", range(3))
+def test_row_order_does_not_matter(name, example, seed, cohort):
+    order = np.random.default_rng(seed).permutation(len(cohort))
+    found = take(name, example, cohort)
+    other = take(name, example, sf.Dataset(cohort.frame[order], cohort.schema))
+    assert other.plain() == found.plain()
+    if found.records is not None:
+        assert other.records.equals(found.records[order])
+
+
+@each_measure
+def test_all_libraries_give_the_same_numbers(name, example, cohort_frame):
+    schema = sf.datasets.cohort_schema()
+    found = [
+        take(name, example, sf.Dataset(in_library(cohort_frame, library), schema)).plain()
+        for library in LIBRARIES
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+@each_measure
+def test_data_stay_untouched(name, example, cohort):
+    before = cohort.frame.clone()
+    take(name, example, cohort)
+    assert cohort.frame.equals(before)
+
+
+@each_measure
+@pytest.mark.parametrize("odd", ["empty", "one row", "all missing"])
+def test_odd_data_are_never_called_safe_by_accident(name, example, odd, cohort_frame):
+    frame = {
+        "empty": cohort_frame.clear(),
+        "one row": cohort_frame.head(1),
+        "all missing": cohort_frame.head(20).select(
+            pl.lit(None).cast(dtype).alias(one) for one, dtype in cohort_frame.schema.items()
+        ),
+    }[odd]
+    data = sf.Dataset(frame, sf.datasets.cohort_schema())
+    try:
+        found = take(name, example, data)
+    except SfumatoError as error:
+        assert str(error)
+    else:
+        assert odd != "empty"
+        assert math.isfinite(found.value)
+
+
+@each_measure
+def test_survives_the_plan_file(name, example):
+    plan = sf.Plan(evaluate={"label": catalogue.measures()[name](**example)})
+    assert sf.Plan.parse(plan.text(comments=True)) == plan
+
+
+def test_a_measure_that_fails_is_no_number_and_meets_no_target(cohort):
+    none = cohort.with_schema(dict.fromkeys(cohort.columns, "other"))
+    found = sf.assess(none, ["uniqueness"])["uniqueness"]
+    assert math.isnan(found.value)
+    assert "known to outsiders" in found.reason
+    plan = sf.Plan(schema=none.schema, targets={"uniqueness.max": 1.0})
+    with pytest.raises(SfumatoError, match="targets missed"):
+        sf.protect(none, plan, key=bytes(32))

@@ -1,0 +1,89 @@
+"""Both engines give the same bytes for every verb, whatever the partitions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.engines import Chance, LocalEngine
+from sfumato.engines.summaries import Count, Deviation, Maximum, Mean, Minimum, Quantile, exact_sum
+from sfumato.randomness import Key
+from tests.partitioned import PartitionedEngine
+
+ALL = [Count(), Minimum(), Maximum(), Mean(), Deviation(), Quantile(0.1), Quantile(0.5)]
+floats = st.floats(-1e12, 1e12)
+
+
+@given(st.lists(floats, max_size=50))
+def test_sums_are_exact(values):
+    exact = sum(map(Fraction, values), Fraction(0))
+    parts = exact_sum(np.array(values, float))
+    assert sum(map(Fraction, parts), Fraction(0)) == exact
+
+
+@given(st.lists(st.one_of(st.none(), floats), min_size=1, max_size=40), st.integers(0, 9))
+def test_summaries_do_not_depend_on_partitions(values, seed):
+    data = sf.Dataset(pl.DataFrame({"x": pl.Series(values, dtype=pl.Float64)}))
+    local = LocalEngine().aggregate(data, {"x": ALL})["x"]
+    split = PartitionedEngine(seed).aggregate(data, {"x": ALL})["x"]
+    assert repr(local) == repr(split)
+    known = [one for one in values if one is not None]
+    assert local["count"] == len(known)
+    if len(known) > 1:
+        assert local["mean"] == pytest.approx(np.mean(known), rel=1e-9, abs=1e-9)
+        assert local["sd"] == pytest.approx(np.std(known, ddof=1), rel=1e-6, abs=1e-6)
+        assert local["quantile 0.1"] == pytest.approx(np.quantile(known, 0.1), rel=1e-9, abs=1e-9)
+    if not known:
+        assert math.isnan(local["mean"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_distinct_counts_the_same_combinations(seed, cohort):
+    for columns in (["sex"], ["sex", "region", "ethnicity"], []):
+        local = LocalEngine().distinct(cohort, columns)
+        split = PartitionedEngine(seed).distinct(cohort, columns)
+        assert local.sort(local.columns).equals(split.sort(local.columns))
+        assert local["count"].sum() == len(cohort)
+
+
+def noisy(batch, draws):
+    return batch.select(x=pl.col("height") + pl.Series(draws.normal("height")))
+
+
+def centred(batch, draws):
+    mean = math.fsum(batch["height"].to_list()) / batch.height
+    return batch.select(y=pl.col("height") - mean + pl.Series(draws.uniform("height")))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_and_groups_do_not_depend_on_partitions(seed, cohort):
+    chance = Chance(Key(bytes(32)), 2)
+    engines = (LocalEngine(), PartitionedEngine(seed), PartitionedEngine(seed + 100, parts=11))
+    rows = [
+        engine.map_rows(cohort, noisy, reads=["height"], chance=chance).frame["x"].to_list()
+        for engine in engines
+    ]
+    assert rows[0] == rows[1] == rows[2]
+    for by in (["sex", "region"], []):
+        grouped = [
+            engine.map_groups(cohort, centred, by=by, reads=["height"], chance=chance)
+            .frame["y"]
+            .to_list()
+            for engine in engines
+        ]
+        assert grouped[0] == grouped[1] == grouped[2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_do_not_depend_on_partitions_or_ties(seed, cohort):
+    for score in ("height", "children", "income"):
+        local = LocalEngine().rank(cohort, score)
+        assert (local == PartitionedEngine(seed).rank(cohort, score)).all()
+        assert sorted(local) == list(range(len(cohort)))

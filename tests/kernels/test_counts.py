@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.kernels.counts import wildcard_counts
+
+
+def slow(codes, counts):
+    """Compare every combination with every other: agree wherever neither is missing."""
+    total = []
+    for mine in codes:
+        fits = [
+            all(a == b or a < 0 or b < 0 for a, b in zip(mine, other, strict=True))
+            for other in codes
+        ]
+        total.append(int(sum(n for n, fit in zip(counts, fits, strict=True) if fit)))
+    return total
+
+
+@given(st.integers(1, 4).flatmap(lambda width: st.lists(
+    st.tuples(*[st.integers(-1, 3)] * width), min_size=1, max_size=30, unique=True)), st.data())  # fmt: skip
+def test_agrees_with_comparing_all_pairs(rows, data):
+    counts = np.array(
+        data.draw(st.lists(st.integers(1, 9), min_size=len(rows), max_size=len(rows)))
+    )
+    codes = np.array(rows, np.int64)
+    assert wildcard_counts(codes, counts).tolist() == slow(codes, counts)
+
+
+def test_without_missing_values_a_class_is_its_count():
+    assert wildcard_counts(np.array([[0, 1], [1, 1]]), np.array([4, 2])).tolist() == [4, 2]

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import hashlib
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.errors import MethodError
+from sfumato.methods.pseudonymise import codes
+from sfumato.randomness import Key
+
+KEY = Key(bytes(range(32)))
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def slow(value: str, length: int, namespace: str = "person") -> str:
+    secret = KEY.subkey("pseudonymise", namespace)
+    digest = hashlib.blake2b(value.encode(), key=secret, digest_size=length).digest()
+    return "".join(ALPHABET[byte % 32] for byte in digest)
+
+
+@given(st.lists(st.one_of(st.none(), st.text()), max_size=20), st.integers(8, 64))
+def test_codes_agree_with_the_slow_way(values, length):
+    made = codes(
+        pl.Series("x", values, dtype=pl.String), KEY.subkey("pseudonymise", "person"), length
+    )
+    assert made.to_list() == [None if one is None else slow(one, length) for one in values]
+
+
+def test_links_hold_across_files_types_and_variables():
+    one = sf.Dataset(pl.DataFrame({"id": [17, 4], "mother": [None, 17]}))
+    other = sf.Dataset(pl.DataFrame({"person": ["4", "17"]}))
+    floats = sf.Dataset(pl.DataFrame({"person": [4.0, 17.0]}))
+    method = sf.methods.Pseudonymise(variables=["id", "mother"])
+    a = method.apply(one, key=KEY).frame
+    b, c = (
+        sf.methods.Pseudonymise(variables=["person"]).apply(file, key=KEY).frame["person"]
+        for file in (other, floats)
+    )
+    assert a["id"][0] == a["mother"][1] == b[1] == c[1]
+    assert a["mother"][0] is None
+
+
+def test_another_key_or_namespace_gives_other_codes():
+    data = sf.Dataset(pl.DataFrame({"id": ["a"]}))
+    made = {
+        sf.methods.Pseudonymise(variables=["id"], namespace=space)
+        .apply(data, key=key)
+        .frame["id"][0]
+        for space in ("person", "hospital")
+        for key in (KEY, Key.new())
+    }
+    assert len(made) == 4
+
+
+def test_a_collision_is_refused(monkeypatch):
+    data = sf.Dataset(pl.DataFrame({"id": ["a", "b"]}))
+    monkeypatch.setattr(
+        "sfumato.methods.pseudonymise.codes",
+        lambda values, secret, length: pl.Series(values.name, ["same"] * len(values)),
+    )
+    with pytest.raises(MethodError, match="same pseudonym"):
+        sf.methods.Pseudonymise(variables=["id"]).apply(data, key=KEY)
+
+
+def test_a_pseudonym_is_no_direct_identifier_any_more():
+    data = sf.Dataset(pl.DataFrame({"id": ["a"]}), sf.Schema({"id": "direct"}))
+    after = sf.methods.Pseudonymise(variables=["id"]).apply(data, key=KEY)
+    assert after.schema["id"].role == "other"

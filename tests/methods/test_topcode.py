@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=60), st.floats(0.01, 0.99))
+def test_quantile_limits_are_those_of_numpy(values, share):
+    data = sf.Dataset(pl.DataFrame({"x": values}))
+    after = sf.methods.Topcode(variables=["x"], top_quantile=share).apply(data).frame["x"]
+    limit = np.quantile(values, share)
+    assert after.max() == pytest.approx(limit, rel=1e-12, abs=1e-300)
+    below = [(old, new) for old, new in zip(values, after, strict=True) if old <= after.max()]
+    assert all(old == new for old, new in below)
+
+
+def test_whole_numbers_stay_whole_and_within_the_limits():
+    data = sf.Dataset(pl.DataFrame({"x": [1, 5, 9]}))
+    after = sf.methods.Topcode(variables=["x"], top=7.5, bottom=1.5).apply(data).frame["x"]
+    assert after.dtype == pl.Int64
+    assert after.to_list() == [2, 5, 7]
+
+
+@pytest.mark.parametrize(
+    "bad", [{}, {"top": 1, "top_quantile": 0.5}, {"top": 1, "bottom": 2}, {"top_quantile": 1.5}]
+)
+def test_limits_that_make_no_sense_are_refused(bad):
+    with pytest.raises(sf.SfumatoError):
+        sf.methods.Topcode(variables=["x"], **bad)
+
+
+def test_a_variable_without_values_has_no_quantile():
+    data = sf.Dataset(pl.DataFrame({"x": pl.Series([None, None], dtype=pl.Float64)}))
+    with pytest.raises(sf.SfumatoError, match="'x' has no values"):
+        sf.methods.Topcode(variables=["x"], top_quantile=0.9).apply(data)

@@ -1,0 +1,73 @@
+"""A third engine, for tests: every verb over random partitions in random order.
+
+What gives the same bytes here and locally is ready for a cluster.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from sfumato.engines.local import COUNT, counted, draws, groups, narrowed, numbers, summarise
+
+_AT = "__at__"
+
+
+class PartitionedEngine:
+    def __init__(self, seed: int, parts: int = 4) -> None:
+        self.random = np.random.default_rng(seed)
+        self.parts = parts
+
+    def _split(self, records: int):
+        """Positions in random order, cut into parts of random size (some of them empty)."""
+        order = self.random.permutation(records)
+        cuts = np.sort(self.random.integers(0, records + 1, self.parts - 1))
+        return np.split(order, cuts)
+
+    def aggregate(self, data, wanted):
+        found = {}
+        for name, summaries in wanted.items():
+            column = data.column(name)
+            parts = [numbers(column.gather(at)) for at in self._split(len(data))]
+            found[name] = summarise(parts, summaries)
+        return found
+
+    def distinct(self, data, columns):
+        if not columns:
+            return pl.DataFrame({COUNT: [sum(len(at) for at in self._split(len(data)))]})
+        batch = data.batch(columns)
+        tables = [counted(batch[at]) for at in self._split(len(data))]
+        merged = pl.concat(tables).group_by(list(columns)).agg(pl.col(COUNT).sum())
+        return merged[self.random.permutation(merged.height)]
+
+    def map_rows(self, data, function, *, reads, chance=None):
+        batch, taken = data.batch(reads), draws(data, chance)
+        made = [
+            function(batch[at], narrowed(taken, at)).with_columns(pl.Series(_AT, at))
+            for at in self._split(len(data))
+        ]
+        return data.with_columns(pl.concat(made).sort(_AT).drop(_AT))
+
+    def map_groups(self, data, function, *, by, reads, chance=None):
+        batch, taken = data.batch(reads), draws(data, chance)
+        found = groups(data, by)
+        made = []
+        for which in self.random.permutation(len(found)):
+            at = self.random.permutation(found[which])
+            made.append(function(batch[at], narrowed(taken, at)).with_columns(pl.Series(_AT, at)))
+        return data.with_columns(pl.concat(made).sort(_AT).drop(_AT)) if made else data
+
+    def rank(self, data, score):
+        """Range-partitioned: sort each range by itself, then add the offset of those before."""
+        values = data.column(score).cast(pl.Float64).fill_null(np.inf).to_numpy()
+        ids = data.identity.digests
+        edges = np.sort(self.random.choice(values, self.parts - 1)) if len(values) else values
+        ranges = np.searchsorted(edges, values, side="right")
+        places = np.empty(len(values), np.int64)
+        offset = 0
+        for one in range(self.parts):
+            at = self.random.permutation(np.flatnonzero(ranges == one))
+            order = at[np.lexsort((ids[at, 1], ids[at, 0], values[at]))]
+            places[order] = offset + np.arange(len(order))
+            offset += len(order)
+        return places

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.errors import MeasureError, SchemaError
+
+values = st.one_of(st.none(), st.integers(0, 2))
+tables = st.lists(st.tuples(values, values), min_size=1, max_size=40)
+
+
+def data(rows) -> sf.Dataset:
+    frame = pl.DataFrame(rows, schema={"a": pl.Int64, "b": pl.Int64}, orient="row")
+    return sf.Dataset(frame, sf.Schema({"a": "quasi", "b": "quasi"}))
+
+
+@given(tables)
+def test_class_sizes_agree_with_counting_one_by_one(rows):
+    found = sf.risk.Uniqueness().measure(data(rows))
+    sizes = Counter(rows)
+    assert found.records["class_size"].to_list() == [sizes[row] for row in rows]
+    assert found.details["k"] == min(sizes.values())
+    assert found.value == sum(1 for row in rows if sizes[row] == 1) / len(rows)
+    assert found.details["marketer"] == pytest.approx(len(sizes) / len(rows))
+    assert found.details["prosecutor"] == 1 / min(sizes.values())
+    assert sum(found.table["records"]) == len(rows)
+    assert sum(found.table["classes"]) == len(sizes)
+
+
+@given(tables)
+def test_wild_cards_fit_everything_and_both_readings_are_told(rows):
+    def fits(mine, other):
+        return all(a == b or a is None or b is None for a, b in zip(mine, other, strict=True))
+
+    sizes = [sum(fits(mine, other) for other in rows) for mine in rows]
+    wild = sf.risk.Uniqueness(missing="wildcard").measure(data(rows))
+    strict = sf.risk.Uniqueness().measure(data(rows))
+    assert wild.records["class_size"].to_list() == sizes
+    assert wild.details["k"] == strict.details["k_if_missing_is_wildcard"]
+    assert strict.details["k"] == wild.details["k_if_missing_is_value"]
+    assert strict.details["k"] <= wild.details["k"]
+
+
+def test_a_missing_value_in_a_key_does_not_hide_a_unique_record():
+    # The strict reading is the default: a record that alone has a gap is alone.
+    found = sf.risk.Uniqueness().measure(data([(1, 1), (1, 1), (1, None)]))
+    assert found.details["k"] == 1
+    assert found.details["k_if_missing_is_wildcard"] == 3
+
+
+def test_risk_by_population_needs_weights_and_says_so():
+    found = sf.risk.Uniqueness().measure(data([(1, 1), (2, 2)]))
+    assert math.isnan(found.details["journalist"])
+    assert "population is unknown" in found.details["journalist_reason"]
+    frame = pl.DataFrame({"a": [1, 1, 2], "w": [10.0, 15.0, 4.0]})
+    weighted = sf.Dataset(frame, sf.Schema({"a": "quasi", "w": "weight"}))
+    assert sf.risk.Uniqueness().measure(weighted).details["journalist"] == 1 / 4
+
+
+@pytest.mark.parametrize("weights", [[0.1, 0.1, 0.1], [1.0, None, 1.0]])
+def test_impossible_weights_give_no_number_and_meet_no_target(weights):
+    frame = pl.DataFrame({"a": [1, 1, 2], "w": weights})
+    schema = sf.Schema({"a": "quasi", "w": "weight"})
+    found = sf.risk.Uniqueness().measure(sf.Dataset(frame, schema))
+    assert math.isnan(found.details["journalist"])
+    with pytest.raises(sf.SfumatoError, match="journalist.*MISSED"):
+        sf.protect(
+            sf.Dataset(frame, schema), sf.Plan(schema=schema, targets={"journalist.max": 1.0})
+        )
+
+
+def test_what_the_release_leaves_out_cannot_be_known():
+    rows = data([(1, 1), (1, 2), (1, 3)])
+    released = sf.methods.Drop(variables=["b"]).apply(rows)
+    found = sf.risk.Uniqueness(known=["a", "b"]).measure(rows, released)
+    assert (found.value, found.baseline, found.details["k"]) == (0.0, 1.0, 3)
+    everything_gone = sf.methods.Drop(variables=["a"]).apply(
+        sf.methods.Topcode(variables=["b"], top=1).apply(rows)
+    )
+    assert sf.risk.Uniqueness(known=["a"]).measure(rows, everything_gone).details["k"] == 3
+
+
+def test_errors_are_errors_and_not_zero():
+    with pytest.raises(MeasureError, match="known to outsiders"):
+        sf.risk.Uniqueness().measure(sf.Dataset(pl.DataFrame({"a": [1]})))
+    with pytest.raises(MeasureError, match="no record"):
+        sf.risk.Uniqueness().measure(data([(1, 1)]).take(pl.Series([], dtype=pl.Int64).to_numpy()))
+    with pytest.raises(SchemaError, match="did you mean 'a'"):
+        sf.risk.Uniqueness(known=["A"]).measure(data([(1, 1)]))
+
+
+def test_only_evidence_about_the_release_may_become_public():
+    rows = data([(1, 1), (1, 1)])
+    assert sf.risk.Uniqueness().measure(rows).audience == "custodian"
+    found = sf.risk.Uniqueness().measure(rows, rows)
+    assert found.audience == "public"
+    assert found.public().baseline is None
+    assert found.public().records is None
+
+
+def test_adult_k_and_uniques_agree_with_pandas(shared_data):
+    import pandas as pd
+
+    frame = pd.read_csv(shared_data / "adult.csv")
+    known = ["gender", "age", "race", "marital_status", "education", "native_country"]
+    sizes = frame.groupby(known)["age"].transform("size")
+    found = sf.risk.Uniqueness(known=known).measure(sf.Dataset(frame))
+    assert found.details["unique_records"] == int((sizes == 1).sum())
+    assert (found.records["class_size"].to_numpy() == sizes.to_numpy()).all()

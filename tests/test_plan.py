@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.errors import PlanError
+
+WHOLE = sf.Plan(
+    schema=sf.Schema(
+        {
+            "name": "direct",
+            "a.b": sf.Column(role="quasi", kind="integer", domain=(0, 85), missing=(-9,)),
+            "born": sf.Column(
+                role="quasi", kind="date", domain=(dt.date(1950, 1, 1), dt.date(2000, 1, 1))
+            ),
+            'x"<b>': sf.Column(role="other", hierarchy={"01067": ("010**", "*")}),
+            "unknown": None,
+        }
+    ),
+    steps=[
+        sf.methods.Drop(),
+        sf.methods.Coarsen(variables=["born"], breaks=[dt.date(1960, 1, 1), dt.date(1980, 1, 1)]),
+    ],
+    targets={"k.min": 5, "census": {"max": 0.25}, "census.k.min": 2},
+    evaluate={"census": sf.risk.Uniqueness(known=["a.b"])},
+    read={"delimiter": ";", "types": {"name": "text"}},
+)
+
+
+@pytest.mark.parametrize("comments", [True, False])
+def test_round_trip_loses_nothing(comments):
+    again = sf.Plan.parse(WHOLE.text(comments=comments))
+    assert again == WHOLE
+    assert again.digest == WHOLE.digest
+    assert again.text() == WHOLE.text()
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1)
+columns = st.builds(
+    sf.Column,
+    role=st.sampled_from(["direct", "quasi", "sensitive", "other", "weight", "cluster", None]),
+    kind=st.sampled_from(["continuous", "integer", "nominal", "text", None]),
+    accessibility=st.one_of(st.none(), st.floats(0, 1)),
+    missing=st.lists(st.one_of(st.integers(-999, 999), texts), max_size=2).map(tuple),
+)
+
+
+@given(
+    st.dictionaries(texts, columns, max_size=5),
+    st.lists(texts, min_size=1, max_size=3),
+    st.floats(-1e9, 1e9),
+)
+def test_round_trip_of_any_names_and_numbers(schema, variables, top):
+    plan = sf.Plan(
+        schema=sf.Schema(schema),
+        steps=[sf.methods.Topcode(variables=variables, top=top)],
+        targets={"uniqueness.max": 0.1},
+    )
+    assert sf.Plan.parse(plan.text()) == plan
+    assert sf.Plan.parse(plan.text(comments=True)).digest == plan.digest
+
+
+def test_every_line_of_a_commented_plan_is_explained():
+    lines = WHOLE.text(comments=True).splitlines()
+    told = [line for line in lines if line.startswith(("name =", "version", "k.min", "method ="))]
+    assert len(told) == 5
+    assert all("  # " in line for line in told)
+
+
+def test_a_plan_is_frozen():
+    with pytest.raises(AttributeError):
+        WHOLE.steps = ()  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[colums]\n", "line 1: a plan has no 'colums'. Hint: did you mean 'columns'"),
+        ("\nversion = 2\n", "line 2: this is a plan of version 2"),
+        ('[columns]\nage = "quas"\n', "line 2: .*'quas'. Hint: did you mean 'quasi'"),
+        ("[columns]\nage = 3\n", "line 2: variable 'age' needs a role"),
+        ('[columns]\nage = { role = "quasi", kid = "x" }', "line 2: .*'kid'. Hint: .*'kind'"),
+        ('[columns]\nage = { kind = "integer", domain = 3 }', "line 2: .*wrong type"),
+        ('[[steps]]\nmethod = "coarsn"', "line 2: no method 'coarsn'. Hint: .*'coarsen'"),
+        ("[[steps]]\nvariables = []", "line 1: a step needs a method. Hint: known are"),
+        (
+            '[[steps]]\nmethod = "drop"\n[[steps]]\nmethod = "coarsen"\nvariables = ["a"]\n'
+            'intervals = "many"',
+            "line 6: The 'intervals' parameter of Coarsen must be an integer",
+        ),
+        ('[[steps]]\nmethod = "topcode"\nvariables = ["a"]', "line 1: .*at least one limit"),
+        ("[targets]\n\nk = 5", "line 3: Target 'k' needs a bound. Hint: write k.min"),
+        ("[targets]\nunique.max = 0.1", "line 2: No measure gives 'unique'.*'uniqueness'"),
+        ('[targets]\nk.min = "5"', "line 2: .*must be a number"),
+        ('[evaluate.x]\nmeasure = "uniquness"', "line 2: no measure 'uniquness'.*'uniqueness'"),
+        ("[evaluate.uniqueness]\nknwn = []", "line 2: .*'knwn'.*does not exist.*'known'"),
+        ('[release]\nformat = "doc"', "line 2: .*must be 'csv', "),
+        ("a = ", "not valid TOML"),
+        ("steps = 3", "line 1: 'steps' must be tables"),
+        ("read = 3", "line 1: 'read' must be a table"),
+    ],
+)
+def test_a_bad_plan_says_line_key_expectation_and_hint(text, expected):
+    with pytest.raises(PlanError, match=expected):
+        sf.Plan.parse(text)
+
+
+def test_a_missing_plan_file_is_told(tmp_path):
+    with pytest.raises(PlanError, match="There is no plan"):
+        sf.Plan.load(tmp_path / "none.toml")
+
+
+def test_codes_that_yaml_would_spoil_stay_what_they_are():
+    text = '[columns]\nx = { kind = "nominal", domain = ["NO", "010", "12:30", "1e3"] }\n'
+    assert sf.Plan.parse(text).schema["x"].domain == ("NO", "010", "12:30", "1e3")
+
+
+def test_a_target_that_could_mean_two_measures_is_refused(cohort):
+    plan = sf.Plan(
+        schema=cohort.schema,
+        steps=[sf.methods.Drop()],
+        targets={"k.min": 1},
+        evaluate={
+            "one": sf.risk.Uniqueness(known=["sex"]),
+            "two": sf.risk.Uniqueness(known=["region"]),
+        },
+    )
+    with pytest.raises(PlanError, match="could mean one.k, two.k"):
+        sf.protect(cohort, plan, key=bytes(32))
