@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sfumato.engines.local import COUNT, counted, draws, groups, narrowed, numbers, summarise
+from sfumato.engines.local import COUNT, counted, draws, groups, narrowed, summarise
 
 _AT = "__at__"
 
@@ -28,7 +28,7 @@ class PartitionedEngine:
         found = {}
         for name, summaries in wanted.items():
             column = data.column(name)
-            parts = [numbers(column.gather(at)) for at in self._split(len(data))]
+            parts = [column.gather(at).drop_nulls() for at in self._split(len(data))]
             found[name] = summarise(parts, summaries)
         return found
 

@@ -75,6 +75,7 @@ def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
 def _warn_of_earlier(release: Release, target: Path) -> None:
     """Noise under two keys can be averaged; say so when another release of these data lies near."""
     mine = release.custody["input"]["records_digest"]
+    found: list[str] = []
     for record in sorted(target.parent.glob(f"*/{CUSTODY}/custody.json")):
         try:
             earlier = json.loads(record.read_text("utf-8"))
@@ -82,13 +83,15 @@ def _warn_of_earlier(release: Release, target: Path) -> None:
             continue
         same_data = earlier.get("input", {}).get("records_digest") == mine
         if same_data and earlier.get("key_commitment") != release.key.commitment:
-            warnings.warn(
-                f"The same data were released before under another key, in '{record.parts[-3]}'. "
-                "Who has both releases learns more than from one. Hint: use the key in "
-                f"'{record.parts[-3]}/{CUSTODY}/key'.",
-                RepeatedReleaseWarning,
-                stacklevel=4,
-            )
+            found.append(record.parts[-3])
+    if found:
+        warnings.warn(
+            "The same data were released before under another key, in "
+            f"{', '.join(repr(one) for one in found)}. Who has both releases learns more than "
+            f"from one. Hint: use the key in '{found[0]}/{CUSTODY}/key'.",
+            RepeatedReleaseWarning,
+            stacklevel=4,
+        )
 
 
 @contextmanager

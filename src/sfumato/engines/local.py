@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.engines.summaries import Summary, Values
+from sfumato.engines.summaries import Summary
 from sfumato.engines.verbs import Chance, GroupFunction, RowFunction
 from sfumato.randomness import Draws
 
@@ -26,7 +26,7 @@ class LocalEngine:
     ) -> dict[str, dict[str, Any]]:
         """See `Engine.aggregate`."""
         return {
-            name: summarise([numbers(data.column(name))], summaries)
+            name: summarise([data.column(name).drop_nulls()], summaries)
             for name, summaries in wanted.items()
         }
 
@@ -75,15 +75,8 @@ class LocalEngine:
         return places
 
 
-def numbers(values: pl.Series) -> Values:
-    """The non-missing values as floats; dates as days since 1970."""
-    if values.dtype.is_temporal():
-        values = values.cast(pl.Date).to_physical()
-    return values.drop_nulls().cast(pl.Float64).to_numpy()
-
-
-def summarise(parts: Sequence[Values], summaries: Sequence[Summary]) -> dict[str, Any]:
-    """Take each summary of the parts, the ones it needs first."""
+def summarise(parts: Sequence[pl.Series], summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Take each summary of the non-missing values of the parts, the ones it needs first."""
     known: dict[str, Any] = {}
 
     def take(summary: Summary) -> None:

@@ -14,9 +14,17 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 Values = npt.NDArray[np.float64]
-"""The non-missing values of a variable, or of a part of it."""
+"""The non-missing values of a variable, or of a part of it, as numbers (dates as days)."""
+
+
+def numbers(values: pl.Series) -> Values:
+    """The values as floats; dates as days since 1970."""
+    if values.dtype.is_temporal():
+        values = values.cast(pl.Date).to_physical()
+    return values.cast(pl.Float64).to_numpy()
 
 
 class Summary(Protocol):
@@ -30,7 +38,7 @@ class Summary(Protocol):
     def needs(self) -> tuple[Summary, ...]:
         """Summaries that must be known before this one can be taken."""
 
-    def partial(self, values: Values, earlier: Mapping[str, Any]) -> Any:
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> Any:
         """What to keep of one part."""
 
     def merge(self, parts: Sequence[Any], earlier: Mapping[str, Any]) -> Any:
@@ -59,7 +67,7 @@ class Count:
     name: ClassVar[str] = "count"
     needs: ClassVar[tuple[Summary, ...]] = ()
 
-    def partial(self, values: Values, earlier: Mapping[str, Any]) -> int:
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> int:
         """Count one part."""
         del earlier
         return len(values)
@@ -71,16 +79,34 @@ class Count:
 
 
 @dataclass(frozen=True)
+class Distinct:
+    """How many different values there are, missing not counted. Any type of variable."""
+
+    name: ClassVar[str] = "distinct"
+    needs: ClassVar[tuple[Summary, ...]] = ()
+
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> pl.Series:
+        """Keep the part: which of its values occur elsewhere is not known yet."""
+        del earlier
+        return values
+
+    def merge(self, parts: Sequence[pl.Series], earlier: Mapping[str, Any]) -> int:
+        """Count over all parts."""
+        del earlier
+        return pl.concat(parts).n_unique()
+
+
+@dataclass(frozen=True)
 class Minimum:
     """The smallest value; NaN when there is none."""
 
     name: ClassVar[str] = "min"
     needs: ClassVar[tuple[Summary, ...]] = ()
 
-    def partial(self, values: Values, earlier: Mapping[str, Any]) -> float:
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> float:
         """Smallest of one part."""
         del earlier
-        return float(values.min()) if len(values) else math.nan
+        return float(numbers(values).min()) if len(values) else math.nan
 
     def merge(self, parts: Sequence[float], earlier: Mapping[str, Any]) -> float:
         """Smallest of all."""
@@ -95,10 +121,10 @@ class Maximum:
     name: ClassVar[str] = "max"
     needs: ClassVar[tuple[Summary, ...]] = ()
 
-    def partial(self, values: Values, earlier: Mapping[str, Any]) -> float:
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> float:
         """Largest of one part."""
         del earlier
-        return float(values.max()) if len(values) else math.nan
+        return float(numbers(values).max()) if len(values) else math.nan
 
     def merge(self, parts: Sequence[float], earlier: Mapping[str, Any]) -> float:
         """Largest of all."""
@@ -113,10 +139,10 @@ class Mean:
     name: ClassVar[str] = "mean"
     needs: ClassVar[tuple[Summary, ...]] = (Count(),)
 
-    def partial(self, values: Values, earlier: Mapping[str, Any]) -> list[float]:
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> list[float]:
         """Exact sum of one part."""
         del earlier
-        return exact_sum(values)
+        return exact_sum(numbers(values))
 
     def merge(self, parts: Sequence[list[float]], earlier: Mapping[str, Any]) -> float:
         """Exact sum of all, divided once."""
@@ -131,9 +157,9 @@ class Deviation:
     name: ClassVar[str] = "sd"
     needs: ClassVar[tuple[Summary, ...]] = (Count(), Mean())
 
-    def partial(self, values: Values, earlier: Mapping[str, Any]) -> list[float]:
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> list[float]:
         """Exact sum of squared distances from the mean of all."""
-        return exact_sum((values - earlier["mean"]) ** 2)
+        return exact_sum((numbers(values) - earlier["mean"]) ** 2)
 
     def merge(self, parts: Sequence[list[float]], earlier: Mapping[str, Any]) -> float:
         """Root of the mean square."""
@@ -156,10 +182,10 @@ class Quantile:
         """For instance "quantile 0.99"."""
         return f"quantile {self.p:g}"
 
-    def partial(self, values: Values, earlier: Mapping[str, Any]) -> tuple[Values, Any]:
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> tuple[Values, Any]:
         """Distinct values of one part with their counts."""
         del earlier
-        found = np.unique(values, return_counts=True)
+        found = np.unique(numbers(values), return_counts=True)
         return found[0], found[1]
 
     def merge(self, parts: Sequence[tuple[Values, Any]], earlier: Mapping[str, Any]) -> float:

@@ -92,19 +92,19 @@ def _compress(h, w, counted, last):  # type: ignore[no-untyped-def]
     h[7] ^= v7 ^ v15
 
 
-@njit(cache=True)
-def _load(data, start, stop, words):  # type: ignore[no-untyped-def]
+@njit(inline="always")
+def _load(data, start, stop, w):  # type: ignore[no-untyped-def]
     for i in range(16):
-        words[i] = np.uint64(0)
+        w[i] = np.uint64(0)
     for i in range(stop - start):
-        words[i >> 3] |= np.uint64(data[start + i]) << np.uint64(8 * (i & 7))
+        w[i >> 3] |= np.uint64(data[start + i]) << np.uint64(8 * (i & 7))
 
 
 @njit(cache=True)
 def _blake2b(offsets, data, key, size, out):  # type: ignore[no-untyped-def]
-    words = np.empty(16, np.uint64)
+    w = np.empty(16, np.uint64)
     keyed = np.empty(8, np.uint64)
-    state = np.empty(8, np.uint64)
+    h = np.empty(8, np.uint64)
     for i in range(8):
         keyed[i] = _INITIAL[i]
     keyed[0] ^= np.uint64(0x01010000) ^ (np.uint64(len(key)) << np.uint64(8)) ^ np.uint64(size)
@@ -112,25 +112,27 @@ def _blake2b(offsets, data, key, size, out):  # type: ignore[no-untyped-def]
     alone = keyed.copy()  # the key block is the same for every text: hash it once
     if len(key) > 0:
         prefix = BLOCK
-        _load(key, 0, len(key), words)
-        _compress(alone, words, BLOCK, True)
-        _compress(keyed, words, BLOCK, False)
+        _load(key, 0, len(key), w)
+        _compress(alone, w, BLOCK, True)
+        _compress(keyed, w, BLOCK, False)
     for row in range(len(offsets) - 1):
         start, stop = offsets[row], offsets[row + 1]
         if start == stop and prefix:
-            state[:] = alone
+            for i in range(8):
+                h[i] = alone[i]
         else:
-            state[:] = keyed
+            for i in range(8):
+                h[i] = keyed[i]
             at = start
             while True:
                 end = min(at + BLOCK, stop)
-                _load(data, at, end, words)
-                _compress(state, words, prefix + end - start, end == stop)
+                _load(data, at, end, w)
+                _compress(h, w, prefix + end - start, end == stop)
                 at = end
                 if at >= stop:
                     break
         for i in range(size):
-            out[row, i] = np.uint8(state[i >> 3] >> np.uint64(8 * (i & 7)) & np.uint64(255))
+            out[row, i] = np.uint8((h[i >> 3] >> np.uint64(8 * (i & 7))) & np.uint64(255))
 
 
 def blake2b(
@@ -147,3 +149,37 @@ def blake2b(
     out = np.empty((len(offsets) - 1, size), np.uint8)
     _blake2b(offsets, data, np.frombuffer(key, np.uint8), size, out)
     return out
+
+
+@njit(cache=True)
+def _spell(digests, alphabet):  # type: ignore[no-untyped-def]
+    flat = digests.ravel()
+    for i in range(len(flat)):
+        flat[i] = alphabet[flat[i] & 31]
+
+
+def spelled(digests: npt.NDArray[np.uint8], alphabet: bytes) -> npt.NDArray[np.uint8]:
+    """Each byte as one of 32 letters, in place: five bits of it are kept."""
+    _spell(digests, np.frombuffer(alphabet, np.uint8))
+    return digests
+
+
+@njit(cache=True)
+def _fold(offsets, data, rows, block, state):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        row = rows[i]
+        start = offsets[row] + 16 * block
+        for j in range(min(16, offsets[row + 1] - start)):
+            state[i, j >> 3] ^= np.uint64(data[start + j]) << np.uint64(8 * (j & 7))
+
+
+def fold(
+    offsets: npt.NDArray[np.int64],
+    data: npt.NDArray[np.uint8],
+    rows: npt.NDArray[np.int64],
+    *,
+    block: int,
+    state: npt.NDArray[np.uint64],
+) -> None:
+    """Mix the `block`-th 16 bytes of some texts into their states, in place."""
+    _fold(offsets, data, rows, block, state)

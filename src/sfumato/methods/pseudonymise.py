@@ -10,6 +10,7 @@ from pydantic import Field
 
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
+from sfumato.engines.summaries import Distinct, Summary
 from sfumato.errors import MethodError
 from sfumato.identity import texts
 from sfumato.method import Fitted, RowWise
@@ -18,7 +19,7 @@ from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
 
 # Crockford's alphabet: no letter that is easily misread as a digit or another letter.
-_ALPHABET = np.frombuffer(b"0123456789abcdefghjkmnpqrstvwxyz", np.uint8)
+_ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz"
 
 
 @parameters
@@ -79,9 +80,10 @@ class Pseudonymise(RowWise):
     ) -> Dataset:
         """Replace, then make sure that no two identifiers got the same code."""
         made = super().transform(data, fitted, engine=engine, chance=chance)
+        wanted: dict[str, list[Summary]] = {name: [Distinct()] for name in self.variables}
+        before, after = (engine.aggregate(one, wanted) for one in (data, made))
         for name in self.variables:
-            before = engine.distinct(data, [name]).height
-            if engine.distinct(made, [name]).height != before:
+            if before[name] != after[name]:
                 raise MethodError(
                     f"Two identifiers in variable '{name}' got the same pseudonym.",
                     hint=f"make the codes longer than length = {self.length}.",
@@ -93,11 +95,10 @@ def codes(values: pl.Series, secret: bytes, length: int) -> pl.Series:
     """The code of each value; missing stays missing."""
     import pyarrow as pa
 
-    from sfumato.kernels.digests import blake2b
+    from sfumato.kernels.digests import blake2b, spelled
 
     text = canonical(values)
-    digests = blake2b(*texts(text), key=secret, size=length)
-    letters = _ALPHABET[digests & 31]
+    letters = spelled(blake2b(*texts(text), key=secret, size=length), _ALPHABET)
     ends = np.arange(0, (len(text) + 1) * length, length, dtype=np.int64)[: len(text) + 1]
     array = pa.LargeStringArray.from_buffers(len(text), pa.py_buffer(ends), pa.py_buffer(letters))
     made = pl.Series(values.name, array, dtype=pl.String)

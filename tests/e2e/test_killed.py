@@ -1,0 +1,74 @@
+"""Killed at any point, a release is either not there or whole."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from sfumato.opened import verify_release
+
+# Kill the process itself at the n-th call of anything that touches the disk.
+SCRIPT = """
+import os, signal, sys
+import sfumato as sf
+from sfumato import atomic, folder
+
+folder_path, wanted, at = sys.argv[1], sys.argv[2] == "overwrite", int(sys.argv[3])
+data = sf.Dataset(sf.datasets.cohort(50), sf.datasets.cohort_schema())
+steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=2 + wanted)]
+plan = sf.Plan(schema=data.schema, steps=steps, targets={"uniqueness.max": 1.0})
+calls = 0
+
+def deadly(function):
+    def called(*args, **kwargs):
+        global calls
+        calls += 1
+        if calls == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return called
+
+for module, names in ((folder, ("_put", "write_table", "_write_records", "_remeasure", "swap")),
+                      (atomic, ("_settle", "_exchanged"))):
+    for name in names:
+        setattr(module, name, deadly(getattr(module, name)))
+release = sf.protect(data, plan, key=bytes(32))
+release.write(folder_path, overwrite=wanted)
+print("calls", calls)
+"""
+
+
+def run(folder, mode: str, at: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder), mode, str(at)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def whole(folder) -> bool:
+    return all(one.passed for one in verify_release(folder))
+
+
+@pytest.mark.parametrize("at", [1, 2, 5, 7, 8, 9, 10, 11])
+def test_a_new_release_is_all_or_nothing(tmp_path, at):
+    folder = tmp_path / "out"
+    done = run(folder, "new", at)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    assert whole(folder) if folder.exists() else done.returncode != 0
+    again = run(folder, "overwrite" if folder.exists() else "new", 0)
+    assert again.returncode == 0, again.stderr
+    assert whole(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"], "leftovers are cleaned up"
+
+
+@pytest.mark.parametrize("at", [3, 9, 10, 11, 12])
+def test_an_overwritten_release_is_the_old_or_the_new_one(tmp_path, at):
+    folder = tmp_path / "out"
+    assert run(folder, "new", 0).returncode == 0
+    run(folder, "overwrite", at)
+    assert whole(folder)
