@@ -1,0 +1,228 @@
+"""The command line as a stranger uses it: a process of its own, its streams, its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sfumato as sf
+
+PLAN = """
+version = 1
+[columns]
+person_id = "direct"
+name = "direct"
+email = "direct"
+nhs_number = "direct"
+address = "direct"
+postcode = { role = "quasi", kind = "text" }
+birth_date = "quasi"
+sex = "quasi"
+ethnicity = "quasi"
+region = "quasi"
+school = "cluster"
+household_size = "quasi"
+marital_status = "quasi"
+education = "quasi"
+smoking = "sensitive"
+income = "sensitive"
+height = "quasi"
+weight_kg = "sensitive"
+glucose = "sensitive"
+hdl = "sensitive"
+systolic = "sensitive"
+diagnosis = "sensitive"
+children = "quasi"
+survey_weight = "weight"
+exam_score = "sensitive"
+
+[[steps]]
+method = "drop"
+
+[[steps]]
+method = "drop"
+variables = ["postcode", "birth_date", "ethnicity", "household_size", "marital_status", "education",
+             "height", "children", "region"]
+
+[targets]
+k.min = {k}
+"""
+
+
+def sfumato(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from sfumato.cli import main; main()", *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "160", "NO_COLOR": "1", **env},
+    )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    sf.datasets.cohort(200).write_csv(tmp_path / "cohort.csv")
+    (tmp_path / "plan.toml").write_text(PLAN.replace("{k}", "5"))
+    return tmp_path
+
+
+def test_from_the_file_to_the_checked_release(place):
+    made = sfumato("protect", "cohort.csv", "--plan", "plan.toml", "--out", "release", cwd=place)
+    assert made.returncode == 0, made.stderr
+    assert "k at least 5" in made.stdout
+    assert "custody" in made.stderr
+    checked = sfumato("verify", "release", "--original", "cohort.csv", "--json", cwd=place)
+    assert checked.returncode == 0
+    assert all(one["passed"] for one in json.loads(checked.stdout))
+    judged = sfumato("evaluate", "cohort.csv", "release", "--json", cwd=place)
+    found = json.loads(judged.stdout)["uniqueness"]
+    assert (found["value"], found["baseline"]) == (0.0, 1.0)
+    again = sfumato("protect", "cohort.csv", "-p", "plan.toml", "-o", "release", cwd=place)
+    assert again.returncode == 4
+    assert "exists already" in again.stderr
+    other = sfumato("protect", "cohort.csv", "-p", "plan.toml", "-o", "two", cwd=place)
+    assert other.returncode == 0
+    assert "Warning: The same data were released before" in other.stderr
+    key = place / "release" / "custody" / "key"
+    same = sfumato(
+        "protect", "cohort.csv", "-p", "plan.toml", "-o", "three", "--key", key, cwd=place
+    )
+    assert "in 'release'" not in same.stderr
+    data = [(place / one / "data.csv").read_bytes() for one in ("release", "three")]
+    assert data[0] == data[1]
+
+
+def test_a_missed_target_leaves_with_3_and_keeps_the_evidence(place):
+    (place / "plan.toml").write_text(PLAN.replace("{k}", "5000"))
+    made = sfumato("protect", "cohort.csv", "-p", "plan.toml", "-o", "release", "--json", cwd=place)
+    assert made.returncode == 3
+    assert json.loads(made.stdout)["error"] == "TargetError"
+    assert "MISSED" in made.stderr
+    assert not (place / "release").exists()
+    kept = json.loads((place / "release.refused" / "attempt-1.json").read_text())
+    assert kept["targets"][0]["met"] is False
+
+
+def test_a_changed_release_leaves_with_4(place):
+    sfumato("protect", "cohort.csv", "-p", "plan.toml", "-o", "release", cwd=place)
+    with (place / "release" / "data.csv").open("a") as file:
+        file.write("x\n")
+    checked = sfumato("verify", "release", cwd=place)
+    assert checked.returncode == 4
+    assert "FAILED" in checked.stdout
+
+
+def test_inspect_writes_a_plan_that_can_be_read_and_run(place):
+    made = sfumato("inspect", "cohort.csv", "--plan", "first.toml", "--json", cwd=place)
+    assert made.returncode == 0, made.stderr
+    told = json.loads(made.stdout)["variables"]
+    assert told["name"]["role"] == "direct"
+    assert all(one["reason"] for one in told.values())
+    plan = sf.Plan.load(place / "first.toml")
+    assert set(plan.schema) == set(told)
+    assert plan.targets
+    refused = sfumato("inspect", "cohort.csv", "--plan", "first.toml", cwd=place)
+    assert refused.returncode == 2
+    assert "exists already" in refused.stderr
+    unknown = [name for name, one in told.items() if one["role"] is None]
+    tried = sfumato("protect", "cohort.csv", "-p", "first.toml", "-o", "out", cwd=place)
+    assert tried.returncode == (2 if unknown else 3)
+    assert all(f"'{name}'" in tried.stderr for name in unknown)
+
+
+def test_inspect_of_the_titanic(shared_data, tmp_path):
+    made = sfumato("inspect", shared_data / "titanic.csv", "--json", cwd=tmp_path)
+    told = json.loads(made.stdout)["variables"]
+    assert told["Name"]["role"] == "direct"
+    for name in ("PassengerId", "Ticket"):
+        assert told[name]["role"] == "direct"
+        assert "identifier-like" in told[name]["reason"]
+    assert {told[name]["role"] for name in ("Age", "Sex", "Pclass", "SibSp", "Parch")} == {"quasi"}
+    assert all(one["reason"] for one in told.values())
+    assert "Braund" not in made.stdout + made.stderr
+
+
+def test_assess_takes_the_parameters_of_the_measures(place):
+    found = sfumato(
+        "assess", "cohort.csv", "-p", "plan.toml", "--known", "sex,region", "--json", cwd=place
+    )
+    assert json.loads(found.stdout)["uniqueness"]["details"]["known"] == "sex, region"
+    wrong = sfumato("assess", "cohort.csv", "--known", "sexx", cwd=place)
+    assert wrong.returncode == 2
+    assert "did you mean 'sex'?" in wrong.stderr
+    value = sfumato("assess", "cohort.csv", "--missing", "guess", cwd=place)
+    assert value.returncode == 2
+    assert "must be 'value' or 'wildcard'" in value.stderr
+    shown = sfumato("assess", "cohort.csv", "-p", "plan.toml", cwd=place)
+    assert "class_size" in shown.stdout
+    assert "Assumed:" in shown.stderr
+
+
+@pytest.mark.parametrize("command", ["methods", "measures"])
+def test_the_catalogue_is_listed_and_explained(command, tmp_path):
+    listed = json.loads(sfumato(command, "--json", cwd=tmp_path).stdout)
+    assert listed
+    one = next(iter(listed))
+    assert one in sfumato(command, cwd=tmp_path).stdout
+    assert "Parameters" in sfumato(command, one, cwd=tmp_path).stdout
+    wrong = sfumato(command, one[:-1], cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert f"did you mean '{one}'?" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("inspect", "none.csv"), "there is no file"),
+        (("protect", "cohort.csv", "-p", "none.toml", "-o", "x"), "There is no plan"),
+        (("verify", "."), "is not a release"),
+        (("inspect", "plan.toml"), "toml"),
+    ],
+)
+def test_wrong_input_leaves_with_a_hint_and_no_traceback(place, words, expected):
+    done = sfumato(*words, cwd=place)
+    assert done.returncode in (2, 4)
+    assert expected in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_of_every_command_has_an_example(tmp_path):
+    commands = ("inspect", "assess", "protect", "evaluate", "verify", "methods", "measures", "demo")
+    listed = sfumato("--help", cwd=tmp_path).stdout
+    for command in commands:
+        assert command in listed
+        assert f"Example: sfumato {command}" in sfumato(command, "--help", cwd=tmp_path).stdout
+    assert sf.__version__ in sfumato("--version", cwd=tmp_path).stdout
+
+
+def test_the_demo_does_the_whole_job_twice(tmp_path):
+    first = sfumato("demo", "--records", "2000", cwd=tmp_path)
+    assert first.returncode in (0, 3), first.stderr
+    second = sfumato("demo", "--records", "20000", "--json", cwd=tmp_path)
+    assert second.returncode == 0, second.stderr
+    told = json.loads(second.stdout)
+    assert all(one["passed"] for one in told["checks"])
+    assert (tmp_path / "demo" / "release" / "report.html").is_file()
+
+
+def test_an_unforeseen_error_shows_no_value(place):
+    """A bug must not print the data either: no traceback, no message of a foreign error."""
+    code = (
+        "import sys, sfumato.cli.look as look\n"
+        "def broken(*a, **k): raise RuntimeError('cell 4711-secret')\n"
+        "look.run_assess = broken\n"
+        "sys.argv = ['sfumato', 'assess', 'cohort.csv']\n"
+        "from sfumato.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=place, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "4711" not in done.stdout + done.stderr
+    assert "RuntimeError" in done.stderr
