@@ -28,7 +28,8 @@ from sfumato.atomic import swap
 from sfumato.data import Dataset
 from sfumato.errors import ReleaseError, RepeatedReleaseWarning, TargetError
 from sfumato.formats import suffix_for, write_table
-from sfumato.opened import CUSTODY, MANIFEST, open_release, plain_json, sha256
+from sfumato.identity import matched
+from sfumato.opened import CUSTODY, MANIFEST, RECORDS, REMOVED, open_release, plain_json, sha256
 from sfumato.plan import Plan
 from sfumato.progress import Progress, silent
 from sfumato.release import Release
@@ -149,7 +150,7 @@ def _write_all(release: Release, place: Path, say: Progress) -> None:
     _put(private / "custody.json", plain_json(custody), mode=0o600)
     _put(private / "report.html", render(manifest, custody).encode(), mode=0o600)
     say("writing", 2, 3)
-    _write_records(release, private / "records.parquet", order)
+    _write_records(release, private, order)
     place.chmod(0o755)
     say("writing", 3, 3)
 
@@ -185,20 +186,29 @@ def _type(dtype: pl.DataType) -> str:
     return "datetime" if dtype.is_temporal() else "text"
 
 
-def _write_records(release: Release, path: Path, order: frames.Positions | None) -> None:
-    """Who is on which row, and what was measured of each: it never leaves custody."""
-    ids = release.dataset.identity.ids(release.key)
-    columns = [pl.Series("id_1", ids[:, 0]), pl.Series("id_2", ids[:, 1])]
-    for label, found in release.evidence.items():
-        if found.records is not None and len(frames.wrap(found.records)) == len(ids):
-            wrapped = frames.wrap(found.records)
-            columns += [
-                frames.column(found.records, name).alias(f"{label}.{name}")
-                for name in wrapped.columns
-            ]
-    table = pl.DataFrame(columns)
+def _write_records(release: Release, private: Path, order: frames.Positions | None) -> None:
+    """What was measured of each record, in the order of the file, and which records were left out.
+
+    Who stands on which row is not written down: key and original together tell it again.
+    """
+    measured = [
+        frames.column(found.records, name).alias(f"{label}.{name}")
+        for label, found in release.evidence.items()
+        if found.records is not None
+        for name in frames.wrap(found.records).columns
+    ]
+    if measured:
+        table = pl.DataFrame(measured)
+        _put_table(private / RECORDS, table if order is None else table[order])
+    if len(release.dataset) < len(release.original):
+        kept = matched(release.dataset.identity.digests, release.original.identity.digests)
+        gone = release.original.identity.ids(release.key)[kept < 0]
+        _put_table(private / REMOVED, pl.DataFrame({"id_1": gone[:, 0], "id_2": gone[:, 1]}))
+
+
+def _put_table(path: Path, table: pl.DataFrame) -> None:
     path.touch(mode=0o600)
-    (table if order is None else table[order]).write_parquet(path)
+    table.write_parquet(path)
 
 
 def _put(path: Path, content: bytes, *, mode: int) -> None:

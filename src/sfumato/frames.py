@@ -34,6 +34,8 @@ def wrap(frame: Any) -> nw.DataFrame[Any]:
         raise _duplicates(names)
     try:
         wrapped = nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        raise _duplicates(frame.column_names) from None
     except TypeError:
         raise DataError(
             f"A {type(frame).__name__} is not a frame that Sfumato knows.",
@@ -95,7 +97,10 @@ def _polars(series: nw.Series[Any]) -> pl.Series:
     native = series.to_native()
     if series.implementation.is_pandas_like():
         if isinstance(series.dtype, (nw.Categorical, nw.Enum)):
-            native = native.astype(native.cat.categories.dtype)
+            values = native.cat.categories.dtype
+            # Whole numbers with gaps have no plain pandas type; categories do not say which of
+            # them are missing.
+            native = native.astype("Int64" if values.kind in "iu" else values)
         if not len(native) or native.isna().all():
             # An empty or all-missing object column says nothing of its type.
             plain = native.dtype if str(native.dtype) != "object" else "str"

@@ -15,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.randomness import KEY_BYTES, Key, Words, encrypt
+from sfumato.kernels.memory import room
+from sfumato.randomness import KEY_BYTES, SLICE, Key, Words, encrypt
 from sfumato.schema import Schema
 
 # Public and fixed: this only mixes. Secrecy comes from the key, in `Identity.ids`.
 _MIX = bytes(range(KEY_BYTES))
+_BLOCK = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,10 @@ class Identity:
 
     def ids(self, key: Key) -> Words:
         """The keyed record ids: without the key they say nothing of the content."""
-        return encrypt(self.digests, key.subkey("record id"))
+        out, subkey = room(self.digests.shape, np.uint64), key.subkey("record id")
+        for start in range(0, len(out), SLICE):
+            out[start : start + SLICE] = encrypt(self.digests[start : start + SLICE], subkey)
+        return out
 
     def total(self) -> str:
         """A digest of all records together, whatever their order."""
@@ -63,16 +68,16 @@ def digest(columns: Iterable[pl.Series]) -> Words:
     """128 bits for each record's values in these columns, in this order."""
     state: Words | None = None
     for values in columns:
-        token = tokens(values)
-        state = token if state is None else encrypt(state ^ token, _MIX)
-    return np.empty((0, 2), np.uint64) if state is None else encrypt(state, _MIX)
-
-
-def tokens(values: pl.Series) -> Words:
-    """128 bits for each value of one variable: its name, and what it is rather than its type."""
-    out = _of_values(values)
-    name = _of_texts(pl.Series([values.name]))[0]
-    return encrypt(out ^ name, _MIX)
+        if state is None:
+            state = room((len(values), 2), np.uint64)
+            state[:] = 0
+        name = _of_texts(pl.Series([values.name]))[0]
+        # A slice at a time: it stays in the processor's cache, and its memory is used again.
+        for start in range(0, len(values), SLICE):
+            some = slice(start, start + SLICE)
+            token = encrypt(_of_values(values[some]) ^ name, _MIX)
+            state[some] = encrypt(state[some] ^ token, _MIX)
+    return np.empty((0, 2), np.uint64) if state is None else state
 
 
 def _of_values(values: pl.Series) -> Words:
@@ -91,12 +96,14 @@ def _of_values(values: pl.Series) -> Words:
 
 
 def _of_numbers(values: pl.Series) -> Words:
-    exact = values.cast(pl.Float64, strict=False)
-    if values.dtype.is_integer() and bool((exact.cast(pl.Int64, strict=False) != values).any()):
-        return _of_words(values.cast(pl.Int64, strict=False), kind=4)
-    exact = exact.fill_nan(None) + 0.0  # minus zero is zero
+    exact = values.cast(pl.Float64, strict=False).fill_nan(None) + 0.0  # minus zero is zero
     bits = pl.Series(exact.fill_null(0.0).to_numpy().view(np.int64))
-    return _of_words(bits.set(exact.is_null(), None), kind=1)
+    out = _of_words(bits.set(exact.is_null(), None), kind=1)
+    if values.dtype.is_integer():
+        # Whole numbers beyond the reach of floats count by themselves.
+        beyond = (exact.cast(pl.Int64, strict=False) != values).fill_null(value=False).to_numpy()
+        out[beyond] = _of_words(values.cast(pl.Int64, strict=False), kind=4)[beyond]
+    return out
 
 
 def _of_words(values: pl.Series, *, kind: int) -> Words:
@@ -115,14 +122,16 @@ def _of_texts(values: pl.Series) -> Words:
     state = np.zeros((len(lengths), 2), np.uint64)
     state[:, 0] = lengths
     state[:, 1] = 5
-    rows = np.arange(len(lengths))
-    block = 0
+    every = np.arange(len(lengths))
+    fold(offsets, data, every, block=0, state=state)
+    state = encrypt(state, _MIX)
+    rows, block = every[lengths > _BLOCK], 1
     while len(rows):
         part = state[rows]
         fold(offsets, data, rows, block=block, state=part)
         state[rows] = encrypt(part, _MIX)
         block += 1
-        rows = rows[lengths[rows] > 16 * block]
+        rows = rows[lengths[rows] > _BLOCK * block]
     state[values.is_null().to_numpy()] = 0
     return state
 

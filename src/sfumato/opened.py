@@ -9,20 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from sfumato.data import Dataset, read
 from sfumato.errors import ReleaseError
 from sfumato.evidence import Evidence
+from sfumato.frames import Positions
 from sfumato.identity import Identity, matched
 from sfumato.plan import Plan
-from sfumato.randomness import Key
+from sfumato.randomness import Key, keyed_order
 from sfumato.release import aligned
 from sfumato.schema import Column, Schema
 from sfumato.targets import Judgement, judge
 
 MANIFEST = "manifest.json"
 CUSTODY = "custody"
+RECORDS = "records.parquet"
+REMOVED = "removed.parquet"
 
 
 def plain_json(content: Mapping[str, Any]) -> bytes:
@@ -69,20 +73,32 @@ class Opened:
                 "The custody record is not here, so nothing says which records belong together.",
                 hint="use the custodian's copy of the release.",
             )
-        key = self.key()
         known = original.with_schema(self.plan().schema)
-        mine = known.identity.ids(key)
-        theirs = pl.read_parquet(
-            self.folder / CUSTODY / "records.parquet", columns=["id_1", "id_2"]
-        ).to_numpy()
-        at = matched(mine, theirs)
-        if (at < 0).any():
+        if known.identity.total() != self.record()["input"]["records_digest"]:
             raise ReleaseError(
                 "These are not the data that the release was made from.",
                 hint="pass the very file that was protected.",
             )
-        identity = Identity(known.identity.basis, known.identity.digests[at])
+        identity = Identity(known.identity.basis, known.identity.digests[self._rows(known)])
         return Dataset(self.dataset.frame, self.dataset.schema, self.dataset.source, identity)
+
+    def _rows(self, original: Dataset) -> Positions:
+        """Which original record stands on each row of the file."""
+        key = self.key()
+        ids = original.identity.ids(key)
+        kept = np.arange(len(ids))
+        if (removed := self.folder / CUSTODY / REMOVED).is_file():
+            kept = kept[matched(pl.read_parquet(removed).to_numpy(), ids) < 0]
+        if self.manifest["order_of_rows"] == "as given":
+            return kept
+        return kept[keyed_order(ids[kept], key)]
+
+    def record(self) -> dict[str, Any]:
+        """The custody record; only the custodian has it."""
+        record: dict[str, Any] = json.loads(
+            (self.folder / CUSTODY / "custody.json").read_text("utf-8")
+        )
+        return record
 
     def judge(
         self, plan: Plan, original: Dataset | None
@@ -112,7 +128,8 @@ def open_release(folder: Path) -> Opened:
         raise ReleaseError(f"The file '{told['file']}' of the release is missing.")
     options: dict[str, Any] = {}
     if path.suffix == ".csv":
-        options = {"types": told["types"], "delimiter": ",", "encoding": "utf-8", "decimal": "."}
+        options = {"types": told["types"], "encoding": "utf-8"}
+        options |= {"delimiter": told["delimiter"], "decimal": told["decimal"]}
         if told["formulas"] == "escape":
             options["formulas"] = "unescape"
     data = read(path, **options)

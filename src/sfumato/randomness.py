@@ -24,12 +24,15 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from sfumato.errors import DataError
+from sfumato.kernels.memory import room
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 """Record ids and cipher blocks: shape (n, 2), 128 bits a record."""
 
 KEY_BYTES = 32
+SLICE = 1 << 16
+"""Records worked on at a time: few enough to stay in the processor's cache."""
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 _COMMITMENT = b"sfumato key commitment, version 1\0"
 
@@ -137,9 +140,21 @@ class Draws:
 
 def keyed_order(ids: Words, key: Key) -> npt.NDArray[np.intp]:
     """A random order of the records that depends on who they are, not on where they stood."""
-    blocks = encrypt(ids, key.subkey("order"))
-    order = np.argsort(blocks[:, 0])
-    first = blocks[order, 0]
-    if (first[1:] == first[:-1]).any():  # once in 2^64 pairs: then the second word decides
-        return np.lexsort((blocks[:, 1], blocks[:, 0]))
+    subkey = key.subkey("order")
+    # Sorting numbers is several times faster than sorting positions by them: the position rides
+    # in the low bits. Where the high bits tie, the whole block decides.
+    mask = np.uint64((1 << max(len(ids) - 1, 1).bit_length()) - 1)
+    places = room((len(ids),), np.uint64)
+    for start in range(0, len(ids), SLICE):
+        some = slice(start, start + SLICE)
+        high = encrypt(ids[some], subkey)[:, 0] & ~mask
+        places[some] = high | np.arange(start, start + len(high), dtype=np.uint64)
+    places.sort()
+    tied = np.flatnonzero((places[1:] ^ places[:-1]) <= mask)
+    places &= mask
+    order = places.view(np.intp)
+    if len(tied):
+        near = np.unique(np.concatenate([tied, tied + 1]))
+        blocks = encrypt(ids[order[near]], subkey)
+        order[near] = order[near][np.lexsort((blocks[:, 1], blocks[:, 0]))]
     return order

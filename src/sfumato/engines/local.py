@@ -15,6 +15,8 @@ from sfumato.engines.verbs import Chance, GroupFunction, RowFunction
 from sfumato.randomness import Draws
 
 COUNT = "count"
+BATCH = 1 << 17
+"""Records a row-wise function gets at a time: what it needs in between stays small."""
 _AT = "__sfumato_at__"
 
 
@@ -45,7 +47,12 @@ class LocalEngine:
         chance: Chance | None = None,
     ) -> Dataset:
         """See `Engine.map_rows`."""
-        return data.with_columns(function(data.batch(reads), draws(data, chance)))
+        batch, taken = data.batch(reads), draws(data, chance)
+        made = [
+            function(batch[at : at + BATCH], sliced(taken, at))
+            for at in range(0, max(batch.height, 1), BATCH)
+        ]
+        return data.with_columns(pl.concat(made, rechunk=True))
 
     def map_groups(
         self,
@@ -115,6 +122,11 @@ def draws(data: Dataset, chance: Chance | None) -> Draws | None:
     if chance is None:
         return None
     return Draws(chance.key, chance.step, data.identity.ids(chance.key))
+
+
+def sliced(taken: Draws | None, at: int) -> Draws | None:
+    """The draws of the batch that begins at a record."""
+    return None if taken is None else Draws(taken.key, taken.step, taken.ids[at : at + BATCH])
 
 
 def narrowed(taken: Draws | None, at: npt.NDArray[np.int64]) -> Draws | None:

@@ -80,15 +80,18 @@ class Count:
 
 @dataclass(frozen=True)
 class Distinct:
-    """How many different values there are, missing not counted. Any type of variable."""
+    """How many different values there are, missing not counted. Any type of variable.
+
+    Values are told apart by 64-bit digests: wrong once in 10 million times for 2 million values.
+    """
 
     name: ClassVar[str] = "distinct"
     needs: ClassVar[tuple[Summary, ...]] = ()
 
     def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> pl.Series:
-        """Keep the part: which of its values occur elsewhere is not known yet."""
+        """Digests of one part."""
         del earlier
-        return values
+        return values.hash(seed=0)
 
     def merge(self, parts: Sequence[pl.Series], earlier: Mapping[str, Any]) -> int:
         """Count over all parts."""

@@ -6,13 +6,13 @@ and joining at the end costs the memory of the pieces and the whole.
 
 from __future__ import annotations
 
-import mmap
-import os
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+
+from sfumato.kernels import memory
 
 _INLINE = 12  # bytes up to which Arrow keeps a text within its view
 
@@ -54,8 +54,7 @@ class Pieces:
         if needed <= len(cells):
             return cells
         shape = (max(needed, room, len(cells) * 3 // 2), *cells.shape[1:])
-        wider = np.frombuffer(_memory(int(np.prod(shape)) * cells.itemsize), cells.dtype)
-        wider = wider.reshape(shape)
+        wider = memory.room(shape, cells.dtype)
         wider[: self.height] = cells[: self.height]
         return wider
 
@@ -102,16 +101,6 @@ class Pieces:
         empty = pl.Series([], dtype=self.dtype).to_arrow(compat_level=pl.CompatLevel.newest())
         array = pa.Array.from_buffers(empty.type, self.height, buffers)
         return pl.Series(name, array)
-
-
-def _memory(size: int) -> Any:
-    """Memory that becomes real only where it is written to, page by page.
-
-    Not numpy's: that asks for huge pages, whose clearing costs more than all the copying.
-    """
-    if os.name == "nt":
-        return bytearray(size)
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _unpacked(buffer: pa.Buffer, dtype: np.dtype[Any]) -> np.ndarray:

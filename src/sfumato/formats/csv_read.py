@@ -211,7 +211,8 @@ class _Run:
             # file has a single variable, whose missing cells look like that
             if len(self.names) > 1 and records.endswith((b"\n\n", b"\n\r\n")):
                 records = records.rstrip(b"\r\n") + b"\n"
-            if len(self.names) > 1 and not records.strip(b"\r\n"):
+            blank = not records[:64].strip(b"\r\n") and not records.strip(b"\r\n")
+            if len(self.names) > 1 and blank:
                 continue
             if records:
                 yield records

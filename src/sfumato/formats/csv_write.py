@@ -10,7 +10,7 @@ import polars as pl
 
 from sfumato.errors import DataError
 from sfumato.formats.atomic import replacing
-from sfumato.formats.formulas import dangerous, escape, escape_name, near_dangerous
+from sfumato.formats.formulas import dangerous, escape, escape_name, may_be_dangerous
 from sfumato.formats.retype import flat
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def write_csv(
     }
     if order is not None and frame.n_chunks() > 1:
         frame = frame.rechunk()  # gathering from many pieces costs ten times as much
-    escaped = 0
     with replacing(path) as sibling, _opened(sibling) as stream:
         if told.get("bom"):
             stream.write(b"\xef\xbb\xbf")
         _header(frame, stream, dialect, formulas)
+        escaped = 0
         for start in range(0, frame.height, SLICE):
             stop = min(start + SLICE, frame.height)
             part = frame[start:stop] if order is None else frame[order[start:stop]]
@@ -64,7 +64,12 @@ def write_csv(
             escaped += changed
             if progress:
                 progress(stop, frame.height)
-    return {"records": frame.height, "escaped_cells": escaped}
+    return {
+        "records": frame.height,
+        "escaped_cells": escaped,
+        "delimiter": dialect["separator"],
+        "decimal": "," if dialect["decimal_comma"] else ".",
+    }
 
 
 @contextmanager
@@ -104,8 +109,7 @@ def _safe(part: pl.DataFrame, formulas: Formulas) -> tuple[pl.DataFrame, int]:
     texts = [name for name, dtype in part.schema.items() if dtype == pl.String]
     if formulas != "escape" or not texts:
         return part, 0
-    near = part.select(near_dangerous(pl.col(name)).alias(name) for name in texts).row(0)
-    suspects = [name for name, any_near in zip(texts, near, strict=True) if any_near]
+    suspects = [name for name in texts if may_be_dangerous(part[name])]
     if not suspects:
         return part, 0
     counts = part.select(dangerous(pl.col(name)).sum().alias(name) for name in suspects).row(0)
