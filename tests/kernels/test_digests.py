@@ -34,6 +34,17 @@ def test_agrees_at_the_edges_of_a_block(length, key):
     assert found[1].tobytes() == hashlib.blake2b(text, key=key, digest_size=32).digest()
 
 
+@pytest.mark.parametrize("count", [15, 16, 17, 40])
+@pytest.mark.parametrize("odd", [b"", b"x" * 129])
+def test_short_texts_side_by_side_agree_too(count, odd):
+    texts = [b"person %d" % i for i in range(count)]
+    texts[count // 2 :: 20] = [odd] * len(texts[count // 2 :: 20])
+    for key in (b"", b"k" * 32):
+        found = blake2b(*batch(texts), key=key, size=20)
+        expected = [hashlib.blake2b(one, key=key, digest_size=20).digest() for one in texts]
+        assert [row.tobytes() for row in found] == expected
+
+
 def test_refuses_what_the_standard_does_not_define():
     with pytest.raises(ValueError, match="at most 64"):
         blake2b(*batch([b"x"]), key=bytes(65))

@@ -13,6 +13,7 @@ from numba import njit
 BLOCK = 128
 LONGEST_KEY = 64
 LONGEST_DIGEST = 64
+LANES = 16
 
 _INITIAL = np.array(
     [
@@ -100,13 +101,69 @@ def _load(data, start, stop, w):  # type: ignore[no-untyped-def]
         w[i >> 3] |= np.uint64(data[start + i]) << np.uint64(8 * (i & 7))
 
 
+@njit(inline="always")
+def _mix_lanes(v, a, b, c, d, w, x, y):  # type: ignore[no-untyped-def]
+    for lane in range(LANES):
+        v[a, lane] = v[a, lane] + v[b, lane] + w[x, lane]
+        v[d, lane] = _turn(v[d, lane] ^ v[a, lane], np.uint64(32))
+        v[c, lane] = v[c, lane] + v[d, lane]
+        v[b, lane] = _turn(v[b, lane] ^ v[c, lane], np.uint64(24))
+        v[a, lane] = v[a, lane] + v[b, lane] + w[y, lane]
+        v[d, lane] = _turn(v[d, lane] ^ v[a, lane], np.uint64(16))
+        v[c, lane] = v[c, lane] + v[d, lane]
+        v[b, lane] = _turn(v[b, lane] ^ v[c, lane], np.uint64(63))
+
+
+@njit(cache=True)
+def _compress_lanes(h, w, counted, v):  # type: ignore[no-untyped-def]
+    """The last block of sixteen texts at once: the processor's vector units do the work."""
+    for i in range(8):
+        for lane in range(LANES):
+            v[i, lane] = h[i]
+            v[i + 8, lane] = _INITIAL[i]
+    for lane in range(LANES):
+        v[12, lane] ^= counted[lane]
+        v[14, lane] = ~v[14, lane]
+    for turn in range(12):
+        s = _PERMUTATION[turn]
+        _mix_lanes(v, 0, 4, 8, 12, w, s[0], s[1])
+        _mix_lanes(v, 1, 5, 9, 13, w, s[2], s[3])
+        _mix_lanes(v, 2, 6, 10, 14, w, s[4], s[5])
+        _mix_lanes(v, 3, 7, 11, 15, w, s[6], s[7])
+        _mix_lanes(v, 0, 5, 10, 15, w, s[8], s[9])
+        _mix_lanes(v, 1, 6, 11, 12, w, s[10], s[11])
+        _mix_lanes(v, 2, 7, 8, 13, w, s[12], s[13])
+        _mix_lanes(v, 3, 4, 9, 14, w, s[14], s[15])
+    for i in range(8):
+        for lane in range(LANES):
+            v[i, lane] ^= h[i] ^ v[i + 8, lane]
+
+
+@njit(cache=True)
+def _one(data, start, stop, prefix, keyed, alone, h, w):  # type: ignore[no-untyped-def]
+    """One text of any length, by itself."""
+    if start == stop and prefix:
+        for i in range(8):
+            h[i] = alone[i]
+        return
+    for i in range(8):
+        h[i] = keyed[i]
+    at = start
+    while True:
+        end = min(at + BLOCK, stop)
+        _load(data, at, end, w)
+        _compress(h, w, prefix + end - start, end == stop)
+        at = end
+        if at >= stop:
+            break
+
+
 @njit(cache=True)
 def _blake2b(offsets, data, key, size, out):  # type: ignore[no-untyped-def]
-    w = np.empty(16, np.uint64)
-    keyed = np.empty(8, np.uint64)
-    h = np.empty(8, np.uint64)
-    for i in range(8):
-        keyed[i] = _INITIAL[i]
+    h, w = np.empty(8, np.uint64), np.empty(16, np.uint64)
+    v, many = np.empty((16, LANES), np.uint64), np.empty((16, LANES), np.uint64)
+    counted = np.empty(LANES, np.uint64)
+    keyed = _INITIAL.copy()
     keyed[0] ^= np.uint64(0x01010000) ^ (np.uint64(len(key)) << np.uint64(8)) ^ np.uint64(size)
     prefix = 0
     alone = keyed.copy()  # the key block is the same for every text: hash it once
@@ -115,24 +172,32 @@ def _blake2b(offsets, data, key, size, out):  # type: ignore[no-untyped-def]
         _load(key, 0, len(key), w)
         _compress(alone, w, BLOCK, True)
         _compress(keyed, w, BLOCK, False)
-    for row in range(len(offsets) - 1):
-        start, stop = offsets[row], offsets[row + 1]
-        if start == stop and prefix:
-            for i in range(8):
-                h[i] = alone[i]
-        else:
-            for i in range(8):
-                h[i] = keyed[i]
-            at = start
-            while True:
-                end = min(at + BLOCK, stop)
-                _load(data, at, end, w)
-                _compress(h, w, prefix + end - start, end == stop)
-                at = end
-                if at >= stop:
-                    break
-        for i in range(size):
-            out[row, i] = np.uint8((h[i >> 3] >> np.uint64(8 * (i & 7))) & np.uint64(255))
+    rows = len(offsets) - 1
+    row = 0
+    while row < rows:
+        short = row + LANES <= rows
+        for lane in range(LANES):
+            if short:
+                length = offsets[row + lane + 1] - offsets[row + lane]
+                short = 0 < length <= BLOCK
+        if not short:
+            _one(data, offsets[row], offsets[row + 1], prefix, keyed, alone, h, w)
+            for i in range(size):
+                out[row, i] = np.uint8((h[i >> 3] >> np.uint64(8 * (i & 7))) & np.uint64(255))
+            row += 1
+            continue
+        many[:] = 0
+        for lane in range(LANES):
+            start, stop = offsets[row + lane], offsets[row + lane + 1]
+            counted[lane] = prefix + stop - start
+            for i in range(stop - start):
+                many[i >> 3, lane] |= np.uint64(data[start + i]) << np.uint64(8 * (i & 7))
+        _compress_lanes(keyed, many, counted, v)
+        for lane in range(LANES):
+            for i in range(size):
+                word = v[i >> 3, lane] >> np.uint64(8 * (i & 7))
+                out[row + lane, i] = np.uint8(word & np.uint64(255))
+        row += LANES
 
 
 def blake2b(
