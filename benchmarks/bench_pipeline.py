@@ -59,12 +59,13 @@ def make(records: int) -> Path:
         number = random.permutation(records)
         pl.DataFrame(
             {
-                "id": pl.Series(number).cast(pl.String).str.zfill(8).map_elements(
-                    lambda text: f"P{text}", return_dtype=pl.String
-                ),
-                "name": pl.Series(random.integers(0, 10**7, records)).cast(pl.String).str.pad_start(
-                    14, "N"
-                ),
+                "id": pl.Series(number)
+                .cast(pl.String)
+                .str.zfill(8)
+                .map_elements(lambda text: f"P{text}", return_dtype=pl.String),
+                "name": pl.Series(random.integers(0, 10**7, records))
+                .cast(pl.String)
+                .str.pad_start(14, "N"),
                 "age": random.integers(0, 95, records),
                 "postcode": pl.Series(random.integers(1000, 99999, records))
                 .cast(pl.String)

@@ -13,8 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import sfumato as sf
 from tests.docs.blocks import Block, Session, announced, as_shown, blocks, commands
+
+import sfumato as sf
 
 
 def refreshed(page: Path) -> str:

@@ -136,11 +136,28 @@ def _default(one: Any) -> Any:
     return value
 
 
+_TYPES = {
+    "str": "text",
+    "Share": "share between 0 and 1",
+    "int": "whole number",
+    "float": "number",
+    "bool": "true or false",
+}
+
+
 def _type_said(annotation: Any) -> str:
-    text = str(annotation)
-    text = re.sub(r"Annotated\[(.*?), Field\((.*?)\)\]", r"\1", text)
-    text = re.sub(r"(typing\.|Literal|\| None)", "", text)
-    return text.replace("[str]", " of names").replace("[float]", " of numbers").strip(" []")
+    """A type in words; the fields of an entry hold it as text."""
+    text = re.sub(r", Field\(.*?\)\]", "]", str(annotation)).replace("Annotated[", "[")
+    text = text.replace("dt.date", "date").replace("| None", "")
+    listed = re.search(r"list\[([^\]]*)\]", text)
+    if listed:
+        of = {"str": "names", "float": "numbers"}.get(listed[1], "numbers or dates")
+        return f"list of {of}"
+    choices = re.findall(r"['\"]([^'\"]*)['\"]", text)
+    if "Literal" in text and choices:
+        return " or ".join(f'"{one}"' for one in choices)
+    plain = text.strip(" []")
+    return _TYPES.get(plain, plain)
 
 
 def _described(doc: str) -> dict[str, str]:

@@ -42,7 +42,7 @@ def parameters(cls: type[T]) -> type[T]:
         try:
             checked(self, **given)
         except ValidationError as error:
-            known = [one.name for one in dataclasses.fields(made)]  # type: ignore[arg-type]
+            known = [one.name for one in dataclasses.fields(made)]
             wrong = [_sentence(dict(one), known) for one in error.errors(include_url=False)]
             raise ParameterError(cls.__name__, wrong) from None
 

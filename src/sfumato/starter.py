@@ -23,17 +23,26 @@ _SMALLEST_CLASS = 3
 def first_plan(data: Dataset) -> Plan:
     """Suggest roles, drop what names people, coarsen what points to them, and set a target."""
     schema = _with_domains(data, Schema.infer(data.frame))
-    source = data.source
-    options = dict(source.options) if source else {}
     return Plan(
         schema=schema,
         steps=_steps(data, schema),
         targets={"k": {"min": _SMALLEST_CLASS}},
-        read={key: value for key, value in options.items() if key in _READ},
+        read=_reading(data),
     )
 
 
-_READ = ("delimiter", "decimal", "encoding", "sheet", "types", "dates")
+def _reading(data: Dataset) -> dict[str, Any]:
+    """How the file was read, so that the next one is read alike; shown in the plan to confirm."""
+    source = data.source
+    if source is None:
+        return {}
+    told = {key: value for key, value in source.options.items() if key in _READ and value}
+    if source.format == "csv":
+        told["types"] = {name: one.type for name, one in source.columns.items()}
+    return told
+
+
+_READ = ("delimiter", "decimal", "encoding", "sheet", "dates")
 
 
 def _steps(data: Dataset, schema: Schema) -> list[Method]:

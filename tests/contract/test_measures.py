@@ -9,11 +9,11 @@ import math
 import numpy as np
 import polars as pl
 import pytest
+from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
 from sfumato import catalogue
 from sfumato.errors import SfumatoError
-from tests.conftest import LIBRARIES, in_library
 
 CASES = [
     pytest.param(name, example, id=f"{name}-{at}")

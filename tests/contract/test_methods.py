@@ -8,11 +8,11 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from tests.conftest import LIBRARIES, in_library
+from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato import catalogue, frames
-from tests.conftest import LIBRARIES, in_library
-from tests.partitioned import PartitionedEngine
 
 KEY = bytes(range(32))
 CASES = [

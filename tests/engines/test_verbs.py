@@ -10,14 +10,31 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.engines import Chance, LocalEngine
-from sfumato.engines.summaries import Count, Deviation, Maximum, Mean, Minimum, Quantile, exact_sum
+from sfumato.engines.summaries import (
+    Count,
+    Deviation,
+    Maximum,
+    Mean,
+    Minimum,
+    Quantile,
+    Summary,
+    exact_sum,
+)
 from sfumato.randomness import Key
-from tests.partitioned import PartitionedEngine
 
-ALL = [Count(), Minimum(), Maximum(), Mean(), Deviation(), Quantile(0.1), Quantile(0.5)]
+ALL: list[Summary] = [
+    Count(),
+    Minimum(),
+    Maximum(),
+    Mean(),
+    Deviation(),
+    Quantile(0.1),
+    Quantile(0.5),
+]
 floats = st.floats(-1e12, 1e12)
 
 

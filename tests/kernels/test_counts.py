@@ -19,12 +19,17 @@ def slow(codes, counts):
     return total
 
 
-@given(st.integers(1, 4).flatmap(lambda width: st.lists(
-    st.tuples(*[st.integers(-1, 3)] * width), min_size=1, max_size=30, unique=True)), st.data())  # fmt: skip
-def test_agrees_with_comparing_all_pairs(rows, data):
-    counts = np.array(
-        data.draw(st.lists(st.integers(1, 9), min_size=len(rows), max_size=len(rows)))
+tables = st.integers(1, 4).flatmap(
+    lambda width: st.lists(
+        st.tuples(*[st.integers(-1, 3)] * width), min_size=1, max_size=30, unique=True
     )
+)
+
+
+@given(tables, st.data())
+def test_agrees_with_comparing_all_pairs(rows, data):
+    size = len(rows)
+    counts = np.array(data.draw(st.lists(st.integers(1, 9), min_size=size, max_size=size)))
     codes = np.array(rows, np.int64)
     assert wildcard_counts(codes, counts).tolist() == slow(codes, counts)
 

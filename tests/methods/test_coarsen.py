@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -15,7 +16,8 @@ from sfumato.errors import MethodError
 PUBLISHED = {
     4: "0-20 21-42 43-63 64-85",
     8: "0-9 10-20 21-31 32-42 43-52 53-63 64-74 75-85",
-    16: "0-4 5-9 10-15 16-20 21-25 26-31 32-36 37-42 43-47 48-52 53-58 59-63 64-68 69-74 75-79 80-85",
+    16: "0-4 5-9 10-15 16-20 21-25 26-31 32-36 37-42 43-47 48-52 53-58 59-63 64-68 69-74 75-79 "
+    "80-85",
 }
 
 
@@ -67,7 +69,7 @@ def test_intervals_are_nearly_equal_and_cover_the_domain():
         assert max(widths) - min(widths) <= 1
         assert ends[0][0] == 0
         assert ends[-1][1] == 85
-        assert all(a[1] + 1 == b[0] for a, b in zip(ends, ends[1:], strict=False))
+        assert all(a[1] + 1 == b[0] for a, b in pairwise(ends))
 
 
 def test_breaks_dates_and_middles():

@@ -15,7 +15,7 @@ from sfumato.opened import open_release, verify_release
 from sfumato.plan import Writing
 
 KEY = sf.Key(bytes(range(32)))
-text = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=6)
+text = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=6)
 names = st.text(
     st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Zl", "Zp")),
     min_size=1,

@@ -39,7 +39,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
 
 def say(message: str, *, style: str = "") -> None:
     """A message for people, on stderr."""
-    err.print(escape(message), style=style or None)
+    err.print(escape(message), style=style or None, soft_wrap=True)
 
 
 @contextmanager

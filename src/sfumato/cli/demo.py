@@ -82,9 +82,11 @@ def demo(
         "Checked on the disk", ["check", "", ""],
         [(one.name, "passed" if one.passed else "FAILED", one.said) for one in checks],
     )  # fmt: skip
-    say(f"Original:  {file}  (invented; no real person is in it)")
-    say(f"Plan:      {to / 'plan.toml'}")
-    say(f"Release:   {folder}/")
-    say(f"Report:    {folder}/report.html  (public), {folder}/custody/report.html  (inside)")
+    if not quiet:
+        say(f"Original:  {file}  (invented; no real person is in it)")
+        say(f"Plan:      {to / 'plan.toml'}")
+        say(f"Release:   {folder}/")
+        say(f"Report:    {folder}/report.html  (public)")
+        say(f"           {folder}/custody/report.html  (inside)")
     if not all(one.passed for one in checks):
         raise typer.Exit(4)

@@ -11,7 +11,7 @@ from sfumato.schema import Schema
 
 @parameters
 class Drop(Method):
-    """Leave variables out of the release; without `variables`, all direct identifiers.
+    """Leave variables out of the release, by default all direct identifiers.
 
     Question: what must never leave the building?
     Assumes: nothing. What is not there cannot be misused.

@@ -1,0 +1,184 @@
+"""The examples of the docs: found in the Markdown, run in order, held against what is shown.
+
+A page runs in one folder and one Python namespace, from top to bottom:
+
+- ```python blocks are executed; a comment behind a `print` is what it prints;
+- ```console lines that start with `$ sfumato` go through the command line, those that start
+  with `$ cp` and the like through the system, and `$ make demo` is the command it stands for;
+  `exit=3` in the info string is the exit code of the block's last command;
+- a ```toml block with a title is written to the file of that name.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[a-z].*)$")
+_PRINT = re.compile(r"\s*print\(.*\)  # ")
+_SAME = {"make demo": "sfumato demo --out demo"}
+_SYSTEM = ("cat", "cp", "echo", "ls", "mkdir", "mv", "rm")
+_STEPS = re.compile(
+    r"(reading|looking at the variables|protecting.*|measuring.*|writing|checking|"
+    r"inventing a cohort)$"
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: where it begins, its info string, its lines without the indent."""
+
+    line: int
+    info: str
+    lines: tuple[str, ...]
+
+    @property
+    def language(self) -> str:
+        return self.info.split()[0]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+    @property
+    def title(self) -> str | None:
+        found = re.search(r'title="([^"]+)"', self.info)
+        return found[1] if found else None
+
+    @property
+    def exit_code(self) -> int:
+        found = re.search(r"exit=(\d+)", self.info)
+        return int(found[1]) if found else 0
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of a console block and the output shown below it."""
+
+    line: str
+    shown: tuple[str, ...]
+    exit_code: int
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """All fenced blocks of a page that name a language."""
+    lines = page.read_text("utf-8").splitlines()
+    at = 0
+    while at < len(lines):
+        fence = _FENCE.match(lines[at])
+        if fence:
+            indent, start = fence["indent"], at + 1
+            at = start
+            while lines[at].strip() != "```":
+                at += 1
+            inside = tuple(line.removeprefix(indent) for line in lines[start:at])
+            yield Block(start, fence["info"], inside)
+        at += 1
+
+
+def commands(block: Block) -> list[Command]:
+    """The commands of a console block. A backslash continues a command on the next line."""
+    found: list[tuple[str, list[str]]] = []
+    joined = block.text.replace("\\\n", " ").splitlines()
+    for line in joined:
+        if line.startswith("$ "):
+            found.append((_SAME.get(line[2:], line[2:]), []))
+        elif found and line.strip():
+            found[-1][1].append(line)
+    codes = [0] * (len(found) - 1) + [block.exit_code]
+    return [
+        Command(line, tuple(shown), code)
+        for (line, shown), code in zip(found, codes, strict=True)
+        if line.split()[0] in ("sfumato", *_SYSTEM)
+    ]
+
+
+def announced(block: Block) -> list[str]:
+    """What the comments behind `print(…)` say will be printed."""
+    return [line.rpartition("  # ")[2] for line in block.lines if _PRINT.match(line)]
+
+
+@dataclass
+class Session:
+    """A folder and a namespace in which the blocks of one page run."""
+
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "docs"})
+
+    def python(self, block: Block, page: Path) -> str:
+        """Run a block; an error names the page and the line."""
+        code = "\n" * block.line + block.text
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), self.names)  # noqa: S102 - our own examples
+        return printed.getvalue()
+
+    def console(self, command: Command) -> tuple[int, str]:
+        """Run a command; its exit code and all it printed."""
+        words = shlex.split(command.line)
+        if words[0] == "sfumato":
+            return _sfumato(words)
+        done = subprocess.run(  # noqa: S602 - our own examples
+            command.line, shell=True, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+
+def _sfumato(words: list[str]) -> tuple[int, str]:
+    from sfumato.cli import app, console
+
+    printed = io.StringIO()
+    before, sys.argv = sys.argv, words
+    sizes = [(one, one._width, one._height) for one in (console.out, console.err)]
+    try:
+        for one, _, _ in sizes:
+            one._width, one._height = 80, 25
+        with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings():
+            warnings.simplefilter("always")
+            app.run()
+        code = 0
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else 1
+    finally:
+        sys.argv = before
+        for one, width, height in sizes:
+            one._width, one._height = width, height
+    return code, printed.getvalue()
+
+
+def as_shown(printed: str) -> list[str]:
+    """What a person sees at a terminal: without the steps, which a progress bar wipes away."""
+    lines = [line.rstrip() for line in printed.splitlines()]
+    return [line for line in lines if line and not _STEPS.match(line)]
+
+
+def missing_lines(shown: tuple[str, ...], printed: str) -> list[str]:
+    """The shown lines that were not printed, in order. `…` stands for anything, `...` for lines."""
+    left = [" ".join(_words(line)) for line in printed.splitlines()]
+    gone: list[str] = []
+    for line in shown:
+        wanted = " ".join(_words(line))
+        if not wanted or wanted == "...":
+            continue
+        pattern = re.compile(".*".join(map(re.escape, re.split(r"\s*…\s*", wanted))))
+        at = next((at for at, one in enumerate(left) if pattern.fullmatch(one)), None)
+        if at is None:
+            gone.append(line)
+        else:
+            left = left[at + 1 :]
+    return gone
+
+
+def _words(line: str) -> list[str]:
+    """The words of a line without what draws a table."""
+    return re.sub(r"[┏┓┗┛┡┩┢┪└┘┌┐├┤┬┴┼╇╈┳┻━─│┃]", " ", line).split()
