@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from sfumato.engines.local import COUNT, counted, draws, groups, narrowed, summarise
+from sfumato.engines import Combinations
+from sfumato.engines.local import by_place, counted, draws, groups, narrowed, summarise
 
 _AT = "__at__"
 
@@ -34,11 +35,16 @@ class PartitionedEngine:
 
     def distinct(self, data, columns):
         if not columns:
-            return pl.DataFrame({COUNT: [sum(len(at) for at in self._split(len(data)))]})
-        batch = data.batch(columns)
-        tables = [counted(batch[at]) for at in self._split(len(data))]
-        merged = pl.concat(tables).group_by(list(columns)).agg(pl.col(COUNT).sum())
-        return merged[self.random.permutation(merged.height)]
+            sizes = [len(at) for at in self._split(len(data))]
+            return Combinations(pl.DataFrame(), np.array([sum(sizes)]))
+        batch = by_place(data.batch(columns))
+        parts = [counted(batch[at]) for at in self._split(len(data))]
+        tables = [one.values.with_columns(pl.Series(_AT, one.counts)) for one in parts]
+        merged = pl.concat(tables).group_by(batch.columns).agg(pl.col(_AT).sum())
+        merged = merged[self.random.permutation(merged.height)]
+        values = merged.drop(_AT)
+        values.columns = list(columns)
+        return Combinations(values, merged[_AT].to_numpy())
 
     def map_rows(self, data, function, *, reads, chance=None):
         batch, taken = data.batch(reads), draws(data, chance)

@@ -112,9 +112,18 @@ def test_lists_are_refused():
         frames.column(pl.DataFrame({"x": [[1], [2]]}), "x")
 
 
-@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "../../etc", "a b", "ä", "=x", "'"])
+@pytest.mark.parametrize(
+    "name",
+    ["<script>alert(1)</script>", "../../etc", "a b", "ä", "=x", "'", "^.*$", "count", "value"],
+)
 def test_odd_names_are_just_names(name):
-    data = sf.Dataset(pl.DataFrame({name: [1, 2, 2]}), sf.Schema({name: "quasi"}))
-    assert sf.risk.Uniqueness().measure(data).details["k"] == 1
+    frame = pl.DataFrame({name: [1, 2, 2], "class_size": [1, 1, 1]})
+    data = sf.Dataset(frame, sf.Schema({name: "quasi", "class_size": "weight"}))
+    found = sf.risk.Uniqueness().measure(data)
+    assert (found.details["k"], found.details["journalist"]) == (1, 1.0)
+    assert found.records["class_size"].to_list() == [1, 2, 2]
+    assert sf.methods.Drop(variables=[name]).apply(data).columns == ("class_size",)
+    assert sf.Schema.infer(frame)[name].reason
     plan = sf.Plan(schema=data.schema, steps=[sf.methods.Topcode(variables=[name], top=1)])
+    assert sf.protect(data, plan).data[name].to_list() == [1, 1, 1]
     assert sf.Plan.parse(plan.text(comments=True)) == plan

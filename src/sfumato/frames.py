@@ -146,7 +146,9 @@ def _pandas(values: pl.Series, native: Any, old: Any) -> Any:
 
 def without(frame: Any, names: Iterable[str]) -> Any:
     """The frame less some variables."""
-    return wrap(frame).drop(list(names)).to_native()
+    gone = set(names)
+    wrapped = wrap(frame)
+    return wrapped[[name for name in wrapped.columns if name not in gone]].to_native()
 
 
 def take(frame: Any, positions: Positions) -> Any:

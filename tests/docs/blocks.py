@@ -3,9 +3,9 @@
 A page runs in one folder and one Python namespace, from top to bottom:
 
 - ```python blocks are executed; a comment behind a `print` is what it prints;
-- ```console lines that start with `$ sfumato` go through the command line, those that start
-  with `$ cp` and the like through the system, and `$ make demo` is the command it stands for;
-  `exit=3` in the info string is the exit code of the block's last command;
+- ```console lines that start with `$ sfumato` go through the command line, those that start with
+  `$ cp` and the like through the system, and `$ make demo` is the command it stands for; in
+  ```{ .console exit=3 } the last command leaves with 3;
 - a ```toml block with a title is written to the file of that name.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-_FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[a-z].*)$")
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[a-z{].*)$")
 _PRINT = re.compile(r"\s*print\(.*\)  # ")
 _SAME = {"make demo": "sfumato demo --out demo"}
 _SYSTEM = ("cat", "cp", "echo", "ls", "mkdir", "mv", "rm")
@@ -45,7 +45,7 @@ class Block:
 
     @property
     def language(self) -> str:
-        return self.info.split()[0]
+        return re.split(r"[\s.{]+", self.info.strip("{ ."))[0]
 
     @property
     def text(self) -> str:
@@ -163,22 +163,32 @@ def as_shown(printed: str) -> list[str]:
 
 
 def missing_lines(shown: tuple[str, ...], printed: str) -> list[str]:
-    """The shown lines that were not printed, in order. `…` stands for anything, `...` for lines."""
-    left = [" ".join(_words(line)) for line in printed.splitlines()]
+    """The shown lines that were not printed, in order. `…` stands for words, `...` for lines.
+
+    Words are compared and not lines: where a line breaks depends on the width of the terminal.
+    """
+    words, at = _words(printed), 0
     gone: list[str] = []
     for line in shown:
-        wanted = " ".join(_words(line))
-        if not wanted or wanted == "...":
-            continue
-        pattern = re.compile(".*".join(map(re.escape, re.split(r"\s*…\s*", wanted))))
-        at = next((at for at, one in enumerate(left) if pattern.fullmatch(one)), None)
-        if at is None:
+        end: int | None = at
+        for part in () if line.strip() == "..." else line.split("…"):
+            end = None if end is None else _end(_words(part), words, end)
+        if end is None:
             gone.append(line)
         else:
-            left = left[at + 1 :]
+            at = end
     return gone
 
 
-def _words(line: str) -> list[str]:
-    """The words of a line without what draws a table."""
-    return re.sub(r"[┏┓┗┛┡┩┢┪└┘┌┐├┤┬┴┼╇╈┳┻━─│┃]", " ", line).split()
+def _end(wanted: list[str], words: list[str], start: int) -> int | None:
+    """Where the wanted words end that first stand together from here on."""
+    size = len(wanted)
+    for at in range(start, len(words) - size + 1):
+        if words[at : at + size] == wanted:
+            return at + size
+    return None
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text without what draws a table."""
+    return re.sub(r"[┏┓┗┛┡┩┢┪└┘┌┐├┤┬┴┼╇╈┳┻━─│┃]", " ", text).split()

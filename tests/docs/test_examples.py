@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,13 @@ def test_whole_plans_parse(page):
         if block.language == "toml" and block.text.startswith("version = 1"):
             plan = sf.Plan.parse(block.text)
             assert sf.Plan.parse(plan.text()) == plan
+
+
+@each_page
+def test_the_site_understands_every_fence(page):
+    # Anything else would be shown as running text.
+    known = re.compile(r'[a-z]+|[a-z]+ title="[^"]+"|\{ \.[a-z]+ exit=\d+ \}')
+    assert not [block.info for block in blocks(page) if not known.fullmatch(block.info)]
 
 
 def test_the_docs_have_examples():

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from sfumato.engines.local import LocalEngine
-from sfumato.engines.verbs import Chance, Engine, GroupFunction, RowFunction
+from sfumato.engines.verbs import Chance, Combinations, Engine, GroupFunction, RowFunction
 
-__all__ = ["Chance", "Engine", "GroupFunction", "LocalEngine", "RowFunction", "engine_for"]
+__all__ = [
+    "Chance",
+    "Combinations",
+    "Engine",
+    "GroupFunction",
+    "LocalEngine",
+    "RowFunction",
+    "engine_for",
+]
 
 
 def engine_for(frame: object) -> Engine:

@@ -11,10 +11,9 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines.summaries import Summary
-from sfumato.engines.verbs import Chance, GroupFunction, RowFunction
+from sfumato.engines.verbs import Chance, Combinations, GroupFunction, RowFunction
 from sfumato.randomness import Draws
 
-COUNT = "count"
 BATCH = 1 << 17
 """Records a row-wise function gets at a time: what it needs in between stays small."""
 _AT = "__sfumato_at__"
@@ -32,10 +31,10 @@ class LocalEngine:
             for name, summaries in wanted.items()
         }
 
-    def distinct(self, data: Dataset, columns: Sequence[str]) -> pl.DataFrame:
+    def distinct(self, data: Dataset, columns: Sequence[str]) -> Combinations:
         """See `Engine.distinct`."""
         if not columns:
-            return pl.DataFrame({COUNT: [len(data)]})
+            return Combinations(pl.DataFrame(), np.array([len(data)]))
         return counted(data.batch(columns))
 
     def map_rows(
@@ -98,16 +97,27 @@ def summarise(parts: Sequence[pl.Series], summaries: Sequence[Summary]) -> dict[
     return known
 
 
-def counted(batch: pl.DataFrame) -> pl.DataFrame:
+def counted(batch: pl.DataFrame) -> Combinations:
     """Distinct rows with their counts."""
-    return batch.group_by(batch.columns).agg(pl.len().cast(pl.Int64).alias(COUNT))
+    keys = by_place(batch)
+    found = keys.group_by(keys.columns).agg(pl.len().cast(pl.Int64).alias(_AT))
+    values = found.drop(_AT)
+    values.columns = batch.columns
+    return Combinations(values, found[_AT].to_numpy())
+
+
+def by_place(batch: pl.DataFrame) -> pl.DataFrame:
+    """The columns named by their place: a user's name may be a pattern, or one of ours."""
+    keys = batch.clone()
+    keys.columns = [str(place) for place in range(batch.width)]
+    return keys
 
 
 def groups(data: Dataset, by: Sequence[str]) -> list[npt.NDArray[np.int64]]:
     """The positions of each group's records, groups in canonical order."""
     if not by:
         return [np.arange(len(data))] if len(data) else []
-    keys = data.batch(by)
+    keys = by_place(data.batch(by))
     found = (
         keys.with_row_index(_AT)
         .group_by(keys.columns)
@@ -115,6 +125,13 @@ def groups(data: Dataset, by: Sequence[str]) -> list[npt.NDArray[np.int64]]:
         .sort(keys.columns, nulls_last=False)
     )
     return [np.asarray(at) for at in found[_AT].to_list()]
+
+
+def class_of_each(batch: pl.DataFrame, classes: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """Which of the combinations each record has."""
+    keys, table = by_place(batch), by_place(classes).with_row_index(_AT)
+    found = keys.join(table, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
+    return found[_AT].cast(pl.Int64).to_numpy()
 
 
 def draws(data: Dataset, chance: Chance | None) -> Draws | None:

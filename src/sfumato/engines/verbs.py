@@ -29,6 +29,17 @@ class Chance:
     step: int
 
 
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """The distinct combinations of some variables, and how many records have each."""
+
+    values: pl.DataFrame
+    counts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+
 class Engine(Protocol):
     """What a place to run must be able to do. Same numbers everywhere, to the last bit."""
 
@@ -37,8 +48,8 @@ class Engine(Protocol):
     ) -> dict[str, dict[str, Any]]:
         """A small summary of each variable, by the summary's name."""
 
-    def distinct(self, data: Dataset, columns: Sequence[str]) -> pl.DataFrame:
-        """The combinations that occur, in no particular order, with their `count`.
+    def distinct(self, data: Dataset, columns: Sequence[str]) -> Combinations:
+        """The combinations that occur, in no particular order, with their counts.
 
         Missing is a value of its own here; what it means is the measure's business.
         """

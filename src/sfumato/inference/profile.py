@@ -125,7 +125,7 @@ def read_profile(table: nw.DataFrame[Any], name: str) -> Profile | None:
     series = table[name]
     ordered = isinstance(series.dtype, nw.Enum) or _declared(series.to_native())
     # Missing values go first: beside them pandas cannot turn categories into whole numbers.
-    present = table.select(name).drop_nulls()
+    present = table[[name]].drop_nulls()
     try:
         values = _values(present, name)
     except DataError:

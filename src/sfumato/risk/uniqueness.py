@@ -6,18 +6,19 @@ import math
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.engines import engine_for
-from sfumato.engines.local import COUNT
+from sfumato.engines import Combinations, engine_for
+from sfumato.engines.local import class_of_each
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.counts import wildcard_counts
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 
-_WEIGHT = "__sfumato_weight__"
+Sizes = npt.NDArray[np.int64]
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 
 
@@ -64,23 +65,29 @@ class Uniqueness(Measure):
         known = self._known(data, subject)
         if not len(data):
             raise MeasureError("There is no record to measure.", hint="are the data empty?")
-        table = _classes(data, known)
-        other = "wildcard" if self.missing == "value" else "value"
-        details = _risks(table, self.missing)
-        details["reading_of_missing"] = self.missing
-        details[f"k_if_missing_is_{other}"] = int(table[other].min())  # type: ignore[arg-type]
-        details[f"uniqueness_if_missing_is_{other}"] = _alone(table, other)
-        listed = ", ".join(known) or "nothing that is left in the data"
+        found = engine_for(data.frame).distinct(data, known)
+        at = class_of_each(data.batch(known), found.values) if known else np.zeros(len(data), int)
+        readings = {"value": found.counts, "wildcard": _wildcard_sizes(found)}
+        sizes = readings.pop(self.missing)
+        (other, others), listed = readings.popitem(), ", ".join(known)
         return Evidence(
             name=self.name,
             subject=subject,
-            value=_alone(table, self.missing),
+            value=_alone(found.counts, sizes),
             direction=self.direction,
-            records=self._records(data, table, known),
-            table=data.like(_distribution(table, self.missing)),
-            details={**details, "known": ", ".join(known)},
+            records=data.like(_records(sizes[at])),
+            table=data.like(_distribution(found.counts, sizes)),
+            details={
+                **_risks(found.counts, sizes),
+                **_population(data, at),
+                "reading_of_missing": self.missing,
+                f"k_if_missing_is_{other}": int(others.min()),
+                f"uniqueness_if_missing_is_{other}": _alone(found.counts, others),
+                "known": listed,
+            },
             assumptions=(
-                f"The outsider knows that the person is in the data, and knows exactly: {listed}.",
+                "The outsider knows that the person is in the data, and knows exactly: "
+                 f"{listed or 'nothing that is left in the data'}.",
                 "Missing counts as a value of its own."
                 if self.missing == "value"
                 else "Missing could be any value.",
@@ -101,87 +108,63 @@ class Uniqueness(Measure):
             )
         return known
 
-    def _records(self, data: Dataset, table: pl.DataFrame, known: tuple[str, ...]) -> Any:
-        sizes = table.select(*known, pl.col(self.missing).alias("class_size"))
 
-        def rows(batch: pl.DataFrame, _: object) -> pl.DataFrame:
-            found = (
-                batch.join(
-                    sizes, on=list(known), how="left", nulls_equal=True, maintain_order="left"
-                )
-                if known
-                else pl.DataFrame({"class_size": [len(data)] * len(data)})
-            )
-            return found.select(
-                "class_size",
-                (1 / pl.col("class_size")).alias("risk"),
-                (pl.col("class_size") == 1).alias("unique"),
-            )
-
-        return data.like(rows(data.batch(known), None))
+def _wildcard_sizes(found: Combinations) -> Sizes:
+    """The size of each class when a missing value could be anything."""
+    codes = [one.rank("dense").cast(pl.Int64).fill_null(0) - 1 for one in found.values]
+    matrix = np.column_stack(codes) if codes else np.zeros((len(found), 0), np.int64)
+    return wildcard_counts(matrix, found.counts)
 
 
-def _classes(data: Dataset, known: tuple[str, ...]) -> pl.DataFrame:
-    """The distinct combinations with `count` and the class size under both readings."""
-    engine = engine_for(data.frame)
-    table = engine.distinct(data, known)
-    weight = data.schema.having("weight")
-    if weight:
-        # How many people of the population each class stands for.
-        held = data.batch([*known, weight[0]])
-        totals = held.group_by(*known) if known else held.group_by(pl.lit(1))
-        sums = totals.agg(pl.col(weight[0]).cast(pl.Float64).sort().sum().alias(_WEIGHT))
-        table = (
-            table.join(sums, on=list(known), how="left", nulls_equal=True)
-            if known
-            else table.with_columns(sums[_WEIGHT])
-        )
-    codes = [table[name].rank("dense").cast(pl.Int64).fill_null(0) - 1 for name in known]
-    matrix = np.column_stack(codes) if codes else np.zeros((table.height, 0), np.int64)
-    sizes = wildcard_counts(matrix, table[COUNT].to_numpy())
-    return table.with_columns(pl.col(COUNT).alias("value"), pl.Series("wildcard", sizes))
+def _alone(counts: Sizes, sizes: Sizes) -> float:
+    return int(counts[sizes == 1].sum()) / int(counts.sum())
 
 
-def _alone(table: pl.DataFrame, reading: str) -> float:
-    alone = table.filter(pl.col(reading) == 1)[COUNT].sum()
-    return int(alone) / int(table[COUNT].sum())
+def _records(sizes: Sizes) -> pl.DataFrame:
+    return pl.DataFrame({"class_size": sizes, "risk": 1 / sizes, "unique": sizes == 1})
 
 
-def _risks(table: pl.DataFrame, reading: str) -> dict[str, Any]:
-    records = int(table[COUNT].sum())
-    smallest = int(table[reading].min())  # type: ignore[arg-type]
-    share = float((table[COUNT] / table[reading]).sum()) / records
-    details: dict[str, Any] = {
+def _risks(counts: Sizes, sizes: Sizes) -> dict[str, Any]:
+    records, smallest = int(counts.sum()), int(sizes.min())
+    return {
         "k": smallest,
-        "unique_records": int(table.filter(pl.col(reading) == 1)[COUNT].sum()),
+        "unique_records": int(counts[sizes == 1].sum()),
         "records": records,
-        "classes": table.height,
+        "classes": len(counts),
         "prosecutor": 1 / smallest,
-        "marketer": share,
+        "marketer": math.fsum(counts / sizes) / records,
     }
-    if _WEIGHT in table.columns:
-        people = table[_WEIGHT]
-        known = people.null_count() == 0 and bool((people >= table[COUNT]).all())
-        details["journalist"] = 1 / float(people.min()) if known else math.nan  # type: ignore[arg-type]
-        if not known:
-            details["journalist_reason"] = "the survey weights are missing or sum to less than 1."
-    else:
-        details["journalist"] = math.nan
-        details["journalist_reason"] = (
-            "no variable has the role weight, so the population is unknown."
-        )
-    return details
 
 
-def _distribution(table: pl.DataFrame, reading: str) -> pl.DataFrame:
+def _population(data: Dataset, at: Sizes) -> dict[str, Any]:
+    """The highest risk when the outsider does not know whether the person is in the data.
+
+    Survey weights say how many people of the population a class stands for.
+    """
+    weight = data.schema.having("weight")
+    if not weight:
+        why = "no variable has the role weight, so the population is unknown."
+        return {"journalist": math.nan, "journalist_reason": why}
+    weights = data.column(weight[0]).cast(pl.Float64)
+    # Sorted first, so that a sum does not depend on the order of the records.
+    people = (
+        pl.DataFrame({"at": at, "weight": weights})
+        .sort("at", "weight")
+        .group_by("at", maintain_order=True)
+        .agg(pl.col("weight").sum(), pl.len())
+    )
+    if weights.null_count() or bool((people["weight"] < people["len"]).any()):
+        why = "the survey weights are missing, or some class stands for less than its records."
+        return {"journalist": math.nan, "journalist_reason": why}
+    return {"journalist": 1 / float(people["weight"].to_numpy().min())}
+
+
+def _distribution(counts: Sizes, sizes: Sizes) -> pl.DataFrame:
     """How many records and classes there are by class size."""
-    edges = list(zip(_SIZES, [*(low - 1 for low in _SIZES[1:]), None], strict=True))
     rows = []
-    for low, high in edges:
-        inside = pl.col(reading) >= low
-        if high is not None:
-            inside &= pl.col(reading) <= high
-        part = table.filter(inside)
-        label = str(low) if high == low else f"{low}-{high}" if high else f"{low} or more"
-        rows.append((label, int(part[COUNT].sum()), part.height))
+    for low, after in zip(_SIZES, [*_SIZES[1:], None], strict=True):
+        inside = sizes >= low if after is None else (sizes >= low) & (sizes < after)
+        label = f"{low} or more" if after is None else f"{low}-{after - 1}"
+        label = str(low) if after == low + 1 else label
+        rows.append((label, int(counts[inside].sum()), int(inside.sum())))
     return pl.DataFrame(rows, schema=["class_size", "records", "classes"], orient="row")

@@ -1,0 +1,239 @@
+"""The reference pages that follow from the code: methods, measures, command line, Python names.
+
+Run by mkdocs-gen-files while the site is built. A new file in `methods/` or `risk/` gets its page
+here without a change.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import mkdocs_gen_files
+import typer
+
+import sfumato
+from sfumato import catalogue
+from sfumato.cli.app import app
+from sfumato.measure import Measure
+from sfumato.method import Method
+from sfumato.plan import Plan
+
+ROOT = Path(__file__).parents[1]
+_SECTION = re.compile(r"\n(Parameters|Examples)\n-{3,}\n")
+
+
+def put(path: str, lines: Iterable[str]) -> None:
+    """Add a page to the site."""
+    with mkdocs_gen_files.open(path, "w") as page:
+        page.write("\n".join(lines) + "\n")
+
+
+def table(head: list[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
+    """A Markdown table; the signs that would break it are escaped."""
+    yield "| " + " | ".join(head) + " |"
+    yield "| " + " | ".join("---" for _ in head) + " |"
+    for row in rows:
+        yield "| " + " | ".join(_cell(one) for one in row) + " |"
+    yield ""
+
+
+def _cell(value: Any) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def said(entry: catalogue.Entry) -> Iterator[str]:
+    """The prose of a docstring: first line, question, assumption, and what else it says."""
+    text = _SECTION.split(inspect.getdoc(entry) or "")[0].strip()
+    for part in re.split(r"\n\n", text):
+        for line in re.split(r"\n(?=(?:Question|Assumes):)", part):
+            words = " ".join(line.split())
+            yield re.sub(r"^(Question|Assumes): ?(\w)", _headed, words)
+            yield ""
+
+
+def _headed(found: re.Match[str]) -> str:
+    return f"**{found[1]}.** {found[2].upper()}"
+
+
+def example(entry: catalogue.Entry) -> Iterator[str]:
+    """The example of a docstring as a Python session."""
+    _, _, after = (inspect.getdoc(entry) or "").partition("Examples\n--------\n")
+    session = after.partition("\n\nReferences:")[0].strip()
+    if session:
+        yield from ("## In Python", "", "```pycon", session, "```", "")
+
+
+def references(entry: catalogue.Entry) -> Iterator[str]:
+    """Where it comes from."""
+    _, _, after = (inspect.getdoc(entry) or "").partition("References:")
+    if after:
+        yield from ("## References", "", " ".join(after.split()), "")
+
+
+def parameters(entry: catalogue.Entry) -> Iterator[str]:
+    """What may be set, from the fields and the docstring."""
+    yield from ("## Parameters", "")
+    rows = [
+        (
+            f"`{one.name}`",
+            _typed(one.type),
+            "must be given" if one.required else _default(one.default),
+            one.help,
+        )
+        for one in catalogue.parameters_of(entry)
+    ]
+    yield from table(["name", "type", "default", "meaning"], rows)
+
+
+def _typed(text: str) -> str:
+    words = {"int": "whole number", "float": "number", "str": "text", "bool": "true or false"}
+    text = text.replace("list[float | dt.date", "list of numbers or dates")
+    text = words.get(text, text)
+    return re.sub(r"'([^']*)'", r"`\1`", text.replace(", '", " or '"))
+
+
+def _default(value: Any) -> str:
+    if value is None:
+        return "not set"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def snippets(entry: catalogue.Entry) -> Iterator[str]:
+    """How it stands in a plan, from the examples that the tests run on the bundled cohort."""
+    yield from ("## In a plan", "", "Each of these runs on the bundled cohort.", "")
+    for given in entry.examples:
+        if issubclass(entry, Method):
+            text = Plan(steps=[entry(**given)]).text()
+            part = text[text.index("[[steps]]") : text.index("[release]")]
+        else:
+            text = Plan(evaluate={entry.name: entry(**given)}).text()
+            part = text[text.index("[evaluate") : text.index("[release]")]
+        yield from ("```toml", part.strip(), "```", "")
+
+
+def entry_page(entry: catalogue.Entry) -> Iterator[str]:
+    """The page of one method or measure."""
+    yield from (f"# {entry.name}", "", *said(entry), *parameters(entry), *snippets(entry))
+    if issubclass(entry, Measure):
+        yield from target_names(entry)
+    elif entry.keyed:
+        yield from ("Its result depends on the key.", "")
+    yield from example(entry)
+    yield from references(entry)
+
+
+def target_names(entry: type[Measure]) -> Iterator[str]:
+    """The numbers a target may be set on."""
+    better = "A lower" if entry.direction == "lower" else "A higher"
+    names = ", ".join(f"`{name}`" for name in (entry.name, *entry.provides))
+    yield from ("## Numbers for targets", "")
+    yield f"A target may be set on {names}. {better} value of `{entry.name}` is better."
+    yield ""
+
+
+def room(folder: str, title: str, entries: Mapping[str, catalogue.Entry], lead: str) -> list[Any]:
+    """The pages of all methods or of all measures; what the navigation shows of them."""
+    rows = [(f"[{name}]({name}.md)", catalogue.question(entry)) for name, entry in entries.items()]
+    index = f"reference/{folder}/index.md"
+    put(index, [f"# {title}", "", lead, "", *table(["name", "what it does"], rows)])
+    pages: list[Any] = [{"All": index}]
+    for name, entry in entries.items():
+        put(f"reference/{folder}/{name}.md", entry_page(entry))
+        pages.append({name: f"reference/{folder}/{name}.md"})
+    return [{title: pages}]
+
+
+def command_line() -> Iterator[str]:
+    """Every command with its arguments and options, from the application itself."""
+    main: Any = typer.main.get_command(app)
+    yield from ("# Command line", "", f"{main.help}", "")
+    yield "Results go to standard output, messages to standard error. With `--json`, standard "
+    yield "output holds one JSON document and nothing else. See also the "
+    yield from ("[exit codes](exit-codes.md).", "")
+    for name, command in main.commands.items():
+        yield from (f"## sfumato {name}", "", *inspect.cleandoc(command.help).split("\n"), "")
+        shown = [one for one in command.params if one.name != "help"]
+        arguments = [one for one in shown if one.param_type_name == "argument"]
+        words = " ".join(
+            one.name.upper() if one.required else f"[{one.name.upper()}]" for one in arguments
+        )
+        yield from ("```text", f"sfumato {name} [OPTIONS] {words}".strip(), "```", "")
+        rows = [(f"`{one.name.upper()}`", _need(one), one.help) for one in arguments] + [
+            (_flags(one), _need(one), one.help) for one in shown if one not in arguments
+        ]
+        yield from table(["argument or option", "default", "meaning"], rows)
+        yield from (f"{command.epilog}".replace("Example: ", "Example: `") + "`", "")
+
+
+def _flags(one: Any) -> str:
+    return ", ".join(f"`{flag}`" for flag in (*one.opts, *one.secondary_opts))
+
+
+def _need(one: Any) -> str:
+    if one.required:
+        return "must be given"
+    if one.default is None or isinstance(one.default, bool):
+        return ""
+    return f"`{one.default}`"
+
+
+_GROUPS = {
+    "Verbs": ("read", "assess", "protect", "evaluate"),
+    "Types": ("Dataset", "Schema", "Column", "Plan", "Evidence", "Release", "Key", "SfumatoError"),
+}
+
+
+def python_names() -> Iterator[str]:
+    """The public names, each from its docstring."""
+    homes = sfumato._HOMES  # noqa: SLF001 - where each public name lives, written down once
+    grouped = {name for names in _GROUPS.values() for name in names}
+    rest = tuple(name for name in homes if name not in grouped)
+    yield from ("# Python", "", "All public names are those of `import sfumato as sf`. ")
+    yield "Anything else may move without notice. Methods and measures have "
+    yield "[pages](methods/index.md) [of their own](measures/index.md): `sf.methods.Coarsen` is "
+    yield from ("`coarsen`, `sf.risk.Uniqueness` is `uniqueness`.", "")
+    for title, names in {**_GROUPS, "More": rest}.items():
+        if names:
+            yield from (f"## {title}", "")
+        for name in names:
+            yield from (f"::: sfumato.{homes[name]}.{name}", "    options:")
+            yield from ("      heading_level: 3", "")
+    yield from ("## Data to try things on", "")
+    for name in ("cohort.cohort", "variables.cohort_schema"):
+        yield from (f"::: sfumato.datasets.{name}", "    options:", "      heading_level: 3", "")
+
+
+def project_pages() -> None:
+    """The pages about the project stand at its root, where people look for them."""
+    for name in ("changelog", "contributing", "security"):
+        text = (ROOT / f"{name.upper()}.md").read_text("utf-8")
+        put(f"project/{name}.md", [text])
+
+
+def main() -> None:
+    """Make all pages, and hang methods and measures into the navigation."""
+    put("reference/command-line.md", command_line())
+    put("reference/python.md", python_names())
+    project_pages()
+    added = room(
+        "methods",
+        "Methods",
+        catalogue.methods(),
+        "A method changes some variables and never measures. All others stay as they are.",
+    ) + room(
+        "measures",
+        "Measures",
+        catalogue.measures(),
+        "A measure answers one question about the data, and never changes them.",
+    )
+    nav: Any = mkdocs_gen_files.config["nav"]
+    reference = next(one["Reference"] for one in nav if "Reference" in one)
+    # The site is built again and again by `mkdocs serve`, always with the same configuration.
+    reference[:] = [one for one in reference if not {"Methods", "Measures"} & set(one)] + added
+
+
+main()
