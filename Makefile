@@ -28,12 +28,13 @@ types: setup
 unit: setup
 	bash tools/system.sh
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
 docs: setup
-	$(BIN)/mkdocs build --strict --quiet --site-dir site
+	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true \
+	  $(BIN)/mkdocs build --strict --quiet --site-dir site
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -105,6 +105,8 @@ def test_nothing_is_overwritten_unless_told(cohort, tmp_path):
     before = (folder / "manifest.json").read_bytes()
     with pytest.raises(ReleaseError, match="exists already"):
         made.write(folder)
+    with pytest.raises(ReleaseError, match="would destroy the key"):
+        sf.protect(cohort, plan()).write(folder, overwrite=True)
     other = sf.protect(cohort, plan(), key=KEY).write(folder, overwrite=True)
     assert (other / "manifest.json").read_bytes() != before
     (tmp_path / "mine").mkdir()
@@ -156,7 +158,7 @@ def test_verify_passes_what_is_whole_and_finds_every_change(cohort, tmp_path):
     assert all(one.passed for one in checks)
 
     def failed() -> list[str]:
-        return [one.name for one in verify_release(folder) if not one.passed]
+        return [one.name for one in verify_release(folder) if one.passed is not True]
 
     def spoil(path, change):
         content = path.read_bytes()
@@ -171,6 +173,7 @@ def test_verify_passes_what_is_whole_and_finds_every_change(cohort, tmp_path):
     assert spoil(manifest, lambda old: old.replace(b'"records": 300', b'"records":  300')) == []
     assert spoil(manifest, lambda old: old.replace(b'"max": 0.5', b'"max": 0.6')) == ["manifest"]
     assert spoil(folder / "custody" / "key", lambda old: b"0" * 64) == ["key"]
+    assert spoil(folder / "custody" / "key", lambda old: b"nonsense") == ["key"]
     plan_file = folder / "custody" / "plan.toml"
     assert spoil(plan_file, lambda old: old.replace(b"max = 0.5", b"max = 0.9")) == ["plan"]
 
@@ -181,9 +184,10 @@ def test_an_analysts_copy_has_no_custody_and_is_still_checked(cohort, tmp_path):
     folder = release(cohort).write(tmp_path / "out")
     shutil.rmtree(folder / "custody")
     checks = verify_release(folder)
-    assert [one.name for one in checks] == ["data", "targets"]
-    with pytest.raises(ReleaseError, match="custody record is not here"):
-        open_release(folder).paired(cohort)
+    assert [(one.name, one.passed) for one in checks] == [("data", True), ("targets", None)]
+    for asked in (lambda one: one.paired(cohort), lambda one: one.plan(), lambda one: one.key()):
+        with pytest.raises(ReleaseError, match="custody record is not here"):
+            asked(open_release(folder))
 
 
 def test_other_data_cannot_be_paired(cohort, tmp_path):
@@ -195,7 +199,15 @@ def test_other_data_cannot_be_paired(cohort, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{}", '{"data": {"file": "../secret.csv"}}', "[]", '{"data": 3}']
+    "content",
+    [
+        "",
+        "{}",
+        '{"data": {"file": "../secret.csv"}}',
+        "[]",
+        '{"data": 3}',
+        '{"data": {"file": "a", "sha256": ""}}',
+    ],
 )
 def test_what_is_no_release_is_refused(tmp_path, content):
     (tmp_path / "manifest.json").write_text(content)
@@ -203,6 +215,44 @@ def test_what_is_no_release_is_refused(tmp_path, content):
         open_release(tmp_path)
     with pytest.raises(ReleaseError):
         open_release(tmp_path / "nothing")
+
+
+def test_a_damaged_custody_record_is_told(cohort, tmp_path):
+    folder = release(cohort).write(tmp_path / "out")
+    (folder / "custody" / "custody.json").write_text("{}")
+    with pytest.raises(ReleaseError, match="damaged"):
+        verify_release(folder)
+
+
+def test_raw_data_may_be_evaluated_against_a_release(cohort, tmp_path):
+    """The release knows the roles; the original may come without."""
+    made = release(cohort)
+    folder = made.write(tmp_path / "out")
+    for one in (made, folder):
+        found = sf.evaluate(sf.Dataset(cohort.frame), one, ["uniqueness"])["uniqueness"]
+        assert found.baseline == 1.0
+
+
+def test_removed_records_are_kept_in_mind(cohort, tmp_path):
+    """A method that leaves records out still lets the rest be paired with the original."""
+    from dataclasses import replace
+
+    made = release(cohort)
+    some = np.arange(0, 300, 3)
+    found = {"x": replace(made.evidence["census"], records=None)}
+    fewer = replace(made, dataset=made.dataset.take(some), evidence=found, plan=plan())
+    opened = open_release(fewer.write(tmp_path / "out"))
+    expected = cohort.identity.digests[some]
+    assert len(opened.dataset) == 100
+    paired = opened.paired(cohort).identity.digests
+    assert sorted(map(tuple, paired.tolist())) == sorted(map(tuple, expected.tolist()))
+
+
+def test_no_text_of_ours_shows_a_cell(cohort):
+    made = release(cohort)
+    shown = f"{cohort!r} {made!r} {made.evidence!r} {made.dataset!r}"
+    names = cohort.frame["name"].to_list()
+    assert not [name for name in names if name in shown]
 
 
 def test_the_evidence_of_an_attempt_is_kept_inside(cohort, tmp_path):

@@ -118,15 +118,18 @@ def test_codes_that_yaml_would_spoil_stay_what_they_are():
     assert sf.Plan.parse(text).schema["x"].domain == ("NO", "010", "12:30", "1e3")
 
 
-def test_a_target_that_could_mean_two_measures_is_refused(cohort):
+def test_a_bare_target_is_never_judged_by_a_narrower_measure(cohort):
     plan = sf.Plan(
         schema=cohort.schema,
         steps=[sf.methods.Drop()],
-        targets={"k.min": 1},
-        evaluate={
-            "one": sf.risk.Uniqueness(known=["sex"]),
-            "two": sf.risk.Uniqueness(known=["region"]),
-        },
+        targets={"k.min": 2, "looks.k.min": 2},
+        evaluate={"looks": sf.risk.Uniqueness(known=["sex"])},
     )
-    with pytest.raises(PlanError, match="could mean one.k, two.k"):
+    assert set(plan.measures) == {"looks", "uniqueness"}
+    with pytest.raises(sf.SfumatoError, match="1 of 2 targets missed.*\n.*- k at least 2: MISSED"):
         sf.protect(cohort, plan, key=bytes(32))
+
+
+def test_a_target_on_an_unknown_label_is_refused():
+    with pytest.raises(PlanError, match="line 2: No measure gives 'census.k'"):
+        sf.Plan.parse("[targets]\ncensus.k.min = 2")

@@ -37,7 +37,7 @@ class Dataset:
     (2, ('age',), ('sex',))
     """
 
-    frame: Any
+    frame: Any = field(repr=False)
     schema: Schema = field(default_factory=Schema)
     source: Source | None = None
     given_identity: Identity | None = field(default=None, repr=False)
@@ -48,6 +48,11 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(frames.wrap(self.frame))
+
+    def __repr__(self) -> str:
+        # A frame's own text shows cells, and this may end up in a log or a notebook.
+        library = type(self.frame).__module__.partition(".")[0]
+        return f"Dataset({len(self):,} records, {len(self.columns)} variables, {library})"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class TargetError(SfumatoError):
     exit_code = 3
     evidence: Mapping[str, Any] = MappingProxyType({})
     verdict: tuple[Any, ...] = ()
+    kept: str = ""
 
 
 class ReleaseError(SfumatoError):

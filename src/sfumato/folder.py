@@ -32,6 +32,7 @@ from sfumato.identity import matched
 from sfumato.opened import CUSTODY, MANIFEST, RECORDS, REMOVED, open_release, plain_json, sha256
 from sfumato.plan import Plan
 from sfumato.progress import Progress, silent
+from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.report import render
 
@@ -71,6 +72,16 @@ def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
         raise ReleaseError(
             f"'{target}' is not a release, so it is not overwritten.", hint="choose another folder."
         )
+    if (target / CUSTODY / "key").is_file() and earlier_key(target) != release.key:
+        raise ReleaseError(
+            f"Overwriting '{target}' would destroy the key of the release that lies there.",
+            hint=f"use that key ({CUSTODY}/key), or choose another folder.",
+        )
+
+
+def earlier_key(folder: Path) -> Key:
+    """The key of the release that lies in a folder."""
+    return Key.of(folder / CUSTODY / "key")
 
 
 def _warn_of_earlier(release: Release, target: Path) -> None:
@@ -83,8 +94,11 @@ def _warn_of_earlier(release: Release, target: Path) -> None:
         except (OSError, ValueError):
             continue
         same_data = earlier.get("input", {}).get("records_digest") == mine
-        if same_data and earlier.get("key_commitment") != release.key.commitment:
-            found.append(record.parts[-3])
+        if not same_data:
+            continue
+        if earlier.get("key_commitment") == release.key.commitment:
+            return  # not a new key: whoever used the others has been warned
+        found.append(record.parts[-3])
     if found:
         warnings.warn(
             "The same data were released before under another key, in "

@@ -14,6 +14,7 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from polars.selectors import by_name
 
 from sfumato.errors import DataError
 from sfumato.schema import Kind
@@ -148,7 +149,10 @@ def without(frame: Any, names: Iterable[str]) -> Any:
     """The frame less some variables."""
     gone = set(names)
     wrapped = wrap(frame)
-    return wrapped[[name for name in wrapped.columns if name not in gone]].to_native()
+    left = [name for name in wrapped.columns if name not in gone]
+    if wrapped.implementation.is_polars():
+        return frame.select(by_name(*left))  # `drop` takes "^…$" for a pattern
+    return frame[left] if wrapped.implementation.is_pandas_like() else frame.select(left)
 
 
 def take(frame: Any, positions: Positions) -> Any:

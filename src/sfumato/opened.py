@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.data import Dataset, read
-from sfumato.errors import ReleaseError
+from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.frames import Positions
 from sfumato.identity import Identity, matched
@@ -60,19 +60,28 @@ class Opened:
 
     def key(self) -> Key:
         """The key of this release; only the custodian has it."""
+        self._require_custody()
         return Key.of(self.folder / CUSTODY / "key")
 
     def plan(self) -> Plan:
         """The plan of this release; only the custodian has it."""
+        self._require_custody()
         return Plan.load(self.folder / CUSTODY / "plan.toml")
+
+    def record(self) -> dict[str, Any]:
+        """The custody record; only the custodian has it."""
+        self._require_custody()
+        return _record(self.folder)
+
+    def _require_custody(self) -> None:
+        if not self.has_custody:
+            raise ReleaseError(
+                "The custody record is not here: key, plan and evidence are with the custodian.",
+                hint="use the custodian's copy of the release.",
+            )
 
     def paired(self, original: Dataset) -> Dataset:
         """The released records with the identity they have in the original."""
-        if not self.has_custody:
-            raise ReleaseError(
-                "The custody record is not here, so nothing says which records belong together.",
-                hint="use the custodian's copy of the release.",
-            )
         known = original.with_schema(self.plan().schema)
         if known.identity.total() != self.record()["input"]["records_digest"]:
             raise ReleaseError(
@@ -92,13 +101,6 @@ class Opened:
         if self.manifest["order_of_rows"] == "as given":
             return kept
         return kept[keyed_order(ids[kept], key)]
-
-    def record(self) -> dict[str, Any]:
-        """The custody record; only the custodian has it."""
-        record: dict[str, Any] = json.loads(
-            (self.folder / CUSTODY / "custody.json").read_text("utf-8")
-        )
-        return record
 
     def judge(
         self, plan: Plan, original: Dataset | None
@@ -122,46 +124,66 @@ class Opened:
 def open_release(folder: Path) -> Opened:
     """Open a release: the data by the types in its manifest, and the manifest itself."""
     manifest = _manifest(folder)
-    told = manifest["data"]
-    path = folder / told["file"]
+    path = folder / manifest["data"]["file"]
     if not path.is_file():
-        raise ReleaseError(f"The file '{told['file']}' of the release is missing.")
-    options: dict[str, Any] = {}
-    if path.suffix == ".csv":
-        options = {"types": told["types"], "encoding": "utf-8"}
-        options |= {"delimiter": told["delimiter"], "decimal": told["decimal"]}
-        if told["formulas"] == "escape":
-            options["formulas"] = "unescape"
+        raise ReleaseError(f"The file '{path.name}' of the release is missing.")
+    try:
+        options = _reading(path, manifest["data"])
+        schema = {
+            name: Column(role=one["role"], kind=one["kind"], missing=one["missing_codes"])
+            for name, one in manifest["variables"].items()
+        }
+        records = manifest["records"]
+    except (KeyError, TypeError, AttributeError):
+        raise _unreadable(folder) from None
     data = read(path, **options)
-    schema = {
-        name: Column(role=one["role"], kind=one["kind"], missing=one["missing_codes"])
-        for name, one in manifest["variables"].items()
-    }
-    if tuple(schema) != data.columns or len(data) != manifest["records"]:
+    if tuple(schema) != data.columns or len(data) != records:
         raise ReleaseError("The data have other variables or records than the manifest says.")
     return Opened(folder, Dataset(data.frame, Schema(schema), data.source), manifest)
+
+
+def _reading(path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
+    """How the data file is to be read: as it was written, with nothing inferred."""
+    if path.suffix != ".csv":
+        return {}
+    options = {"types": told["types"], "encoding": "utf-8"}
+    options |= {"delimiter": told["delimiter"], "decimal": told["decimal"]}
+    return options | ({"formulas": "unescape"} if told["formulas"] == "escape" else {})
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
-        name = manifest["data"]["file"]
+        name, _ = manifest["data"]["file"], manifest["data"]["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise ReleaseError(
-            f"'{folder}' is not a release: it has no readable {MANIFEST}.",
-            hint="pass the folder that `sfumato protect` wrote.",
-        ) from None
-    if Path(name).name != name:
+        raise _unreadable(folder) from None
+    if not isinstance(name, str) or Path(name).name != name:
         raise ReleaseError("The manifest names a data file outside the release.")
     return manifest
 
 
+def _unreadable(folder: Path) -> ReleaseError:
+    return ReleaseError(
+        f"'{folder}' is not a release: it has no readable {MANIFEST}.",
+        hint="pass the folder that `sfumato protect` wrote.",
+    )
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads((folder / CUSTODY / "custody.json").read_text("utf-8"))
+        _ = record["manifest_sha256"], record["plan_digest"], record["input"]["records_digest"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ReleaseError("The custody record of this release is damaged.") from None
+    return record
+
+
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that was checked, and whether it holds."""
+    """One thing that was checked, and whether it holds; None when it could not be checked."""
 
     name: str
-    passed: bool
+    passed: bool | None
     said: str
 
 
@@ -171,43 +193,48 @@ def verify_release(folder: Path, original: Dataset | None = None) -> tuple[Check
     path = folder / manifest["data"]["file"]
     intact = path.is_file() and sha256(path) == manifest["data"]["sha256"]
     said = "is what the manifest says" if intact else "was changed or is missing"
-    checks = [Check(name="data", passed=intact, said=f"{manifest['data']['file']} {said}")]
-    custody = folder / CUSTODY / "custody.json"
-    if custody.is_file():
-        record = json.loads(custody.read_text("utf-8"))
-        checks += _custody_checks(folder, manifest, record)
-    if intact:
-        checks += _target_checks(folder, original, custody=custody.is_file())
-    return tuple(checks)
+    checks = [Check(name="data", passed=intact, said=f"{path.name} {said}")]
+    if not (folder / CUSTODY).is_dir():
+        said = "they can be measured again only with the custody record"
+        return (*checks, Check(name="targets", passed=None, said=said))
+    custody = _custody_checks(folder, manifest)
+    if intact and all(one.passed for one in custody):
+        custody += _target_checks(open_release(folder), original)
+    return (*checks, *custody)
 
 
-def _custody_checks(
-    folder: Path, manifest: Mapping[str, Any], record: Mapping[str, Any]
-) -> list[Check]:
-    same = hashlib.sha256(plain_json(manifest)).hexdigest() == record["manifest_sha256"]
-    opened = {
-        "manifest": (same, "is the one that was written", "was changed"),
-        "key": (
-            Key.of(folder / CUSTODY / "key").commitment == manifest["key_commitment"],
+def _custody_checks(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
+    record = _record(folder)
+
+    def held(name: str, good: Callable[[], bool], yes: str, no: str) -> Check:
+        try:
+            passed = good()
+        except SfumatoError:
+            return Check(name=name, passed=False, said=f"the {name} is missing or damaged")
+        return Check(name=name, passed=passed, said=f"the {name} {yes if passed else no}")
+
+    return [
+        held(
+            "manifest",
+            lambda: hashlib.sha256(plain_json(manifest)).hexdigest() == record["manifest_sha256"],
+            "is the one that was written",
+            "was changed",
+        ),
+        held(
+            "key",
+            lambda: Key.of(folder / CUSTODY / "key").commitment == manifest.get("key_commitment"),
             "fits the published commitment",
             "does not fit the published commitment",
         ),
-        "plan": (
-            Plan.load(folder / CUSTODY / "plan.toml").digest == record["plan_digest"],
+        held(
+            "plan",
+            lambda: Plan.load(folder / CUSTODY / "plan.toml").digest == record["plan_digest"],
             "is the one that was carried out",
             "was changed",
         ),
-    }
-    return [
-        Check(name=name, passed=good, said=f"the {name} {yes if good else no}")
-        for name, (good, yes, no) in opened.items()
     ]
 
 
-def _target_checks(folder: Path, original: Dataset | None, *, custody: bool) -> list[Check]:
-    opened = open_release(folder)
-    if not custody:
-        said = "the targets can be measured again only with the custody record"
-        return [Check(name="targets", passed=True, said=said)]
+def _target_checks(opened: Opened, original: Dataset | None) -> list[Check]:
     verdict, _ = opened.judge(opened.plan(), original)
     return [Check(name=one.target.name, passed=one.met, said=one.said()) for one in verdict]

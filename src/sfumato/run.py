@@ -68,9 +68,12 @@ def evaluate(
         from sfumato.opened import open_release
 
         opened = open_release(Path(release))
+        data = data.with_schema(opened.plan().schema)
         released = opened.paired(data)
+    elif isinstance(release, Release):
+        data, released = data.with_schema(release.plan.schema), release.dataset
     else:
-        released = release.dataset if isinstance(release, Release) else release
+        released = release
     if len(released) != len(data) and not _related(data, released):
         raise DataError(
             f"The released data have {len(released)} records, the original has {len(data)}, and "

@@ -108,22 +108,25 @@ def measures_for(
     """The measures to take: those the plan names, and one for every target besides."""
     wanted = dict(evaluate)
     for target in targets:
-        if not homes(target, wanted):
+        if home(target, wanted) is None:
             one = _measure_of(target)
             wanted[one.name] = _by_default(one, target)
     return wanted
 
 
-def homes(target: Target, measures: Mapping[str, Measure]) -> list[tuple[str, str]]:
-    """Where the target's number is found: (label of the measure, name of the number)."""
+def home(target: Target, measures: Mapping[str, Measure]) -> tuple[str, str] | None:
+    """Where the target's number is found: (label of the measure, name of the number).
+
+    A bare name means the measure as such, never one that somebody labelled and narrowed:
+    `k` is that of "uniqueness"; that of `[evaluate.census]` is `census.k`.
+    """
     if target.name in measures:
-        return [(target.name, measures[target.name].name)]
+        return target.name, measures[target.name].name
     label, _, number = target.name.rpartition(".")
-    return [
-        (at, number)
-        for at, one in measures.items()
-        if label in ("", at) and number in (one.name, *one.provides)
-    ]
+    for at, one in measures.items():
+        if at == (label or one.name) and number in (one.name, *one.provides):
+            return at, number
+    return None
 
 
 def _measure_of(target: Target) -> type[Measure]:
@@ -157,13 +160,10 @@ def judge(
     """Hold every target against the evidence."""
     found: list[Judgement] = []
     for target in targets:
-        places = homes(target, measures)
-        if len(places) > 1:
-            labels = ", ".join(f"{at}.{number}" for at, number in places)
-            raise PlanError(
-                f"Target '{target.name}' could mean {labels}.", hint="name one of them."
-            )
-        label, number = places[0]
+        place = home(target, measures)
+        if place is None:
+            raise PlanError(f"No measure gives '{target.name}'.")
+        label, number = place
         value = evidence[label].number(number)
         reason = evidence[label].reason
         if math.isnan(value) and not reason:

@@ -67,7 +67,7 @@ def test_types_come_from_the_text(
     ("cells", "words"),
     [
         (["01067"], "leading zeros"),
-        (["03.04.2021"], "dates={'x': '%d.%m.%Y'}"),
+        (["03.04.2021"], "dates = { 'x' = '%d.%m.%Y' }"),
         (["+491"], "plus"),
         (["123456789012345678901"], "too long"),
         (["1,234"], "thousands"),

@@ -86,6 +86,19 @@ def test_what_the_release_leaves_out_cannot_be_known():
     assert sf.risk.Uniqueness(known=["a"]).measure(rows, everything_gone).details["k"] == 3
 
 
+def test_clusters_that_leave_are_counted_as_known_beside_it():
+    frame = pl.DataFrame({"sex": ["f", "f", "m", "m"], "school": [1, 2, 3, 3]})
+    data = sf.Dataset(frame, sf.Schema({"sex": "quasi", "school": "cluster"}))
+    found = sf.risk.Uniqueness().measure(data)
+    assert (found.details["k"], found.details["k_if_clusters_are_known"]) == (2, 1)
+
+
+def test_the_weight_may_be_known():
+    frame = pl.DataFrame({"a": [1, 1], "w": [2.0, 3.0]})
+    data = sf.Dataset(frame, sf.Schema({"a": "quasi", "w": "weight"}))
+    assert sf.risk.Uniqueness(known=["a", "w"]).measure(data).details["k"] == 1
+
+
 def test_errors_are_errors_and_not_zero():
     with pytest.raises(MeasureError, match="known to outsiders"):
         sf.risk.Uniqueness().measure(sf.Dataset(pl.DataFrame({"a": [1]})))

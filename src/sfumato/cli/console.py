@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from sfumato.errors import TargetError
 from sfumato.progress import Progress as Telling
 from sfumato.progress import silent
 
@@ -29,7 +30,8 @@ def show_json(content: Any) -> None:
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A table on stdout; plain text where the terminal cannot draw."""
-    table = Table(title=escape(title), title_justify="left", title_style="bold", expand=False)
+    out.print(escape(title), style="bold", soft_wrap=True)
+    table = Table(expand=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
@@ -81,8 +83,13 @@ def show_error(error: Exception, *, as_json: bool) -> None:
     what = getattr(error, "what", str(error))
     hint = getattr(error, "hint", "")
     if as_json:
-        show_json({"error": type(error).__name__, "what": what, "hint": hint})
+        told: dict[str, Any] = {"error": type(error).__name__, "what": what, "hint": hint}
+        if isinstance(error, TargetError):
+            told |= {"targets": [one.plain() for one in error.verdict], "evidence": error.kept}
+        show_json(told)
     say(f"Error: {what}", style="red")
+    if isinstance(error, TargetError) and error.kept:
+        say(f"The evidence of the attempt is in '{error.kept}'.")
     if hint:
         say(f"Hint: {hint}")
 

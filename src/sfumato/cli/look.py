@@ -69,13 +69,14 @@ def _write(path: Path, plan: Plan, *, overwrite: bool) -> None:
 
 def _described(data: Dataset, schema: Schema) -> dict[str, Any]:
     source = data.source
-    read_as = {name: told.type for name, told in source.columns.items()} if source else {}
+    read_as = dict(source.columns) if source else {}
     return {
         "records": len(data),
         "read": list(source.notes) if source else [],
         "variables": {
             name: {
-                "read_as": read_as.get(name),
+                "read_as": read_as[name].type if name in read_as else None,
+                "read_because": read_as[name].reason if name in read_as else None,
                 "role": told.role,
                 "kind": told.kind,
                 "reason": told.reason,
@@ -91,10 +92,13 @@ def _show(data: Dataset, schema: Schema) -> None:
         (name, one["read_as"] or "", one["role"] or "?", one["kind"] or "?", one["reason"])
         for name, one in told["variables"].items()
     ]
-    title = f"{len(data):,} records, {len(schema)} variables (suggestions)"
+    title = f"Records: {len(data):,}. Variables: {len(schema)}. These are suggestions."
     show_table(title, ["variable", "read as", "role", "kind", "why"], rows)
     for note in told["read"]:
         say(f"Read: {note}")
+    for name, one in told["variables"].items():
+        if "declare" in (one["read_because"] or ""):
+            say(f"Read: variable '{name}': {one['read_because']}.")
     if schema.unknown:
         say(f"{len(schema.unknown)} variables have no role yet (?): decide before you protect.")
 
@@ -125,21 +129,21 @@ def assess(
         found = run_assess(data, measures, progress=tell)
     if loaded is None and not quiet:
         say("No plan was given, so the roles are guesses (see `sfumato inspect`).")
-    show_evidence(found, as_json=json)
+    show_evidence(found, as_json=json, quiet=quiet)
 
 
-def show_evidence(found: dict[str, Evidence], *, as_json: bool) -> None:
+def show_evidence(found: dict[str, Evidence], *, as_json: bool, quiet: bool) -> None:
     """Evidence on stdout; leave with 2 when something could not be computed."""
     if as_json:
         show_json({label: one.plain() for label, one in found.items()})
     else:
         for label, one in found.items():
-            _show_one(label, one)
+            _show_one(label, one, quiet=quiet)
     if not all(one.computed for one in found.values()):
         raise typer.Exit(2)
 
 
-def _show_one(label: str, one: Evidence) -> None:
+def _show_one(label: str, one: Evidence, *, quiet: bool) -> None:
     if not one.computed:
         say(f"{label}: could not be computed. {one.reason}", style="red")
         return
@@ -153,5 +157,5 @@ def _show_one(label: str, one: Evidence) -> None:
         columns = list(plain["table"][0])
         rows_below = [[said(value) for value in row.values()] for row in plain["table"]]
         show_table(f"{label} by {columns[0].replace('_', ' ')}", columns, rows_below)
-    for line in one.assumptions:
+    for line in () if quiet else one.assumptions:
         say(f"Assumed: {line}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from sfumato.cli.console import progress, say, show_json, show_table
 from sfumato.cli.look import show_evidence
 from sfumato.errors import ReleaseError, TargetError
 from sfumato.folder import keep_attempt
-from sfumato.opened import open_release, verify_release
+from sfumato.opened import CUSTODY, Check, open_release, verify_release
 from sfumato.plan import Plan
 from sfumato.run import evaluate as run_evaluate
 from sfumato.run import protect as run_protect
@@ -51,6 +52,9 @@ def protect(
     if to.exists() and not overwrite:
         # Said before the work is done, not after.
         raise ReleaseError(f"'{to}' exists already.", hint="choose another, or say --overwrite.")
+    if key is None and (to / CUSTODY / "key").is_file():
+        key = to / CUSTODY / "key"
+        say("The key of the release that is overwritten is used again.")
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query)
@@ -58,8 +62,7 @@ def protect(
             made = run_protect(data, loaded, key=key, progress=tell)
             made.write(to, overwrite=overwrite, progress=tell)
         except TargetError as error:
-            kept = keep_attempt(to, loaded, error)
-            say(f"The evidence of the attempt is in '{kept}'.")
+            error.kept = str(keep_attempt(to, loaded, error))
             raise
     if json:
         show_json({"folder": str(to), **made.manifest})
@@ -95,7 +98,7 @@ def evaluate(
         data = options.load(file, plan=plan, table=table, query=query)
         measures = options.chosen(measure, parameters) or plan.measures or None
         found = run_evaluate(data, release, measures, progress=tell)
-    show_evidence(found, as_json=json)
+    show_evidence(found, as_json=json, quiet=quiet)
 
 
 def verify(
@@ -103,6 +106,8 @@ def verify(
     original: Annotated[
         str | None, typer.Option(help="The original file, for targets that compare with it.")
     ] = None,
+    table: options.Table = None,
+    query: options.Query = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -114,13 +119,21 @@ def verify(
         tell("reading", 0, 2)
         data = None
         if original is not None:
-            data = options.load(original, plan=open_release(release).plan())
+            plan = open_release(release).plan()
+            data = options.load(original, plan=plan, table=table, query=query)
         tell("checking", 1, 2)
         checks = verify_release(release, data)
     if json:
         show_json([vars(one) for one in checks])
     else:
-        rows = [(one.name, "passed" if one.passed else "FAILED", one.said) for one in checks]
-        show_table(f"Checks of {release}", ["check", "", ""], rows)
-    if not all(one.passed for one in checks):
+        show_checks(f"Checks of {release}", checks)
+    if any(one.passed is False for one in checks):
         raise typer.Exit(4)
+
+
+def show_checks(title: str, checks: Sequence[Check]) -> None:
+    """What was checked, as a table."""
+    words = {True: "passed", False: "FAILED", None: "not checked"}
+    show_table(
+        title, ["check", "", ""], [(one.name, words[one.passed], one.said) for one in checks]
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,7 +33,7 @@ class Chance:
 class Combinations:
     """The distinct combinations of some variables, and how many records have each."""
 
-    values: pl.DataFrame
+    values: pl.DataFrame = field(repr=False)
     counts: npt.NDArray[np.int64]
 
     def __len__(self) -> int:

@@ -36,7 +36,7 @@ _TRAPS = (
         r"",
         (
             "may be dates, but which part is the day is not certain, so it stays text; "
-            "declare it with dates={{{name!r}: '%d.%m.%Y'}} or as it is written"
+            "declare it under [read]: dates = {{ {name!r} = '%d.%m.%Y' }}, or as it is written"
         ),
     ),
     (
@@ -57,13 +57,16 @@ _TRAPS = (
         r"[.,]",
         (
             "numbers with another decimal sign than the rest of the file stay text; "
-            "declare it with decimal=',' or decimal='.'"
+            "declare it under [read]: decimal = ',' or decimal = '.'"
         ),
     ),
     (
         r"^\s*[-+]?[0-9.,]+\s*$",
         r"^\s|\s$",
-        "numbers with spaces around them stay text; declare it with types={{{name!r}: 'number'}}",
+        (
+            "numbers with spaces around them stay text; declare it under [read]: "
+            "types = {{ {name!r} = 'number' }}"
+        ),
     ),
 )
 

@@ -62,7 +62,7 @@ class Source:
 class Table:
     """The records and how they were read."""
 
-    frame: pl.DataFrame
+    frame: pl.DataFrame = field(repr=False)
     source: Source
 
 

@@ -18,6 +18,12 @@ from sfumato.kernels.counts import wildcard_counts
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 
+_KNOWN = "The outsider knows that the person is in the data, and knows exactly: {}."
+_NOTHING = "nothing that is left in the data"
+_MISSING = {
+    "value": "Missing counts as a value of its own.",
+    "wildcard": "Missing could be any value.",
+}
 Sizes = npt.NDArray[np.int64]
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 
@@ -80,18 +86,13 @@ class Uniqueness(Measure):
             details={
                 **_risks(found.counts, sizes),
                 **_population(data, at),
+                **_with_clusters(data, known),
                 "reading_of_missing": self.missing,
                 f"k_if_missing_is_{other}": int(others.min()),
                 f"uniqueness_if_missing_is_{other}": _alone(found.counts, others),
                 "known": listed,
             },
-            assumptions=(
-                "The outsider knows that the person is in the data, and knows exactly: "
-                 f"{listed or 'nothing that is left in the data'}.",
-                "Missing counts as a value of its own."
-                if self.missing == "value"
-                else "Missing could be any value.",
-            ),
+            assumptions=(_KNOWN.format(listed or _NOTHING), _MISSING[self.missing]),
             audience="public" if subject == "released" else "custodian",
         )
 
@@ -157,6 +158,15 @@ def _population(data: Dataset, at: Sizes) -> dict[str, Any]:
         why = "the survey weights are missing, or some class stands for less than its records."
         return {"journalist": math.nan, "journalist_reason": why}
     return {"journalist": 1 / float(people["weight"].to_numpy().min())}
+
+
+def _with_clusters(data: Dataset, known: tuple[str, ...]) -> dict[str, Any]:
+    """The smallest class if the outsider knew the person's school, site or household too."""
+    more = [name for name in data.schema.having("cluster") if name not in known]
+    if not more:
+        return {}
+    found = engine_for(data.frame).distinct(data, [*known, *more])
+    return {"k_if_clusters_are_known": int(found.counts.min())}
 
 
 def _distribution(counts: Sizes, sizes: Sizes) -> pl.DataFrame:
