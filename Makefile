@@ -28,7 +28,7 @@ types: setup
 unit: setup
 	bash tools/system.sh
 	$(BIN)/coverage erase
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=
+	$(BIN)/coverage run -m pytest -n 2 --dist worksteal
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

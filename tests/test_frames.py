@@ -114,7 +114,7 @@ def test_lists_are_refused():
 
 @pytest.mark.parametrize(
     "name",
-    ["<script>alert(1)</script>", "../../etc", "a b", "ä", "=x", "'", "^.*$", "count", "value"],
+    ["<script>alert(1)</script>", "../../etc", "a b", "ä", "=x", "'", "^x", "x$", "count", "value"],
 )
 def test_odd_names_are_just_names(name):
     frame = pl.DataFrame({name: [1, 2, 2], "class_size": [1, 1, 1]})
@@ -127,3 +127,12 @@ def test_odd_names_are_just_names(name):
     plan = sf.Plan(schema=data.schema, steps=[sf.methods.Topcode(variables=[name], top=1)])
     assert sf.protect(data, plan).data[name].to_list() == [1, 1, 1]
     assert sf.Plan.parse(plan.text(comments=True)) == plan
+
+
+@pytest.mark.parametrize("name", ["^$", "^.*$", "^[$"])
+def test_names_that_would_be_taken_for_patterns_are_refused(name, tmp_path):
+    with pytest.raises(DataError, match=r"begin with \^ and end with \$"):
+        sf.Dataset(pl.DataFrame({name: [1]}))
+    (tmp_path / "x.csv").write_text(f"{name},b\n1,2\n")
+    with pytest.raises(DataError, match=r"begin with \^ and end with \$"):
+        sf.read(tmp_path / "x.csv")

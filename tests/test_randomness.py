@@ -72,6 +72,17 @@ def test_the_order_follows_the_records():
     assert not (one == np.arange(300)).all()
 
 
+def test_the_whole_block_decides_where_the_high_bits_tie(monkeypatch):
+    """Blocks that differ only in their low bits, or only in the second word."""
+    random = np.random.default_rng(5)
+    blocks = random.integers(0, 3, (200, 2)).astype(np.uint64)
+    blocks[:, 0] += random.integers(0, 2, 200).astype(np.uint64) << np.uint64(60)
+    monkeypatch.setattr("sfumato.randomness.encrypt", lambda some, subkey: some)
+    order = keyed_order(blocks, KEY)
+    assert (blocks[order] == blocks[np.lexsort((blocks[:, 1], blocks[:, 0]))]).all()
+    assert sorted(order) == list(range(200))
+
+
 def test_a_key_is_never_shown():
     key = Key.new()
     shown = f"{key} {key!r} {Draws(key, 0, ids(1))!r}"

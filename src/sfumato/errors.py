@@ -62,6 +62,16 @@ class RepeatedReleaseWarning(UserWarning):
     """The same data were released before under another key."""
 
 
+def refuse_patterns(names: Iterable[str]) -> None:
+    """Refuse names that begin with ^ and end with $: polars takes them for patterns."""
+    odd = sorted(name for name in names if name.startswith("^") and name.endswith("$"))
+    if odd:
+        raise DataError(
+            f"A variable's name cannot both begin with ^ and end with $: {', '.join(odd)}.",
+            hint="rename it.",
+        )
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """A hint that names the closest of the known names, or lists a few of them.
 

@@ -14,9 +14,8 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from polars.selectors import by_name
 
-from sfumato.errors import DataError
+from sfumato.errors import DataError, refuse_patterns
 from sfumato.schema import Kind
 
 Positions = npt.NDArray[np.intp]
@@ -44,6 +43,7 @@ def wrap(frame: Any) -> nw.DataFrame[Any]:
         ) from None
     if len(wrapped.columns) != len(set(wrapped.columns)):
         raise _duplicates(wrapped.columns)
+    refuse_patterns(wrapped.columns)
     return cast("nw.DataFrame[Any]", wrapped)
 
 
@@ -150,8 +150,6 @@ def without(frame: Any, names: Iterable[str]) -> Any:
     gone = set(names)
     wrapped = wrap(frame)
     left = [name for name in wrapped.columns if name not in gone]
-    if wrapped.implementation.is_polars():
-        return frame.select(by_name(*left))  # `drop` takes "^…$" for a pattern
     return frame[left] if wrapped.implementation.is_pandas_like() else frame.select(left)
 
 

@@ -44,7 +44,10 @@ def test_any_text_comes_back(
 
 
 @settings(max_examples=60, deadline=None)
-@given(cells=st.lists(st.none() | NASTY, max_size=12), name=NASTY.filter(str.strip))
+@given(
+    cells=st.lists(st.none() | NASTY, max_size=12),
+    name=NASTY.filter(str.strip).filter(lambda name: name[0] != "^"),
+)
 def test_any_single_variable_and_name_come_back(cells: list[str | None], name: str) -> None:
     frame = pl.DataFrame({name: cells}, schema={name: pl.String})
     with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
-from polars.selectors import by_name  # pl.col takes "^…$" for a pattern
 
 from sfumato.errors import DataError
 from sfumato.formats.atomic import replacing
@@ -58,7 +57,7 @@ def _read(
         names = lazy.collect_schema().names()
         if columns is not None:
             present(names, columns)
-            lazy = lazy.select(by_name(*columns))
+            lazy = lazy.select(columns)
         frame = lazy.collect()
     except pl.exceptions.PolarsError:
         raise DataError(

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.errors import DataError
+from sfumato.errors import DataError, refuse_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,6 +167,7 @@ def check_names(names: list[str]) -> None:
             f"the header has no name for column {', '.join(empty)}.",
             hint="give every column a name; R writes row names without one (row.names=FALSE).",
         )
+    refuse_patterns(names)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from polars.selectors import by_name  # pl.col takes "^…$" for a pattern
 
 from sfumato.errors import DataError, did_you_mean
 from sfumato.formats.csv_batch import NotUtf8Error, text_frame
@@ -272,5 +271,5 @@ def _has_line_breaks(block: bytes, height: int) -> bool:
 def _unescaped(text: pl.DataFrame) -> pl.DataFrame:
     led = text.select(((pl.all() >= "'") & (pl.all() < "(")).any()).row(0)
     return text.with_columns(
-        unescape(by_name(name)) for name, any_led in zip(text.columns, led, strict=True) if any_led
+        unescape(pl.col(name)) for name, any_led in zip(text.columns, led, strict=True) if any_led
     )

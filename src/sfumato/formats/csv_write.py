@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import polars as pl
-from polars.selectors import by_name  # pl.col takes "^…$" for a pattern
 
 from sfumato.errors import DataError
 from sfumato.formats.atomic import replacing
@@ -98,9 +97,9 @@ def _plain(part: pl.DataFrame) -> pl.DataFrame:
     changes = []
     for name, dtype in part.schema.items():
         if dtype in (pl.Categorical, pl.Enum):
-            changes.append(by_name(name).cast(pl.String))
+            changes.append(pl.col(name).cast(pl.String))
         elif isinstance(dtype, pl.Datetime) and dtype.time_zone:
-            utc = by_name(name).dt.convert_time_zone("UTC").dt.cast_time_unit("us")
+            utc = pl.col(name).dt.convert_time_zone("UTC").dt.cast_time_unit("us")
             changes.append(utc.dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ"))
     return part.with_columns(changes) if changes else part
 
@@ -113,9 +112,9 @@ def _safe(part: pl.DataFrame, formulas: Formulas) -> tuple[pl.DataFrame, int]:
     suspects = [name for name in texts if may_be_dangerous(part[name])]
     if not suspects:
         return part, 0
-    counts = part.select(dangerous(by_name(name)).sum().alias(name) for name in suspects).row(0)
+    counts = part.select(dangerous(pl.col(name)).sum().alias(name) for name in suspects).row(0)
     hit = [name for name, count in zip(suspects, counts, strict=True) if count]
-    return part.with_columns(escape(by_name(name)) for name in hit), sum(counts)
+    return part.with_columns(escape(pl.col(name)) for name in hit), sum(counts)
 
 
 def _refuse(frame: pl.DataFrame) -> None:
@@ -123,7 +122,7 @@ def _refuse(frame: pl.DataFrame) -> None:
     found = [f"the name '{name}'" for name in frame.columns if escape_name(name) != name]
     for name, dtype in frame.schema.items():
         if dtype in (pl.String, pl.Categorical, pl.Enum):
-            count = frame.select(dangerous(by_name(name).cast(pl.String)).sum()).item()
+            count = frame.select(dangerous(pl.col(name).cast(pl.String)).sum()).item()
             if count:
                 found.append(f"{count} cells of '{name}'")
     if found:

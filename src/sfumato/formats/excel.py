@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from polars.selectors import by_name  # pl.col takes "^…$" for a pattern
 
 from sfumato.errors import DataError, did_you_mean
 from sfumato.formats.atomic import replacing
@@ -55,7 +54,7 @@ def read_excel(
     frame.columns = names
     if columns is not None:
         present(names, columns)
-        frame = frame.select(by_name(*columns))
+        frame = frame.select(columns)
     frame = frame.with_columns(
         narrowed for column in frame if (narrowed := _narrow(column)) is not None
     )

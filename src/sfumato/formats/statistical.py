@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from polars.selectors import by_name  # pl.col takes "^…$" for a pattern
 
 from sfumato.errors import DataError
 from sfumato.formats.atomic import replacing
@@ -63,7 +62,7 @@ def read_statistical(
             hint="was it copied in full? if its accented letters are old, tell encoding='cp1252'.",
         ) from None
     if columns is not None:
-        frame = frame.select(by_name(*columns))
+        frame = frame.select(columns)
     frame, letters = _plain(frame)
     frame, readings, notes = settle(
         frame, reason=f"its type in the {title} file", types=types, dates=dates
@@ -201,9 +200,9 @@ def _writable(frame: pl.DataFrame) -> pl.DataFrame:
     changes = []
     for name, dtype in frame.schema.items():
         if dtype in (pl.Categorical, pl.Enum):
-            changes.append(by_name(name).cast(pl.String))
+            changes.append(pl.col(name).cast(pl.String))
         elif isinstance(dtype, pl.Datetime) and dtype.time_zone:
-            changes.append(by_name(name).dt.convert_time_zone("UTC").dt.replace_time_zone(None))
+            changes.append(pl.col(name).dt.convert_time_zone("UTC").dt.replace_time_zone(None))
         elif dtype.is_decimal():
-            changes.append(by_name(name).cast(pl.Float64))
+            changes.append(pl.col(name).cast(pl.Float64))
     return frame.with_columns(changes)

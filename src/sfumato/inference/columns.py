@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import narwhals as nw
-from narwhals.exceptions import DuplicateError
 
 from sfumato import frames
-from sfumato.errors import DataError
 from sfumato.inference.kinds import CLOSED, suggest_kind
 from sfumato.inference.names import signs_in
 from sfumato.inference.profile import read_profile
@@ -28,21 +26,9 @@ def suggest(frame: Any) -> dict[str, Column]:
     >>> [column.role for column in columns.values()]
     ['direct', 'quasi', None]
     """
-    table = _wrapped(frame)
+    table = frames.wrap(frame)
     tall = any(sign.what == "body height" for name in table.columns for sign in signs_in(name))
     return {name: _column(table, name, tall=tall) for name in table.columns}
-
-
-def _wrapped(frame: Any) -> nw.DataFrame[Any]:
-    try:
-        return frames.wrap(frame)
-    except DuplicateError:  # a pyarrow table's; Narwhals refuses it before `wrap` has looked
-        names = frame.column_names
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise DataError(
-            f"These variable names stand more than once: {', '.join(twice)}.",
-            hint="rename them, so that every variable has a name of its own.",
-        ) from None
 
 
 def _column(table: nw.DataFrame[Any], name: str, *, tall: bool) -> Column:
