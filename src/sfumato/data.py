@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from sfumato import frames
-from sfumato.errors import DataError
+from sfumato.errors import DataError, SchemaError
 from sfumato.identity import Identity, identify
 from sfumato.schema import Column, Role, Schema
 
@@ -83,7 +83,7 @@ class Dataset:
         told = schema if isinstance(schema, Schema) else Schema(schema)
         self.schema.require(told)
         # Other roles may mean another identity, so a computed one does not carry over.
-        return replace(self, schema=self.schema.with_columns(dict(told)))
+        return replace(self, schema=self.schema.over(dict(told)))
 
     def with_columns(self, new: pl.DataFrame, schema: Schema | None = None) -> Dataset:
         """Replace or add variables. A cell that held a missing code keeps it, where types allow."""
@@ -125,16 +125,32 @@ class Dataset:
 
 def coded_missing(values: pl.Series, column: Column) -> pl.Series | None:
     """Which cells hold a code that the schema declares to mean "missing"."""
-    codes = [code for code in column.missing if _comparable(code, values.dtype)]
-    return (
-        values.is_in(pl.Series(codes, dtype=values.dtype)) & values.is_not_null() if codes else None
+    codes = [code for code in column.missing if _occurs(code, values)]
+    if not codes:
+        return None
+    return values.is_in(pl.Series(codes, dtype=values.dtype, strict=False)) & values.is_not_null()
+
+
+def _occurs(code: Any, values: pl.Series) -> bool:
+    """Whether a code can stand among these values; one of the wrong type is an error."""
+    dtype = values.dtype
+    number = isinstance(code, (int, float)) and not isinstance(code, bool)
+    if dtype.is_integer() and number:
+        return float(code).is_integer() and int(code) in range(*_reach(dtype))
+    if (dtype.is_numeric() and number) or (dtype == pl.String and isinstance(code, str)):
+        return True
+    if values.null_count() == len(values):
+        return False  # nothing in it, so nothing to mistake
+    raise SchemaError(
+        f"variable '{values.name}': a missing code is of another type than the values.",
+        hint="write numbers without quotes and text with quotes.",
     )
 
 
-def _comparable(code: Any, dtype: pl.DataType) -> bool:
-    if dtype.is_numeric():
-        return isinstance(code, int) or (isinstance(code, float) and dtype.is_float())
-    return isinstance(code, str) and dtype == pl.String
+def _reach(dtype: pl.DataType) -> tuple[int, int]:
+    size = int(str(dtype).removeprefix("U").removeprefix("Int"))  # Int64, UInt8, …
+    signed = dtype.is_signed_integer()
+    return (-(1 << size - 1), 1 << size - 1) if signed else (0, 1 << size)
 
 
 def read(

@@ -77,10 +77,10 @@ def column(frame: Any, name: str) -> pl.Series:
     series = wrap(frame)[name]
     try:
         values = _polars(series)
-    except Exception:  # noqa: BLE001 - the libraries' own texts may quote cells, so none is passed on
+    except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 - their texts may quote cells
         raise DataError(
-            f"Variable '{name}' holds values of several types.",
-            hint="make them all text or all numbers before you pass the frame on.",
+            f"Variable '{name}' holds values of several types, or of one that cannot be used.",
+            hint="make them all text, all numbers or all dates before you pass the frame on.",
         ) from None
     if values.dtype.is_nested() or values.dtype == pl.Object:
         raise DataError(

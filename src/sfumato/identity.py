@@ -96,13 +96,18 @@ def _of_values(values: pl.Series) -> Words:
 
 
 def _of_numbers(values: pl.Series) -> Words:
+    if values.dtype == pl.Float32:
+        # As it reads in a file: 0.1 is 0.1, not the nearest number of half the length.
+        values = values.cast(pl.String).cast(pl.Float64)
     exact = values.cast(pl.Float64, strict=False).fill_nan(None) + 0.0  # minus zero is zero
     bits = pl.Series(exact.fill_null(0.0).to_numpy().view(np.int64))
     out = _of_words(bits.set(exact.is_null(), None), kind=1)
     if values.dtype.is_integer():
         # Whole numbers beyond the reach of floats count by themselves.
-        beyond = (exact.cast(pl.Int64, strict=False) != values).fill_null(value=False).to_numpy()
-        out[beyond] = _of_words(values.cast(pl.Int64, strict=False), kind=4)[beyond]
+        same = (exact.cast(pl.Int64, strict=False) == values).fill_null(value=False)
+        beyond = (~same & values.is_not_null()).to_numpy()
+        if beyond.any():
+            out[beyond] = _of_texts(values.cast(pl.String))[beyond]
     return out
 
 

@@ -39,6 +39,9 @@ def parameters(cls: type[T]) -> type[T]:
     def init(self: Any, *args: Any, **given: Any) -> None:
         if args:
             raise ParameterError(cls.__name__, [("", "parameters are given by name.")])
+        for name, value in given.items():
+            if isinstance(value, (list, tuple)) and _repeats(value):
+                raise ParameterError(cls.__name__, [(name, "names something twice.")])
         try:
             checked(self, **given)
         except ValidationError as error:
@@ -50,6 +53,11 @@ def parameters(cls: type[T]) -> type[T]:
     init.__wrapped__ = checked  # type: ignore[attr-defined]
     made.__init__ = init  # type: ignore[method-assign]
     return cast("type[T]", made)
+
+
+def _repeats(values: list[Any] | tuple[Any, ...]) -> bool:
+    texts = [value for value in values if isinstance(value, str)]
+    return len(texts) != len(set(texts))
 
 
 def _sentence(error: dict[str, Any], known: list[str]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.parameters import parameters
 from sfumato.schema import Column, Role, Schema
-from sfumato.targets import Target, measures_for, read_targets
+from sfumato.targets import Target, measures_for, read_targets, require_labels
 
 
 @parameters
@@ -80,6 +80,7 @@ class Plan:
         bounds = read_targets(targets) if isinstance(targets, Mapping) else tuple(targets)
         put("targets", bounds)
         named = evaluate if isinstance(evaluate, Mapping) else {one.name: one for one in evaluate}
+        require_labels(named)
         put("evaluate", dict(named))
         put("read", dict(read or {}))
         put("release", release or Writing())

@@ -31,6 +31,7 @@ KINDS: dict[str, str] = {
 }
 _NUMERIC = ("continuous", "integer")
 _ENDS = 2
+_LARGEST = 1e300
 
 Misfit = tuple[str, str]
 """What does not fit, and a hint ("" where there is none)."""
@@ -61,6 +62,9 @@ class Column:
     reason: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.missing, str) or isinstance(self.domain, str):
+            hint = 'for instance missing = ["-9"].'
+            raise SchemaError("domain and missing are lists.", hint=hint)
         if self.domain is not None:
             object.__setattr__(self, "domain", tuple(self.domain))
         object.__setattr__(self, "missing", tuple(self.missing))
@@ -92,6 +96,8 @@ class Column:
                 f"variable '{name}' has no known kind '{self.kind}'",
                 did_you_mean(self.kind, KINDS),
             )
+        if not all(isinstance(code, (int, float, str)) for code in self.missing):
+            yield f"variable '{name}': missing codes are numbers or text", ""
         if self.accessibility is not None and not 0 <= self.accessibility <= 1:
             yield f"variable '{name}': accessibility must lie between 0 and 1", ""
         if self.hierarchy and len({len(groups) for groups in self.hierarchy.values()}) > 1:
@@ -110,6 +116,8 @@ class Column:
             wanted = (dt.date, dt.datetime) if self.kind == "date" else (int, float)
             if len(self.domain) != _ENDS or not all(isinstance(end, wanted) for end in self.domain):
                 yield f"variable '{name}': the domain of a {self.kind} is [lowest, highest]", ""
+            elif not _finite(self.domain):
+                yield f"variable '{name}': the domain's ends must be finite", ""
             elif not self.domain[0] <= self.domain[1]:
                 yield f"variable '{name}': the domain's lowest value exceeds its highest", ""
         elif len(set(map(str, self.domain))) != len(self.domain) or not self.domain:
@@ -126,6 +134,10 @@ class Column:
                 value = {key: list(groups) for key, groups in value.items()}
             plain[one.name] = list(value) if isinstance(value, tuple) else value
         return plain
+
+
+def _finite(ends: tuple[Any, ...]) -> bool:
+    return all(not isinstance(end, (int, float)) or abs(end) <= _LARGEST for end in ends)
 
 
 class Schema(Mapping[str, Column]):
@@ -205,6 +217,15 @@ class Schema(Mapping[str, Column]):
         """The same schema with some variables declared anew or added at the end."""
         return Schema({**self._columns, **columns})
 
+    def over(self, columns: Mapping[str, Column]) -> Schema:
+        """The same schema with declarations laid over it: what they leave open stays."""
+        return self.with_columns(
+            {
+                name: Column(**{**_told(self[name]), **_told(column)})
+                for name, column in columns.items()
+            }
+        )
+
     def changed(self, names: Iterable[str], **changes: Any) -> Schema:
         """The same schema with some fields of some variables changed."""
         return self.with_columns({name: replace(self[name], **changes) for name in names})
@@ -244,6 +265,12 @@ class Schema(Mapping[str, Column]):
         ]
         if wrong:
             raise _together(wrong)
+
+
+def _told(column: Column) -> dict[str, Any]:
+    """The fields of a declaration that somebody has set."""
+    values = {one.name: getattr(column, one.name) for one in fields(column)}
+    return {name: value for name, value in values.items() if value not in (None, (), "")}
 
 
 def _together(wrong: list[Misfit]) -> SchemaError:

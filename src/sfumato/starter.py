@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -22,11 +23,12 @@ _SMALLEST_CLASS = 3
 
 def first_plan(data: Dataset) -> Plan:
     """Suggest roles, drop what names people, coarsen what points to them, and set a target."""
-    schema = _with_domains(data, Schema.infer(data.frame))
+    # What the file itself declares, such as the missing codes of SPSS, stays.
+    schema = _with_domains(data, data.schema.over(dict(Schema.infer(data.frame))))
     return Plan(
         schema=schema,
         steps=_steps(data, schema),
-        targets={"k": {"min": _SMALLEST_CLASS}},
+        targets={"k": {"min": _SMALLEST_CLASS}} if schema.having("quasi") else {},
         read=_reading(data),
     )
 
@@ -73,8 +75,7 @@ def _with_domains(data: Dataset, schema: Schema) -> Schema:
         else:
             domain = None
         if domain is not None:
-            changed = {"domain": domain, "reason": f"{column.reason} Check the domain."}
-            told[name] = Column(role=column.role, kind=column.kind, **changed)  # type: ignore[arg-type]
+            told[name] = replace(column, domain=domain, reason=f"{column.reason} Check the domain.")
     return schema.with_columns(told)
 
 

@@ -11,6 +11,7 @@ from sfumato import catalogue
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
+from sfumato.parameters import given as given_parameters
 
 # A measured share and a stated one may differ in the last bit without meaning anything.
 _TOLERANCE = 1e-12
@@ -58,6 +59,8 @@ class Judgement:
     number: float
     met: bool
     reason: str = ""
+    under: str = ""
+    """What the measure was told besides its defaults, such as what the outsider knows."""
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -68,12 +71,14 @@ class Judgement:
             "value": None if math.isnan(self.number) else self.number,
             "met": self.met,
             "reason": self.reason,
+            "under": self.under,
         }
 
     def said(self) -> str:
         """One line for people."""
         got = self.reason or f"it is {self.number:g}"
-        return f"{self.target.said()}: {'met' if self.met else 'MISSED'}, {got}"
+        under = f" ({self.under})" if self.under else ""
+        return f"{self.target.said()}{under}: {'met' if self.met else 'MISSED'}, {got}"
 
 
 def read_targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
@@ -85,21 +90,46 @@ def read_targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
             raise PlanError(
                 f"Target '{path}' needs a bound.", hint=f"write {path}.min = … or {path}.max = …"
             )
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-            raise PlanError(f"Target '{path}' must be a number. Got {value!r} instead.")
-        bounds.setdefault(name, {})[end] = float(value)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not _finite(value):
+            raise PlanError(f"Target '{path}' must be a number. Got {value!r:.40} instead.")
+        if end in bounds.setdefault(name, {}):
+            raise PlanError(f"Target '{path}' is set twice.")
+        bounds[name][end] = float(value)
     return tuple(
         Target(name=name, least=ends.get("min"), most=ends.get("max"))
         for name, ends in bounds.items()
     )
 
 
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
 def _flat(given: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
+    if above and not given:
+        hint = f"write {above}.min or {above}.max."
+        raise PlanError(f"Target '{above}' needs a bound.", hint=hint)
     for key, value in given.items():
         path = f"{above}.{key}" if above else str(key)
         pairs += _flat(value, path) if isinstance(value, Mapping) else [(path, value)]
     return pairs
+
+
+def require_labels(evaluate: Mapping[str, Measure]) -> None:
+    """Refuse labels that could be read as another number: they would redirect a target."""
+    taken = {name for one in catalogue.measures().values() for name in (one.name, *one.provides)}
+    for label, one in evaluate.items():
+        if "." in label:
+            raise PlanError(f"The label '{label}' has a dot.", hint="choose another label.")
+        if label in taken and label != one.name:
+            raise PlanError(
+                f"A measure cannot be labelled '{label}': that is the name of a number.",
+                hint="choose another label.",
+            )
 
 
 def measures_for(
@@ -152,6 +182,17 @@ def _by_default(one: type[Measure], target: Target) -> Measure:
         ) from None
 
 
+def _told(one: Measure) -> str:
+    """The parameters that somebody has set, in words."""
+    defaults = {each.name: each.default for each in catalogue.parameters_of(type(one))}
+    said = []
+    for name, value in given_parameters(one).items():
+        if value != defaults[name]:
+            listed = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            said.append(f"{name}: {listed}")
+    return "; ".join(said)
+
+
 def judge(
     targets: tuple[Target, ...],
     measures: Mapping[str, Measure],
@@ -169,6 +210,14 @@ def judge(
         if math.isnan(value) and not reason:
             told = evidence[label].details.get(f"{number}_reason", "it could not be computed.")
             reason = str(told)
-        met = target.met_by(value)
-        found.append(Judgement(target=target, measure=label, number=value, met=met, reason=reason))
+        found.append(
+            Judgement(
+                target=target,
+                measure=label,
+                number=value,
+                met=target.met_by(value),
+                reason=reason,
+                under=_told(measures[label]),
+            )
+        )
     return tuple(found)

@@ -21,6 +21,7 @@ from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
 
 _EPOCH = dt.date(1970, 1, 1)
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @parameters
@@ -59,7 +60,7 @@ class Coarsen(RowWise):
     )
     variables: Annotated[list[str], Field(min_length=1)]
     intervals: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    breaks: Annotated[list[float | dt.date], Field(min_length=1)] | None = None
+    breaks: Annotated[list[Finite | dt.date], Field(min_length=1)] | None = None
     edges: Literal["declared", "observed"] = "declared"
     output: Literal["range", "middle"] = "range"
 
@@ -92,7 +93,9 @@ class Coarsen(RowWise):
     def _cut(self, name: str, data: Dataset, least: float, most: float) -> dict[str, Any]:
         dtype = data.column(name).dtype
         # pandas turns whole numbers with gaps into floats; the schema knows better.
-        whole = not dtype.is_float() or data.schema[name].kind == "integer"
+        declared = data.schema[name].kind == "integer"
+        whole = dtype.is_integer() or dtype.is_temporal() or declared
+        self._require_fitting(name, data.column(name), declared=declared)
         low, high = self._ends(name, data.schema[name], least, most)
         if least < low or most > high:
             raise MethodError(
@@ -108,6 +111,20 @@ class Coarsen(RowWise):
             width = (high - low) / (self.intervals or 1)
             starts = [low + at * width for at in range(self.intervals or 1)]
         return {"starts": starts, "end": high, "whole": whole, "date": dtype.is_temporal()}
+
+    def _require_fitting(self, name: str, values: pl.Series, *, declared: bool) -> None:
+        if any(isinstance(cut, dt.date) != values.dtype.is_temporal() for cut in self.breaks or []):
+            raise MethodError(
+                f"Variable '{name}' and the breaks are not of one type.",
+                hint="cut dates at dates, such as 1960-01-01, and numbers at numbers.",
+            )
+        if declared and not values.dtype.is_integer():
+            numbers = values.cast(pl.Float64)
+            if bool((numbers != numbers.floor()).any()):
+                raise MethodError(
+                    f"Variable '{name}' is declared as whole numbers but has others.",
+                    hint='declare kind = "continuous".',
+                )
 
     def _ends(self, name: str, column: Column, least: float, most: float) -> tuple[float, float]:
         if self.edges == "observed":
@@ -152,7 +169,7 @@ class Coarsen(RowWise):
         if self.output == "middle":
             kinds = {name: schema[name].kind for name in self.variables}
             whole = [name for name, kind in kinds.items() if kind == "integer"]
-            return schema.changed(whole, kind="continuous", missing=())
+            return schema.changed(whole, kind="continuous")
         changed = schema
         for name in self.variables:
             levels = tuple(self._written(fitted[name]))

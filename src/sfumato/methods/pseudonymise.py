@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
@@ -69,24 +69,32 @@ class Pseudonymise(RowWise):
         secret = draws.key.subkey("pseudonymise", self.namespace)
         return pl.DataFrame([codes(values, secret, self.length) for values in batch.get_columns()])
 
+    def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
+        """Which identifiers repeat: their pseudonyms still tell which records belong together."""
+        found = engine.aggregate(data, self._wanted())
+        return {name: {"repeats": one["distinct"] < one["count"]} for name, one in found.items()}
+
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
-        """A pseudonym is no longer a direct identifier."""
-        del fitted
-        told = Column(role="other", kind="text")
-        return schema.with_columns(dict.fromkeys(self.variables, told))
+        """A pseudonym is no direct identifier. Every other role stays, so that it is measured."""
+        told: dict[str, Column] = {}
+        for name in self.variables:
+            role = schema[name].role
+            if role == "direct":
+                role = "cluster" if fitted[name]["repeats"] else "other"
+            told[name] = Column(role=role, kind="text")
+        return schema.with_columns(told)
+
+    def _wanted(self) -> dict[str, list[Summary]]:
+        return {name: [Count(), Distinct()] for name in self.variables}
 
     def transform(
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
     ) -> Dataset:
         """Replace, then make sure that no two identifiers got the same code."""
         made = super().transform(data, fitted, engine=engine, chance=chance)
-        wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in self.variables}
-        found = engine.aggregate(made, wanted)
-        # Where every record has a code of its own, none can be shared.
-        repeated = [name for name, one in found.items() if one["distinct"] < one["count"]]
-        before = engine.aggregate(data, {name: wanted[name] for name in repeated})
-        for name in repeated:
-            if before[name] != found[name]:
+        before, after = (engine.aggregate(one, self._wanted()) for one in (data, made))
+        for name in self.variables:
+            if before[name] != after[name]:
                 raise MethodError(
                     f"Two identifiers in variable '{name}' got the same pseudonym.",
                     hint=f"make the codes longer than length = {self.length}.",
@@ -110,10 +118,13 @@ def codes(values: pl.Series, secret: bytes, length: int) -> pl.Series:
 
 def canonical(values: pl.Series) -> pl.Series:
     """One text per value, the same whether a file held 17, 17.0 or "17"."""
-    if values.dtype.is_float():
-        whole = values.cast(pl.Int64, strict=False)
-        if bool((whole.cast(values.dtype) == values).all()):
-            return whole.cast(pl.String)
     if values.dtype == pl.Binary:
         return values.bin.encode("hex")
-    return values.cast(pl.String)
+    text = values.cast(pl.String)
+    if values.dtype.is_float():
+        whole = values.cast(pl.Int64, strict=False)
+        same = (whole.cast(values.dtype) == values).fill_null(value=False)
+        return whole.cast(pl.String).zip_with(same, text)
+    if values.dtype.is_decimal():
+        return text.str.replace(r"(\.\d*?)0+$", "${1}").str.strip_suffix(".")
+    return text

@@ -48,8 +48,8 @@ class Topcode(RowWise):
         {"variables": ["height", "children"], "top": 190, "bottom": 1},
     )
     variables: Annotated[list[str], Field(min_length=1)]
-    top: float | None = None
-    bottom: float | None = None
+    top: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    bottom: Annotated[float, Field(allow_inf_nan=False)] | None = None
     top_quantile: Share | None = None
     bottom_quantile: Share | None = None
 
@@ -99,8 +99,6 @@ class Topcode(RowWise):
                         hint="leave it out, or give the limit as a value.",
                     )
                 limits[side] = limit
-        if None not in limits.values() and limits["bottom"] > limits["top"]:  # type: ignore[operator]
-            raise MethodError(f"Variable '{name}': the bottom limit lies above the top limit.")
         return limits
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
@@ -119,4 +117,12 @@ def _clipped(
     # A whole-number variable stays one: limits move inwards to the next whole number.
     low = math.ceil(bottom) if whole and bottom is not None else bottom
     high = math.floor(top) if whole and top is not None else top
+    if low is not None and high is not None and low > high:
+        raise MethodError(
+            f"Variable '{values.name}': no value lies between the limits.",
+            hint="move the bottom limit below the top limit.",
+        )
+    if values.dtype.is_integer():
+        # In a wider type, so that a limit outside the variable's own type does no harm.
+        return values.cast(pl.Int64).clip(low, high).cast(values.dtype, strict=False)
     return values.clip(low, high)

@@ -11,7 +11,7 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines import Combinations, engine_for
-from sfumato.engines.local import class_of_each
+from sfumato.engines.local import class_of_each, counted
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.counts import wildcard_counts
@@ -161,12 +161,25 @@ def _population(data: Dataset, at: Sizes) -> dict[str, Any]:
 
 
 def _with_clusters(data: Dataset, known: tuple[str, ...]) -> dict[str, Any]:
-    """The smallest class if the outsider knew the person's school, site or household too."""
+    """What groups of records (schools, households, persons with several records) change.
+
+    The smallest class if the outsider knew the group as well, and the smallest number of
+    different groups in a class: five records of one person hide nobody.
+    """
     more = [name for name in data.schema.having("cluster") if name not in known]
     if not more:
         return {}
-    found = engine_for(data.frame).distinct(data, [*known, *more])
-    return {"k_if_clusters_are_known": int(found.counts.min())}
+    engine = engine_for(data.frame)
+    fewest = []
+    for name in more:
+        pairs = engine.distinct(data, [*known, name]).values
+        groups = counted(pairs.drop(name)).counts if known else np.array([len(pairs)])
+        fewest.append(int(groups.min()))
+    together = engine.distinct(data, [*known, *more])
+    return {
+        "k_if_clusters_are_known": int(together.counts.min()),
+        "k_of_groups": min(fewest),
+    }
 
 
 def _distribution(counts: Sizes, sizes: Sizes) -> pl.DataFrame:
