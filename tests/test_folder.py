@@ -136,7 +136,10 @@ def test_targets_are_measured_again_on_the_written_file(cohort, tmp_path, monkey
         return {}
 
     monkeypatch.setattr("sfumato.folder.write_table", spoiled)
-    with pytest.raises(TargetError, match="census at most 0.5: MISSED, it is 1"):
+    with pytest.raises(ReleaseError, match="cannot hold some cells.*'region'"):
+        made.write(tmp_path / "out")
+    monkeypatch.setattr("sfumato.folder.require_same", lambda wanted, written: None)
+    with pytest.raises(TargetError, match="census at most 0.5.*: MISSED, it is 1"):
         made.write(tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
@@ -154,7 +157,9 @@ def test_a_second_key_for_the_same_data_warns(cohort, tmp_path):
 def test_verify_passes_what_is_whole_and_finds_every_change(cohort, tmp_path):
     folder = release(cohort).write(tmp_path / "out")
     checks = verify_release(folder, cohort)
-    assert [one.name for one in checks] == ["data", "manifest", "key", "plan", "census"]
+    assert [one.name for one in checks] == [
+        "data", "manifest", "key", "plan", "files", "original", "census",
+    ]  # fmt: skip
     assert all(one.passed for one in checks)
 
     def failed() -> list[str]:
@@ -176,6 +181,8 @@ def test_verify_passes_what_is_whole_and_finds_every_change(cohort, tmp_path):
     assert spoil(folder / "custody" / "key", lambda old: b"nonsense") == ["key"]
     plan_file = folder / "custody" / "plan.toml"
     assert spoil(plan_file, lambda old: old.replace(b"max = 0.5", b"max = 0.9")) == ["plan"]
+    assert spoil(folder / "report.html", lambda old: old + b" ") == ["files"]
+    assert spoil(folder / "custody" / "records.parquet", lambda old: old[:-1]) == ["files"]
 
 
 def test_an_analysts_copy_has_no_custody_and_is_still_checked(cohort, tmp_path):
@@ -215,6 +222,93 @@ def test_what_is_no_release_is_refused(tmp_path, content):
         open_release(tmp_path)
     with pytest.raises(ReleaseError):
         open_release(tmp_path / "nothing")
+
+
+def test_another_original_of_the_same_persons_is_noticed(cohort, tmp_path):
+    folder = release(cohort).write(tmp_path / "out")
+    other = sf.Dataset(cohort.frame.with_columns(sex=pl.lit("x")), cohort.schema)
+    checks = {one.name: one.passed for one in verify_release(folder, other)}
+    assert checks["original"] is None
+    fewer = sf.Dataset(cohort.frame.head(200), cohort.schema)
+    checks = {one.name: one.passed for one in verify_release(folder, fewer)}
+    assert checks["original"] is False
+
+
+def test_formats_that_cannot_hold_the_data_are_refused(tmp_path):
+    frame = pl.DataFrame({"n": [2**53, 2**53 + 1], "t": ["", None], "sex": ["f", "f"]})
+    schema = sf.Schema({"n": "other", "t": "other", "sex": "quasi"})
+    for suffix in ("dta", "sav"):
+        wanted = sf.Plan(schema=schema, release=writing(format=suffix))
+        made = sf.protect(sf.Dataset(frame, schema), wanted, key=KEY)
+        with pytest.raises(ReleaseError, match="cannot hold some cells as they are: .*'n'"):
+            made.write(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_minus_zero_and_levels_nobody_has_do_not_reach_the_file(tmp_path):
+    levels = pl.Enum(["Zoe Secret", "a", "b"])
+    frame = pl.DataFrame({"x": [0.0, -0.0], "e": pl.Series(["a", "b"], dtype=levels)})
+    schema = sf.Schema({"x": "quasi", "e": "other"})
+    for suffix in ("csv", "parquet", "arrow"):
+        wanted = sf.Plan(schema=schema, release=writing(format=suffix))
+        made = sf.protect(sf.Dataset(frame, schema), wanted, key=KEY)
+        content = (made.write(tmp_path / suffix) / f"data.{suffix}").read_bytes()
+        assert b"Zoe" not in content
+        assert b"-0.0" not in content
+
+
+def test_what_frames_carry_unseen_does_not_leave():
+    import pandas as pd
+    import pyarrow as pa
+
+    frame = pd.DataFrame({"x": pd.Categorical(["a", "b"], categories=["a", "b", "Zoe Secret"])})
+    frame.attrs = {"path": "/secret"}
+    out = sf.protect(sf.Dataset(frame, sf.Schema({"x": "quasi"})), sf.Plan()).data
+    assert out.attrs == {}
+    assert list(out["x"].cat.categories) == ["a", "b"]
+    assert frame.attrs
+    table = pa.table({"x": [1]}).replace_schema_metadata({"path": "/secret"})
+    out = sf.protect(sf.Dataset(table, sf.Schema({"x": "quasi"})), sf.Plan()).data
+    assert out.schema.metadata is None
+
+
+def test_the_last_one_to_write_does_not_win(cohort, tmp_path, monkeypatch):
+    """A folder that came into being while we worked is left alone."""
+    made, target = release(cohort), tmp_path / "out"
+    from sfumato import folder as module
+
+    real = module._write_all
+
+    def slow(*given):
+        real(*given)
+        if not target.exists():
+            monkeypatch.setattr(module, "_write_all", real)
+            made.write(target)
+
+    monkeypatch.setattr(module, "_write_all", slow)
+    with pytest.raises(ReleaseError, match="came into being meanwhile"):
+        sf.protect(cohort, plan(), key=KEY).write(target)
+    assert all(one.passed for one in verify_release(target))
+
+
+def test_strangers_files_and_roundabout_paths_are_safe(cohort_frame, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    cohort_frame.write_parquet(folder / "cohort.parquet")
+    data = sf.read(folder / "cohort.parquet", schema=sf.datasets.cohort_schema())
+    (tmp_path / "z").mkdir()
+    with pytest.raises(ReleaseError, match="holds the original data"):
+        release(data).write(tmp_path / "z" / ".." / "data", overwrite=True)
+    out = release(data).write(tmp_path / "out")
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(ReleaseError, match="not of a release: notes.txt"):
+        release(data).write(out, overwrite=True)
+
+
+def test_a_place_that_cannot_be_written_is_told(cohort, tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ReleaseError, match="could not be written"):
+        release(cohort).write(tmp_path / "file" / "out")
 
 
 def test_a_damaged_custody_record_is_told(cohort, tmp_path):

@@ -73,6 +73,18 @@ def test_ids_survive_a_re_export():
         assert (sf.Dataset(version).identity.digests == expected).all()
 
 
+def test_half_length_floats_are_what_they_read_as():
+    texts = [0.1, 1.7, 160.3]
+    short = sf.Dataset(pl.DataFrame({"x": pl.Series(texts, dtype=pl.Float32)}))
+    assert (short.identity.digests == sf.Dataset(pl.DataFrame({"x": texts})).identity.digests).all()
+
+
+def test_numbers_beyond_64_bits_stay_apart():
+    frame = pl.DataFrame({"n": pl.Series([2**64 - 1, 2**64 - 2], dtype=pl.UInt64)})
+    digests = sf.Dataset(frame).identity.digests
+    assert (digests[0] != digests[1]).any()
+
+
 def test_numbers_that_floats_cannot_tell_apart_stay_apart():
     frame = pl.DataFrame({"n": [2**60, 2**60 + 1]})
     digests = sf.Dataset(frame).identity.digests

@@ -51,7 +51,7 @@ columns = st.builds(
 
 @given(
     st.dictionaries(texts, columns, max_size=5),
-    st.lists(texts, min_size=1, max_size=3),
+    st.lists(texts, min_size=1, max_size=3, unique=True),
     st.floats(-1e9, 1e9),
 )
 def test_round_trip_of_any_names_and_numbers(schema, variables, top):
@@ -133,3 +133,30 @@ def test_a_bare_target_is_never_judged_by_a_narrower_measure(cohort):
 def test_a_target_on_an_unknown_label_is_refused():
     with pytest.raises(PlanError, match="line 2: No measure gives 'census.k'"):
         sf.Plan.parse("[targets]\ncensus.k.min = 2")
+
+
+@pytest.mark.parametrize("label", ["prosecutor", "k", "unique_records", "a.k"])
+def test_a_label_cannot_redirect_a_target(label):
+    with pytest.raises(PlanError, match="labelled|has a dot"):
+        sf.Plan(evaluate={label: sf.risk.Uniqueness()})
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [{"k": {}}, {"k.min": 5, "k": {"min": 1}}, {"k.max": float("inf")}, {"k.min": 10**400}],
+)
+def test_targets_that_say_nothing_are_refused(targets):
+    with pytest.raises(PlanError):
+        sf.Plan(targets=targets)
+
+
+def test_a_narrowed_measure_is_said_with_the_verdict(cohort):
+    plan = sf.Plan(
+        schema=cohort.schema,
+        steps=[sf.methods.Drop()],
+        targets={"k.min": 2},
+        evaluate=[sf.risk.Uniqueness(known=["sex"])],
+    )
+    release = sf.protect(cohort, plan)
+    assert release.verdict[0].said().startswith("k at least 2 (known: sex): met")
+    assert release.manifest["targets"][0]["under"] == "known: sex"

@@ -123,3 +123,29 @@ def test_progress_is_told_and_never_past_the_end():
     )
     assert {"protecting: drop", "measuring: uniqueness"} <= {what for what, _, _ in told}
     assert all(0 <= done <= total for _, done, total in told)
+
+
+def test_pairs_are_never_guessed(monkeypatch):
+    """A released file stands in another order: comparing row by row would look safe."""
+    from typing import ClassVar, Literal
+
+    from sfumato.evidence import Evidence
+    from sfumato.measure import Measure
+
+    class Pair(Measure):
+        name = "pair"
+        of: ClassVar[Literal["one", "pair"]] = "pair"
+
+        def variables(self, data):
+            return ()
+
+        def compare(self, original, released):
+            return Evidence(name="pair", subject="pair", value=0.0)
+
+    data = people()
+    loose = sf.Dataset(data.frame)
+    with pytest.raises(DataError, match="which records belong together"):
+        sf.evaluate(data, loose, [Pair()])
+    assert sf.evaluate(data, loose, [Pair()], paired=True)["pair"].value == 0.0
+    release = sf.protect(data, sf.Plan(schema=SCHEMA, steps=STEPS))
+    assert sf.evaluate(data, release, [Pair()])["pair"].value == 0.0

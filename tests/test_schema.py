@@ -70,3 +70,36 @@ def test_declared_missing_codes_are_missing_and_come_back():
     assert after.frame["x"].to_list() == [1, -9, 10]
     coarse = sf.methods.Coarsen(variables=["x"], breaks=[0, 10], edges="observed").apply(data)
     assert coarse.frame["x"].to_list() == ["[1;9]", None, "[10;50]"]
+
+
+def test_a_plan_does_not_throw_away_what_the_file_declares():
+    column = sf.Column(kind="integer", missing=(-9,))
+    data = sf.Dataset(pl.DataFrame({"age": [30, -9]}), sf.Schema({"age": column}))
+    told = data.with_schema({"age": "quasi"})
+    assert told.schema["age"] == sf.Column(role="quasi", kind="integer", missing=(-9,))
+    after = sf.methods.Topcode(variables=["age"], bottom=18).apply(told)
+    assert after.frame["age"].to_list() == [30, -9]
+
+
+@pytest.mark.parametrize(("values", "code"), [([1, 2], "-9"), (["a", "b"], -9), ([True, False], 9)])
+def test_a_missing_code_of_another_type_is_an_error(values, code):
+    data = sf.Dataset(pl.DataFrame({"x": values}), sf.Schema({"x": sf.Column(missing=(code,))}))
+    with pytest.raises(SchemaError, match="'x': a missing code is of another type"):
+        data.column("x")
+
+
+@pytest.mark.parametrize("code", [-9, 999, -9.0, 10**22])
+def test_a_missing_code_outside_the_type_does_no_harm(code):
+    frame = pl.DataFrame({"x": pl.Series([1, 2], dtype=pl.UInt8)})
+    data = sf.Dataset(frame, sf.Schema({"x": sf.Column(missing=(code,))}))
+    assert data.column("x").to_list() == [1, 2]
+    whole = sf.Dataset(pl.DataFrame({"x": [1, -9]}), sf.Schema({"x": sf.Column(missing=(-9.0,))}))
+    assert whole.column("x").to_list() == [1, None]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"missing": "-9"}, {"missing": [[1]]}, {"kind": "integer", "domain": (0, float("inf"))}]
+)
+def test_declarations_that_make_no_sense_are_refused(bad):
+    with pytest.raises(SchemaError):
+        sf.Schema({"x": sf.Column(**bad)})

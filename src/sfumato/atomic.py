@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from pathlib import Path
+
+from sfumato.errors import ReleaseError
 
 _AT_CURRENT = -100
 _EXCHANGE = 2
 
 
-def swap(made: Path, target: Path) -> None:
+def put_in_place(made: Path, target: Path, *, overwrite: bool) -> None:
     """Give `made` the name of `target`; what stood there before is left under the name `made`.
 
     Whoever looks at `target`, at any moment, sees the old folder or the new one, never neither.
     """
     _settle(made)
-    if not target.exists():
-        made.rename(target)
+    if not (overwrite and target.exists()):
+        try:
+            made.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            raise ReleaseError(
+                f"'{target}' came into being meanwhile; it is left alone.",
+                hint="choose another folder.",
+            ) from None
     elif not _exchanged(made, target):
         # No exchange on this system: the old one steps aside first.
         aside = made.with_name(f"{made.name}-old")

@@ -115,8 +115,8 @@ class Dataset:
 
     def take(self, positions: frames.Positions) -> Dataset:
         """Some of the records, in this order."""
-        identity = Identity(self.identity.basis, self.identity.digests[positions])
-        return replace(self, frame=frames.take(self.frame, positions), given_identity=identity)
+        frame = frames.take(self.frame, positions)
+        return replace(self, frame=frame, given_identity=self.identity.take(positions))
 
     def like(self, made: pl.DataFrame) -> Any:
         """A frame of ours in the library of this dataset's frame."""

@@ -11,193 +11,127 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import json
 import os
-import secrets
-import shutil
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from sfumato import frames
-from sfumato.atomic import swap
-from sfumato.data import Dataset
-from sfumato.errors import ReleaseError, RepeatedReleaseWarning, TargetError
+from sfumato.atomic import put_in_place
+from sfumato.errors import ReleaseError, TargetError
 from sfumato.formats import suffix_for, write_table
 from sfumato.identity import matched
-from sfumato.opened import CUSTODY, MANIFEST, RECORDS, REMOVED, open_release, plain_json, sha256
+from sfumato.opened import CUSTODY, MANIFEST, RECORDS, REMOVED, opened_as, plain_json, sha256
+from sfumato.place import partial, require_free, warn_of_earlier
 from sfumato.plan import Plan
 from sfumato.progress import Progress, silent
-from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.report import render
+from sfumato.written import plain_frame, require_same, type_of
 
-_PARTIAL = ".sfumato-partial-"
+# Formats that cannot hold every value; what they hold is compared with what was protected.
+_LOSSY = (".dta", ".sav", ".xpt", ".xlsx")
 
 
 def write_release(
     release: Release, folder: Path, *, overwrite: bool, progress: Progress | None
 ) -> Path:
     """Write everything beside the folder, check it there, and move it into place at once."""
-    target = folder.absolute()
-    _require_free(release, target, overwrite=overwrite)
-    _warn_of_earlier(release, target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _partial(target) as place:
-        _write_all(release, place, progress or silent)
-        if release.plan.targets:
-            _remeasure(release, place)
-        swap(place, target)
+    target = folder.resolve()
+    try:
+        require_free(release, target, overwrite=overwrite)
+        warn_of_earlier(release, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with partial(target) as place:
+            _write_all(release, place, progress or silent)
+            # Until here nobody else could look into it.
+            place.chmod(0o777 & ~_umask())
+            put_in_place(place, target, overwrite=overwrite)
+    except OSError as error:
+        raise ReleaseError(
+            f"The release could not be written: {error.strerror or 'the disk failed'}. "
+            "Nothing was left behind.",
+            hint="is there room, and may you write there?",
+        ) from None
     return folder
 
 
-def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
-    source = release.original.source
-    if source and source.path and source.path.absolute().is_relative_to(target):
-        raise ReleaseError(
-            "The folder holds the original data and would be overwritten.",
-            hint="write the release elsewhere.",
-        )
-    if not target.exists():
-        return
-    if not overwrite:
-        raise ReleaseError(
-            f"'{target}' exists already.", hint="choose another folder, or say --overwrite."
-        )
-    if not (target / MANIFEST).is_file():
-        raise ReleaseError(
-            f"'{target}' is not a release, so it is not overwritten.", hint="choose another folder."
-        )
-    if (target / CUSTODY / "key").is_file() and earlier_key(target) != release.key:
-        raise ReleaseError(
-            f"Overwriting '{target}' would destroy the key of the release that lies there.",
-            hint=f"use that key ({CUSTODY}/key), or choose another folder.",
-        )
-
-
-def earlier_key(folder: Path) -> Key:
-    """The key of the release that lies in a folder."""
-    return Key.of(folder / CUSTODY / "key")
-
-
-def _warn_of_earlier(release: Release, target: Path) -> None:
-    """Noise under two keys can be averaged; say so when another release of these data lies near."""
-    mine = release.custody["input"]["records_digest"]
-    found: list[str] = []
-    for record in sorted(target.parent.glob(f"*/{CUSTODY}/custody.json")):
-        try:
-            earlier = json.loads(record.read_text("utf-8"))
-        except (OSError, ValueError):
-            continue
-        same_data = earlier.get("input", {}).get("records_digest") == mine
-        if not same_data:
-            continue
-        if earlier.get("key_commitment") == release.key.commitment:
-            return  # not a new key: whoever used the others has been warned
-        found.append(record.parts[-3])
-    if found:
-        warnings.warn(
-            "The same data were released before under another key, in "
-            f"{', '.join(repr(one) for one in found)}. Who has both releases learns more than "
-            f"from one. Hint: use the key in '{found[0]}/{CUSTODY}/key'.",
-            RepeatedReleaseWarning,
-            stacklevel=4,
-        )
-
-
-@contextmanager
-def _partial(target: Path) -> Iterator[Path]:
-    """A private folder beside the target that does not outlive us, whatever happens."""
-    for stale in target.parent.glob(f"{_PARTIAL}*"):
-        if not _alive(stale):
-            shutil.rmtree(stale, ignore_errors=True)
-    place = target.parent / f"{_PARTIAL}{os.getpid()}-{secrets.token_hex(4)}"
-    place.mkdir(mode=0o700)
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def _alive(stale: Path) -> bool:
-    try:
-        os.kill(int(stale.name.removeprefix(_PARTIAL).partition("-")[0]), 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return True
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _write_all(release: Release, place: Path, say: Progress) -> None:
     plan, order = release.plan, release.order()
-    suffix = (
-        f".{plan.release.format}" if plan.release.format else suffix_for(release.original.source)
-    )
-    data_file = place / f"data{suffix}"
+    given = plan.release.format
+    data_file = place / f"data{f'.{given}' if given else suffix_for(release.original.source)}"
     say("writing", 0, 3)
-    batch = release.dataset
+    frame = plain_frame(release.dataset)
     facts = write_table(
-        _polars(batch),
+        frame,
         data_file,
-        source=batch.source,
+        source=release.dataset.source,
         formulas=plan.release.formulas,
         order=order,
     )
-    say("writing", 1, 3)
-    manifest = {**release.manifest, "data": _described(release, data_file, facts)}
-    custody = {
-        **release.custody,
-        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "manifest_sha256": hashlib.sha256(plain_json(manifest)).hexdigest(),
-    }
+    say("checking what was written", 1, 3)
+    manifest = {**release.manifest, "data": _described(frame, data_file, facts, release)}
+    manifest["targets"] = _remeasured(release, place, manifest, frame)
+    say("writing", 2, 3)
     private = place / CUSTODY
     private.mkdir(mode=0o700)
     _put(place / MANIFEST, plain_json(manifest), mode=0o644)
     _put(place / "report.html", render(manifest).encode(), mode=0o644)
     _put(private / "key", f"{release.key.text}\n".encode(), mode=0o600)
     _put(private / "plan.toml", plan.text(comments=True).encode(), mode=0o600)
-    _put(private / "custody.json", plain_json(custody), mode=0o600)
-    _put(private / "report.html", render(manifest, custody).encode(), mode=0o600)
-    say("writing", 2, 3)
     _write_records(release, private, order)
-    place.chmod(0o755)
+    custody = {
+        **release.custody,
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "targets": manifest["targets"],
+        "manifest_sha256": hashlib.sha256(plain_json(manifest)).hexdigest(),
+        "files": {
+            str(path.relative_to(place)): sha256(path)
+            for path in (place / "report.html", private / RECORDS, private / REMOVED)
+            if path.is_file()
+        },
+    }
+    _put(private / "report.html", render(manifest, custody).encode(), mode=0o600)
+    _put(private / "custody.json", plain_json(custody), mode=0o600)
     say("writing", 3, 3)
 
 
-def _polars(data: Dataset) -> pl.DataFrame:
-    if isinstance(data.frame, pl.DataFrame):
-        return data.frame
-    return pl.DataFrame([frames.column(data.frame, name) for name in data.columns])
-
-
-def _described(release: Release, data_file: Path, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _described(
+    frame: pl.DataFrame, data_file: Path, facts: Mapping[str, Any], release: Release
+) -> dict[str, Any]:
     return {
         "file": data_file.name,
         "sha256": sha256(data_file),
-        "types": {
-            name: _type(frames.column(release.dataset.frame, name).dtype)
-            for name in release.dataset.columns
-        },
+        "types": {name: type_of(dtype) for name, dtype in frame.schema.items()},
         "formulas": release.plan.release.formulas,
         **facts,
     }
 
 
-def _type(dtype: pl.DataType) -> str:
-    if dtype.is_integer():
-        return "integer"
-    if dtype.is_float() or dtype.is_decimal():
-        return "number"
-    if dtype == pl.Boolean:
-        return "boolean"
-    if dtype == pl.Date:
-        return "date"
-    return "datetime" if dtype.is_temporal() else "text"
+def _remeasured(
+    release: Release, place: Path, manifest: Mapping[str, Any], frame: pl.DataFrame
+) -> list[dict[str, Any]]:
+    """The targets, measured again on the file as it lies on the disk."""
+    from sfumato.run import require_met
+
+    lossy = Path(manifest["data"]["file"]).suffix in _LOSSY
+    if not release.plan.targets and not lossy:
+        return []
+    order = release.order()
+    identity = release.dataset.identity
+    opened = opened_as(place, manifest, identity if order is None else identity.take(order))
+    require_same(frame if order is None else frame[order], opened.dataset)
+    verdict, evidence = opened.judge(release.plan, release.original)
+    require_met(verdict, evidence)
+    return [one.plain() for one in verdict]
 
 
 def _write_records(release: Release, private: Path, order: frames.Positions | None) -> None:
@@ -233,20 +167,12 @@ def _put(path: Path, content: bytes, *, mode: int) -> None:
         os.fsync(file.fileno())
 
 
-def _remeasure(release: Release, place: Path) -> None:
-    """Measure the targets again on the file as it lies on the disk."""
-    from sfumato.run import require_met
-
-    opened = open_release(place)
-    verdict, evidence = opened.judge(release.plan, release.original)
-    require_met(verdict, evidence)
-
-
 def keep_attempt(folder: Path, plan: Plan, error: TargetError) -> Path:
     """Keep the evidence of a refused release inside: in a private folder beside the target."""
     place = folder.absolute().with_name(f"{folder.name}.refused")
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    number = 1 + sum(1 for _ in place.glob("attempt-*.json"))
+    taken = [path.stem.removeprefix("attempt-") for path in place.glob("attempt-*.json")]
+    number = 1 + max((int(one) for one in taken if one.isdigit()), default=0)
     path = place / f"attempt-{number}.json"
     content = {
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),

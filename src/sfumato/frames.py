@@ -153,6 +153,21 @@ def without(frame: Any, names: Iterable[str]) -> Any:
     return frame[left] if wrapped.implementation.is_pandas_like() else frame.select(left)
 
 
+def bare(frame: Any) -> Any:
+    """The same records without what frames carry unseen: notes, metadata, levels nobody has."""
+    wrapped = wrap(frame)
+    if wrapped.implementation.is_polars():
+        return frame
+    if not wrapped.implementation.is_pandas_like():
+        return frame.replace_schema_metadata(None)
+    native = frame.copy(deep=False)
+    native.attrs = {}
+    for name, dtype in wrapped.schema.items():
+        if isinstance(dtype, (nw.Categorical, nw.Enum)):
+            native[name] = native[name].cat.remove_unused_categories()
+    return native
+
+
 def take(frame: Any, positions: Positions) -> Any:
     """Some records, in this order. Row labels of a pandas frame go along."""
     wrapped = wrap(frame)

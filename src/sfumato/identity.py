@@ -38,6 +38,10 @@ class Identity:
             out[start : start + SLICE] = encrypt(self.digests[start : start + SLICE], subkey)
         return out
 
+    def take(self, positions: npt.NDArray[np.intp]) -> Identity:
+        """Some of the records, in this order."""
+        return Identity(self.basis, self.digests[positions])
+
     def total(self) -> str:
         """A digest of all records together, whatever their order."""
         low, high = (int(self.digests[:, word].sum(dtype=np.uint64)) for word in (0, 1))

@@ -19,7 +19,7 @@ from sfumato.frames import Positions
 from sfumato.identity import Identity, matched
 from sfumato.plan import Plan
 from sfumato.randomness import Key, keyed_order
-from sfumato.release import aligned
+from sfumato.release import aligned, content_digest
 from sfumato.schema import Column, Schema
 from sfumato.targets import Judgement, judge
 
@@ -91,6 +91,14 @@ class Opened:
         identity = Identity(known.identity.basis, known.identity.digests[self._rows(known)])
         return Dataset(self.dataset.frame, self.dataset.schema, self.dataset.source, identity)
 
+    def is_from(self, original: Dataset) -> bool | None:
+        """Whether these are the very data that were protected; None: same persons, other file."""
+        told = self.record()["input"]
+        known = original.with_schema(self.plan().schema)
+        if known.identity.total() != told["records_digest"]:
+            return False
+        return True if content_digest(known) == told["content_digest"] else None
+
     def _rows(self, original: Dataset) -> Positions:
         """Which original record stands on each row of the file."""
         key = self.key()
@@ -107,7 +115,9 @@ class Opened:
     ) -> tuple[tuple[Judgement, ...], dict[str, Evidence]]:
         """Hold the plan's targets against these very bytes."""
         measures = plan.measures
-        released = self.dataset if original is None else self.paired(original)
+        released = self.dataset
+        if original is not None and released.given_identity is None:
+            released = self.paired(original)
         evidence = {}
         for label, one in measures.items():
             if one.of == "one":
@@ -123,12 +133,18 @@ class Opened:
 
 def open_release(folder: Path) -> Opened:
     """Open a release: the data by the types in its manifest, and the manifest itself."""
-    manifest = _manifest(folder)
+    return opened_as(folder, _manifest(folder))
+
+
+def opened_as(
+    folder: Path, manifest: Mapping[str, Any], identity: Identity | None = None
+) -> Opened:
+    """Open the data of a release as a manifest describes them."""
     path = folder / manifest["data"]["file"]
     if not path.is_file():
         raise ReleaseError(f"The file '{path.name}' of the release is missing.")
     try:
-        options = _reading(path, manifest["data"])
+        options = _reading(manifest["data"])
         schema = {
             name: Column(role=one["role"], kind=one["kind"], missing=one["missing_codes"])
             for name, one in manifest["variables"].items()
@@ -139,13 +155,13 @@ def open_release(folder: Path) -> Opened:
     data = read(path, **options)
     if tuple(schema) != data.columns or len(data) != records:
         raise ReleaseError("The data have other variables or records than the manifest says.")
-    return Opened(folder, Dataset(data.frame, Schema(schema), data.source), manifest)
+    return Opened(folder, Dataset(data.frame, Schema(schema), data.source, identity), manifest)
 
 
-def _reading(path: Path, told: Mapping[str, Any]) -> dict[str, Any]:
+def _reading(told: Mapping[str, Any]) -> dict[str, Any]:
     """How the data file is to be read: as it was written, with nothing inferred."""
-    if path.suffix != ".csv":
-        return {}
+    if "delimiter" not in told:
+        return {}  # not a text format: the types are in the file
     options = {"types": told["types"], "encoding": "utf-8"}
     options |= {"delimiter": told["delimiter"], "decimal": told["decimal"]}
     return options | ({"formulas": "unescape"} if told["formulas"] == "escape" else {})
@@ -172,7 +188,8 @@ def _unreadable(folder: Path) -> ReleaseError:
 def _record(folder: Path) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads((folder / CUSTODY / "custody.json").read_text("utf-8"))
-        _ = record["manifest_sha256"], record["plan_digest"], record["input"]["records_digest"]
+        _ = record["manifest_sha256"], record["plan_digest"], record["files"]
+        _ = record["input"]["records_digest"], record["input"]["content_digest"]
     except (OSError, ValueError, KeyError, TypeError):
         raise ReleaseError("The custody record of this release is damaged.") from None
     return record
@@ -198,7 +215,9 @@ def verify_release(folder: Path, original: Dataset | None = None) -> tuple[Check
         said = "they can be measured again only with the custody record"
         return (*checks, Check(name="targets", passed=None, said=said))
     custody = _custody_checks(folder, manifest)
-    if intact and all(one.passed for one in custody):
+    if original is not None and intact:
+        custody.append(_original_check(open_release(folder), original))
+    if intact and not any(one.passed is False for one in custody):
         custody += _target_checks(open_release(folder), original)
     return (*checks, *custody)
 
@@ -232,7 +251,30 @@ def _custody_checks(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
             "is the one that was carried out",
             "was changed",
         ),
+        held(
+            "files",
+            lambda: _files_hold(folder, record),
+            "(reports, evidence) are those that were written",
+            "(reports, evidence) were changed or are missing",
+        ),
     ]
+
+
+def _files_hold(folder: Path, record: Mapping[str, Any]) -> bool:
+    return all(
+        (folder / name).is_file() and sha256(folder / name) == digest
+        for name, digest in record["files"].items()
+    )
+
+
+def _original_check(opened: Opened, original: Dataset) -> Check:
+    same = opened.is_from(original)
+    said = {
+        True: "is the one that was protected",
+        False: "is not the one that was protected",
+        None: "has the same persons, but is another file than the one that was protected",
+    }[same]
+    return Check(name="original", passed=same, said=f"the original {said}")
 
 
 def _target_checks(opened: Opened, original: Dataset | None) -> list[Check]:

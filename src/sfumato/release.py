@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from sfumato import frames
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.frames import Positions
-from sfumato.identity import matched
+from sfumato.identity import Identity, digest, matched
 from sfumato.method import Fitted
 from sfumato.plan import Plan
 from sfumato.progress import Progress
@@ -84,6 +86,7 @@ class Release:
                 "format": source.format if source else None,
                 "records": len(self.original),
                 "records_digest": self.original.identity.total(),
+                "content_digest": content_digest(self.original),
                 "identity": self.original.identity.basis,
                 "notes": list(source.notes) if source else [],
                 "roles": {name: told.role for name, told in self.original.schema.items()},
@@ -113,6 +116,16 @@ class Release:
         from sfumato.folder import write_release
 
         return write_release(self, Path(folder), overwrite=overwrite, progress=progress)
+
+
+def content_digest(original: Dataset) -> str:
+    """What tells an original from another one of the same persons: of a file its bytes."""
+    source = original.source
+    if source is not None and source.path is not None and source.path.is_file():
+        with source.path.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    values = (frames.column(original.frame, name) for name in sorted(original.columns))
+    return f"records:{Identity('content', digest(values)).total()}"
 
 
 def public_column(column: Column) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sfumato import catalogue
+from sfumato import catalogue, frames
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, engine_for
 from sfumato.errors import DataError, PlanError, SchemaError, SfumatoError, TargetError
@@ -53,6 +54,7 @@ def evaluate(
     release: Release | Dataset | str | Path,
     measures: Measures = None,
     *,
+    paired: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Evidence]:
     """Measure a release, with the original as the baseline.
@@ -63,6 +65,8 @@ def evaluate(
     release : a `Release`, a protected `Dataset`, or the folder of a release with its custody
         record, from which the records are paired again.
     measures : which to take. Default: every measure that runs by default.
+    paired : say that the rows of a plain `Dataset` stand in the order of the original. A file of
+        a release does not: pass its folder.
     """
     if isinstance(release, (str, Path)):
         from sfumato.opened import open_release
@@ -80,8 +84,15 @@ def evaluate(
             "nothing says which belong together.",
             hint="evaluate a Release, or the folder it was written to.",
         )
-    original = aligned(data, released) if _related(data, released) else data
     wanted = _measures(measures, of=None)
+    related = _related(data, released)
+    compared = [label for label, one in wanted.items() if one.of == "pair"]
+    if compared and not related and not paired:
+        raise DataError(
+            f"{', '.join(compared)}: nothing says which records belong together.",
+            hint="pass the Release or its folder; or say paired=True if the rows correspond.",
+        )
+    original = aligned(data, released) if related else data
     return _take(wanted, lambda one: one.measure(original, released), "released", progress)
 
 
@@ -118,7 +129,7 @@ def protect(
     verdict = judge(plan.targets, measures, evidence)
     require_met(verdict, evidence)
     return Release(
-        dataset=released,
+        dataset=replace(released, frame=frames.bare(released.frame)),
         plan=plan,
         evidence=evidence,
         verdict=verdict,

@@ -31,8 +31,8 @@ def deadly(function):
         return function(*args, **kwargs)
     return called
 
-for module, names in ((folder, ("_put", "write_table", "_write_records", "_remeasure", "swap")),
-                      (atomic, ("_settle", "_exchanged"))):
+written = ("_put", "write_table", "_write_records", "_remeasured", "put_in_place")
+for module, names in ((folder, written), (atomic, ("_settle", "_exchanged"))):
     for name in names:
         setattr(module, name, deadly(getattr(module, name)))
 release = sf.protect(data, plan, key=bytes(32))

@@ -122,3 +122,24 @@ def test_pandas_whole_numbers_with_gaps_are_cut_like_whole_numbers():
         sf.Dataset(frame, sf.Schema({"age": column}))
     )
     assert after.column("age").to_list() == ["[0;20]", None, "[21;42]"]
+
+
+def test_breaks_are_of_the_type_of_the_variable():
+    born = sf.Column(kind="date", domain=(dt.date(1958, 1, 1), dt.date(1969, 12, 31)))
+    dates = sf.Dataset(pl.DataFrame({"born": [dt.date(1960, 1, 1)]}), sf.Schema({"born": born}))
+    for data, name, breaks in (
+        (dates, "born", [1960, 1970]),
+        (ages([20]), "age", [dt.date(1960, 1, 1)]),
+    ):
+        with pytest.raises(MethodError, match="not of one type"):
+            sf.methods.Coarsen(variables=[name], breaks=breaks).apply(data)
+
+
+def test_fractions_are_not_cut_like_whole_numbers():
+    with pytest.raises(MethodError, match="declared as whole numbers but has others"):
+        sf.methods.Coarsen(variables=["age"], intervals=2).apply(ages([1.5]))
+    decimals = pl.Series(["4.5", "4.9"]).cast(pl.Decimal(5, 1))
+    after = sf.methods.Coarsen(variables=["age"], intervals=2).apply(
+        ages(decimals, (0, 8), "continuous")
+    )
+    assert after.frame["age"].to_list() == ["[4;8]", "[4;8]"]

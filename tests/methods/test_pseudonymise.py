@@ -70,3 +70,30 @@ def test_a_pseudonym_is_no_direct_identifier_any_more():
     data = sf.Dataset(pl.DataFrame({"id": ["a"]}), sf.Schema({"id": "direct"}))
     after = sf.methods.Pseudonymise(variables=["id"]).apply(data, key=KEY)
     assert after.schema["id"].role == "other"
+
+
+def test_a_pseudonym_of_a_quasi_identifier_is_still_measured():
+    schema = sf.Schema({"age": "quasi", "sex": "quasi"})
+    data = sf.Dataset(pl.DataFrame({"age": [1, 2, 3], "sex": ["f", "f", "f"]}), schema)
+    after = sf.methods.Pseudonymise(variables=["age", "sex"]).apply(data, key=KEY)
+    assert sf.risk.Uniqueness().measure(after).details["k"] == 1
+
+
+def test_several_records_of_one_person_hide_nobody():
+    frame = pl.DataFrame({"id": ["p1"] * 5 + ["p2"] * 5, "age": [30] * 5 + [77] * 5})
+    schema = sf.Schema({"id": "direct", "age": "quasi"})
+    plan = sf.Plan(
+        schema=schema, steps=[sf.methods.Pseudonymise(variables=["id"])], targets={"k.min": 5}
+    )
+    found = sf.protect(sf.Dataset(frame, schema), plan, key=KEY).evidence["uniqueness"]
+    assert (found.details["k"], found.details["k_of_groups"]) == (5, 1)
+    strict = sf.Plan(schema=schema, steps=plan.steps, targets={"k_of_groups.min": 2})
+    with pytest.raises(sf.SfumatoError, match="k_of_groups at least 2: MISSED"):
+        sf.protect(sf.Dataset(frame, schema), strict, key=KEY)
+
+
+def test_one_odd_number_does_not_change_the_codes_of_the_others():
+    one, other = (codes(pl.Series([17.0, odd]), bytes(32), 12)[0] for odd in (18.0, 18.5))
+    assert one == other == codes(pl.Series(["17"]), bytes(32), 12)[0]
+    assert codes(pl.Series(["17.00"]).cast(pl.Decimal(10, 2)), bytes(32), 12)[0] == one
+    assert codes(pl.Series([1e19, None]), bytes(32), 12).null_count() == 1

@@ -38,3 +38,27 @@ def test_a_variable_without_values_has_no_quantile():
     data = sf.Dataset(pl.DataFrame({"x": pl.Series([None, None], dtype=pl.Float64)}))
     with pytest.raises(sf.SfumatoError, match="'x' has no values"):
         sf.methods.Topcode(variables=["x"], top_quantile=0.9).apply(data)
+
+
+def test_limits_without_a_whole_number_between_them_are_refused():
+    data = sf.Dataset(pl.DataFrame({"x": [1, 2, 3]}))
+    with pytest.raises(sf.SfumatoError, match="no value lies between"):
+        sf.methods.Topcode(variables=["x"], bottom=2.2, top=2.8).apply(data)
+
+
+def test_limits_outside_a_small_type_do_no_harm():
+    data = sf.Dataset(pl.DataFrame({"x": pl.Series([1, 2, 100], dtype=pl.Int8)}))
+    after = sf.methods.Topcode(variables=["x"], bottom=-500, top=50).apply(data).frame["x"]
+    assert after.to_list() == [1, 2, 50]
+    assert after.dtype == pl.Int8
+
+
+@pytest.mark.parametrize("limit", [float("inf"), float("nan")])
+def test_a_limit_is_finite(limit):
+    with pytest.raises(sf.SfumatoError, match="finite"):
+        sf.methods.Topcode(variables=["x"], top=limit)
+
+
+def test_a_variable_is_named_once():
+    with pytest.raises(sf.SfumatoError, match="names something twice"):
+        sf.methods.Topcode(variables=["x", "x"], top=1)

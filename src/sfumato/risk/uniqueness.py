@@ -58,7 +58,10 @@ class Uniqueness(Measure):
 
     name = "uniqueness"
     examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
-    provides = ("k", "prosecutor", "journalist", "marketer", "unique_records")
+    provides = (
+        "k", "prosecutor", "journalist", "marketer", "unique_records", "k_of_groups",
+        "k_if_clusters_are_known",
+    )  # fmt: skip
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
 
@@ -168,7 +171,13 @@ def _with_clusters(data: Dataset, known: tuple[str, ...]) -> dict[str, Any]:
     """
     more = [name for name in data.schema.having("cluster") if name not in known]
     if not more:
-        return {}
+        why = "no variable has the role cluster."
+        return {
+            "k_of_groups": math.nan,
+            "k_of_groups_reason": why,
+            "k_if_clusters_are_known": math.nan,
+            "k_if_clusters_are_known_reason": why,
+        }
     engine = engine_for(data.frame)
     fewest = []
     for name in more:
