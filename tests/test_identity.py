@@ -73,6 +73,11 @@ def test_ids_survive_a_re_export():
         assert (sf.Dataset(version).identity.digests == expected).all()
 
 
+def test_minus_zero_is_zero():
+    one, other = (sf.Dataset(pl.DataFrame({"x": [zero]})) for zero in (0.0, -0.0))
+    assert (one.identity.digests == other.identity.digests).all()
+
+
 def test_half_length_floats_are_what_they_read_as():
     texts = [0.1, 1.7, 160.3]
     short = sf.Dataset(pl.DataFrame({"x": pl.Series(texts, dtype=pl.Float32)}))

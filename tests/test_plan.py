@@ -101,6 +101,10 @@ def test_a_plan_is_frozen():
         ("a = ", "not valid TOML"),
         ("steps = 3", "line 1: 'steps' must be tables"),
         ("read = 3", "line 1: 'read' must be a table"),
+        ("[read]\ntypes = 5", "line 2: the option 'types' of reading must be a table"),
+        ("[read]\nmissing = [5]", "line 2: the option 'missing' of reading must be a list"),
+        ("[read]\nschema = 1", "line 2: reading has no option 'schema'"),
+        ("[evaluate.x]\nmeasure = 5", "line 2: no measure '5'"),
     ],
 )
 def test_a_bad_plan_says_line_key_expectation_and_hint(text, expected):

@@ -103,8 +103,9 @@ def _of_numbers(values: pl.Series) -> Words:
     if values.dtype == pl.Float32:
         # As it reads in a file: 0.1 is 0.1, not the nearest number of half the length.
         values = values.cast(pl.String).cast(pl.Float64)
-    exact = values.cast(pl.Float64, strict=False).fill_nan(None) + 0.0  # minus zero is zero
-    bits = pl.Series(exact.fill_null(0.0).to_numpy().view(np.int64))
+    exact = values.cast(pl.Float64, strict=False).fill_nan(None)
+    numbers = exact.fill_null(0.0).to_numpy() + 0.0  # minus zero is zero
+    bits = pl.Series(numbers.view(np.int64))
     out = _of_words(bits.set(exact.is_null(), None), kind=1)
     if values.dtype.is_integer():
         # Whole numbers beyond the reach of floats count by themselves.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato import catalogue
-from sfumato.errors import PlanError, SchemaError, did_you_mean
+from sfumato.errors import DataError, PlanError, SchemaError, did_you_mean
 from sfumato.parameters import ParameterError
 from sfumato.schema import Column, Schema
 from sfumato.targets import Target, measures_for, read_targets
@@ -33,6 +33,8 @@ def load(path: Path) -> Plan:
         ) from None
     except UnicodeDecodeError:
         raise PlanError(f"The plan '{path}' is not UTF-8 text.") from None
+    except OSError:
+        raise PlanError(f"The plan '{path}' cannot be read.", hint="is it a file?") from None
     return parse(text, name=str(path))
 
 
@@ -81,9 +83,19 @@ class _Reader:
             steps=[self.step(at, one) for at, one in enumerate(self.tables(raw, "steps"))],
             targets=self.targets(self.table(raw, "targets"), evaluate),
             evaluate=evaluate,
-            read=self.table(raw, "read"),
+            read=self.reading(self.table(raw, "read")),
             release=self.writing(self.table(raw, "release")),
         )
+
+    def reading(self, raw: dict[str, Any]) -> dict[str, Any]:
+        from sfumato.formats import require_options
+
+        for key, value in raw.items():
+            try:
+                require_options({key: value})
+            except DataError as error:
+                raise self.fail(("read", key), error.what, error.hint) from None
+        return raw
 
     def table(self, raw: Mapping[str, Any], key: str) -> dict[str, Any]:
         value = raw.get(key, {})
@@ -159,8 +171,8 @@ class _Reader:
         path: tuple[str | int, ...],
         what: str,
     ) -> Any:
-        if name not in known:
-            raise self.fail((*path, what), f"no {what} '{name}'.", did_you_mean(name, known))
+        if not isinstance(name, str) or name not in known:
+            raise self.fail((*path, what), f"no {what} '{name}'.", did_you_mean(str(name), known))
         try:
             return known[name](**settings)
         except ParameterError as error:

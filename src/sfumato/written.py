@@ -24,7 +24,7 @@ def _plain(data: Dataset, name: str) -> pl.Series:
     if values.dtype.is_float():
         numbers = values.to_numpy()
         if bool((np.signbit(numbers) & (numbers == 0)).any()):
-            return values + 0.0
+            return values.set(values == 0, 0.0)
     return values
 
 

@@ -202,13 +202,43 @@ def test_help_of_every_command_has_an_example(tmp_path):
 
 
 def test_the_demo_does_the_whole_job_twice(tmp_path):
-    first = sfumato("demo", "--records", "2000", cwd=tmp_path)
-    assert first.returncode in (0, 3), first.stderr
-    second = sfumato("demo", "--records", "20000", "--json", cwd=tmp_path)
+    first = sfumato("demo", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    second = sfumato("demo", "--json", cwd=tmp_path)
     assert second.returncode == 0, second.stderr
     told = json.loads(second.stdout)
     assert all(one["passed"] for one in told["checks"])
     assert (tmp_path / "demo" / "release" / "report.html").is_file()
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "cohort.csv").write_text("precious")
+    refused = sfumato("demo", "--out", "study", cwd=tmp_path)
+    assert refused.returncode == 4
+    assert (tmp_path / "study" / "cohort.csv").read_text() == "precious"
+
+
+def test_inspect_never_writes_over_the_data(place):
+    done = sfumato("inspect", "cohort.csv", "--plan", "cohort.csv", "--overwrite", cwd=place)
+    assert done.returncode == 2
+    assert (place / "cohort.csv").read_bytes().startswith(b"person_id")
+    nowhere = sfumato("inspect", "cohort.csv", "--plan", "no/such/plan.toml", cwd=place)
+    assert nowhere.returncode == 2
+
+
+def test_a_process_told_to_stop_cleans_up(place):
+    """Killed while it works: the partial folder, with key and data in it, does not stay."""
+    code = (
+        "import os, signal, sys, sfumato.folder as folder\n"
+        "real = folder._put\n"
+        "def stop(*a, **k): os.kill(os.getpid(), signal.SIGTERM); real(*a, **k)\n"
+        "folder._put = stop\n"
+        "sys.argv = ['sfumato', 'protect', 'cohort.csv', '-p', 'plan.toml', '-o', 'release']\n"
+        "from sfumato.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=place, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 130, done.stderr
+    assert sorted(path.name for path in place.iterdir()) == ["cohort.csv", "plan.toml"]
 
 
 def test_an_unforeseen_error_shows_no_value(place):

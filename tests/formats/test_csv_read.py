@@ -342,3 +342,11 @@ def test_record_longer_than_a_batch(read: Read, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(csv_records, "RECORD_BYTES", 200)
     with pytest.raises(DataError, match="do not pair"):
         read(f'x,y\n1,"{long}\n2,b\n')
+
+
+@pytest.mark.parametrize("line", ["Ann Smith,1950-01-02,f", "1.5,x,y", "a,ann@example.org,c"])
+def test_a_first_line_that_is_a_record_is_not_taken_for_names(read: Read, line: str) -> None:
+    with pytest.raises(DataError, match="looks like a record") as error:
+        read(f"{line}\n{line}\n")
+    assert "1950" not in str(error.value)
+    assert "ann@" not in str(error.value)

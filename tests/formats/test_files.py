@@ -269,3 +269,31 @@ def test_import_and_csv_need_no_heavy_library(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.stderr == b""
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("suffix", [".sav", ".dta", ".xpt"])
+def test_the_moment_of_writing_is_not_in_the_file(tmp_path: Path, suffix: str) -> None:
+    import datetime as dt
+
+    path = tmp_path / f"x{suffix}"
+    write_table(pl.DataFrame({"x": [1.0, 2.0]}), path)
+    content = path.read_bytes()
+    assert b"70" in content[:2048]
+    now = dt.datetime.now(dt.UTC)
+    for said in (
+        now.strftime("%d %b %y"),
+        now.strftime("%d %b %Y"),
+        now.strftime("%d%b%y").upper(),
+    ):
+        assert said.encode() not in content
+    assert read_table(path).frame["x"].to_list() == [1.0, 2.0]
+
+
+def test_labels_of_values_that_are_gone_are_not_written(tmp_path: Path) -> None:
+    from sfumato.formats import Reading, Source
+
+    reading = Reading(type="number", reason="", values={50: "fifty", 60: "Duke of York"})
+    source = Source(format="spss", path=None, options={}, columns={"x": reading}, notes=())
+    write_table(pl.DataFrame({"x": [50.0, 50.0]}), tmp_path / "x.sav", source=source)
+    assert b"Duke" not in (tmp_path / "x.sav").read_bytes()
+    assert b"fifty" in (tmp_path / "x.sav").read_bytes()

@@ -8,6 +8,7 @@ interrupted.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -50,6 +51,9 @@ def options(
 def run() -> None:
     """Run the command line and leave with a stable exit code."""
     as_json = "--json" in sys.argv
+    for told_to_stop in (signal.SIGTERM, signal.SIGHUP):
+        # As with Ctrl-C, what is half done is cleaned up.
+        signal.signal(told_to_stop, signal.default_int_handler)
     try:
         with told_warnings():
             app()

@@ -13,6 +13,7 @@ from sfumato.cli.console import progress, said, say, show_json, show_table
 from sfumato.cli.release import show_checks
 from sfumato.data import read
 from sfumato.datasets import cohort, cohort_schema
+from sfumato.errors import ReleaseError
 from sfumato.methods.coarsen import Coarsen
 from sfumato.methods.drop import Drop
 from sfumato.methods.pseudonymise import Pseudonymise
@@ -51,12 +52,16 @@ def demo(
     to: Annotated[Path, typer.Option("--out", "-o", help="The folder for everything.")] = Path(
         "demo"
     ),
-    records: Annotated[int, typer.Option(help="How many persons.", min=500)] = 20_000,
+    records: Annotated[int, typer.Option(help="How many persons.", min=20_000)] = 20_000,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Protect the bundled, invented cohort: assess, protect, measure, report, verify."""
+    marker = to / ".sfumato-demo"
+    if to.exists() and any(to.iterdir()) and not marker.exists():
+        raise ReleaseError(f"'{to}' holds other files.", hint="choose another folder: --out NAME.")
     to.mkdir(parents=True, exist_ok=True)
+    marker.touch()
     file, folder, plan = to / "cohort.csv", to / "release", demo_plan()
     with progress(quiet=quiet or json) as tell:
         tell("inventing a cohort", 0, 3)

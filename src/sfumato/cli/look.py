@@ -10,7 +10,7 @@ import typer
 from sfumato.cli import options
 from sfumato.cli.console import progress, said, say, show_json, show_table
 from sfumato.data import Dataset
-from sfumato.errors import SchemaError
+from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
 from sfumato.plan import Plan
 from sfumato.run import assess as run_assess
@@ -47,7 +47,7 @@ def inspect(
         tell("looking at the variables", 1, 2)
         made = first_plan(data)
     if plan is not None:
-        _write(plan, made, overwrite=overwrite)
+        _write(plan, made, overwrite=overwrite, source=file)
     if json:
         show_json(_described(data, made.schema))
         return
@@ -57,14 +57,18 @@ def inspect(
         say(f"  sfumato protect {file} --plan {plan} --out release")
 
 
-def _write(path: Path, plan: Plan, *, overwrite: bool) -> None:
+def _write(path: Path, plan: Plan, *, overwrite: bool, source: str) -> None:
+    if path.suffix != ".toml" or path.resolve() == Path(source).resolve():
+        raise PlanError("A plan is written to a file that ends in .toml.", hint="--plan plan.toml")
     try:
         with path.open("w" if overwrite else "x", encoding="utf-8") as file:
             file.write(plan.text(comments=True))
     except FileExistsError:
-        raise SchemaError(
+        raise PlanError(
             f"'{path}' exists already.", hint="choose another name, or say --overwrite."
         ) from None
+    except OSError:
+        raise PlanError(f"'{path}' cannot be written.", hint="is there such a folder?") from None
 
 
 def _described(data: Dataset, schema: Schema) -> dict[str, Any]:

@@ -62,8 +62,11 @@ def protect(
             made = run_protect(data, loaded, key=key, progress=tell)
             made.write(to, overwrite=overwrite, progress=tell)
         except TargetError as error:
-            error.kept = str(keep_attempt(to, loaded, error))
-            raise
+            try:
+                error.kept = str(keep_attempt(to, loaded, error))
+            except OSError:
+                say("The evidence of the attempt could not be kept: the disk refused.")
+            raise error from None
     if json:
         show_json({"folder": str(to), **made.manifest})
         return

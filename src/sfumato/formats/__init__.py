@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     import numpy as np
     import polars as pl
 
-__all__ = ["Progress", "Reading", "Source", "Table", "read_table", "suffix_for", "write_table"]
+__all__ = [
+    "Progress",
+    "Reading",
+    "Source",
+    "Table",
+    "read_table",
+    "require_options",
+    "suffix_for",
+    "write_table",
+]
 
 # Module and function by suffix: a format's libraries are loaded when a file of it is met.
 _READERS = {
@@ -64,6 +73,7 @@ def read_table(
         path = Path(where)
         reader = _function(_of_suffix(path, _READERS, "read"))
         place = _existing(path)
+    require_options(options | {"columns": columns})
     _check_options(reader, options)
     table: Table = reader(place, columns=columns, progress=progress, **options)
     return table
@@ -148,6 +158,49 @@ def _function(name: str) -> Callable[..., Any]:
     module, function = name.split(".")
     found: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), function)
     return found
+
+
+def _named(value: Any) -> bool:
+    """Whether a value is a mapping from names to texts."""
+    return isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values())
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple, set, frozenset)) and all(
+        isinstance(one, str) for one in value
+    )
+
+
+_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(
+        ("delimiter", "decimal", "encoding", "quote", "formulas", "table", "query"),
+        (lambda value: value is None or isinstance(value, str), "a text"),
+    ),
+    "sheet": (lambda value: value is None or isinstance(value, (str, int)), "a name or number"),
+    **dict.fromkeys(
+        ("types", "dates"),
+        (lambda value: value is None or _named(value), "a table from names to texts"),
+    ),
+    "columns": (lambda value: value is None or _texts(value), "a list of names"),
+    "missing": (
+        lambda value: (
+            value is None
+            or _texts(value)
+            or (isinstance(value, Mapping) and all(map(_texts, value.values())))
+        ),
+        "a list of texts, or a table from names to lists of texts",
+    ),
+}
+
+
+def require_options(options: Mapping[str, Any]) -> None:
+    """Refuse options of reading that do not exist, or have a value of the wrong form."""
+    for name, value in options.items():
+        if name not in _FORMS:
+            raise DataError(f"reading has no option '{name}'.", hint=did_you_mean(name, _FORMS))
+        fits, form = _FORMS[name]
+        if not fits(value):
+            raise DataError(f"the option '{name}' of reading must be {form}.")
 
 
 def _check_options(reader: Callable[..., Any], options: dict[str, Any]) -> None:

@@ -156,7 +156,23 @@ def header_names(record: str, dialect: Dialect) -> list[str]:
     """The names in the header record; empty and repeated ones are refused by name."""
     names = next(iter(_reader(record, dialect.delimiter, dialect.quote)), None) or [""]
     check_names(names)
+    if any(re.fullmatch(_CELL, name.strip()) for name in names):
+        raise DataError(
+            "the first line looks like a record, not like the names of the variables.",
+            hint="add a line with the names above it.",
+        )
     return names
+
+
+# Dates, decimal numbers and e-mail addresses: nobody calls a variable that.
+_CELL = "|".join(
+    (
+        r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*",
+        r"[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{4}",
+        r"-?[0-9]+[.,][0-9]+",
+        r"\S+@\S+\.\S+",
+    )
+)
 
 
 def check_names(names: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +169,9 @@ def write_statistical(
     suffix = path.suffix.lower()
     if suffix != ".xpt":
         options["variable_value_labels"] = {
-            name: _codes(given) for name, given in values.items() if _codes(given)
+            name: told
+            for name, given in values.items()
+            if (told := _codes(given, set(frame[name].unique().to_list())))
         }
     if suffix in {".sav", ".zsav"}:
         options["compress"] = suffix == ".zsav"
@@ -185,14 +188,33 @@ def write_statistical(
                 f"these variables cannot be written as {suffix}.",
                 hint="its rules for names and lengths of texts are narrow; write .csv or .parquet.",
             ) from None
+        _timeless(sibling, suffix)
     if progress:
         progress(frame.height, frame.height)
     return {"records": frame.height, "escaped_cells": 0}
 
 
-def _codes(labels: Mapping[Any, str]) -> dict[Any, str]:
-    """The labels of plain numbers; those of .a to .z have no value left to stand at."""
-    return {code: text for code, text in labels.items() if not isinstance(code, str)}
+def _codes(labels: Mapping[Any, str], present: set[Any]) -> dict[Any, str]:
+    """The labels of the values that are there: the others could tell who was taken out."""
+    return {code: text for code, text in labels.items() if code in present}
+
+
+# Where the formats say when a file was made. Equal records are to give equal bytes, and the
+# moment is nobody's business.
+_MOMENTS = {
+    ".sav": (rb"(?s)(?<=\A.{92}).{17}", b"01 Jan 7000:00:00"),
+    ".zsav": (rb"(?s)(?<=\A.{92}).{17}", b"01 Jan 7000:00:00"),
+    ".dta": (rb"(?s)(?<=<timestamp>.).{17}(?=</timestamp>)", b"01 Jan 1970 00:00"),
+    ".xpt": (rb"[0-9]{2}[A-Z]{3}[0-9]{2}(:[0-9]{2}){3}", b"01JAN70:00:00:00"),
+}
+
+
+def _timeless(path: Path, suffix: str) -> None:
+    pattern, moment = _MOMENTS[suffix]
+    with path.open("r+b") as file:
+        head = file.read(2048)
+        file.seek(0)
+        file.write(re.sub(pattern, moment, head))
 
 
 def _writable(frame: pl.DataFrame) -> pl.DataFrame:
