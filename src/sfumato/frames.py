@@ -87,7 +87,7 @@ def column(frame: Any, name: str) -> pl.Series:
             f"Variable '{name}' holds lists or objects, not single values.",
             hint="spread it over several variables, or drop it.",
         )
-    if values.dtype.is_float():
+    if values.dtype.is_float() and values.is_nan().any():
         values = values.fill_nan(None)
     if isinstance(values.dtype, (pl.Categorical, pl.Enum)):
         values = values.cast(pl.String)

@@ -22,9 +22,9 @@ def plain_frame(data: Dataset) -> pl.DataFrame:
 def _plain(data: Dataset, name: str) -> pl.Series:
     values = frames.column(data.frame, name)
     if values.dtype.is_float():
-        numbers = values.to_numpy()
-        if bool((np.signbit(numbers) & (numbers == 0)).any()):
-            return values.set(values == 0, 0.0)
+        zero = values == 0
+        if bool(np.signbit(values.filter(zero).to_numpy()).any()):
+            return values.set(zero, 0.0)
     return values
 
 

@@ -71,8 +71,7 @@ class Pseudonymise(RowWise):
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Which identifiers repeat: their pseudonyms still tell which records belong together."""
-        found = engine.aggregate(data, self._wanted())
-        return {name: {"repeats": one["distinct"] < one["count"]} for name, one in found.items()}
+        return engine.aggregate(data, self._wanted())
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """A pseudonym is no direct identifier. Every other role stays, so that it is measured."""
@@ -80,7 +79,8 @@ class Pseudonymise(RowWise):
         for name in self.variables:
             role = schema[name].role
             if role == "direct":
-                role = "cluster" if fitted[name]["repeats"] else "other"
+                repeats = fitted[name]["distinct"] < fitted[name]["count"]
+                role = "cluster" if repeats else "other"
             told[name] = Column(role=role, kind="text")
         return schema.with_columns(told)
 
@@ -92,9 +92,9 @@ class Pseudonymise(RowWise):
     ) -> Dataset:
         """Replace, then make sure that no two identifiers got the same code."""
         made = super().transform(data, fitted, engine=engine, chance=chance)
-        before, after = (engine.aggregate(one, self._wanted()) for one in (data, made))
+        after = engine.aggregate(made, self._wanted())
         for name in self.variables:
-            if before[name] != after[name]:
+            if fitted[name] != after[name]:
                 raise MethodError(
                     f"Two identifiers in variable '{name}' got the same pseudonym.",
                     hint=f"make the codes longer than length = {self.length}.",

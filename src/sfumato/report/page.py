@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -29,6 +30,7 @@ def render(manifest: Mapping[str, Any], custody: Mapping[str, Any] | None = None
     )
 
 
+@cache
 def _environment() -> Environment:
     """Names and categories are untrusted text: everything is escaped."""
     return Environment(
