@@ -13,6 +13,7 @@ import polars as pl
 from sfumato import frames
 from sfumato.errors import DataError, SchemaError
 from sfumato.identity import Identity, identify
+from sfumato.progress import Progress, part_of
 from sfumato.schema import Column, Role, Schema
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def read(
     where: str | Path,
     *,
     schema: Schema | Mapping[str, Column | Role | None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Dataset:
     """Read records from a file or a database; `data.source` says how each variable was read.
@@ -169,12 +171,13 @@ def read(
     where : path of a CSV, Parquet, Arrow, Excel, Stata, SPSS, SAS or DuckDB file, or the address
         `postgresql://…` of a database.
     schema : who is what, when already known.
+    progress : told how far reading is.
     options : what to overrule: `delimiter`, `decimal`, `encoding`, `missing`, `types`, `dates`,
         `columns`, `sheet`, `table`, `query`.
     """
     from sfumato.formats import read_table
 
-    table = read_table(where, **options)
+    table = read_table(where, progress=part_of(progress, "reading"), **options)
     if not table.frame.width:
         raise DataError(
             "There is no variable in these data.", hint="is it the right file or table?"

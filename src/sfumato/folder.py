@@ -26,7 +26,7 @@ from sfumato.identity import matched
 from sfumato.opened import CUSTODY, MANIFEST, RECORDS, REMOVED, opened_as, plain_json, sha256
 from sfumato.place import partial, require_free, warn_of_earlier
 from sfumato.plan import Plan
-from sfumato.progress import Progress, silent
+from sfumato.progress import Progress, part_of, silent
 from sfumato.release import Release
 from sfumato.report import render
 from sfumato.written import plain_frame, require_same, type_of
@@ -76,6 +76,7 @@ def _write_all(release: Release, place: Path, say: Progress) -> None:
         source=release.dataset.source,
         formulas=plan.release.formulas,
         order=order,
+        progress=part_of(say, "writing"),
     )
     say("checking what was written", 1, 3)
     manifest = {**release.manifest, "data": _described(frame, data_file, facts, release)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -10,6 +11,13 @@ class Progress(Protocol):
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """Take note."""
+
+
+def part_of(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+    """How one piece of work tells how far it is, without knowing what it is part of."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(what, min(done, total), total) if total else None
 
 
 def silent(what: str, done: int, total: int) -> None:

@@ -82,7 +82,16 @@ def test_no_target_is_no_promise(release):
 
 def test_a_missed_target_and_a_failed_measure_are_said_plainly(release):
     failed = sf.Evidence.failed("uniqueness", "released", "there is no record").plain()
-    missed = [{"target": "k", "min": 5.0, "value": None, "met": False, "reason": "no record"}]
+    missed = [
+        {
+            "target": "k",
+            "min": 5.0,
+            "value": None,
+            "met": False,
+            "reason": "no record",
+            "under": "known: sex",
+        }
+    ]
     page = render({**release.manifest, "targets": missed, "evidence": {"uniqueness": failed}})
     assert "1 of 1 targets missed" in page
     assert "must not be released" in page

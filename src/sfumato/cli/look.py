@@ -43,7 +43,7 @@ def inspect(
     """
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 2)
-        data = options.load(file, table=table, query=query)
+        data = options.load(file, table=table, query=query, progress=tell)
         tell("looking at the variables", 1, 2)
         made = first_plan(data)
     if plan is not None:
@@ -110,9 +110,7 @@ def _show(data: Dataset, schema: Schema) -> None:
 def assess(
     file: options.File,
     plan: Annotated[Path | None, typer.Option("--plan", "-p", help="Roles from this plan.")] = None,
-    measure: Annotated[
-        list[str] | None, typer.Option("--measure", "-m", help="Which measures; may be repeated.")
-    ] = None,
+    measure: options.Measures = None,
     table: options.Table = None,
     query: options.Query = None,
     json: options.Json = False,
@@ -124,7 +122,7 @@ def assess(
     loaded = Plan.load(plan) if plan else None
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
-        data = options.load(file, plan=loaded, table=table, query=query)
+        data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         if loaded is None:
             data = data.with_schema(Schema.infer(data.frame))
         measures = options.chosen(measure, parameters)

@@ -14,6 +14,7 @@ from sfumato.data import Dataset, read
 from sfumato.errors import PlanError
 from sfumato.measure import Measure
 from sfumato.plan import Plan
+from sfumato.progress import Progress
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
@@ -22,16 +23,24 @@ File = Annotated[
 ]
 Table = Annotated[str | None, typer.Option(help="The table to read, when FILE is a database.")]
 Query = Annotated[str | None, typer.Option(help="The query to read, when FILE is a database.")]
+Measures = Annotated[
+    list[str] | None, typer.Option("--measure", "-m", help="Which measures; may be repeated.")
+]
 PlanFile = Annotated[Path, typer.Option("--plan", "-p", help="The plan (TOML).")]
 
 
 def load(
-    file: str, *, plan: Plan | None = None, table: str | None = None, query: str | None = None
+    file: str,
+    *,
+    plan: Plan | None = None,
+    table: str | None = None,
+    query: str | None = None,
+    progress: Progress | None = None,
 ) -> Dataset:
     """Read a file as the plan says, and lay the plan's schema over it."""
     options = dict(plan.read) if plan else {}
     options |= {key: value for key, value in (("table", table), ("query", query)) if value}
-    data = read(file, **options)
+    data = read(file, progress=progress, **options)
     return data.with_schema(plan.schema) if plan else data
 
 

@@ -15,6 +15,7 @@ from sfumato.errors import ReleaseError, TargetError
 from sfumato.folder import keep_attempt
 from sfumato.opened import CUSTODY, Check, open_release, verify_release
 from sfumato.plan import Plan
+from sfumato.release import Release
 from sfumato.run import evaluate as run_evaluate
 from sfumato.run import protect as run_protect
 
@@ -57,7 +58,7 @@ def protect(
         say("The key of the release that is overwritten is used again.")
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
-        data = options.load(file, plan=loaded, table=table, query=query)
+        data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         try:
             made = run_protect(data, loaded, key=key, progress=tell)
             made.write(to, overwrite=overwrite, progress=tell)
@@ -69,10 +70,17 @@ def protect(
             raise error from None
     if json:
         show_json({"folder": str(to), **made.manifest})
-        return
-    rows = [(one.target.said(), f"{one.number:g}", "met") for one in made.verdict]
+    else:
+        _show_release(made, to, quiet=quiet)
+
+
+def _show_release(made: Release, to: Path, *, quiet: bool) -> None:
+    rows = [
+        (one.target.said(), one.under, f"{one.number:g}", "met" if one.met else "MISSED")
+        for one in made.verdict
+    ]
     if rows:
-        show_table("Targets, measured on the file on disk", ["target", "measured", ""], rows)
+        show_table("Targets", ["target", "measured with", "measured", ""], rows)
     else:
         say("No target was set, so nothing is guaranteed.", style="yellow")
     if not quiet:
@@ -84,9 +92,7 @@ def protect(
 def evaluate(
     file: options.File,
     release: Annotated[Path, typer.Argument(help="The folder of the release, with custody/.")],
-    measure: Annotated[
-        list[str] | None, typer.Option("--measure", "-m", help="Which measures; may be repeated.")
-    ] = None,
+    measure: options.Measures = None,
     table: options.Table = None,
     query: options.Query = None,
     json: options.Json = False,
@@ -98,7 +104,7 @@ def evaluate(
     plan = open_release(release).plan()
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
-        data = options.load(file, plan=plan, table=table, query=query)
+        data = options.load(file, plan=plan, table=table, query=query, progress=tell)
         measures = options.chosen(measure, parameters) or plan.measures or None
         found = run_evaluate(data, release, measures, progress=tell)
     show_evidence(found, as_json=json, quiet=quiet)
