@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.engines import Combinations
-from sfumato.engines.local import by_place, counted, draws, groups, narrowed, summarise
+from sfumato.engines.local import by_place, counted, draws, groups, summarise
 
 _AT = "__at__"
 
@@ -47,20 +47,22 @@ class PartitionedEngine:
         return Combinations(values, merged[_AT].to_numpy())
 
     def map_rows(self, data, function, *, reads, chance=None):
-        batch, taken = data.batch(reads), draws(data, chance)
+        batch = data.batch(reads)
         made = [
-            function(batch[at], narrowed(taken, at)).with_columns(pl.Series(_AT, at))
+            function(batch[at], draws(data, chance, at)).with_columns(pl.Series(_AT, at))
             for at in self._split(len(data))
         ]
         return data.with_columns(pl.concat(made).sort(_AT).drop(_AT))
 
     def map_groups(self, data, function, *, by, reads, chance=None):
-        batch, taken = data.batch(reads), draws(data, chance)
+        batch = data.batch(reads)
         found = groups(data, by)
         made = []
         for which in self.random.permutation(len(found)):
             at = self.random.permutation(found[which])
-            made.append(function(batch[at], narrowed(taken, at)).with_columns(pl.Series(_AT, at)))
+            made.append(
+                function(batch[at], draws(data, chance, at)).with_columns(pl.Series(_AT, at))
+            )
         return data.with_columns(pl.concat(made).sort(_AT).drop(_AT)) if made else data
 
     def rank(self, data, score):

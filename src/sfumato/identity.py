@@ -38,7 +38,7 @@ class Identity:
             out[start : start + SLICE] = encrypt(self.digests[start : start + SLICE], subkey)
         return out
 
-    def take(self, positions: npt.NDArray[np.intp]) -> Identity:
+    def take(self, positions: npt.NDArray[np.intp] | slice) -> Identity:
         """Some of the records, in this order."""
         return Identity(self.basis, self.digests[positions])
 

@@ -16,6 +16,7 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -115,19 +116,30 @@ def encrypt(blocks: Words, subkey: bytes) -> Words:
     return out[: source.nbytes].view(np.uint64).reshape(source.shape)
 
 
+class Records(Protocol):
+    """Records that know their ids once they know the key."""
+
+    def ids(self, key: Key) -> Words:
+        """The keyed record ids."""
+
+
 @dataclass(frozen=True)
 class Draws:
-    """The draws of one step for a batch of records, in the order of `ids`."""
+    """The draws of one step for a batch of records, in the order of the records.
+
+    `ids` are the keyed record ids, or records whose ids are only made when a draw is taken.
+    """
 
     key: Key = field(repr=False)
     step: int
-    ids: Words
+    ids: Words | Records = field(repr=False)
 
     def uniform(self, column: str, draw: int = 0) -> Floats:
         """Uniform in the open interval (0, 1), 53 bits, one a record."""
         # A block holds two draws: an even one and the odd one after it.
         subkey = self.key.subkey("draw", self.step, column, draw // 2)
-        words = encrypt(self.ids, subkey)[:, draw % 2]
+        ids = self.ids if isinstance(self.ids, np.ndarray) else self.ids.ids(self.key)
+        words = encrypt(ids, subkey)[:, draw % 2]
         return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
     def normal(self, column: str, draw: int = 0) -> Floats:

@@ -17,6 +17,7 @@ from sfumato.randomness import Draws
 BATCH = 1 << 17
 """Records a row-wise function gets at a time: what it needs in between stays small."""
 _AT = "__sfumato_at__"
+At = slice | npt.NDArray[np.int64]
 
 
 class LocalEngine:
@@ -46,9 +47,9 @@ class LocalEngine:
         chance: Chance | None = None,
     ) -> Dataset:
         """See `Engine.map_rows`."""
-        batch, taken = data.batch(reads), draws(data, chance)
+        batch = data.batch(reads)
         made = [
-            function(batch[at : at + BATCH], sliced(taken, at))
+            function(batch[at : at + BATCH], draws(data, chance, slice(at, at + BATCH)))
             for at in range(0, max(batch.height, 1), BATCH)
         ]
         return data.with_columns(pl.concat(made, rechunk=True))
@@ -64,9 +65,8 @@ class LocalEngine:
     ) -> Dataset:
         """See `Engine.map_groups`."""
         batch = data.batch(reads)
-        taken = draws(data, chance)
         made = [
-            function(batch[at], narrowed(taken, at)).with_columns(pl.Series(_AT, at))
+            function(batch[at], draws(data, chance, at)).with_columns(pl.Series(_AT, at))
             for at in groups(data, by)
         ]
         return data.with_columns(pl.concat(made).sort(_AT).drop(_AT)) if made else data
@@ -134,18 +134,8 @@ def class_of_each(batch: pl.DataFrame, classes: pl.DataFrame) -> npt.NDArray[np.
     return found[_AT].cast(pl.Int64).to_numpy()
 
 
-def draws(data: Dataset, chance: Chance | None) -> Draws | None:
-    """The draws that belong to these records, in their order."""
+def draws(data: Dataset, chance: Chance | None, at: At = slice(None)) -> Draws | None:
+    """The draws that belong to some of the records, in their order."""
     if chance is None:
         return None
-    return Draws(chance.key, chance.step, data.identity.ids(chance.key))
-
-
-def sliced(taken: Draws | None, at: int) -> Draws | None:
-    """The draws of the batch that begins at a record."""
-    return None if taken is None else Draws(taken.key, taken.step, taken.ids[at : at + BATCH])
-
-
-def narrowed(taken: Draws | None, at: npt.NDArray[np.int64]) -> Draws | None:
-    """The draws of some of the records."""
-    return None if taken is None else Draws(taken.key, taken.step, taken.ids[at])
+    return Draws(chance.key, chance.step, data.identity.take(at))

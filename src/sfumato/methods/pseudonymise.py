@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 import polars as pl
@@ -69,37 +70,37 @@ class Pseudonymise(RowWise):
         secret = draws.key.subkey("pseudonymise", self.namespace)
         return pl.DataFrame([codes(values, secret, self.length) for values in batch.get_columns()])
 
-    def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
-        """Which identifiers repeat: their pseudonyms still tell which records belong together."""
-        return engine.aggregate(data, self._wanted())
-
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """A pseudonym is no direct identifier. Every other role stays, so that it is measured."""
-        told: dict[str, Column] = {}
-        for name in self.variables:
-            role = schema[name].role
-            if role == "direct":
-                repeats = fitted[name]["distinct"] < fitted[name]["count"]
-                role = "cluster" if repeats else "other"
-            told[name] = Column(role=role, kind="text")
-        return schema.with_columns(told)
-
-    def _wanted(self) -> dict[str, list[Summary]]:
-        return {name: [Count(), Distinct()] for name in self.variables}
+        del fitted
+        told = {
+            name: Column(role="other" if schema[name].role == "direct" else schema[name].role)
+            for name in self.variables
+        }
+        return schema.with_columns(told).changed(self.variables, kind="text")
 
     def transform(
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
     ) -> Dataset:
-        """Replace, then make sure that no two identifiers got the same code."""
+        """Replace, then make sure that no two identifiers got the same code.
+
+        An identifier that repeats still tells which records belong together: its pseudonym is
+        a cluster, and is measured as one.
+        """
         made = super().transform(data, fitted, engine=engine, chance=chance)
-        after = engine.aggregate(made, self._wanted())
-        for name in self.variables:
-            if fitted[name] != after[name]:
+        wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in self.variables}
+        found = engine.aggregate(made, wanted)
+        # Where every record has a code of its own, none is shared by accident.
+        repeated = [name for name, one in found.items() if one["distinct"] < one["count"]]
+        before = engine.aggregate(data, {name: wanted[name] for name in repeated})
+        for name in repeated:
+            if before[name] != found[name]:
                 raise MethodError(
                     f"Two identifiers in variable '{name}' got the same pseudonym.",
                     hint=f"make the codes longer than length = {self.length}.",
                 )
-        return made
+        groups = [name for name in repeated if data.schema[name].role == "direct"]
+        return replace(made, schema=made.schema.changed(groups, role="cluster"))
 
 
 def codes(values: pl.Series, secret: bytes, length: int) -> pl.Series:
