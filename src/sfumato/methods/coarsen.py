@@ -29,7 +29,7 @@ class Coarsen(RowWise):
     """Replace each number by the fixed interval it lies in, variable by variable.
 
     Question: how much detail does a variable need?
-    Assumes: intervals are fixed in advance. This makes combinations rarer to be unique, but it
+    Assumes: intervals are fixed in advance. Fewer combinations stay unique, but this
     guarantees nothing: always set a target and look at the evidence.
 
     Parameters
