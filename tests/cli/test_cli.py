@@ -216,6 +216,16 @@ def test_the_demo_does_the_whole_job_twice(tmp_path):
     assert (tmp_path / "study" / "cohort.csv").read_text() == "precious"
 
 
+def test_a_reader_may_go_away(place):
+    piped = "sfumato inspect cohort.csv --quiet | head -1; exit ${PIPESTATUS[0]}"
+    command = f"{sys.executable} -m {piped}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=place, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_inspect_never_writes_over_the_data(place):
     done = sfumato("inspect", "cohort.csv", "--plan", "cohort.csv", "--overwrite", cwd=place)
     assert done.returncode == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,17 @@ from sfumato.errors import TargetError
 from sfumato.progress import Progress as Telling
 from sfumato.progress import silent
 
-out = Console(highlight=False, soft_wrap=False)
+
+class _Output(Console):
+    """A console whose reader may go away, as `| head` does, without that being an error."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave quietly."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0)
+
+
+out = _Output(highlight=False, soft_wrap=False)
 err = Console(stderr=True, highlight=False)
 
 

@@ -115,9 +115,18 @@ class Uniqueness(Measure):
 
 def _wildcard_sizes(found: Combinations) -> Sizes:
     """The size of each class when a missing value could be anything."""
-    codes = [one.rank("dense").cast(pl.Int64).fill_null(0) - 1 for one in found.values]
-    matrix = np.column_stack(codes) if codes else np.zeros((len(found), 0), np.int64)
-    return wildcard_counts(matrix, found.counts)
+    if not any(one.null_count() for one in found.values):
+        return found.counts
+    return wildcard_counts(np.column_stack([_codes(one) for one in found.values]), found.counts)
+
+
+def _codes(values: pl.Series) -> Sizes:
+    """A whole number for each value, -1 where it is missing."""
+    if values.dtype == pl.String:
+        numbers = values.cast(pl.Categorical).to_physical()
+    else:
+        numbers = values.rank("dense")
+    return numbers.cast(pl.Int64).fill_null(-1).to_numpy()
 
 
 def _alone(counts: Sizes, sizes: Sizes) -> float:
@@ -179,16 +188,13 @@ def _with_clusters(data: Dataset, known: tuple[str, ...]) -> dict[str, Any]:
             "k_if_clusters_are_known_reason": why,
         }
     engine = engine_for(data.frame)
-    fewest = []
-    for name in more:
-        pairs = engine.distinct(data, [*known, name]).values
-        groups = counted(pairs.drop(name)).counts if known else np.array([len(pairs)])
-        fewest.append(int(groups.min()))
-    together = engine.distinct(data, [*known, *more])
-    return {
-        "k_if_clusters_are_known": int(together.counts.min()),
-        "k_of_groups": min(fewest),
-    }
+    each = {name: engine.distinct(data, [*known, name]) for name in more}
+    fewest = [
+        int(counted(found.values.drop(name)).counts.min()) if known else len(found)
+        for name, found in each.items()
+    ]
+    together = each[more[0]] if len(more) == 1 else engine.distinct(data, [*known, *more])
+    return {"k_if_clusters_are_known": int(together.counts.min()), "k_of_groups": min(fewest)}
 
 
 def _distribution(counts: Sizes, sizes: Sizes) -> pl.DataFrame:
