@@ -51,7 +51,7 @@ def inspect(
     if json:
         show_json(_described(data, made.schema))
         return
-    _show(data, made.schema)
+    _show(data, made.schema, quiet=quiet)
     if plan is not None and not quiet:
         say(f"A first plan is in '{plan}'. Read it, correct the roles, then run:")
         say(f"  sfumato protect {file} --plan {plan} --out release")
@@ -90,7 +90,7 @@ def _described(data: Dataset, schema: Schema) -> dict[str, Any]:
     }
 
 
-def _show(data: Dataset, schema: Schema) -> None:
+def _show(data: Dataset, schema: Schema, *, quiet: bool) -> None:
     told = _described(data, schema)
     rows = [
         (name, one["read_as"] or "", one["role"] or "?", one["kind"] or "?", one["reason"])
@@ -98,13 +98,15 @@ def _show(data: Dataset, schema: Schema) -> None:
     ]
     title = f"Records: {len(data):,}. Variables: {len(schema)}. These are suggestions."
     show_table(title, ["variable", "read as", "role", "kind", "why"], rows)
+    if quiet:
+        return
     for note in told["read"]:
         say(f"Read: {note}")
     for name, one in told["variables"].items():
         if "declare" in (one["read_because"] or ""):
             say(f"Read: variable '{name}': {one['read_because']}.")
     if schema.unknown:
-        say(f"{len(schema.unknown)} variables have no role yet (?): decide before you protect.")
+        say(f"No role yet (?): {', '.join(schema.unknown)}. Decide before you protect.")
 
 
 def assess(
