@@ -245,6 +245,18 @@ def test_formats_that_cannot_hold_the_data_are_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_libraries_write_the_same_bytes(cohort_frame, tmp_path):
+    """Whole numbers with gaps and days, which pandas cannot hold, are written as what they are."""
+    files = []
+    for at, frame in enumerate((cohort_frame, cohort_frame.to_pandas(), cohort_frame.to_arrow())):
+        data = sf.Dataset(frame, sf.datasets.cohort_schema())
+        steps = [sf.methods.Pseudonymise(variables=["person_id"]), sf.methods.Drop()]
+        wanted = sf.Plan(schema=data.schema, steps=steps, release=writing(format="csv"))
+        folder = sf.protect(data, wanted, key=KEY).write(tmp_path / str(at))
+        files.append([(folder / one).read_bytes() for one in ("data.csv", "manifest.json")])
+    assert files[0] == files[1] == files[2]
+
+
 def test_minus_zero_and_levels_nobody_has_do_not_reach_the_file(tmp_path):
     levels = pl.Enum(["Zoe Secret", "a", "b"])
     frame = pl.DataFrame({"x": [0.0, -0.0], "e": pl.Series(["a", "b"], dtype=levels)})

@@ -14,13 +14,24 @@ def plain_frame(data: Dataset) -> pl.DataFrame:
     """The records as they are written.
 
     Levels that no record has would tell of people who are not there, so categories go as text.
-    Minus zero counts as zero in every measure, so it is zero in the file.
+    Minus zero counts as zero in every measure, so it is zero in the file. Whole numbers and days
+    are written as such, whatever the library had to make of them: pandas turns whole numbers
+    with gaps into fractions, and days into midnights.
     """
     return pl.DataFrame([_plain(data, name) for name in data.columns])
 
 
 def _plain(data: Dataset, name: str) -> pl.Series:
     values = frames.column(data.frame, name)
+    kind = data.schema[name].kind
+    if kind == "integer" and values.dtype.is_float():
+        whole = values.cast(pl.Int64, strict=False)
+        if whole.null_count() == values.null_count() and bool((whole == values).all()):
+            return whole
+    if isinstance(values.dtype, pl.Datetime) and values.dtype.time_zone is None:
+        days = values.cast(pl.Date)
+        if bool((days.cast(values.dtype) == values).all()):
+            return days
     if values.dtype.is_float():
         zero = values == 0
         if bool(np.signbit(values.filter(zero).to_numpy()).any()):
