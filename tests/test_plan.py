@@ -164,3 +164,13 @@ def test_a_narrowed_measure_is_said_with_the_verdict(cohort):
     release = sf.protect(cohort, plan)
     assert release.verdict[0].said().startswith("k at least 2 (known: sex): met")
     assert release.manifest["targets"][0]["under"] == "known: sex"
+
+
+@pytest.mark.parametrize(
+    "targets", [{"k.min": 1}, {"uniqueness.max": 1.0}, {"k": {"min": -5}}, {"uniqueness.min": 0}]
+)
+def test_a_target_that_cannot_be_missed_is_refused(targets, cohort):
+    with pytest.raises(PlanError, match="cannot be missed, so it promises nothing"):
+        sf.protect(cohort, sf.Plan(steps=[sf.methods.Drop()], targets=targets))
+    with pytest.raises(PlanError, match="line 2: .*cannot be missed"):
+        sf.Plan.parse("[targets]\nk.min = 1")

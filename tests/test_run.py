@@ -118,7 +118,7 @@ def test_progress_is_told_and_never_past_the_end():
     told = []
     sf.protect(
         people(),
-        sf.Plan(schema=SCHEMA, steps=STEPS, targets={"k.min": 1}),
+        sf.Plan(schema=SCHEMA, steps=STEPS, targets={"k.min": 2}),
         progress=lambda what, done, total: told.append((what, done, total)),
     )
     assert {"protecting: drop", "measuring: uniqueness"} <= {what for what, _, _ in told}

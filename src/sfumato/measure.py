@@ -23,6 +23,8 @@ class Measure(ABC):
     """Whether it looks at one data set by itself or compares the released with the original."""
     provides: ClassVar[tuple[str, ...]] = ()
     """Further numbers among its details on which a target may be set."""
+    reach: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    """The lowest and highest value a number can have: a target there could not be missed."""
 
     @classmethod
     def room(cls) -> str:

@@ -141,7 +141,23 @@ def measures_for(
         if home(target, wanted) is None:
             one = _measure_of(target)
             wanted[one.name] = _by_default(one, target)
+        _require_missable(target, wanted)
     return wanted
+
+
+def _require_missable(target: Target, measures: Mapping[str, Measure]) -> None:
+    """Refuse a target that no data could miss: it would be met, and promise nothing."""
+    place = home(target, measures)
+    if place is None:
+        return
+    label, number = place
+    low, high = measures[label].reach.get(number, (-math.inf, math.inf))
+    below = target.least is None or target.least <= low
+    if below and (target.most is None or target.most >= high):
+        raise PlanError(
+            f"The target '{target.said()}' cannot be missed, so it promises nothing.",
+            hint=f"{number} lies between {low:g} and {high:g}.",
+        )
 
 
 def home(target: Target, measures: Mapping[str, Measure]) -> tuple[str, str] | None:

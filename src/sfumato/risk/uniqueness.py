@@ -62,6 +62,11 @@ class Uniqueness(Measure):
         "k", "prosecutor", "journalist", "marketer", "unique_records", "k_of_groups",
         "k_if_clusters_are_known",
     )  # fmt: skip
+    reach = {  # noqa: RUF012 - a class variable by its base
+        **dict.fromkeys(("uniqueness", "prosecutor", "journalist", "marketer"), (0.0, 1.0)),
+        **dict.fromkeys(("k", "k_of_groups", "k_if_clusters_are_known"), (1.0, math.inf)),
+        "unique_records": (0.0, math.inf),
+    }
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
 
