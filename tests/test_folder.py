@@ -387,3 +387,24 @@ def test_nothing_raw_leaves(cohort, tmp_path):
     public = (folder / "manifest.json").read_text() + (folder / "report.html").read_text()
     ids = cohort.identity.ids(KEY)
     assert not any(str(word) in public for word in ids.ravel().tolist())
+
+
+def test_a_comparison_without_the_original_is_not_checked_and_a_failure_is_evidence(
+    cohort, tmp_path, monkeypatch
+):
+    from sfumato import opened as module
+
+    folder = release(cohort).write(tmp_path / "out")
+    monkeypatch.setattr(sf.risk.Uniqueness, "of", "pair")
+    checks = {one.name: one for one in verify_release(folder)}
+    assert checks["census"].passed is None
+    assert "needs the original" in checks["census"].said
+    monkeypatch.setattr(sf.risk.Uniqueness, "of", "one")
+
+    def broken(self, data, subject):
+        raise ReleaseError("no such luck")
+
+    monkeypatch.setattr(sf.risk.Uniqueness, "look", broken)
+    found = module._measured(sf.risk.Uniqueness(), None, cohort)
+    assert not found.computed
+    assert "no such luck" in found.reason

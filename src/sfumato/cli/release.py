@@ -13,7 +13,7 @@ from sfumato.cli.console import progress, say, show_json, show_table
 from sfumato.cli.look import show_evidence
 from sfumato.errors import ReleaseError, TargetError
 from sfumato.folder import keep_attempt
-from sfumato.opened import CUSTODY, Check, open_release, verify_release
+from sfumato.opened import CUSTODY, Check, open_release, read_manifest, verify_release
 from sfumato.plan import Plan
 from sfumato.release import Release
 from sfumato.run import evaluate as run_evaluate
@@ -69,7 +69,7 @@ def protect(
                 say("The evidence of the attempt could not be kept: the disk refused.")
             raise error from None
     if json:
-        show_json({"folder": str(to), **made.manifest})
+        show_json({"folder": str(to), **read_manifest(to)})
     else:
         _show_release(made, to, quiet=quiet)
 
