@@ -28,6 +28,7 @@ class Evidence:
     table : a small frame behind the number.
     details : further numbers by name; targets may be set on them.
     assumptions : what must hold for the number to mean what it says.
+    warnings : what was found that makes the number less than it seems, or hides risk.
     audience : "public" only when it holds nothing that the release does not show already.
     """
 
@@ -41,6 +42,7 @@ class Evidence:
     table: Any = field(default=None, repr=False)
     details: Mapping[str, Any] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     audience: Audience = "custodian"
     reason: str = ""
 
@@ -76,6 +78,7 @@ class Evidence:
             "details": {key: _finite(value) for key, value in self.details.items()},
             "table": rows,
             "assumptions": list(self.assumptions),
+            "warnings": list(self.warnings),
             "audience": self.audience,
             "reason": self.reason,
         }

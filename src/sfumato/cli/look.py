@@ -161,5 +161,7 @@ def _show_one(label: str, one: Evidence, *, quiet: bool) -> None:
         columns = list(plain["table"][0])
         rows_below = [[said(value) for value in row.values()] for row in plain["table"]]
         show_table(f"{label} by {columns[0].replace('_', ' ')}", columns, rows_below)
+    for line in one.warnings:
+        say(f"Warning: {line}", style="yellow")
     for line in () if quiet else one.assumptions:
         say(f"Assumed: {line}")
