@@ -5,11 +5,13 @@ What gives the same bytes here and locally is ready for a cluster.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import polars as pl
 
 from sfumato.engines import Combinations
-from sfumato.engines.local import by_place, counted, draws, groups, summarise
+from sfumato.engines.local import by_place, counted, draws, grouped, summarise
 
 _AT = "__at__"
 
@@ -56,13 +58,17 @@ class PartitionedEngine:
 
     def map_groups(self, data, function, *, by, reads, chance=None):
         batch = data.batch(reads)
-        found = groups(data, by)
+        order, starts = grouped(data, by)
+        found = [order[low:high] for low, high in itertools.pairwise(starts)]
         made = []
-        for which in self.random.permutation(len(found)):
-            at = self.random.permutation(found[which])
-            made.append(
-                function(batch[at], draws(data, chance, at)).with_columns(pl.Series(_AT, at))
-            )
+        for some in self._split(len(found) if len(data) else 0):
+            if not len(some):
+                continue
+            each = [self.random.permutation(found[which]) for which in some]
+            at = np.concatenate(each)
+            cuts = np.concatenate([[0], np.cumsum([len(one) for one in each])])
+            done = function(batch[at], cuts, draws(data, chance, at))
+            made.append(done.with_columns(pl.Series(_AT, at)))
         return data.with_columns(pl.concat(made).sort(_AT).drop(_AT)) if made else data
 
     def rank(self, data, score):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.engines import Chance, Engine, engine_for
+from sfumato.engines import Chance, Engine, Starts, engine_for
 from sfumato.errors import DataError, MethodError
 from sfumato.parameters import given
 from sfumato.randomness import Draws, Key
@@ -93,7 +93,7 @@ class RowWise(Method):
 
 
 class Grouped(Method):
-    """A method that treats all records of a stratum together."""
+    """A method that treats all records of a stratum together, several strata at a time."""
 
     @abstractmethod
     def by(self, schema: Schema) -> tuple[str, ...]:
@@ -104,8 +104,10 @@ class Grouped(Method):
         return self.touches(schema)
 
     @abstractmethod
-    def group(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
-        """New values of the touched variables for all records of one stratum."""
+    def groups(
+        self, batch: pl.DataFrame, starts: Starts, fitted: Fitted, draws: Draws | None
+    ) -> pl.DataFrame:
+        """New values of the touched variables for all records of some strata."""
 
     def transform(
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
@@ -113,7 +115,7 @@ class Grouped(Method):
         """Run `group` over all strata, on any engine."""
         return engine.map_groups(
             data,
-            lambda batch, draws: self.group(batch, fitted, draws),
+            lambda batch, starts, draws: self.groups(batch, starts, fitted, draws),
             by=self.by(data.schema),
             reads=self.reads(data.schema),
             chance=chance,

@@ -120,7 +120,7 @@ def protect(
     say = progress or silent
     original = _prepared(data, plan)
     secret = Key.of(key)
-    where = engine or engine_for(original.frame)
+    where = engine or engine_for(original.frame, progress)
     released, fitted = _stepped(original, plan, secret, where, say)
     _require_no_direct(released)
     measures = plan.measures

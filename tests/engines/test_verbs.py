@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -24,6 +25,7 @@ from sfumato.engines.summaries import (
     Summary,
     exact_sum,
 )
+from sfumato.kernels.sums import exact_parts
 from sfumato.randomness import Key
 
 ALL: list[Summary] = [
@@ -43,6 +45,20 @@ def test_sums_are_exact(values):
     exact = sum(map(Fraction, values), Fraction(0))
     parts = exact_sum(np.array(values, float))
     assert sum(map(Fraction, parts), Fraction(0)) == exact
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=50), st.randoms())
+def test_the_compiled_sum_is_exact_in_any_order(values, chance):
+    parts = exact_parts(np.array(values, float))
+    assert sum(map(Fraction, parts), Fraction(0)) == sum(map(Fraction, values), Fraction(0))
+    chance.shuffle(values)
+    assert exact_parts(np.array(values, float)) == parts
+
+
+def test_many_values_are_summed_as_exactly_as_few():
+    values = np.random.default_rng(3).normal(size=20_001) * 1e6
+    assert math.fsum(exact_sum(values)) == math.fsum(values.tolist())
+    assert math.isnan(math.fsum(exact_sum(np.append(values, math.nan))))
 
 
 @given(st.lists(st.one_of(st.none(), floats), min_size=1, max_size=40), st.integers(0, 9))
@@ -79,9 +95,14 @@ def noisy(batch, draws):
     return batch.select(x=pl.col("height") + pl.Series(draws.normal("height")))
 
 
-def centred(batch, draws):
-    mean = math.fsum(batch["height"].to_list()) / batch.height
-    return batch.select(y=pl.col("height") - mean + pl.Series(draws.uniform("height")))
+def centred(batch, starts, draws):
+    heights = batch["height"].to_list()
+    means = [
+        math.fsum(heights[low:high]) / (high - low)
+        for low, high in itertools.pairwise(starts)
+        for _ in range(high - low)
+    ]
+    return batch.select(y=pl.col("height") - pl.Series(means) + pl.Series(draws.uniform("height")))
 
 
 @pytest.mark.parametrize("seed", range(5))

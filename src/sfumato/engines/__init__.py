@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from sfumato.engines.local import LocalEngine
-from sfumato.engines.verbs import Chance, Combinations, Engine, GroupFunction, RowFunction
+from sfumato.engines.verbs import (
+    Chance,
+    Combinations,
+    Engine,
+    GroupFunction,
+    RowFunction,
+    Starts,
+)
+from sfumato.progress import Progress, silent
 
 __all__ = [
     "Chance",
@@ -12,11 +20,12 @@ __all__ = [
     "GroupFunction",
     "LocalEngine",
     "RowFunction",
+    "Starts",
     "engine_for",
 ]
 
 
-def engine_for(frame: object) -> Engine:
+def engine_for(frame: object, progress: Progress | None = None) -> Engine:
     """The engine that runs frames of this type. In-memory frames run locally."""
     del frame  # every frame that a Dataset accepts today is in memory
-    return LocalEngine()
+    return LocalEngine(progress or silent)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,8 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines.summaries import Summary
-from sfumato.engines.verbs import Chance, Combinations, GroupFunction, RowFunction
+from sfumato.engines.verbs import Chance, Combinations, GroupFunction, RowFunction, Starts
+from sfumato.progress import Progress, silent
 from sfumato.randomness import Draws
 
 BATCH = 1 << 17
@@ -20,8 +24,11 @@ _AT = "__sfumato_at__"
 At = slice | npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
 class LocalEngine:
     """The verbs on frames that fit into memory."""
+
+    say: Progress = field(default=silent, repr=False)
 
     def aggregate(
         self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
@@ -64,12 +71,31 @@ class LocalEngine:
         chance: Chance | None = None,
     ) -> Dataset:
         """See `Engine.map_groups`."""
+        if not len(data):
+            return data
         batch = data.batch(reads)
-        made = [
-            function(batch[at], draws(data, chance, at)).with_columns(pl.Series(_AT, at))
-            for at in groups(data, by)
-        ]
-        return data.with_columns(pl.concat(made).sort(_AT).drop(_AT)) if made else data
+        order, starts = grouped(data, by)
+
+        def part(one: slice) -> pl.DataFrame:
+            inside = starts[one.start : one.stop + 1]
+            at = order[inside[0] : inside[-1]]
+            return function(batch[at], inside - inside[0], draws(data, chance, at))
+
+        made = pl.concat(self._each(part, batches(starts)), rechunk=True)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return data.with_columns(made[back])
+
+    def _each(
+        self, work: Callable[[slice], pl.DataFrame], parts: Sequence[slice]
+    ) -> list[pl.DataFrame]:
+        """Do the parts side by side: compiled work lets others run meanwhile."""
+        made: list[pl.DataFrame] = []
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+            for one in pool.map(work, parts):
+                made.append(one)
+                self.say("working through the strata", len(made), len(parts))
+        return made
 
     def rank(self, data: Dataset, score: str) -> npt.NDArray[np.int64]:
         """See `Engine.rank`."""
@@ -113,18 +139,27 @@ def by_place(batch: pl.DataFrame) -> pl.DataFrame:
     return keys
 
 
-def groups(data: Dataset, by: Sequence[str]) -> list[npt.NDArray[np.int64]]:
-    """The positions of each group's records, groups in canonical order."""
+def grouped(data: Dataset, by: Sequence[str]) -> tuple[npt.NDArray[np.int64], Starts]:
+    """The positions of all records, group after group, and where each group starts."""
     if not by:
-        return [np.arange(len(data))] if len(data) else []
-    keys = by_place(data.batch(by))
-    found = (
-        keys.with_row_index(_AT)
-        .group_by(keys.columns)
-        .agg(pl.col(_AT).cast(pl.Int64))
-        .sort(keys.columns, nulls_last=False)
-    )
-    return [np.asarray(at) for at in found[_AT].to_list()]
+        return np.arange(len(data)), np.array([0, len(data)])
+    batch = data.batch(by)
+    found = counted(batch)
+    group = class_of_each(batch, found.values)
+    # Numbers of 16 bits are sorted in linear time.
+    small = group.astype(np.uint16) if len(found) <= np.iinfo(np.uint16).max else group
+    order = np.argsort(small, kind="stable")
+    return order, np.concatenate([[0], np.cumsum(found.counts)])
+
+
+def batches(starts: Starts) -> list[slice]:
+    """Whole groups, as many at a time as make up a batch."""
+    cuts, first = [], 0
+    for last in range(1, len(starts)):
+        if starts[last] - starts[first] >= BATCH or last == len(starts) - 1:
+            cuts.append(slice(first, last))
+            first = last
+    return cuts
 
 
 def class_of_each(batch: pl.DataFrame, classes: pl.DataFrame) -> npt.NDArray[np.int64]:

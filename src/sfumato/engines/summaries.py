@@ -45,6 +45,10 @@ class Summary(Protocol):
         """The summary of all parts."""
 
 
+_FEW = 10_000
+"""Below this many values, loading compiled code costs more than it saves."""
+
+
 def exact_sum(values: Values) -> list[float]:
     """A few floats whose exact sum is the exact sum of the values, to be merged with others.
 
@@ -53,6 +57,10 @@ def exact_sum(values: Values) -> list[float]:
     >>> math.fsum(exact_sum(np.array([1e100, 1.0, -1e100])))
     1.0
     """
+    if len(values) > _FEW and np.isfinite(values).all():
+        from sfumato.kernels.sums import exact_parts
+
+        return exact_parts(values)
     terms = values.tolist()
     parts: list[float] = []
     while (rest := math.fsum([*terms, *(-part for part in parts)])) != 0 and math.isfinite(rest):

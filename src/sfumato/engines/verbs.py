@@ -17,8 +17,15 @@ from sfumato.randomness import Draws, Key
 RowFunction = Callable[[pl.DataFrame, Draws | None], pl.DataFrame]
 """A batch of records in, new or replaced columns of the same records out."""
 
-GroupFunction = RowFunction
-"""All records of one group in, new or replaced columns of the same records out."""
+Starts = npt.NDArray[np.int64]
+"""Where each group begins in a batch, and where the last one ends."""
+
+GroupFunction = Callable[[pl.DataFrame, Starts, Draws | None], pl.DataFrame]
+"""Some whole groups in, one after the other, new columns of the same records out.
+
+It gets several groups at once, because thousands of small ones would cost more in calls than in
+work. What it makes of a group must not depend on which others came with it.
+"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ class Engine(Protocol):
         reads: Sequence[str],
         chance: Chance | None = None,
     ) -> Dataset:
-        """Apply a function to all records of each group (stratum)."""
+        """Apply a function to all records of each group (stratum), several groups at a time."""
 
     def rank(self, data: Dataset, score: str) -> npt.NDArray[np.int64]:
         """Each record's place in the order of a score; equal scores by record id."""
