@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+_MOST = 40
 
 
 def bars(table: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -11,14 +14,44 @@ def bars(table: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     label = next(iter(table[0]))
     most = max(row["records"] for row in table) or 1
     return {
-        "title": f"Records by {label.replace('_', ' ')}",
+        "title": f"Records by {label.replace('_', ' ')} (in red: fewer than 3)",
         "rows": [
             {
                 "label": str(row[label]),
-                "records": f"{row['records']:,}",
+                "told": f"{row['records']:,}",
                 "share": round(100 * row["records"] / most, 2),
                 "alone": str(row[label]) in ("1", "2"),
             }
             for row in table
         ],
     }
+
+
+def bars_by_variable(table: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """Bars of one number per variable; of many variables the largest, in the table's order."""
+    sizes = [_size(row[name]) for row in table]
+    most = max(sizes) or 1.0
+    ranked = sorted(range(len(table)), key=lambda at: (-sizes[at], at))
+    kept = sorted(ranked[:_MOST])
+    more = f", the {_MOST} largest of {len(table):,}" if len(table) > _MOST else ""
+    return {
+        "title": f"{name.replace('_', ' ').capitalize()} by variable{more}",
+        "rows": [
+            {
+                "label": str(table[at]["variable"]),
+                "told": _told(table[at][name]),
+                "share": round(100 * sizes[at] / most, 2),
+                "alone": False,
+            }
+            for at in kept
+        ],
+    }
+
+
+def _size(value: Any) -> float:
+    number = isinstance(value, (int, float)) and math.isfinite(value)
+    return abs(float(value)) if number else 0.0
+
+
+def _told(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, (int, float)) else "could not be computed"

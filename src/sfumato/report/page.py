@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from sfumato import catalogue
-from sfumato.report.bars import bars
+from sfumato.errors import SfumatoError
+from sfumato.report.bars import bars, bars_by_variable
 from sfumato.schema import ROLES
 from sfumato.version import __version__
+
+if TYPE_CHECKING:
+    from sfumato.pictures import Picture
+
+Table = Sequence[Mapping[str, Any]]
 
 
 def render(manifest: Mapping[str, Any], custody: Mapping[str, Any] | None = None) -> str:
@@ -24,7 +31,9 @@ def render(manifest: Mapping[str, Any], custody: Mapping[str, Any] | None = None
         custody=custody,
         verdict=_verdict(manifest["targets"]),
         methods=[_method(one) for one in manifest["methods"]],
-        evidence=[_evidence(label, one) for label, one in evidence.items()],
+        evidence=[
+            _evidence(label, one, inside=custody is not None) for label, one in evidence.items()
+        ],
         roles=ROLES,
         version=__version__,
     )
@@ -74,7 +83,7 @@ def _method(told: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _evidence(label: str, one: Mapping[str, Any]) -> dict[str, Any]:
+def _evidence(label: str, one: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
     known = catalogue.measures().get(one["name"])
     table = one["table"] or []
     numbers = {
@@ -91,8 +100,50 @@ def _evidence(label: str, one: Mapping[str, Any]) -> dict[str, Any]:
         "baseline": None if one["baseline"] is None else _said(one["baseline"]),
         "columns": list(table[0]) if table else [],
         "rows": [[_said(value) for value in row.values()] for row in table],
-        "picture": bars(table) if table and "records" in table[0] else None,
+        "bars": _bars(one["name"], table),
+        **_drawn(one, table, inside=inside),
     }
+
+
+def _bars(name: str, table: Table) -> dict[str, Any] | None:
+    columns = set(table[0]) if table else set()
+    if "records" in columns:
+        return bars(table)
+    # A table of several statistics per variable has no one number to draw.
+    if {"variable", name} <= columns and "statistic" not in columns:
+        return bars_by_variable(table, name)
+    return None
+
+
+def _drawn(one: Mapping[str, Any], table: Table, *, inside: bool) -> dict[str, Any]:
+    """The picture of a table that has one, with its caption; what must stay inside is stamped."""
+    none = {"picture": None, "caption": ""}
+    public = one["audience"] == "public"
+    if not table or not (inside or public):
+        return none
+    try:
+        made = _picture(table, one["details"], public=public)
+    except SfumatoError as error:
+        return {"picture": None, "caption": f"No picture: {error.what}"}
+    if made is None:
+        return none
+    # The drawing escapes all names itself; it holds no script, reference or id.
+    return {"picture": Markup(made.svg()), "caption": made.caption}  # noqa: S704
+
+
+def _picture(table: Table, details: Mapping[str, Any], *, public: bool) -> Picture | None:
+    # The few tables that have a picture are known by their columns, not by a measure's name.
+    from sfumato.pictures import forest, moments, propensity
+
+    columns = set(table[0])
+    if {"term", "original_low", "released_low"} <= columns:
+        return forest(table, public=public)
+    if {"data", "q1", "median", "q3"} <= columns:
+        return propensity(table, share=details.get("share_released"), public=public)
+    several = {"statistic", "variable", "original", "released"} <= columns
+    if several and any(row["statistic"] == "correlation" for row in table):
+        return moments(table, public=public)
+    return None
 
 
 def _said(value: Any) -> str:

@@ -1,0 +1,33 @@
+"""Pictures of evidence: drawn last, from what was measured, and stamped when they must stay inside.
+
+A picture that shows single records, or compares with the original, says so in itself. Only those
+that show sums over many records may be marked as public.
+"""
+
+from __future__ import annotations
+
+from sfumato.pictures.album import album
+from sfumato.pictures.at_risk import at_risk, at_risk_from
+from sfumato.pictures.displacement import displacement
+from sfumato.pictures.forest import forest
+from sfumato.pictures.moments import moments
+from sfumato.pictures.picture import Picture
+from sfumato.pictures.propensity import propensity
+from sfumato.pictures.risk_curve import risk_curve
+from sfumato.pictures.steps import steps, steps_from
+from sfumato.pictures.sweep import sweep
+
+__all__ = [
+    "Picture",
+    "album",
+    "at_risk",
+    "at_risk_from",
+    "displacement",
+    "forest",
+    "moments",
+    "propensity",
+    "risk_curve",
+    "steps",
+    "steps_from",
+    "sweep",
+]

@@ -1,0 +1,67 @@
+"""Every picture that some evidence has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sfumato.data import Dataset
+from sfumato.errors import SfumatoError
+from sfumato.evidence import Evidence
+from sfumato.measure import Measure
+from sfumato.pictures.at_risk import at_risk
+from sfumato.pictures.displacement import displacement
+from sfumato.pictures.forest import forest
+from sfumato.pictures.moments import moments
+from sfumato.pictures.picture import Picture
+from sfumato.pictures.propensity import propensity
+from sfumato.pictures.risk_curve import risk_curve
+from sfumato.risk.mahalanobis import Mahalanobis
+
+_FROM_EVIDENCE: dict[str, Callable[[Evidence], Picture]] = {
+    "coefficients": forest,
+    "displacement": displacement,
+    "moments": moments,
+    "propensity": propensity,
+}
+_WIDTHS = [0.0, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2]
+_NEAR = [0.01, 0.05, 0.1, 0.2]
+
+
+def album(
+    found: Mapping[str, Evidence],
+    measures: Mapping[str, Measure],
+    original: Dataset,
+    released: Dataset,
+) -> tuple[dict[str, Picture], dict[str, str]]:
+    """All pictures by name, and for those that could not be drawn the reason.
+
+    Parameters
+    ----------
+    found : the evidence by label.
+    measures : the measures that gave it, by the same labels.
+    original, released : what was measured, record by record.
+    """
+    made: dict[str, Picture] = {}
+    failed: dict[str, str] = {}
+    for label, one in found.items():
+        for name, draw in _drawn(label, one, measures[label], original, released).items():
+            try:
+                made[name] = draw()
+            except SfumatoError as error:
+                failed[name] = error.what
+    return made, failed
+
+
+def _drawn(
+    label: str, one: Evidence, measure: Measure, original: Dataset, released: Dataset
+) -> dict[str, Callable[[], Picture]]:
+    if one.computed and one.name in _FROM_EVIDENCE:
+        return {label: lambda: _FROM_EVIDENCE[one.name](one)}
+    if one.computed and isinstance(measure, Mahalanobis):
+        return {
+            f"{label}-at-risk": lambda: at_risk(original, released, one),
+            f"{label}-by-width": lambda: risk_curve(
+                measure.curve(original, released, w1=_WIDTHS, w2=_NEAR)
+            ),
+        }
+    return {}

@@ -1,0 +1,147 @@
+"""One of each picture, from small invented numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import sfumato as sf
+from sfumato import pictures
+from sfumato.pictures import Picture
+
+HOSTILE = (
+    '<script>alert("x")</script>',
+    "$x_1$ and $\\frac{a}{b}$",
+    "שלום עולם גיל",
+    "emoji 😀 年龄 name",
+    "a" * 90,
+    "a long name of a variable with several words in it, indeed",
+    "_hidden",
+    "\x00\x1b\u202egnp.exe & 'quotes' \"more\"\n]]>--><b>",
+    "",
+)
+PLAIN = ("age", "height", "weight", "glucose", "systolic", "sex[T.male]", "smoking", "bmi", "hdl")
+
+
+def records(count: int = 60) -> tuple[Any, Any, Any]:
+    """Original, centroids and released values of invented people."""
+    chance = np.random.default_rng(5)
+    original = chance.normal([50, 170], [12, 9], (count, 2))
+    released = original + chance.normal(0, 1.5, (count, 2))
+    return original, (released - original.mean(axis=0)) / original.std(axis=0, ddof=1), released
+
+
+def evidence(name: str, table: Any = None, **more: Any) -> sf.Evidence:
+    return sf.Evidence(name=name, subject="pair", value=0.1, table=table, **more)
+
+
+def coefficients(names: Sequence[str]) -> list[dict[str, Any]]:
+    rows = []
+    for at, name in enumerate(names):
+        middle, width = (-1) ** at * (at + 0.37) / 3, 0.2 + at / 10
+        rows.append(
+            {
+                "term": name,
+                "original": middle,
+                "original_low": middle - width,
+                "original_high": middle + width,
+                "released": middle + 0.1,
+                "released_low": middle + 0.08 - width,
+                "released_high": middle + 0.12 + width,
+                "coefficients": 0.1,
+                "overlap": 0.9,
+            }
+        )
+    return rows
+
+
+def forest(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    return pictures.forest(evidence("coefficients", coefficients(names)), **more)
+
+
+def propensity(**more: Any) -> Picture:
+    row = {"low": 0.46, "q1": 0.49, "median": 0.501, "q3": 0.52, "high": 0.537}
+    table = pl.DataFrame([{"data": "original", **row}, {"data": "released", **row}])
+    return pictures.propensity(evidence("propensity", table), **more)
+
+
+def risk_curve(**more: Any) -> Picture:
+    rows = [
+        {"w1": w1, "w2": w2, "risk1": 4 * w1, "risk2": 2 * w1 - w2 / 10}
+        for w1 in (0.01, 0.02, 0.05)
+        for w2 in (0.05, 0.1)
+    ]
+    return pictures.risk_curve(pl.DataFrame(rows), **more)
+
+
+def sweep(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    chance = np.random.default_rng(6)
+    columns = [name or "(empty)" for name in names]
+    rows = [
+        {"k": k, "repeat": at, **{name: chance.gamma(3, k) for name in columns}}
+        for k in (3, 5, 10)
+        for at in range(4)
+    ]
+    panels = {columns[5]: columns[:4], columns[0]: columns[4:6], columns[3]: columns[6:]}
+    return pictures.sweep(rows, "k", panels, **more)
+
+
+def displacement(**more: Any) -> Picture:
+    moved = pl.DataFrame({"distance": np.random.default_rng(7).lognormal(-2, 1.5, 400)})
+    found = evidence("displacement", records=moved, details={"within": 0.01})
+    return pictures.displacement(found, **more)
+
+
+def moments(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    rows = [
+        {"statistic": "correlation", "variable": name, "original": at / 9, "released": at / 10}
+        for at, name in enumerate(names)
+    ]
+    return pictures.moments(evidence("moments", rows), **more)
+
+
+def steps(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    original, centroids, released = records()
+    strata = [names[at % len(names)] for at in range(len(original))]
+    return pictures.steps_from(original, centroids, released, strata, (names[0], names[5]), **more)
+
+
+def at_risk(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    original, _, released = records()
+    risk = np.arange(len(original)) % 7 == 0
+    narrow = np.arange(len(original)) % 21 == 0
+    return pictures.at_risk_from(original, released, risk, narrow, (names[3], names[4]), **more)
+
+
+OF_MANY: dict[str, Callable[..., Picture]] = {
+    "forest": forest,
+    "propensity": propensity,
+    "risk_curve": risk_curve,
+    "sweep": sweep,
+    "displacement": displacement,
+    "moments": moments,
+}
+OF_RECORDS: dict[str, Callable[..., Picture]] = {"steps": steps, "at_risk": at_risk}
+ALL = {**OF_MANY, **OF_RECORDS}
+WITH_NAMES = {
+    name: made
+    for name, made in ALL.items()
+    if name in ("forest", "sweep", "moments", "steps", "at_risk")
+}
+
+
+@cache
+def drawn(name: str, *, public: bool = False, hostile: bool = False) -> Picture:
+    """Drawn once for all tests."""
+    more = {"public": True} if public else {}
+    return ALL[name](HOSTILE, **more) if hostile else ALL[name](**more)
+
+
+@cache
+def inlined(name: str, *, public: bool = False, hostile: bool = False) -> str:
+    """Its SVG for a page."""
+    return drawn(name, public=public, hostile=hostile).svg()
