@@ -9,11 +9,20 @@ commit them: a number that moved has a reason.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.docs.blocks import Block, Session, announced, as_shown, blocks, commands
+from tests.docs.blocks import (
+    Block,
+    Session,
+    announced,
+    as_shown,
+    blocks,
+    commands,
+    needs_titanic,
+)
 
 import sfumato as sf
 
@@ -62,6 +71,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             sf.datasets.cohort(500).write_csv("cohort.csv")
+            if needs_titanic(page):
+                shutil.copy(Path(os.environ["SFUMATO_DATA"]) / "titanic.csv", "titanic.csv")
             text = refreshed(page)
             os.chdir(here)
         page.write_text(text, "utf-8")

@@ -39,6 +39,12 @@ class MethodError(SfumatoError):
     """A method cannot do what it was asked on these data."""
 
 
+class StrataError(MethodError):
+    """Some strata are too small to hide in. `strata` lists them, for the custodian's eyes only."""
+
+    strata: Any = None
+
+
 class MeasureError(SfumatoError):
     """A measure cannot be computed. Never to be read as "no risk"."""
 
@@ -56,6 +62,10 @@ class ReleaseError(SfumatoError):
     """A release cannot be written, or is not what its manifest says."""
 
     exit_code = 4
+
+
+class WeakProtectionWarning(UserWarning):
+    """What was asked for protects less than it seems."""
 
 
 class RepeatedReleaseWarning(UserWarning):

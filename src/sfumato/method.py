@@ -25,6 +25,8 @@ class Method(ABC):
     name: ClassVar[str]
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
     """Parameters that make sense on the bundled cohort, for the reference and the tests."""
+    reports: ClassVar[tuple[str, ...]] = ()
+    """Measures that every release made with it reports, whatever the plan says."""
     keyed: ClassVar[bool] = False
     """Whether it takes draws, so that the result depends on the key."""
 

@@ -105,3 +105,13 @@ def matrix(data: Dataset, names: Sequence[str]) -> Numbers:
 
 def _holds(data: Dataset, name: str) -> bool:
     return name in data.columns and data.column(name).dtype.is_numeric()
+
+
+def distances(original: Numbers, released: Numbers, spread: Numbers) -> Numbers:
+    """How far each record moved, in standard deviations; NaN where nothing can be compared."""
+    apart = (released - original) / spread
+    known = ~np.isnan(apart)
+    total = np.zeros(len(apart))
+    for at in range(apart.shape[1]):  # one after the other: the same sum for every layout
+        total += np.where(known[:, at], apart[:, at], 0.0) ** 2
+    return np.where(known.any(axis=1), np.sqrt(total), np.nan)

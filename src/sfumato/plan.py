@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from sfumato import catalogue
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.parameters import parameters
@@ -87,8 +88,10 @@ class Plan:
 
     @property
     def measures(self) -> dict[str, Measure]:
-        """Every measure the plan needs, by label: the named ones, and those of the targets."""
-        return measures_for(self.targets, self.evaluate)
+        """Every measure the plan needs, by label: named ones, those of targets and of methods."""
+        named = measures_for(self.targets, self.evaluate)
+        reported = {name for step in self.steps for name in step.reports}
+        return named | {name: catalogue.measure(name)() for name in sorted(reported - set(named))}
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:

@@ -45,7 +45,7 @@ def assess(
     >>> found["uniqueness"].details["records"]
     500
     """
-    wanted = _measures(measures, of="one")
+    wanted = named(measures, of="one")
     return _take(wanted, lambda one: one.measure(data), "original", progress)
 
 
@@ -68,6 +68,19 @@ def evaluate(
     paired : say that the rows of a plain `Dataset` stand in the order of the original. A file of
         a release does not: pass its folder.
     """
+    original, released = pair(data, release)
+    wanted = named(measures)
+    compared = [label for label, one in wanted.items() if one.of == "pair"]
+    if compared and not _related(original, released) and not paired:
+        raise DataError(
+            f"{', '.join(compared)}: nothing says which records belong together.",
+            hint="pass the Release or its folder; or say paired=True if the rows correspond.",
+        )
+    return _take(wanted, lambda one: one.measure(original, released), "released", progress)
+
+
+def pair(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
+    """The original as the release's plan declares it, and the released records in its order."""
     if isinstance(release, (str, Path)):
         from sfumato.opened import open_release
 
@@ -84,16 +97,7 @@ def evaluate(
             "nothing says which belong together.",
             hint="evaluate a Release, or the folder it was written to.",
         )
-    wanted = _measures(measures, of=None)
-    related = _related(data, released)
-    compared = [label for label, one in wanted.items() if one.of == "pair"]
-    if compared and not related and not paired:
-        raise DataError(
-            f"{', '.join(compared)}: nothing says which records belong together.",
-            hint="pass the Release or its folder; or say paired=True if the rows correspond.",
-        )
-    original = aligned(data, released) if related else data
-    return _take(wanted, lambda one: one.measure(original, released), "released", progress)
+    return aligned(data, released) if _related(data, released) else data, released
 
 
 def protect(
@@ -201,7 +205,8 @@ def _related(data: Dataset, released: Dataset) -> bool:
     return released.given_identity is not None and data.identity.basis == released.identity.basis
 
 
-def _measures(measures: Measures, *, of: str | None) -> dict[str, Measure]:
+def named(measures: Measures, *, of: str | None = None) -> dict[str, Measure]:
+    """The measures by label; without a choice, all that need no parameter."""
     if measures is None:
         return {
             name: one()

@@ -10,25 +10,39 @@ from typing import Any
 import polars as pl
 
 from sfumato.data import Dataset
+from sfumato.engines import engine_for
 from sfumato.method import Method
 from sfumato.methods.coarsen import Coarsen
+from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.drop import Drop
 from sfumato.plan import Plan
 from sfumato.schema import Column, Schema
+from sfumato.utility.displacement import Displacement
 
 _MOST_LEVELS = 12
 _PARTS = 5
 _SMALLEST_CLASS = 3
+_MAY_STAY = 0.1
+"""The share of records that may stay next to their original."""
+_ROOM = 10
+"""How many times k a stratum should hold, so that neighbours are near and centres differ."""
 
 
 def first_plan(data: Dataset) -> Plan:
     """Suggest roles, drop what names people, coarsen what points to them, and set a target."""
     # What the file itself declares, such as the missing codes of SPSS, stays.
     schema = _with_domains(data, data.schema.over(dict(Schema.infer(data.frame))))
+    blurred = _blurred(data.with_schema(schema))
+    targets: dict[str, Any] = {}
+    if schema.having("quasi"):
+        targets["k"] = {"min": _SMALLEST_CLASS}
+    if blurred is not None:
+        targets["stayed"] = {"max": _MAY_STAY}
     return Plan(
         schema=schema,
-        steps=_steps(data, schema),
-        targets={"k": {"min": _SMALLEST_CLASS}} if schema.having("quasi") else {},
+        steps=[*_steps(data, schema), *([blurred] if blurred else [])],
+        targets=targets,
+        evaluate=[Displacement(variables=blurred.variables)] if blurred else [],
         read=_reading(data),
     )
 
@@ -61,6 +75,35 @@ def _steps(data: Dataset, schema: Schema) -> list[Method]:
         if domain is not None and data.column(name).n_unique() > _MOST_LEVELS:
             steps.append(Coarsen(variables=[name], breaks=_breaks(*domain)))
     return steps
+
+
+def _blurred(data: Dataset) -> Deterministic | None:
+    """Blur what was measured on a person, within categories that are large enough for it."""
+    measured = [
+        name
+        for name in data.schema.having("sensitive", "other")
+        if data.schema[name].kind in ("continuous", "integer")
+        and data.column(name).dtype.is_numeric()
+        and data.column(name).n_unique() > _MOST_LEVELS
+    ]
+    if not measured or len(data) < _ROOM * _SMALLEST_CLASS:
+        return None
+    strata: list[str] = []
+    for name in data.schema.of_kind("nominal", "ordinal"):
+        if data.schema[name].role not in ("quasi", "sensitive") or data.column(name).null_count():
+            continue
+        smallest = engine_for(data.frame).distinct(data, [*strata, name]).counts.min()
+        if smallest >= _ROOM * _SMALLEST_CLASS:
+            strata.append(name)
+    gaps = any(data.column(name).null_count() for name in measured)
+    return Deterministic(
+        variables=measured,
+        strata=strata,
+        k=_SMALLEST_CLASS,
+        at_most=_MAY_STAY,
+        missing="median" if gaps else "refuse",
+        whole=True,
+    )
 
 
 def _with_domains(data: Dataset, schema: Schema) -> Schema:

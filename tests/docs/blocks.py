@@ -30,8 +30,8 @@ _PRINT = re.compile(r"\s*print\(.*\)  # ")
 _SAME = {"make demo": "sfumato demo --out demo"}
 _SYSTEM = ("cat", "cp", "echo", "ls", "mkdir", "mv", "rm")
 _STEPS = re.compile(
-    r"(reading|looking at the variables|protecting.*|measuring.*|writing|checking|"
-    r"inventing a cohort)$"
+    r"(reading|looking at the variables|protecting.*|measuring.*|writing|checking.*|drawing|"
+    r"sweeping|inventing a cohort)$"
 )
 
 
@@ -85,6 +85,11 @@ def blocks(page: Path) -> Iterator[Block]:
             inside = tuple(line.removeprefix(indent) for line in lines[start:at])
             yield Block(start, fence["info"], inside)
         at += 1
+
+
+def needs_titanic(page: Path) -> bool:
+    """Whether the page works on the public passenger list, which the reader downloads."""
+    return any("titanic.csv" in block.text for block in blocks(page))
 
 
 def commands(block: Block) -> list[Command]:

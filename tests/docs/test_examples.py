@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
-from tests.docs.blocks import PAGES, ROOT, Session, announced, blocks, commands, missing_lines
+from tests.docs.blocks import (
+    PAGES,
+    ROOT,
+    Session,
+    announced,
+    blocks,
+    commands,
+    missing_lines,
+    needs_titanic,
+)
 
 import sfumato as sf
 
@@ -21,9 +31,11 @@ def cohort_text() -> bytes:
 
 
 @each_page
-def test_examples_run_and_show_what_they_print(page, cohort_text, tmp_path, monkeypatch):
+def test_examples_run_and_show_what_they_print(page, cohort_text, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     Path("cohort.csv").write_bytes(cohort_text)
+    if needs_titanic(page):
+        shutil.copy(request.getfixturevalue("shared_data") / "titanic.csv", "titanic.csv")
     session = Session()
     for block in blocks(page):
         if block.language == "python":

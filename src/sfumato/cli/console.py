@@ -15,9 +15,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from sfumato.errors import TargetError
+from sfumato.errors import StrataError, TargetError
+from sfumato.frames import wrap
 from sfumato.progress import Progress as Telling
 from sfumato.progress import silent
+
+_STRATA_SHOWN = 20
 
 
 class _Output(Console):
@@ -99,6 +102,13 @@ def show_error(error: Exception, *, as_json: bool) -> None:
             told |= {"targets": [one.plain() for one in error.verdict], "evidence": error.kept}
         show_json(told)
     say(f"Error: {what}", style="red")
+    if isinstance(error, StrataError) and err.is_terminal and not as_json:
+        # For the eyes of whoever sits there; a log never gets to see a category.
+        rows = wrap(error.strata).rows(named=True)
+        for row in rows[:_STRATA_SHOWN]:
+            say("  " + ", ".join(f"{name}: {value}" for name, value in row.items()))
+        if len(rows) > _STRATA_SHOWN:
+            say(f"  and {len(rows) - _STRATA_SHOWN} more")
     if isinstance(error, TargetError) and error.kept:
         say(f"The evidence of the attempt is in '{error.kept}'.")
     if hint:

@@ -17,6 +17,9 @@ from sfumato.run import assess as run_assess
 from sfumato.schema import Schema
 from sfumato.starter import first_plan
 
+_WIDE = 5
+"""Columns beside the first that a terminal can show."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this group."""
@@ -159,8 +162,12 @@ def _show_one(label: str, one: Evidence, *, quiet: bool) -> None:
     show_table(label, ["number", "value"], rows)
     if plain["table"]:
         columns = list(plain["table"][0])
-        rows_below = [[said(value) for value in row.values()] for row in plain["table"]]
-        show_table(f"{label} by {columns[0].replace('_', ' ')}", columns, rows_below)
+        title = f"{label} by {columns[0].replace('_', ' ')}"
+        for first in range(1, max(2, len(columns)), _WIDE):
+            # The first column says what a row is about; the others a few at a time.
+            shown = [columns[0], *columns[first : first + _WIDE]]
+            below = [[said(row[name]) for name in shown] for row in plain["table"]]
+            show_table(title, shown, below)
     for line in one.warnings:
         say(f"Warning: {line}", style="yellow")
     for line in () if quiet else one.assumptions:

@@ -11,12 +11,16 @@ import typer
 from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json, show_table
 from sfumato.cli.look import show_evidence
+from sfumato.data import Dataset
 from sfumato.errors import ReleaseError, TargetError
+from sfumato.evidence import Evidence
 from sfumato.folder import keep_attempt
+from sfumato.measure import Measure
 from sfumato.opened import CUSTODY, Check, open_release, read_manifest, verify_release
 from sfumato.plan import Plan
 from sfumato.release import Release
 from sfumato.run import evaluate as run_evaluate
+from sfumato.run import named, pair
 from sfumato.run import protect as run_protect
 
 
@@ -93,6 +97,10 @@ def evaluate(
     file: options.File,
     release: Annotated[Path, typer.Argument(help="The folder of the release, with custody/.")],
     measure: options.Measures = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(help="Draw what was measured into this new folder. It stays inside."),
+    ] = None,
     table: options.Table = None,
     query: options.Query = None,
     json: options.Json = False,
@@ -101,13 +109,40 @@ def evaluate(
     parameters: dict[str, str],
 ) -> None:
     """Measure a release, with the original as the baseline."""
+    if pictures is not None and pictures.exists():
+        raise ReleaseError(f"'{pictures}' exists already.", hint="choose another folder.")
     plan = open_release(release).plan()
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(file, plan=plan, table=table, query=query, progress=tell)
-        measures = options.chosen(measure, parameters) or plan.measures or None
-        found = run_evaluate(data, release, measures, progress=tell)
+        measures = named(options.chosen(measure, parameters) or plan.measures or None)
+        original, released = pair(data, release)
+        found = run_evaluate(original, released, measures, progress=tell)
+        if pictures is not None:
+            tell("drawing", 0, 1)
+            _draw(pictures, found, measures, original, released)
     show_evidence(found, as_json=json, quiet=quiet)
+
+
+def _draw(
+    folder: Path,
+    found: dict[str, Evidence],
+    measures: dict[str, Measure],
+    original: Dataset,
+    released: Dataset,
+) -> None:
+    from sfumato.pictures import album
+
+    made, failed = album(found, measures, original, released)
+    folder.mkdir(mode=0o700, parents=True)
+    for name, picture in made.items():
+        # A label is anybody's text; a file name is not.
+        safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in name)
+        say(f"Picture:   {picture.save(folder / f'{safe}.svg')}")
+    for name, reason in failed.items():
+        say(f"No picture of {name}: {reason}")
+    if not made and not failed:
+        say("None of these measures has a picture.")
 
 
 def verify(

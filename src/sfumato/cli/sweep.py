@@ -1,0 +1,197 @@
+"""What a parameter or the size does: one row per run."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+
+from sfumato import catalogue
+from sfumato.cli import options
+from sfumato.cli.console import progress, said, say, show_json, show_table
+from sfumato.errors import PlanError
+from sfumato.formats import write_table
+from sfumato.frames import wrap
+from sfumato.plan import Plan
+from sfumato.sweeps import sweep as run_sweep
+from sfumato.targets import home
+
+_TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
+_PICTURES = (".svg", ".png", ".pdf")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="Example: sfumato sweep cohort.csv --plan plan.toml --set k=3,5,7")(sweep)
+
+
+def sweep(
+    file: options.File,
+    plan: options.PlanFile,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A parameter and its values: k=3,5,7, or deterministic.k=3,5,7 for one method. "
+            "Lists of names are parted by semicolons. May be repeated: all combinations are run.",
+        ),
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Draw so many records at random: 500,1000. Default: all.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="How often each is run.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="Another seed, other draws.")] = 0,
+    measure: options.Measures = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write the table to this CSV, Parquet or Excel file."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the measures into this SVG, PNG or PDF file.")
+    ] = None,
+    table: options.Table = None,
+    query: options.Query = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run a plan over values of its parameters and over sample sizes; nothing is released.
+
+    One row per run, with what was measured and whether every target is met. Runs that the data
+    refuse stay in the table with the reason. Exit code 2 when not one run could be done.
+    """
+    loaded = Plan.load(plan)
+    for path, known in ((to, _TABLES), (picture, _PICTURES)):
+        _require_free(path, known, overwrite=overwrite)  # said before the work is done
+    over = _values(loaded, values or [])
+    with progress(quiet=quiet or json) as tell:
+        tell("reading", 0, 1)
+        data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
+        made = run_sweep(
+            data,
+            loaded,
+            over=over,
+            sizes=None if sizes is None else _numbers(sizes),
+            repeats=repeats,
+            measures=options.chosen(measure, {}),
+            seed=seed,
+            progress=tell,
+        )
+        frame = wrap(made).to_polars()
+        if to is not None:
+            write_table(frame, to)
+        if picture is not None:
+            tell("drawing", 0, 1)
+            _draw(frame, list(over), picture, overwrite=overwrite)
+    _show(frame, loaded, to, as_json=json, quiet=quiet)
+
+
+def _require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool) -> None:
+    if path is None:
+        return
+    if path.suffix not in known:
+        raise PlanError(
+            f"'{path}' cannot be written: nobody knows its format.",
+            hint=f"choose a name that ends in {', '.join(known)}.",
+        )
+    if path.exists() and not overwrite:
+        raise PlanError(
+            f"'{path}' exists already.", hint="choose another name, or say --overwrite."
+        )
+
+
+def _values(plan: Plan, given: list[str]) -> dict[str, list[Any]]:
+    """The values of each parameter, read as the methods of the plan have them."""
+    over: dict[str, list[Any]] = {}
+    for text in given:
+        name, sign, listed = (part.strip() for part in text.partition("="))
+        if not (name and sign and listed):
+            raise PlanError(
+                f"'--set {text}' names no parameter with values.", hint="write --set k=3,5,7"
+            )
+        if name in over:
+            raise PlanError(f"--set {name} is given twice.", hint="write --set k=3,5,7")
+        over[name] = _parsed(plan, name, listed)
+    return over
+
+
+def _parsed(plan: Plan, name: str, listed: str) -> list[Any]:
+    method, _, own = name.rpartition(".")
+    for step in plan.steps:
+        types = {one.name: one.type for one in catalogue.parameters_of(type(step))}
+        if method in ("", step.name) and own in types:
+            parts = listed.split(";" if types[own].startswith("list") else ",")
+            return [catalogue.parsed(type(step), {own: part.strip()})[own] for part in parts]
+    return [listed]  # no step has it, which the sweep tells with a hint
+
+
+def _numbers(listed: str) -> list[int]:
+    try:
+        return [int(part) for part in listed.split(",")]
+    except ValueError:
+        raise PlanError(
+            "--sizes must be whole numbers, parted by commas.", hint="write --sizes 500,1000"
+        ) from None
+
+
+def _measured(frame: pl.DataFrame) -> list[str]:
+    """The columns of measured numbers: they stand between the run and the verdict."""
+    columns = frame.columns
+    return columns[columns.index("repeat") + 1 : columns.index("met")]
+
+
+def _main(frame: pl.DataFrame) -> list[str]:
+    """One column a measure, without its further numbers and those of each variable."""
+    return [name for name in _measured(frame) if "." not in name and "[" not in name]
+
+
+def _targeted(plan: Plan) -> set[str]:
+    """The columns that hold the numbers of the targets."""
+    places = [home(target, plan.measures) for target in plan.targets]
+    return {".".join(place) for place in places if place is not None}
+
+
+def _draw(frame: pl.DataFrame, names: list[str], path: Path, *, overwrite: bool) -> None:
+    """The measures over the first parameter that is varied, else over the size."""
+    from sfumato.pictures import sweep as drawn
+
+    panels = {name: [name] for name in _main(frame)}
+    x = names[0] if names else "records"
+    drawn(frame, x, panels, log_x=x == "records").save(path, overwrite=overwrite)
+
+
+def _show(frame: pl.DataFrame, plan: Plan, to: Path | None, *, as_json: bool, quiet: bool) -> None:
+    rows = frame.rows(named=True)
+    if as_json:
+        show_json([{name: _plain(value) for name, value in row.items()} for row in rows])
+    elif to is None:
+        # The whole table is wide: the measures themselves, and what a target is set on.
+        left_out = set(_measured(frame)) - {*_main(frame), *_targeted(plan)}
+        shown = [name for name in frame.columns if name not in left_out and _filled(frame[name])]
+        cells = [[_cell(row[name]) for name in shown] for row in rows]
+        show_table(f"Runs: {len(frame):,}. Nothing is released.", shown, cells)
+        if left_out and not quiet:
+            say(f"Further numbers ({len(left_out)} columns): with --out FILE or --json.")
+    elif not quiet:
+        say(f"The table of {len(frame):,} runs is in '{to}'.")
+    short = frame["reason"].is_not_null().sum()
+    if short and not quiet:
+        say(f"Runs that lack numbers: {short}. The column 'reason' says why.", style="yellow")
+    if not any(_filled(frame[name]) for name in _measured(frame)):
+        raise typer.Exit(2)
+
+
+def _cell(value: Any) -> str:
+    words = {None: "", True: "yes", False: "no"}
+    return words[value] if value is None or isinstance(value, bool) else said(value)
+
+
+def _filled(values: pl.Series) -> bool:
+    return values.null_count() < len(values)
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

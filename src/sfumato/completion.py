@@ -1,0 +1,126 @@
+"""Missing numbers: leave the record out, or fill the gap. What was filled is always known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato.data import Dataset
+from sfumato.engines import Engine
+from sfumato.engines.summaries import Mean, Quantile, Summary
+from sfumato.errors import MethodError
+
+Missing = Literal["refuse", "drop", "median", "mean", "model"]
+_DRAWS = 5
+"""Imputations by chained equations whose mean is taken."""
+_ROUNDS = 10
+_SEED = 20_210_323
+"""Not a secret: the imputation protects nobody, it only places a record among the others."""
+_MOST_LEVELS = 50
+
+
+def missing_in(data: Dataset, names: Sequence[str]) -> dict[str, int]:
+    """How many values each of these variables lacks; those that lack none are left out."""
+    counts = {name: data.column(name).null_count() for name in names}
+    return {name: count for name, count in counts.items() if count}
+
+
+def refuse_missing(data: Dataset, names: Sequence[str], *, hint: str) -> None:
+    """Fail, naming the variables that lack values and how many."""
+    lacking = missing_in(data, names)
+    if lacking:
+        listed = ", ".join(f"'{name}' ({count})" for name, count in lacking.items())
+        raise MethodError(f"These variables have missing values: {listed}.", hint=hint)
+
+
+def complete(data: Dataset, names: Sequence[str]) -> Dataset:
+    """The records that lack none of these values; fail when there are none."""
+    batch = data.batch(names)
+    full = ~np.logical_or.reduce([batch[name].is_null().to_numpy() for name in names])
+    if not full.any():
+        listed = ", ".join(f"'{name}'" for name in names)
+        raise MethodError(
+            f"No record has all of these values: {listed}.",
+            hint="leave out the variable that is mostly missing.",
+        )
+    return data if full.all() else data.take(np.flatnonzero(full))
+
+
+def fills(data: Dataset, names: Sequence[str], how: Missing, engine: Engine) -> dict[str, float]:
+    """The value that stands in for missing ones in each variable, for "median" and "mean"."""
+    summary: Summary = Quantile(0.5) if how == "median" else Mean()
+    lacking = list(missing_in(data, names))
+    found = engine.aggregate(data, {name: [summary] for name in lacking})
+    return {name: found[name][summary.name] for name in lacking}
+
+
+def filled(data: Dataset, values: Mapping[str, float]) -> Dataset:
+    """The records with one value in place of the missing ones of a variable."""
+    if not values:
+        return data
+    return data.with_columns(
+        pl.DataFrame(
+            [data.column(name).cast(pl.Float64).fill_null(one) for name, one in values.items()]
+        )
+    )
+
+
+def modelled(data: Dataset, names: Sequence[str], categories: Sequence[str]) -> Dataset:
+    """Fill gaps by multiple imputation with chained equations: the mean of several draws.
+
+    Each variable with gaps is predicted from the others and the categories, in turn, and the
+    prediction is drawn from its posterior (scikit-learn's IterativeImputer with Bayesian ridge
+    regression). Records go in in an order of their own, so that the order of rows is no matter.
+    """
+    lacking = missing_in(data, names)
+    if not lacking:
+        return data
+    batch = data.batch(names)
+    values = np.column_stack([batch[name].cast(pl.Float64).to_numpy() for name in names])
+    beside = np.column_stack(
+        [np.empty((len(data), 0)), *(_dummies(data, one) for one in categories)]
+    )
+    ids = data.identity.digests
+    order = np.lexsort((ids[:, 1], ids[:, 0], *np.nan_to_num(values, nan=np.inf).T))
+    made = np.empty_like(values)
+    made[order] = _chained(np.column_stack([values, beside])[order])[:, : len(names)]
+    made = np.where(np.isnan(values), made, values)  # what is known stays to the last bit
+    return data.with_columns(
+        pl.DataFrame({name: made[:, at] for at, name in enumerate(names) if name in lacking})
+    )
+
+
+def _dummies(data: Dataset, name: str) -> npt.NDArray[np.float64]:
+    """A column of zeros and ones per level but the first; variables of very many levels none."""
+    levels = data.column(name).cast(pl.String).fill_null("")
+    known = sorted(levels.unique().to_list())
+    if len(known) > _MOST_LEVELS:
+        return np.empty((len(data), 0))
+    return np.column_stack(
+        [
+            np.empty((len(data), 0)),
+            *((levels == one).cast(pl.Float64).to_numpy() for one in known[1:]),
+        ]
+    )
+
+
+def _chained(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401 - it says so itself
+    from sklearn.impute import IterativeImputer
+
+    mean = np.nanmean(values, axis=0)
+    spread = np.nanstd(values, axis=0)
+    spread[spread == 0] = 1.0
+    scaled = (values - mean) / spread
+    total: npt.NDArray[np.float64] = np.zeros_like(values)
+    for draw in range(_DRAWS):
+        imputer = IterativeImputer(
+            sample_posterior=True, max_iter=_ROUNDS, random_state=_SEED + draw, skip_complete=True
+        )
+        total += imputer.fit_transform(scaled)
+    made: npt.NDArray[np.float64] = total / _DRAWS * spread + mean
+    return made

@@ -1,0 +1,268 @@
+"""Blur numbers by the centre of near records: paper 000."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Annotated, Any, Literal, Self
+
+import polars as pl
+from pydantic import Field, model_validator
+
+from sfumato.centres import (
+    Moving,
+    Ready,
+    Stages,
+    centres_of,
+    chosen_k,
+    moved,
+    spread_of,
+    weights_of,
+)
+from sfumato.completion import complete, filled, fills, modelled, refuse_missing
+from sfumato.data import Dataset
+from sfumato.engines import Chance, Engine, engine_for
+from sfumato.errors import MethodError, WeakProtectionWarning
+from sfumato.joining import join
+from sfumato.method import Fitted, Method, require_numbers
+from sfumato.parameters import parameters
+from sfumato.schema import Schema
+from sfumato.strata import in_large, recoded, require_large
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+_PAIRS = 2
+_WEAK = (
+    "k = 2: whoever knows one of two records, and the mean and variance of their neighbours, can "
+    "work out the other. Take k = 3 or more."
+)
+
+
+@parameters
+class Deterministic(Method):
+    """Replace the numbers of each record by the centre of itself and its nearest neighbours.
+
+    Question: how can measured numbers be blurred while means, spreads and relations stay?
+    Assumes: what hides a person is the distance to the neighbours. Where records lie close
+    together they hardly move: state `at_most`, and set a target on `stayed`.
+
+    The numbers are standardised. Within each stratum (records with the same categories) a record
+    becomes the mean of itself and its k - 1 nearest. Then every variable is stretched back to
+    its original spread. Nothing is random: the same data give the same release. Means and
+    spreads of the original are released nearly unchanged.
+
+    Parameters
+    ----------
+    variables : the numbers to blur, together.
+    strata : the categories within which neighbours are sought. They are released as they are.
+    k : how many records share in a centre, the record itself counted.
+    pairs : allow k = 2, which protects little.
+    distance : "euclidean" on standardised numbers, or "mahalanobis", which takes out correlation.
+    small : what to do with strata of fewer than k records: "refuse", "suppress" the records, or
+        "merge" levels until all are large enough (along the hierarchy, the order, or by likeness).
+    missing : what to do with missing numbers: "refuse", "drop" the records, fill in the "median"
+        or the "mean", or the mean of several imputations by chained equations ("model").
+    missing_strata : what to do with missing categories: "refuse", "drop" the records, or take
+        missing as a "level" of its own.
+    release_imputed : release filled-in numbers. Otherwise they are missing again in the release.
+    bounds : what to do with numbers that the stretching pushes out of the declared domain:
+        "report" them (see the measure displacement), or "keep" them inside, with the mean and
+        the spread of the original as far as possible.
+    whole : round variables of whole numbers to whole numbers.
+    at_most : the share of records that may stay within `within` of their original. The smallest
+        k from `k` upwards is taken that meets it.
+    within : the distance meant by `at_most`, in standard deviations.
+    k_by : choose that k once for "all" records, or for each "stratum".
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> frame = pl.DataFrame({"sex": list("ffffmmmm"), "age": [30, 31, 35, 60, 20, 21, 22, 70]})
+    >>> data = sf.Dataset(frame, sf.Schema({"sex": "quasi", "age": "quasi"}))
+    >>> made = Deterministic(variables=["age"], strata=["sex"], k=3, whole=True).apply(data)
+    >>> made.frame["age"].to_list()
+    [28, 28, 28, 47, 5, 5, 5, 44]
+
+    References: Avraam, Jones & Burton (2021), A deterministic approach for protecting privacy in
+    sensitive personal data, doi:10.21203/rs.3.rs-344334/v1.
+    """
+
+    name = "deterministic"
+    reports = ("displacement",)
+    examples = (
+        {"variables": ["height", "weight_kg"], "strata": ["sex"], "k": 5, "missing": "median"},
+        {
+            "variables": ["systolic", "glucose", "hdl"],
+            "strata": ["sex", "smoking"],
+            "k": 4,
+            "small": "merge",
+            "missing": "mean",
+            "missing_strata": "level",
+            "distance": "mahalanobis",
+            "release_imputed": True,
+            "bounds": "keep",
+            "whole": True,
+        },
+        {
+            "variables": ["height"],
+            "strata": ["region"],
+            "missing": "median",
+            "small": "merge",
+            "at_most": 0.2,
+            "k_by": "stratum",
+        },
+    )
+    variables: Annotated[list[str], Field(min_length=1)]
+    strata: list[str] = Field(default_factory=list)
+    k: Annotated[int, Field(ge=2)] = 3
+    pairs: bool = False
+    distance: Literal["euclidean", "mahalanobis"] = "euclidean"
+    small: Literal["refuse", "suppress", "merge"] = "refuse"
+    missing: Literal["refuse", "drop", "median", "mean", "model"] = "refuse"
+    missing_strata: Literal["refuse", "drop", "level"] = "refuse"
+    release_imputed: bool = False
+    bounds: Literal["report", "keep"] = "report"
+    whole: bool = False
+    at_most: Share | None = None
+    within: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.01
+    k_by: Literal["all", "stratum"] = "all"
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.k == _PAIRS and not self.pairs:
+            msg = "k = 2 protects little; take 3 or more, or say pairs = true."
+            raise ValueError(msg)
+        both = set(self.variables) & set(self.strata)
+        if both:
+            msg = f"'{min(both)}' cannot be both blurred and a stratum."
+            raise ValueError(msg)
+        return self
+
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The numbers, and the categories where levels may be joined."""
+        del schema
+        return (*self.variables, *(self.strata if self.small == "merge" else ()))
+
+    def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
+        """Decide what is filled in, which levels are joined, and k."""
+        if self.k == _PAIRS:
+            warnings.warn(_WEAK, WeakProtectionWarning, stacklevel=3)
+        self._check(data)
+        kept = self._kept(data)
+        filling = {}
+        if self.missing in ("median", "mean"):
+            filling = fills(kept, self.variables, self.missing, engine)
+        full = self._filled(kept, filling)
+        joined = {}
+        if self.small == "merge":
+            spread = spread_of(full, self.variables, engine)
+            joined = join(full, self.strata, spread, self.k, engine)
+        ready = self._ready(data, {"fill": filling, "joined": joined}, engine)
+        spread = spread_of(ready.full, self.variables, engine)
+        fitted: dict[str, Any] = {
+            "fill": filling,
+            "joined": joined,
+            "spread": spread,
+            "weights": weights_of(ready.full, spread, self.distance, engine),
+            "suppressed": len(data) - len(ready.full),
+        }
+        return {**fitted, **chosen_k(ready, self._moving(fitted), engine)}
+
+    def transform(
+        self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+    ) -> Dataset:
+        """Move every record, then check that the strata are as large as promised."""
+        del chance
+        ready = self._ready(data, fitted, engine)
+        made = moved(ready, self._moving(fitted), fitted["k"], engine)
+        require_large(ready.full, self.strata, self.k, engine)
+        strata = [ready.full.column(name) for name in fitted["joined"]]
+        whole = [name for name in self.variables if ready.whole(name) and not self.whole]
+        schema = ready.kept.schema.changed(whole, kind="continuous").changed(
+            fitted["joined"], kind="nominal", domain=None, hierarchy=None
+        )
+        return ready.kept.with_columns(pl.DataFrame([*made, *strata]), schema)
+
+    def stages(self, data: Dataset) -> Stages:
+        """The values after each step, for a picture. They show the original: keep them inside."""
+        engine = engine_for(data.frame)
+        fitted = self.fit(data, engine)
+        ready = self._ready(data, fitted, engine)
+        moving = self._moving(fitted)
+        return Stages(
+            variables=tuple(self.variables),
+            strata=ready.slim.batch(self.strata),
+            original=ready.slim.batch(self.variables),
+            centres=centres_of(ready, moving, fitted["k"], engine).batch(self.variables),
+            released=pl.DataFrame(moved(ready, moving, fitted["k"], engine)),
+        )
+
+    def public(self, fitted: Fitted) -> dict[str, Any]:
+        """Every parameter, with the k that was chosen and the levels that were joined."""
+        told = super().public(fitted)
+        if self.at_most is not None:
+            sizes = [row[-1] for row in fitted["k"]["strata"]] or [fitted["k"]["all"]]
+            told["k"] = min(sizes) if min(sizes) == max(sizes) else [min(sizes), max(sizes)]
+        if fitted["joined"]:
+            told["joined"] = {
+                name: sorted({label for _, label in levels})
+                for name, levels in fitted["joined"].items()
+            }
+        return told
+
+    def _check(self, data: Dataset) -> None:
+        data.schema.require([*self.variables, *self.strata])
+        require_numbers(data, tuple(self.variables), "The deterministic method", dates=False)
+        if not len(data):
+            raise MethodError("There is no record to protect.", hint="is it the right file?")
+        if self.missing == "refuse":
+            hint = 'say what to do: missing = "drop", "median", "mean" or "model".'
+            refuse_missing(data, self.variables, hint=hint)
+        if self.missing_strata == "refuse":
+            hint = 'say what to do: missing_strata = "drop" or "level".'
+            refuse_missing(data, self.strata, hint=hint)
+
+    def _kept(self, data: Dataset) -> Dataset:
+        names = [
+            *(self.variables if self.missing == "drop" else ()),
+            *(self.strata if self.missing_strata == "drop" else ()),
+        ]
+        return complete(data, names) if names else data
+
+    def _filled(self, kept: Dataset, filling: dict[str, float]) -> Dataset:
+        if self.missing == "model":
+            return modelled(kept, self.variables, self.strata)
+        return filled(kept, filling)
+
+    def _ready(self, data: Dataset, fitted: Fitted, engine: Engine) -> Ready:
+        """The records that will be released: with their gaps, and without."""
+        kept = self._kept(data)
+        full = self._filled(kept, fitted["fill"])
+        joined = fitted["joined"]
+        if joined:
+            new = [recoded(full.column(name), levels) for name, levels in joined.items()]
+            open_ = full.schema.changed(joined, kind="nominal", domain=None, hierarchy=None)
+            full = full.with_columns(pl.DataFrame(new), open_)
+        if self.small == "suppress":
+            at = in_large(full, self.strata, self.k, engine)
+            if not len(at):
+                raise MethodError(
+                    f"Every stratum of {', '.join(self.strata)} has fewer than k = {self.k} "
+                    "records.",
+                    hint="use fewer variables in `strata`, or a smaller k.",
+                )
+            kept, full = kept.take(at), full.take(at)
+        else:
+            require_large(full, self.strata, self.k, engine)
+        return Ready(kept=kept, full=full, variables=tuple(self.variables), by=tuple(self.strata))
+
+    def _moving(self, fitted: Fitted) -> Moving:
+        return Moving(
+            k=self.k,
+            spread=fitted["spread"],
+            weights=fitted["weights"],
+            inside=self.bounds == "keep",
+            whole=self.whole,
+            gaps=not self.release_imputed,
+            at_most=self.at_most,
+            within=self.within,
+            by_stratum=self.k_by == "stratum",
+        )

@@ -1,0 +1,311 @@
+"""Centres of near records: what the paper prints, what must always hold, and bad input."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.centres import smallest
+from sfumato.engines import LocalEngine
+from sfumato.errors import MethodError, StrataError, WeakProtectionWarning
+
+Deterministic = sf.methods.Deterministic
+
+
+def slow(frame: pl.DataFrame, variables, strata, k):
+    """The five steps as the paper words them, over all pairs; ties by distance, coordinates."""
+    x = frame.select(variables).to_numpy().astype(float)
+    mean, sd = x.mean(axis=0), x.std(axis=0, ddof=1)
+    centre = np.empty_like(x)
+    labels = frame.select(strata).rows() if strata else [()] * len(x)
+    for label in set(labels):
+        at = [i for i, one in enumerate(labels) if one == label]
+        for i in at:
+            apart = {j: (round(float((((x[i] - x[j]) / sd) ** 2).sum()), 12), *x[j]) for j in at}
+            centre[i] = x[sorted(at, key=apart.__getitem__)[:k]].mean(axis=0)
+    return mean + (centre - mean) * (sd / centre.std(axis=0, ddof=1))
+
+
+def some(records, seed=0):
+    random = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "sex": random.choice(["f", "m"], records),
+            "class": random.integers(1, 4, records),
+            "age": random.normal(50, 12, records),
+            "fare": random.lognormal(3, 1, records),
+        }
+    )
+
+
+@pytest.mark.parametrize("k", [3, 5, 9])
+def test_it_does_what_the_paper_says(k):
+    frame = some(200)
+    method = Deterministic(variables=["age", "fare"], strata=["sex", "class"], k=k)
+    made = method.apply(sf.Dataset(frame)).frame
+    expected = slow(frame, ["age", "fare"], ["sex", "class"], k)
+    assert made.select("age", "fare").to_numpy() == pytest.approx(expected, rel=1e-9)
+    for name in ("age", "fare"):
+        assert made[name].std() == pytest.approx(frame[name].std(), rel=1e-12)
+    assert made.select("sex", "class").equals(frame.select("sex", "class"))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(-3, 3)), min_size=8),
+    st.randoms(use_true_random=False),
+    st.integers(3, 5),
+)
+def test_the_order_of_rows_does_not_matter_however_many_ties(rows, chance, k):
+    frame = pl.DataFrame(rows, schema=["g", "x", "y"], orient="row")
+    order = list(range(len(rows)))
+    chance.shuffle(order)
+    method = Deterministic(variables=["x", "y"], strata=["g"], k=k, small="merge")
+    try:
+        made = method.apply(sf.Dataset(frame)).frame
+    except MethodError:
+        with pytest.raises(MethodError):
+            method.apply(sf.Dataset(frame[order]))
+        return
+    other = method.apply(sf.Dataset(frame[order])).frame
+    assert other.equals(made[order])
+    assert made.group_by("g").len()["len"].to_numpy().min() >= k
+    for name in ("x", "y"):
+        assert made[name].std() == pytest.approx(frame[name].std(), rel=1e-9)
+
+
+def test_k_is_three_unless_two_is_asked_for_by_name():
+    with pytest.raises(sf.SfumatoError, match="say pairs = true"):
+        Deterministic(variables=["age"], k=2)
+    with pytest.raises(sf.SfumatoError, match="greater than or equal to 2"):
+        Deterministic(variables=["age"], k=1)
+    data = sf.Dataset(some(50))
+    with pytest.warns(WeakProtectionWarning, match="work out the other"):
+        Deterministic(variables=["age"], k=2, pairs=True).apply(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Deterministic(variables=["age"]).apply(data)
+
+
+def test_small_strata_are_refused_and_listed_for_the_custodian_only():
+    frame = pl.concat([some(40), some(1).with_columns(sex=pl.lit("a very rare level"))])
+    method = Deterministic(variables=["age"], strata=["sex"])
+    with pytest.raises(StrataError, match="1 of 3 strata of sex have fewer than k = 3") as caught:
+        method.apply(sf.Dataset(frame))
+    assert "rare" not in str(caught.value)
+    assert caught.value.strata.rows() == [("a very rare level", 1)]
+
+
+def test_small_strata_are_suppressed_on_request():
+    frame = pl.concat([some(40), some(2).with_columns(sex=pl.lit("x"))])
+    data = sf.Dataset(frame, sf.Schema(dict.fromkeys(frame.columns, "quasi")))
+    method = Deterministic(variables=["age"], strata=["sex"], small="suppress")
+    made = method.apply(data)
+    assert len(made) == 40
+    assert "x" not in made.frame["sex"].to_list()
+    assert method.fit(data, LocalEngine())["suppressed"] == 2
+    release = sf.protect(data, sf.Plan(schema=data.schema, steps=[method]), key=bytes(32))
+    assert release.manifest["records"] == 40
+    with pytest.raises(MethodError, match="Every stratum of age"):
+        Deterministic(variables=["fare"], strata=["age"], small="suppress").apply(data)
+
+
+def test_levels_are_joined_along_the_hierarchy_the_order_or_by_likeness():
+    counts = {"Oslo": 1, "Bergen": 9, "Paris": 9, "Lyon": 9}
+    place = [name for name, count in counts.items() for _ in range(count)]
+    frame = pl.DataFrame({"place": place, "x": np.random.default_rng(0).normal(size=28)})
+    land = {"Oslo": ("Norway",), "Bergen": ("Norway",), "Paris": ("France",), "Lyon": ("France",)}
+    method = Deterministic(variables=["x"], strata=["place"], small="merge")
+
+    nominal = sf.Column(role="quasi", kind="nominal", hierarchy=land)
+    made = method.apply(sf.Dataset(frame, sf.Schema({"place": nominal})))
+    assert sorted(set(made.frame["place"])) == ["Lyon", "Norway", "Paris"]
+    assert made.schema["place"].hierarchy is None
+
+    order = sf.Column(kind="ordinal", domain=("Lyon", "Oslo", "Bergen", "Paris"))
+    made = method.apply(sf.Dataset(frame, sf.Schema({"place": order})))
+    assert "Lyon or Oslo" in set(made.frame["place"]) or "Oslo or Bergen" in set(
+        made.frame["place"]
+    )
+
+    near = frame.with_columns(
+        x=pl.when(pl.col("place").is_in(["Oslo", "Lyon"])).then(pl.col("x") + 50).otherwise("x")
+    )
+    made = method.apply(sf.Dataset(near))
+    assert sorted(set(made.frame["place"])) == ["Bergen", "Lyon or Oslo", "Paris"]
+    told = method.public(method.fit(sf.Dataset(near), LocalEngine()))
+    assert told["joined"] == {"place": ["Bergen", "Lyon or Oslo", "Paris"]}
+
+
+def test_missing_values_are_never_handled_by_accident():
+    frame = some(60).with_columns(
+        age=pl.when(pl.int_range(pl.len()) < 6).then(None).otherwise("age"),
+        sex=pl.when(pl.int_range(pl.len()).is_between(6, 9)).then(None).otherwise("sex"),
+    )
+    data = sf.Dataset(frame)
+    with pytest.raises(MethodError, match=r"'age' \(6\).*missing = \"drop\""):
+        Deterministic(variables=["age", "fare"]).apply(data)
+    with pytest.raises(MethodError, match=r"'sex' \(4\).*missing_strata"):
+        Deterministic(variables=["fare"], strata=["sex"]).apply(data)
+    dropped = Deterministic(
+        variables=["age"], strata=["sex"], missing="drop", missing_strata="drop"
+    ).apply(data)
+    assert len(dropped) == 50
+    level = Deterministic(variables=["fare"], strata=["sex"], missing_strata="level").apply(data)
+    assert level.frame["sex"].equals(frame["sex"])
+    for how in ("median", "mean", "model"):
+        method = {"variables": ["age", "fare"], "strata": ["class"], "missing": how}
+        hidden = Deterministic(**method).apply(data).frame
+        shown = Deterministic(**method, release_imputed=True).apply(data).frame
+        assert hidden["age"].is_null().equals(frame["age"].is_null())
+        assert shown["age"].null_count() == 0
+        assert hidden["age"].drop_nulls().equals(shown["age"][6:])
+
+
+def test_a_model_fills_in_what_the_other_variables_say():
+    random = np.random.default_rng(1)
+    x = random.normal(size=400)
+    y = 3 * x + random.normal(size=400, scale=0.1)
+    gaps = np.arange(400) % 10 == 0
+    data = sf.Dataset(pl.DataFrame({"x": x, "y": pl.Series(y).set(pl.Series(gaps), None)}))
+    from sfumato.completion import modelled
+
+    made = modelled(data, ["x", "y"], []).frame["y"].to_numpy()
+    assert (made[~gaps] == y[~gaps]).all()
+    assert np.abs(made[gaps] - y[gaps]).max() < 0.5
+    order = random.permutation(400)
+    again = modelled(data.take(order), ["x", "y"], []).frame["y"].to_numpy()
+    assert (again == made[order]).all()
+
+
+def test_values_stay_inside_declared_bounds_with_mean_and_spread_on_request():
+    frame = pl.DataFrame({"x": np.random.default_rng(5).exponential(10, 400)})
+    schema = sf.Schema({"x": sf.Column(kind="continuous", domain=(0, 60))})
+    data = sf.Dataset(frame, schema)
+    free = Deterministic(variables=["x"], k=25).apply(data).frame["x"]
+    kept = Deterministic(variables=["x"], k=25, bounds="keep").apply(data).frame["x"]
+    assert free.min() < 0
+    assert kept.min() >= 0
+    assert kept.max() <= 60
+    assert kept.mean() == pytest.approx(frame["x"].mean(), rel=1e-9)
+    assert kept.std() == pytest.approx(frame["x"].std(), rel=1e-9)
+
+
+def test_whole_numbers_are_rounded_on_request():
+    data = sf.Dataset(some(80).with_columns(pl.col("age").round().cast(pl.Int32)))
+    loose = Deterministic(variables=["age"]).apply(data)
+    whole = Deterministic(variables=["age"], whole=True).apply(data)
+    assert loose.frame["age"].dtype == pl.Float64
+    assert loose.schema["age"].kind == "continuous"
+    assert whole.frame["age"].dtype == pl.Int64
+    assert whole.schema["age"].kind == "integer"
+
+
+def staying(data, method):
+    made = method.apply(data).frame
+    gaps = [
+        (made[name] - data.frame[name]).to_numpy() / data.frame[name].std()
+        for name in method.variables
+    ]
+    return np.sqrt(sum(gap**2 for gap in gaps)) <= method.within
+
+
+@pytest.mark.parametrize("k_by", ["all", "stratum"])
+def test_the_smallest_k_is_taken_that_moves_enough_records(k_by):
+    data = sf.Dataset(some(900, seed=3))
+    asked = {"variables": ["age"], "strata": ["sex"], "at_most": 0.1}
+    method = Deterministic(**asked, k_by=k_by)
+    fitted = method.fit(data, LocalEngine())
+    json.dumps(fitted)
+    stayed = staying(data, method)
+    if k_by == "all":
+        k = fitted["k"]["all"]
+        assert stayed.mean() <= 0.1
+        before = Deterministic(variables=["age"], strata=["sex"], k=k - 1)
+        assert staying(data, before).mean() > 0.1
+        assert method.public(fitted)["k"] == k
+    else:
+        for sex in ("f", "m"):
+            assert stayed[(data.frame["sex"] == sex).to_numpy()].mean() <= 0.1
+        assert [row[0] for row in fitted["k"]["strata"]] == ["f", "m"]
+    with pytest.raises(MethodError, match="No k up to the size of the strata"):
+        Deterministic(variables=["age"], strata=["sex"], at_most=0.0, within=9.0).apply(data)
+
+
+@given(st.lists(st.tuples(st.integers(3, 60), st.integers(0, 60)), min_size=1, max_size=6))
+def test_the_search_finds_the_smallest_of_every_group(groups):
+    high = np.array([one for one, _ in groups])
+    needed = np.array([need for _, need in groups])
+    found = smallest(lambda k: k >= needed, np.full(len(high), 3), high)
+    if (needed > high).any():
+        assert found is None
+    else:
+        assert found is not None
+        assert (found == np.maximum(needed, 3)).all()
+
+
+def test_mahalanobis_takes_out_correlation():
+    random = np.random.default_rng(2)
+    x = random.normal(size=300)
+    frame = pl.DataFrame({"x": x, "y": x + 0.1 * random.normal(size=300)})
+    method = Deterministic(variables=["x", "y"], distance="mahalanobis")
+    made = method.apply(sf.Dataset(frame)).frame.to_numpy()
+    z = frame.to_numpy()
+    inverse = np.linalg.inv(np.cov(z.T))
+    apart = z[:, None, :] - z[None, :, :]
+    near = np.argsort(np.einsum("ijk,kl,ijl->ij", apart, inverse, apart), axis=1)[:, :3]
+    centre = z[near].mean(axis=1)
+    mean = z.mean(axis=0)
+    expected = mean + (centre - mean) * (z.std(axis=0, ddof=1) / centre.std(axis=0, ddof=1))
+    assert made == pytest.approx(expected, rel=1e-9)
+    double = frame.with_columns(y=pl.col("x") * 2)
+    with pytest.raises(MethodError, match="follows from the others"):
+        method.apply(sf.Dataset(double))
+
+
+@pytest.mark.parametrize(
+    ("frame", "method", "message"),
+    [
+        ({"x": [1.0] * 9}, {}, "nothing to blur: 'x'"),
+        ({"x": [None] * 9}, {"missing": "median"}, "'x'"),
+        ({"x": [None] * 9}, {"missing": "drop"}, "No record has all of these values: 'x'"),
+        ({"x": [1.0, 2.0]}, {}, "There are 2 records, and k = 3 needs"),
+        ({"x": [1.0, 2.0, 3.0]}, {}, "every record would get the same 'x'"),
+        ({"x": []}, {}, "no record"),
+        ({"x": ["a", "b", "c"]}, {}, "'x' holds text"),
+        ({"x": [1.0, float("inf"), 2.0, 3.0]}, {}, "'x' holds infinite"),
+        ({"x": [1.0, 2.0, 3.0], "g": ["a"] * 3}, {"strata": ["gg"]}, "did you mean 'g'"),
+        ({"x": [1.0]}, {"strata": ["x"]}, "cannot be both"),
+        ({"<b>/..": [1.0] * 9, "x": range(9)}, {"variables": ["<b>/.."]}, "'<b>/..'"),
+    ],
+)
+def test_bad_input_is_named(frame, method, message):
+    table = pl.DataFrame(frame, strict=False)
+    if table.schema.get("x") == pl.Null:
+        table = table.with_columns(pl.col("x").cast(pl.Float64))
+    with pytest.raises(sf.SfumatoError, match=message.replace("(", r"\(").replace("..", r"\.\.")):
+        Deterministic(**{"variables": ["x"], **method}).apply(sf.Dataset(table))
+
+
+def test_the_release_reports_displacement_and_keeps_fitted_values_inside():
+    frame = some(200)
+    schema = sf.Schema(dict.fromkeys(frame.columns, "sensitive"))
+    plan = sf.Plan(schema=schema, steps=[Deterministic(variables=["age", "fare"], k=5)])
+    release = sf.protect(sf.Dataset(frame, schema), plan, key=bytes(32))
+    assert "displacement" in release.evidence
+    assert "spread" in release.custody["steps"][0]["fitted"]
+    assert "spread" not in json.dumps(release.manifest)
+
+
+def test_every_k_up_to_the_stratum_is_possible():
+    frame = pl.concat([some(12, seed=at).with_columns(g=pl.lit(at)) for at in range(2)])
+    for k, g in itertools.product((3, 12), ([], ["g"])):
+        made = Deterministic(variables=["age", "fare"], strata=g, k=k).apply(sf.Dataset(frame))
+        assert made.frame["age"].std() == pytest.approx(frame["age"].std())
