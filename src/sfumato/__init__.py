@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato import datasets, methods, risk, utility
+    from sfumato import datasets, methods, pictures, risk, utility
     from sfumato.data import Dataset, read
     from sfumato.errors import SfumatoError
     from sfumato.evidence import Evidence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.release import Release
     from sfumato.run import assess, evaluate, protect
     from sfumato.schema import Column, Schema
+    from sfumato.sweeps import sweep
 
 # Names are found when they are first used, so that importing Sfumato costs next to nothing.
 _HOMES = {
@@ -35,8 +36,10 @@ _HOMES = {
     "evaluate": "run",
     "protect": "run",
     "read": "data",
+    # Not in a module of its own name, which would hide the function once it is imported.
+    "sweep": "sweeps",
 }
-_ROOMS = ("datasets", "methods", "risk", "utility")
+_ROOMS = ("datasets", "methods", "pictures", "risk", "utility")
 
 __all__ = [
     "Column",
@@ -52,9 +55,11 @@ __all__ = [
     "datasets",
     "evaluate",
     "methods",
+    "pictures",
     "protect",
     "read",
     "risk",
+    "sweep",
     "utility",
 ]
 

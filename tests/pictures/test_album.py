@@ -31,13 +31,13 @@ def test_the_steps_of_a_method_on_data(pair):
 def test_records_at_risk_from_evidence(pair):
     risk = sf.risk.Mahalanobis(variables=["hdl", "glucose"], w1=1.0)
     found = risk.measure(*pair)
-    picture = pictures.at_risk(*pair, found)
+    picture = pictures.at_risk(pair[0], pair[1], found)
     assert f"risk1: {found.details['risk1_records']:,} of" in picture.svg()
     with pytest.raises(sf.SfumatoError, match="a row per record"):
-        pictures.at_risk(*pair, found.public())
+        pictures.at_risk(pair[0], pair[1], found.public())
     one = sf.risk.Mahalanobis(variables=["hdl"]).measure(*pair)
     with pytest.raises(sf.SfumatoError, match="only one was compared"):
-        pictures.at_risk(*pair, one)
+        pictures.at_risk(pair[0], pair[1], one)
 
 
 def test_an_album_holds_every_picture_and_says_which_failed(pair):

@@ -15,13 +15,18 @@ from sfumato.data import read
 from sfumato.datasets import cohort, cohort_schema
 from sfumato.errors import ReleaseError
 from sfumato.methods.coarsen import Coarsen
+from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.drop import Drop
 from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.methods.topcode import Topcode
 from sfumato.opened import CUSTODY, verify_release
 from sfumato.plan import Plan
+from sfumato.risk.mahalanobis import Mahalanobis
 from sfumato.run import assess, protect
+from sfumato.utility.coefficients import Coefficients
+from sfumato.utility.displacement import Displacement
 
+_MEASURED = ["weight_kg", "glucose", "hdl", "systolic"]
 _DATES: list[float | dt.date] = [dt.date(1958, 1, 1), dt.date(1962, 1, 1), dt.date(1966, 1, 1)]
 
 
@@ -42,8 +47,22 @@ def demo_plan() -> Plan:
             Coarsen(variables=["birth_date"], breaks=_DATES),
             Coarsen(variables=["children"], breaks=[0, 1, 3]),
             Topcode(variables=["income"], top_quantile=0.99),
+            Deterministic(
+                variables=_MEASURED,
+                strata=["sex", "smoking"],
+                k=3,
+                missing="median",
+                missing_strata="level",
+                at_most=0.01,
+                bounds="keep",
+            ),
         ],
-        targets={"k.min": 3, "uniqueness.max": 0.0},
+        targets={"k.min": 3, "uniqueness.max": 0.0, "stayed.max": 0.01},
+        evaluate={
+            "displacement": Displacement(variables=_MEASURED),
+            "mahalanobis": Mahalanobis(variables=_MEASURED),
+            "glucose": Coefficients(formula="glucose ~ sex + smoking + weight_kg + hdl"),
+        },
         read={"types": {"postcode": "text", "nhs_number": "text"}},
     )
 
@@ -73,7 +92,7 @@ def demo(
         made = protect(data, plan, key=earlier if earlier.is_file() else None, progress=tell)
         made.write(folder, overwrite=True, progress=tell)
         tell("checking", 2, 3)
-        checks = verify_release(folder)
+        checks = verify_release(folder, data)
     after = made.evidence["uniqueness"]
     if json:
         show_json({"folder": str(folder), "checks": [vars(one) for one in checks], **made.manifest})
@@ -84,6 +103,14 @@ def demo(
     ]
     rows = [(label, said(old), said(new)) for label, old, new in numbers]
     show_table("What an outsider could single out", ["", "original", "release"], rows)
+    model, moved = made.evidence["glucose"].details, made.evidence["displacement"]
+    kept = [
+        ("share of the spread that comes from the blurring, at most", said(moved.value)),
+        ("share of records that hardly moved", said(moved.details["stayed"])),
+        ("overlap of the intervals of a model's coefficients, mean", said(model["mean_overlap"])),
+        ("coefficients whose sign is kept", said(model["signs_kept"])),
+    ]
+    show_table("What the release keeps of the measurements", ["", "release"], kept)
     show_checks("Checked on the disk", checks)
     if not quiet:
         say(f"Original:  {file}  (invented; no real person is in it)")

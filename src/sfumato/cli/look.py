@@ -157,7 +157,8 @@ def _show_one(label: str, one: Evidence, *, quiet: bool) -> None:
     plain = one.plain()
     rows = [(one.name, said(plain["value"]))]
     if plain["baseline"] is not None:
-        rows.append((f"{one.name} of the original", said(plain["baseline"])))
+        what = "by chance" if one.subject == "pair" else "of the original"
+        rows.append((f"{one.name} {what}", said(plain["baseline"])))
     rows += [(key, said(value)) for key, value in plain["details"].items()]
     show_table(label, ["number", "value"], rows)
     if plain["table"]:

@@ -1,0 +1,123 @@
+"""`sfumato sweep` as a stranger uses it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.cli.test_cli import PLAN, sfumato
+from typer.testing import CliRunner, Result
+
+import sfumato as sf
+from sfumato.cli.app import app
+from sfumato.errors import SfumatoError
+
+STEPS = """
+[[steps]]
+method = "topcode"
+variables = ["income"]
+top_quantile = 0.9
+
+[[steps]]
+method = "coarsen"
+variables = ["systolic"]
+intervals = 4
+
+[targets]
+"""
+SWEEP = ("sweep", "cohort.csv", "-p", "plan.toml")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    sf.datasets.cohort(200).write_csv(tmp_path / "cohort.csv")
+    text = PLAN.replace("{k}", "5").replace('systolic = "sensitive"', SYSTOLIC)
+    (tmp_path / "plan.toml").write_text(text.replace("[targets]", STEPS))
+    return tmp_path
+
+
+SYSTOLIC = 'systolic = { role = "quasi", kind = "integer", domain = [70, 260] }'
+
+
+def test_the_table_is_printed_or_written_and_every_run_is_in_it(place):
+    shown = sfumato(*SWEEP, "--set", "intervals=2,9", cwd=place)
+    assert shown.returncode == 0, shown.stderr
+    assert "Nothing is released" in shown.stdout
+    assert "intervals" in shown.stdout
+    words = ("--set", "intervals=2,9", "--set", "topcode.top_quantile=0.5,0.9")
+    sizes = ("--sizes", "50,100", "--repeats", "2", "--out", "table.csv", "--json")
+    made = sfumato(*SWEEP, *words, *sizes, cwd=place)
+    assert made.returncode == 0, made.stderr
+    rows = json.loads(made.stdout)
+    assert len(rows) == 2 * 2 * 2 * 2
+    assert rows[0]["topcode.top_quantile"] == 0.5
+    assert {row["met"] for row in rows} <= {True, False}
+    table = pl.read_csv(place / "table.csv", infer_schema_length=None)
+    assert table["intervals"].to_list() == [row["intervals"] for row in rows]
+    assert table["uniqueness"].to_list() == [row["uniqueness"] for row in rows]
+    again = sfumato(*SWEEP, *words, *sizes, cwd=place)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    assert "Traceback" not in again.stderr
+
+
+def in_process(place: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Result:
+    """Without a process of its own, which costs seconds; errors are raised, not told."""
+    monkeypatch.chdir(place)
+    return CliRunner().invoke(app, [*SWEEP, *words])
+
+
+def test_quiet_is_quiet_and_a_written_table_is_told(place, monkeypatch):
+    words = ("--set", "intervals=2", "--out", "table.parquet")
+    told = in_process(place, monkeypatch, *words)
+    assert "The table of 1 runs is in 'table.parquet'" in told.stderr
+    assert told.stdout == ""
+    quiet = in_process(place, monkeypatch, *words, "--overwrite", "--quiet")
+    assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, "", "")
+
+
+def test_a_picture_is_drawn(place, monkeypatch):
+    words = ("--set", "intervals=2,9", "--picture", "sweep.svg", "--json")
+    assert in_process(place, monkeypatch, *words).exit_code == 0
+    assert "<svg" in (place / "sweep.svg").read_text()
+    words = ("--sizes", "50,100", "--picture", "n.svg", "--quiet")
+    assert in_process(place, monkeypatch, *words).exit_code == 0
+    assert (place / "n.svg").is_file()
+
+
+def test_runs_that_the_data_refuse_are_told_and_leave_with_2(place, monkeypatch):
+    plan = place / "plan.toml"
+    # Text cannot be topcoded.
+    plan.write_text(plan.read_text().replace('["income"]', '["smoking"]'))
+    made = in_process(place, monkeypatch, "--set", "topcode.top_quantile=0.5")
+    assert made.exit_code == 2
+    assert "Runs that lack numbers: 1" in made.stderr
+    assert "'smoking'" in made.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--set", "interval=2"), "did you mean 'intervals'"),
+        (("--set", "intervals"), "write --set k=3,5,7"),
+        (("--set", "intervals=2", "--set", "intervals=3"), "given twice"),
+        (("--set", "intervals=some"), "'intervals' parameter of Coarsen"),
+        (("--set", "intervals=2", "--sizes", "many"), "whole numbers"),
+        (("--set", "intervals=2", "--sizes", "900"), "cannot be drawn"),
+        (("--set", "intervals=2", "--out", "table.odd"), "ends in .csv"),
+        (("--set", "intervals=2", "--picture", "p.gif"), "ends in .svg"),
+        (("--set", "coarsen.variables=systolic;agee"), "'agee' is not in the data"),
+        (("--measure", "uniquness"), "did you mean 'uniqueness'"),
+    ],
+)
+def test_mistakes_are_told_with_a_hint(place, monkeypatch, words, expected):
+    error = in_process(place, monkeypatch, *words).exception
+    assert isinstance(error, SfumatoError)
+    assert error.exit_code == 2
+    assert expected in str(error)
+
+
+def test_the_help_has_an_example():
+    assert "Example: sfumato sweep" in CliRunner().invoke(app, ["sweep", "--help"]).stdout
