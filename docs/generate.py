@@ -16,7 +16,7 @@ import mkdocs_gen_files
 import typer
 
 import sfumato
-from sfumato import catalogue
+from sfumato import catalogue, pictures
 from sfumato.cli.app import app
 from sfumato.measure import Measure
 from sfumato.method import Method
@@ -182,7 +182,7 @@ def _need(one: Any) -> str:
 
 
 _GROUPS = {
-    "Verbs": ("read", "assess", "protect", "evaluate"),
+    "Verbs": ("read", "assess", "protect", "evaluate", "sweep"),
     "Types": ("Dataset", "Schema", "Column", "Plan", "Evidence", "Release", "Key", "SfumatoError"),
 }
 
@@ -203,8 +203,13 @@ def python_names() -> Iterator[str]:
             yield from (f"::: sfumato.{homes[name]}.{name}", "    options:")
             yield from ("      heading_level: 3", "")
     yield from ("## Data to try things on", "")
-    for name in ("cohort.cohort", "variables.cohort_schema"):
+    simulated = ("simulated.simulated", "simulated.simulator")
+    for name in ("cohort.cohort", "variables.cohort_schema", *simulated):
         yield from (f"::: sfumato.datasets.{name}", "    options:", "      heading_level: 3", "")
+    yield from ("## Pictures of evidence", "")
+    for name in sorted(pictures.__all__):
+        home = getattr(pictures, name).__module__
+        yield from (f"::: {home}.{name}", "    options:", "      heading_level: 3", "")
 
 
 def project_pages() -> None:

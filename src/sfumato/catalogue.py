@@ -63,7 +63,8 @@ def measure(name: str) -> type[Measure]:
 
 def attribute(room: str, name: str) -> Any:
     """A class of a room by its name, for `sf.methods.Coarsen` and the like."""
-    for one in _room(room).values():
+    # Other names are asked for by tools that look around, and must not load the whole room.
+    for one in _room(room).values() if name[:1].isupper() else ():
         if one.__name__ == name:
             return one
     msg = f"module 'sfumato.{room}' has no attribute '{name}'"
