@@ -59,19 +59,19 @@ def _within(  # pragma: no cover
     context: Any, builder: Any, signature: Any, arguments: Any, gap_in: Callable[..., Gap]
 ) -> Any:
     """Squared distances of a block of eight to a point; which of them are within the limit."""
-    pairs = zip(signature.args, arguments, strict=True)
-    made = [
+    blocks, block, source, row, scale, limit, away = (
         context.make_array(kind)(context, builder, value)
         if isinstance(kind, types.Array)
         else value
-        for kind, value in pairs
-    ]
-    blocks, block, point, scale, limit, away = made
+        for kind, value in zip(signature.args, arguments, strict=True)
+    )
     size = builder.mul(builder.extract_value(blocks.shape, 1), _number(LANES))
     gap_of = gap_in(builder, builder.gep(blocks.data, [builder.mul(block, size)]))
+    width = builder.extract_value(source.shape, 1)
+    point = builder.gep(source.data, [builder.mul(row, width)])
     total = cgutils.alloca_once_value(builder, _ZERO)
     with cgutils.for_range(builder, builder.extract_value(scale.shape, 0)) as loop:
-        here = _everywhere(builder, builder.load(builder.gep(point.data, [loop.index])))
+        here = _everywhere(builder, builder.load(builder.gep(point, [loop.index])))
         factor = _everywhere(builder, builder.load(builder.gep(scale.data, [loop.index])))
         gap = builder.fmul(gap_of(loop.index, here), factor)
         builder.store(builder.fadd(builder.load(total), builder.fmul(gap, gap)), total)
@@ -95,22 +95,22 @@ def _to_boxes(builder: Any, start: Any) -> Gap:  # pragma: no cover
     return gap
 
 
-@intrinsic
-def points_within(_context, points, leaf, point, scale, limit, away):  # type: ignore[no-untyped-def] # pragma: no cover
+def _points_within(_, points, leaf, source, row, scale, limit, away):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, ARG001  # pragma: no cover
     """Write the squared distances of eight points into `away`; a bit for each within the limit.
 
-    `points` is (leaf, column, lane). A lane that is not a number is never within.
+    `points` is (leaf, column, lane), compared with a row of `source`. A lane that is not a
+    number is never within.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _within(context, builder, signature, arguments, _to_points)
 
-    return types.int64(points, types.int64, point, scale, types.float64, away), generate
+    word, real = types.int64, types.float64
+    return word(points, word, source, word, scale, real, away), generate
 
 
-@intrinsic
-def boxes_within(_context, boxes, group, point, scale, limit, away):  # type: ignore[no-untyped-def] # pragma: no cover
-    """The same for eight boxes, whose columns are low, high, low, high, …
+def _boxes_within(_, boxes, group, source, row, scale, limit, away):  # type: ignore[no-untyped-def] # noqa: ARG001  # pragma: no cover
+    """The same for eight boxes, whose columns are low, high, low, high.
 
     Rounding keeps order: whatever lies in a box is, as computed, no nearer than the box.
     """
@@ -118,11 +118,11 @@ def boxes_within(_context, boxes, group, point, scale, limit, away):  # type: ig
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _within(context, builder, signature, arguments, _to_boxes)
 
-    return types.int64(boxes, types.int64, point, scale, types.float64, away), generate
+    word, real = types.int64, types.float64
+    return word(boxes, word, source, word, scale, real, away), generate
 
 
-@intrinsic
-def place_of(_context, away, lane):  # type: ignore[no-untyped-def] # pragma: no cover
+def _place_of(_, away, lane):  # type: ignore[no-untyped-def] # noqa: ARG001  # pragma: no cover
     """How many of the eight come before this lane by distance, then by lane."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -137,11 +137,16 @@ def place_of(_context, away, lane):  # type: ignore[no-untyped-def] # pragma: no
     return types.int64(away, types.int64), generate
 
 
-@intrinsic
-def lowest(_context, mask):  # type: ignore[no-untyped-def] # pragma: no cover
+def _lowest(_, mask):  # type: ignore[no-untyped-def] # noqa: ARG001  # pragma: no cover
     """The lowest lane in a mask that is not empty."""
 
     def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), generate
+
+
+points_within: Any = intrinsic(_points_within)
+boxes_within: Any = intrinsic(_boxes_within)
+place_of: Any = intrinsic(_place_of)
+lowest: Any = intrinsic(_lowest)

@@ -7,7 +7,7 @@ such groups: the tree needs no pointers.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -22,63 +22,51 @@ _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = 1e-150  # its square is far above all that underflows
 
 
-class Tree(NamedTuple):
-    """The arrays of a tree. One tree serves all strata in turn.
+Tree = tuple[Any, Any, Any, Any, Any, Any]
 
-    Parameters
-    ----------
-    source : the distinct points in canonical order: by coordinates, column after column.
-    firsts : where in the sorted records those of each distinct point begin.
-    rank : the place in `source` of each point, in the order of the tree.
-    keys : room for sorting.
-    points : (leaf, column, lane).
-    boxes : (group, low and high of each column, lane); the groups of a level lie together.
-    base : the first group of each level.
-    halves : parts of the tree that are still to be ordered.
-    """
-
-    source: Any
-    firsts: Any
-    rank: Any
-    keys: Any
-    points: Any
-    boxes: Any
-    base: Any
-    halves: Any
+# Called from compiled code only: no wrappers for Python, and the caller's cache holds them.
+INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def empty_tree(most: int, columns: int, *, turned: bool) -> Tree:
-    """Room for a tree of up to so many points, with coordinates beside the raw ones or not."""
+    """Room for the tree of a stratum with up to so many points.
+
+    - the distinct points in canonical order: by coordinates, column after column;
+      under a matrix with the turned coordinates in front of the raw ones
+    - where in the sorted records those of each distinct point begin
+    - the place among the distinct points of each point, in the order of the tree
+    - keys, to sort by
+    - the points again: (leaf, column, lane)
+    - the boxes: (group, low and high of each column, lane); the groups of a level lie together
+    """
     leaves = (most + LANES - 1) >> SHIFT
-    return Tree(
-        source=room((most, 2 * columns if turned else columns), np.float64),
-        firsts=room((most + 1,), np.int64),
-        rank=room((most,), np.int64),
-        keys=room((most,), np.float64),
-        points=room((leaves, columns, LANES), np.float64),
-        boxes=room((leaves // (LANES - 1) + LEVELS, 2 * columns, LANES), np.float64),
-        base=np.empty(LEVELS, np.int64),
-        halves=np.empty((2 * LEVELS * SHIFT, 2), np.int64),
+    return (
+        room((most, 2 * columns if turned else columns), np.float64),
+        room((most + 1,), np.int64),
+        room((most,), np.int64),
+        room((most,), np.float64),
+        room((leaves, columns, LANES), np.float64),
+        room((leaves // (LANES - 1) + LEVELS, 2 * columns, LANES), np.float64),
     )
 
 
-@njit(cache=True, nogil=True)
-def gather(values, order, fresh, start, stop, tree):  # type: ignore[no-untyped-def]
+@njit(**INNER)
+def gather(values, order, fresh, start, stop, source, firsts, rank):  # type: ignore[no-untyped-def]
     """Take the distinct points of a stratum; how many there are."""
     columns = values.shape[1]
-    raw = tree.source.shape[1] - columns
+    raw = source.shape[1] - columns
     size = 0
     for i in range(start, stop):
         if fresh[i]:
             for j in range(columns):
-                tree.source[size, raw + j] = values[order[i], j] + 0.0  # -0.0 becomes 0.0
-            tree.rank[size], tree.firsts[size] = size, i
+                source[size, raw + j] = values[order[i], j] + 0.0  # -0.0 becomes 0.0
+            rank[size], firsts[size] = size, i
             size += 1
-    tree.firsts[size] = stop
+    firsts[size] = stop
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def turn(source, size, matrix):  # type: ignore[no-untyped-def]
     """Coordinates under the matrix, in front of the raw ones; how far distances may be off."""
     columns = len(matrix)
@@ -100,18 +88,18 @@ def turn(source, size, matrix):  # type: ignore[no-untyped-def]
     return _TINY + 8 * (columns + 4) * _EPSILON * np.sqrt(slack) if columns else 0.0
 
 
-@njit(forceinline=True)
+@njit(forceinline=True, **INNER)
 def _pick(seed, low, high):  # type: ignore[no-untyped-def]
     """Any place between; chance keeps sorted or periodic data from being the worst case."""
     return low + ((seed >> 33) & 0x7FFFFFFF) % (high - low)
 
 
-@njit(forceinline=True)
+@njit(forceinline=True, **INNER)
 def _next(seed):  # type: ignore[no-untyped-def]
     return seed * 6364136223846793005 + 1442695040888963407
 
 
-@njit(forceinline=True)
+@njit(forceinline=True, **INNER)
 def _part(keys, rank, low, high, pivot, equal):  # type: ignore[no-untyped-def]
     """Move what is less than the pivot (or equal to it) to the front, without a branch."""
     front = low
@@ -123,7 +111,7 @@ def _part(keys, rank, low, high, pivot, equal):  # type: ignore[no-untyped-def]
     return front
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _select(keys, rank, low, high, nth):  # type: ignore[no-untyped-def]
     """Reorder until no key before `nth` is larger than any from `nth` on."""
     seed = high
@@ -148,7 +136,7 @@ def _select(keys, rank, low, high, nth):  # type: ignore[no-untyped-def]
                 return
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _widest(source, rank, start, stop, scale):  # type: ignore[no-untyped-def]
     """The column in which these points lie farthest apart, judged by a sample of many."""
     widest, column = -1.0, 0
@@ -166,10 +154,10 @@ def _widest(source, rank, start, stop, scale):  # type: ignore[no-untyped-def]
     return column
 
 
-@njit(cache=True, nogil=True)
-def arrange(tree, size, scale):  # type: ignore[no-untyped-def]
+@njit(**INNER)
+def arrange(source, rank, keys, size, scale):  # type: ignore[no-untyped-def]
     """Order the points so that each run of eight, of 64, … lies close together."""
-    source, rank, keys, stack = tree.source, tree.rank, tree.keys, tree.halves
+    stack = np.empty((2 * LEVELS * SHIFT, 2), np.int64)
     stack[0, 0], stack[0, 1] = 0, (size + LANES - 1) >> SHIFT
     top = 1
     while top:
@@ -199,42 +187,46 @@ def arrange(tree, size, scale):  # type: ignore[no-untyped-def]
         top += 2
 
 
-@njit(forceinline=True)
-def _enclose(lows, highs, boxes, group, lane, column):  # type: ignore[no-untyped-def]
-    """The box around eight; empty lanes are not numbers and compare as false."""
-    low, high = lows[0], highs[0]
-    for i in range(1, LANES):
-        low = lows[i] if lows[i] < low else low
-        high = highs[i] if highs[i] > high else high
-    boxes[group, 2 * column, lane] = low
-    boxes[group, 2 * column + 1, lane] = high
+@njit(forceinline=True, **INNER)
+def _enclose(blocks, block, low_row, high_row):  # type: ignore[no-untyped-def]
+    """The least and the most of eight; empty lanes are not numbers and compare as false."""
+    low, high = blocks[block, low_row, 0], blocks[block, high_row, 0]
+    for lane in range(1, LANES):
+        if blocks[block, low_row, lane] < low:
+            low = blocks[block, low_row, lane]
+        if blocks[block, high_row, lane] > high:
+            high = blocks[block, high_row, lane]
+    return low, high
 
 
-@njit(cache=True, nogil=True)
-def build(tree, size):  # type: ignore[no-untyped-def]
+@njit(forceinline=True, **INNER)
+def _blank(blocks, block):  # type: ignore[no-untyped-def]
+    for row in range(blocks.shape[1]):
+        for lane in range(LANES):
+            blocks[block, row, lane] = np.nan
+
+
+@njit(**INNER)
+def build(source, rank, size, points, boxes, base):  # type: ignore[no-untyped-def]
     """Fill leaves and boxes, level by level; how many levels of boxes there are."""
-    source, rank, points, boxes, base = tree.source, tree.rank, tree.points, tree.boxes, tree.base
     columns = points.shape[1]
     count = (size + LANES - 1) >> SHIFT
-    for i in range(columns * LANES):
-        points[count - 1, i >> SHIFT, i & (LANES - 1)] = np.nan
+    _blank(points, count - 1)
     for i in range(size):
         for j in range(columns):
             points[i >> SHIFT, j, i & (LANES - 1)] = source[rank[i], j]
-    base[0], level = 0, 0
+    level, start = 0, 0
     while count > 1:
-        start, groups = base[level], (count + LANES - 1) >> SHIFT
-        for i in range(2 * columns * LANES):
-            boxes[start + groups - 1, i >> SHIFT, i & (LANES - 1)] = np.nan
+        groups = (count + LANES - 1) >> SHIFT
+        base[level] = start
+        _blank(boxes, start + groups - 1)
         for i in range(count):
             for j in range(columns):
                 if level == 0:
-                    lows = highs = points[i, j]
+                    low, high = _enclose(points, i, j, j)
                 else:
-                    lows = boxes[base[level - 1] + i, 2 * j]
-                    highs = boxes[base[level - 1] + i, 2 * j + 1]
-                _enclose(lows, highs, boxes, start + (i >> SHIFT), i & (LANES - 1), j)
-        level += 1
-        base[level] = start + groups
-        count = groups
+                    low, high = _enclose(boxes, base[level - 1] + i, 2 * j, 2 * j + 1)
+                boxes[start + (i >> SHIFT), 2 * j, i & (LANES - 1)] = low
+                boxes[start + (i >> SHIFT), 2 * j + 1, i & (LANES - 1)] = high
+        level, start, count = level + 1, start + groups, groups
     return level

@@ -82,7 +82,7 @@ def _search(
     means: Values,
     rows: Positions,
 ) -> None:
-    from sfumato.kernels.neighbour_search import scratch, search
+    from sfumato.kernels.neighbour_search import search
     from sfumato.kernels.neighbour_tree import empty_tree
 
     largest = int(np.diff(starts).max(initial=0))
@@ -90,8 +90,7 @@ def _search(
     spares = room((2, largest), np.float64), room((largest,), np.int64)
     _canonical(values, starts, order, fresh, *spares)
     tree = empty_tree(largest, values.shape[1], turned=len(matrix) > 0)
-    space = scratch(values.shape[1], int(wanted.max(initial=0)))
-    search(values, scale, matrix, starts, wanted, order, fresh, tree, space, means, rows)
+    search(values, scale, matrix, starts, wanted, order, fresh, tree, means, rows)
 
 
 def _checked(
