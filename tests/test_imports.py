@@ -53,4 +53,4 @@ def test_unknown_names_are_told():
         sf.methods.Nonsense  # noqa: B018
     assert "Coarsen" in dir(sf.methods)
     assert "Uniqueness" in dir(sf.risk)
-    assert dir(sf.utility) == []
+    assert "Propensity" in dir(sf.utility)

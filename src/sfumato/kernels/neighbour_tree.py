@@ -91,7 +91,7 @@ def turn(source, size, matrix):  # type: ignore[no-untyped-def]
 @njit(forceinline=True, **INNER)
 def _pick(seed, low, high):  # type: ignore[no-untyped-def]
     """Any place between; chance keeps sorted or periodic data from being the worst case."""
-    return low + ((seed >> 33) & 0x7FFFFFFF) % (high - low)
+    return low + (((seed >> 33) & 0x7FFFFFFF) * (high - low) >> 31)
 
 
 @njit(forceinline=True, **INNER)
@@ -138,15 +138,12 @@ def _select(keys, rank, low, high, nth):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _widest(source, rank, start, stop, scale):  # type: ignore[no-untyped-def]
-    """The column in which these points lie farthest apart, judged by a sample of many."""
+    """The column in which these points lie farthest apart, judged by some of them."""
     widest, column = -1.0, 0
-    size = stop - start
+    step = (stop - start) // _SAMPLE | 1  # odd, so that it hardly ever beats with the data
     for j in range(len(scale)):
         low = high = source[rank[start], j]
-        seed = start
-        for i in range(1, min(size, _SAMPLE)):
-            seed = _next(seed)
-            at = start + i if size <= _SAMPLE else _pick(seed, start, stop)
+        for at in range(start, stop, step):
             value = source[rank[at], j]
             low, high = min(low, value), max(high, value)
         if (high - low) * scale[j] > widest:

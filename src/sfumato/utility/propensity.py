@@ -1,0 +1,290 @@
+"""Whether a model can tell released from original records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import polars as pl
+from pydantic import Field, model_validator
+
+from sfumato.canonical import Numbers, one_thread, total_of
+from sfumato.data import Dataset
+from sfumato.design import Design, design
+from sfumato.errors import MeasureError
+from sfumato.evidence import Evidence
+from sfumato.logistic import fit, scores
+from sfumato.measure import Measure
+from sfumato.merged import Merged, merge
+from sfumato.parameters import parameters
+from sfumato.tree import features_of, leaf_of, probabilities
+
+_SHARES = {"low": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "high": 0.95}
+_TIE = 1e-9, 1e-20
+"""Relative and absolute difference of two permutations that is rounding."""
+_TOO_FEW, _FEW = 3, 10
+"""Records a parameter: with hardly more than 2, a model tells any two data sets apart."""
+
+_MISSING = "Missing is a level of its own; a missing number counts as an average one besides."
+_BY_FORMULA = (
+    "`expected` is what U would be, had the released records been drawn anew from the distribution "
+    "of the original."
+)
+_BY_PERMUTATION = (
+    "`expected` is what U would be, had both data sets been drawn from one population: the mean "
+    "over the permutations."
+)
+_BELOW = (
+    "Protected records stem from the original ones, so U can lie far below `expected`: the release "
+    "is then closer to the original than a fresh sample would be."
+)
+_CHANCE = (
+    "`p_value` is how often labels dealt out by chance differ as much. It is small when the "
+    "release differs by more than two samples of one population do, and near 1 when by less."
+)
+
+
+@parameters
+class Propensity(Measure):
+    """How well a model can tell the released records from the original ones: U, or pMSE.
+
+    Question: do the released data as a whole look like the original?
+    Assumes: what the model cannot see is no loss. U is the mean squared deviation of the
+    propensity (the estimated probability of being released) from the share of released records:
+    0 when nothing can be told apart, 0.25 when everything can.
+
+    Parameters
+    ----------
+    variables : what the model sees. Default: all variables in both data sets but direct
+        identifiers, weights, clusters, and categories with very many levels.
+    categories : numbers that are codes and no quantities.
+    model : "main" sees a shift of each variable; "interactions" also changes of spread and of
+        what goes together, by squares and products; "tree" sees changes of any shape.
+    permutations : how often the labels are dealt out by chance, for the p value; the same
+        each time.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> schema = sf.Schema({"age": "quasi"})
+    >>> original = sf.Dataset(pl.DataFrame({"age": [30, 40, 50, 60, 70]}), schema)
+    >>> released = sf.Dataset(pl.DataFrame({"age": [32, 41, 50, 58, 69]}), schema)
+    >>> found = Propensity().measure(original, released)
+    >>> found.value < found.details["expected"]
+    True
+
+    References: Woo, Reiter, Oganian & Karr (2009), Global measures of data utility for microdata
+    masked for disclosure limitation; Snoke, Raab, Nowok, Dibben & Slavkovic (2018), General and
+    specific utility measures for synthetic data (the expected value, and permutations).
+    """
+
+    name = "propensity"
+    examples = (
+        {},
+        {"variables": ["sex", "height", "weight_kg", "glucose"], "model": "interactions"},
+        {"variables": ["smoking", "children"], "categories": ["children"], "model": "tree",
+         "permutations": 10},
+    )  # fmt: skip
+    of = "pair"
+    provides = ("ratio", "standardised", "p_value")
+    reach = {  # noqa: RUF012 - a class variable by its base
+        "propensity": (0.0, 0.25),
+        "ratio": (0.0, math.inf),
+        "p_value": (0.0, 1.0),
+    }
+    variables: list[str] | None = None  # type: ignore[assignment]
+    categories: list[str] | None = None
+    model: Literal["main", "interactions", "tree"] = "main"
+    permutations: Annotated[int, Field(ge=0, le=10_000)] = 50
+
+    @model_validator(mode="after")
+    def _categories_are_seen(self) -> Self:
+        beyond = set(self.categories or ()) - set(self.variables or self.categories or ())
+        if beyond:
+            msg = f"`categories` must be among `variables`; these are not: {', '.join(beyond)}."
+            raise ValueError(msg)
+        return self
+
+    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+        """Fit the model to both data sets together, and to permuted labels."""
+        merged = merge(
+            original, released, self.variables, categories=self.categories or (), owner=self.name
+        )
+        if len(merged.counts) == 1:
+            raise MeasureError(
+                "All records are equal, so that nothing could be told apart.",
+                hint="are these the right variables?",
+            )
+        with one_thread():
+            told = _told(merged, self.model, self.permutations)
+        value = _spread(merged, told.probability)
+        return Evidence(
+            name=self.name,
+            subject="pair",
+            value=value,
+            direction=self.direction,
+            records=_records(original, merged, told.probability),
+            table=original.like(_distribution(merged, told.probability)),
+            details={
+                **_against_chance(value, told),
+                "model": self.model,
+                "permutations": self.permutations,
+                "share_released": merged.share,
+                "variables": ", ".join(one.name for one in merged.variables),
+                **told.details,
+            },
+            assumptions=(_MISSING, *told.assumptions, told.null, _BELOW, _CHANCE),
+            warnings=(*_left_out(merged), *told.warnings),
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Told:
+    """What a model found, and what it finds by chance."""
+
+    probability: Numbers
+    expected: float
+    deviation: float
+    observed: float
+    """What is held against the permutations: U, or its first step."""
+    permuted: Numbers
+    null: str
+    """What `expected` means, in words."""
+    details: Mapping[str, Any]
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def _told(merged: Merged, model: str, permutations: int) -> _Told:
+    if model == "tree":
+        return _by_tree(merged, permutations)
+    return _by_logistic(merged, permutations, interactions=model == "interactions")
+
+
+def _spread(merged: Merged, probability: Numbers) -> float:
+    """The mean squared deviation from the share of the released records."""
+    squares = merged.counts * (probability - merged.share) ** 2
+    return min(total_of(squares) / merged.records, 0.25)
+
+
+def _by_logistic(merged: Merged, permutations: int, *, interactions: bool) -> _Told:
+    model = design(merged, interactions=interactions)
+    _require_enough(model)
+    fitted, chance = fit(model), scores(model, permutations)
+    free, share = model.parameters - 1, merged.share
+    unit = (1 - share) ** 2 * share / merged.records
+    warnings = []
+    if fitted.certain:
+        warnings.append(
+            "Some records can be told apart with certainty: they hold values that occur in one "
+            "data set only."
+        )
+    if merged.records < _FEW * model.parameters:
+        warnings.append(
+            f"There are fewer than {_FEW} records a parameter, so that U is large by chance "
+            "alone, and larger than `expected` says."
+        )
+    repeated = ", ".join(f"'{name}'" for name in model.dropped())
+    return _Told(
+        probability=fitted.probability,
+        expected=free * unit,
+        deviation=math.sqrt(2 * free) * unit,
+        observed=chance.observed,
+        permuted=chance.permuted,
+        null=_BY_FORMULA,
+        details={"parameters": model.parameters},
+        assumptions=(f"What only repeats other variables is dropped, in: {repeated}.",)
+        if repeated
+        else (),
+        warnings=tuple(warnings),
+    )
+
+
+def _require_enough(model: Design) -> None:
+    records, needed = model.merged.records, model.parameters
+    if records < _TOO_FEW * needed:
+        raise MeasureError(
+            f"The model has {needed} parameters for {records} records in both data sets together, "
+            "and would tell anything apart.",
+            hint='name fewer variables, or choose model = "main".',
+        )
+
+
+def _by_tree(merged: Merged, permutations: int) -> _Told:
+    leaf, features = leaf_of(merged), features_of(merged)
+    found = probabilities(merged, features, merged.releases, leaf=leaf)
+    permuted = np.array(
+        [
+            _spread(merged, probabilities(merged, features, releases, leaf=leaf))
+            for releases in merged.shuffled(permutations)
+        ]
+    )
+    return _Told(
+        probability=found,
+        expected=float(permuted.mean()) if permutations else math.nan,
+        deviation=float(permuted.std(ddof=1)) if permutations > 1 else math.nan,
+        observed=_spread(merged, found),
+        permuted=permuted,
+        details={"smallest_leaf": leaf},
+        assumptions=(f"A leaf of the tree has at least {leaf} records.",),
+        null=_BY_PERMUTATION,
+    )
+
+
+def _against_chance(value: float, told: _Told) -> dict[str, Any]:
+    """U beside what it would be by chance; NaN, with a reason, where that is unknown."""
+    few = "it takes permutations: at least 2."
+    known = told.deviation > 0
+    numbers: dict[str, Any] = {
+        "expected": told.expected,
+        "ratio": value / told.expected if told.expected > 0 else math.nan,
+        "standardised": (value - told.expected) / told.deviation if known else math.nan,
+        "p_value": math.nan,
+    }
+    if len(told.permuted):
+        as_large = int((told.permuted >= told.observed * (1 - _TIE[0]) - _TIE[1]).sum())
+        numbers["p_value"] = (1 + as_large) / (1 + len(told.permuted))
+    why = few if len(told.permuted) <= 1 else "the tree finds nothing by chance."
+    reasons = {f"{name}_reason": why for name, number in numbers.items() if math.isnan(number)}
+    return numbers | reasons
+
+
+def _left_out(merged: Merged) -> tuple[str, ...]:
+    if not merged.left_out:
+        return ()
+    told = "; ".join(f"'{name}', {why}" for name, why in merged.left_out.items())
+    return (f"Not compared: {told}.",)
+
+
+def _records(original: Dataset, merged: Merged, probability: Numbers) -> Any:
+    """A row per record, where each released record belongs to an original one."""
+    if len(merged.place_of_original) != len(merged.place_of_released):
+        return None
+    return original.like(
+        pl.DataFrame(
+            {
+                "propensity_original": probability[merged.place_of_original],
+                "propensity_released": probability[merged.place_of_released],
+            }
+        )
+    )
+
+
+def _distribution(merged: Merged, probability: Numbers) -> pl.DataFrame:
+    """The propensities of either data set, for two box plots."""
+    sides = {"original": merged.place_of_original, "released": merged.place_of_released}
+    return pl.DataFrame(
+        [
+            {
+                "data": name,
+                **{
+                    label: float(np.quantile(probability[places], share))
+                    for label, share in _SHARES.items()
+                },
+            }
+            for name, places in sides.items()
+        ]
+    )
