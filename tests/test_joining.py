@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.engines import LocalEngine
 from sfumato.errors import MethodError
-from sfumato.joining import Likeness, merged
-from sfumato.strata import in_large, recoded
+from sfumato.strata.joining import Likeness, merged
+from sfumato.strata.sizes import in_large, recoded
 
 LEVELS = ["a", "b", "c", "d", None]
 CENTRE = {level: [float(at)] for at, level in enumerate(LEVELS)}

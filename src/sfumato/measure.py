@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
@@ -54,7 +54,3 @@ class Measure(ABC):
         """Measure the released data against the original."""
         del original, released
         raise MeasureError(f"'{self.name}' does not compare data sets.")
-
-    @abstractmethod
-    def variables(self, data: Dataset) -> tuple[str, ...]:
-        """The variables it looks at in these data."""

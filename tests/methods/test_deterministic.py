@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.centres import smallest
 from sfumato.engines import LocalEngine
 from sfumato.errors import MethodError, StrataError, WeakProtectionWarning
+from sfumato.strata.centres import smallest
 
 Deterministic = sf.methods.Deterministic
 
@@ -175,7 +175,7 @@ def test_a_model_fills_in_what_the_other_variables_say():
     y = 3 * x + random.normal(size=400, scale=0.1)
     gaps = np.arange(400) % 10 == 0
     data = sf.Dataset(pl.DataFrame({"x": x, "y": pl.Series(y).set(pl.Series(gaps), None)}))
-    from sfumato.completion import modelled
+    from sfumato.strata.completion import modelled
 
     made = modelled(data, ["x", "y"], []).frame["y"].to_numpy()
     assert (made[~gaps] == y[~gaps]).all()

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.canonical import deviation_of, mean_of, order_of, total_of
+from sfumato.comparing.canonical import deviation_of, mean_of, order_of, total_of
 
 floats = st.floats(-1e200, 1e200, allow_subnormal=True)
 

@@ -266,7 +266,6 @@ def test_it_needs_a_formula_and_says_so():
         Coefficients()
     with pytest.raises(PlanError, match="no default"):
         _ = sf.Plan(targets={"smallest_overlap.min": 0.5}).measures
-    assert Coefficients(formula="y ~ x").variables(sf.Dataset(simulated(1))) == ("y", "x")
 
 
 def test_intervals_that_lie_apart_overlap_less_than_nothing():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.formula import FUNCTIONS, read_formula
+from sfumato.models.formula import FUNCTIONS, read_formula
 
 GOOD = {
     "y ~ x": "v0 ~ v1",

@@ -7,11 +7,11 @@ import pytest
 from tests.utility.conftest import numbers
 
 import sfumato as sf
-from sfumato.canonical import one_thread
-from sfumato.design import design
+from sfumato.comparing.canonical import one_thread
+from sfumato.comparing.merged import merge
 from sfumato.errors import MeasureError
-from sfumato.logistic import fit, scores
-from sfumato.merged import merge
+from sfumato.models.design import design
+from sfumato.models.logistic import fit, scores
 
 
 def expanded(merged, model):
@@ -78,6 +78,6 @@ def test_the_first_step_is_a_projection(noisy):
 
 
 def test_what_does_not_converge_is_an_error(monkeypatch):
-    monkeypatch.setattr("sfumato.logistic._STEPS", 1)
+    monkeypatch.setattr("sfumato.models.logistic._STEPS", 1)
     with pytest.raises(MeasureError, match="does not converge"):
         sf.utility.Propensity().measure(*(numbers({"a": [1.0, 2, 3, at]}) for at in (4, 9)))

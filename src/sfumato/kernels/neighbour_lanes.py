@@ -95,7 +95,7 @@ def _to_boxes(builder: Any, start: Any) -> Gap:  # pragma: no cover
     return gap
 
 
-def _points_within(_, points, leaf, source, row, scale, limit, away):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202, ARG001  # pragma: no cover
+def _points_within(_, points, leaf, source, row, scale, limit, away):  # type: ignore[no-untyped-def] # noqa: ARG001  # pragma: no cover
     """Write the squared distances of eight points into `away`; a bit for each within the limit.
 
     `points` is (leaf, column, lane), compared with a row of `source`. A lane that is not a

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.neighbour_lanes import LANES
 from sfumato.kernels.memory import room
+from sfumato.kernels.neighbour_lanes import LANES
 
 SHIFT = 3  # LANES = 2 ** SHIFT
 LEVELS = 16
@@ -189,10 +189,8 @@ def _enclose(blocks, block, low_row, high_row):  # type: ignore[no-untyped-def]
     """The least and the most of eight; empty lanes are not numbers and compare as false."""
     low, high = blocks[block, low_row, 0], blocks[block, high_row, 0]
     for lane in range(1, LANES):
-        if blocks[block, low_row, lane] < low:
-            low = blocks[block, low_row, lane]
-        if blocks[block, high_row, lane] > high:
-            high = blocks[block, high_row, lane]
+        low = min(low, blocks[block, low_row, lane])
+        high = max(high, blocks[block, high_row, lane])
     return low, high
 
 

@@ -143,7 +143,7 @@ def _scales(scale: Values, extent: Values) -> tuple[Values, Values]:
 
 
 def _wanted(k: int | Positions, sizes: Positions) -> Positions:
-    """k per stratum; each stratum must have as many records."""
+    """K per stratum; each stratum must have as many records."""
     wanted = np.asarray(k)
     if wanted.dtype.kind not in "iu" or wanted.shape not in {(), sizes.shape}:
         raise ValueError("k must be a whole number, or one per stratum.")

@@ -8,7 +8,13 @@ from typing import Annotated, Any, Literal, Self
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.centres import (
+from sfumato.data import Dataset
+from sfumato.engines import Chance, Engine, engine_for
+from sfumato.errors import MethodError, WeakProtectionWarning
+from sfumato.method import Fitted, Method, require_numbers
+from sfumato.parameters import parameters
+from sfumato.schema import Schema
+from sfumato.strata.centres import (
     Moving,
     Ready,
     Stages,
@@ -18,15 +24,9 @@ from sfumato.centres import (
     spread_of,
     weights_of,
 )
-from sfumato.completion import complete, filled, fills, modelled, refuse_missing
-from sfumato.data import Dataset
-from sfumato.engines import Chance, Engine, engine_for
-from sfumato.errors import MethodError, WeakProtectionWarning
-from sfumato.joining import join
-from sfumato.method import Fitted, Method, require_numbers
-from sfumato.parameters import parameters
-from sfumato.schema import Schema
-from sfumato.strata import in_large, recoded, require_large
+from sfumato.strata.completion import complete, filled, fills, modelled, refuse_missing
+from sfumato.strata.joining import join
+from sfumato.strata.sizes import in_large, recoded, require_large
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 _PAIRS = 2

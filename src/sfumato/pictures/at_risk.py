@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.comparing.pairs import matrix
 from sfumato.data import Dataset
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.frames import column
-from sfumato.pairs import matrix
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.points import (
     Values,

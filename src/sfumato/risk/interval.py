@@ -10,14 +10,14 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
-from sfumato.compared import compared
+from sfumato.comparing.compared import compared
+from sfumato.comparing.pairs import Numbers, Pair
+from sfumato.comparing.standardised import chance_shifts, means_and_deviations, told_incomplete
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.fixed import content_order
 from sfumato.measure import Measure
-from sfumato.pairs import Numbers, Pair
 from sfumato.parameters import parameters
-from sfumato.standardised import chance_shifts, means_and_deviations, told_incomplete
 
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ class Interval(Measure):
             ("interval_records", "interval_records_on_original_scale"), (0.0, math.inf)
         ),
     }
-    variables: list[str] | None = None  # type: ignore[assignment]
+    variables: list[str] | None = None
     k: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.05
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:

@@ -12,13 +12,13 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
+from sfumato.comparing.pairs import Numbers
+from sfumato.comparing.standardised import Standardised, chance_shifts, standardised
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.fixed import content_order
 from sfumato.measure import Measure
-from sfumato.pairs import Numbers
 from sfumato.parameters import ParameterError, parameters
-from sfumato.standardised import Standardised, chance_shifts, standardised
 
 Flags = npt.NDArray[np.bool_]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -98,7 +98,7 @@ class Mahalanobis(Measure):
     reach = {  # noqa: RUF012 - a class variable by its base
         name: (0.0, math.inf if "records" in name else 1.0) for name in ("mahalanobis", *provides)
     }
-    variables: list[str] | None = None  # type: ignore[assignment]
+    variables: list[str] | None = None
     definition: Literal["sdcmicro", "paper"] = "sdcmicro"
     w1: Annotated[Finite, Field(gt=0)] = 0.01
     w2: Annotated[Finite, Field(ge=0)] = 0.05

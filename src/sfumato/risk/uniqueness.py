@@ -70,10 +70,6 @@ class Uniqueness(Measure):
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
 
-    def variables(self, data: Dataset) -> tuple[str, ...]:
-        """What the outsider knows."""
-        return data.schema.having("quasi") if self.known is None else tuple(self.known)
-
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Count the classes and who is alone in one."""
         known = self._known(data, subject)
@@ -105,7 +101,7 @@ class Uniqueness(Measure):
         )
 
     def _known(self, data: Dataset, subject: Subject) -> tuple[str, ...]:
-        known = self.variables(data)
+        known = data.schema.having("quasi") if self.known is None else tuple(self.known)
         if subject == "released":
             # What the release left out, nobody can compare with.
             return tuple(name for name in known if name in data.schema)

@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 from pydantic import Field, field_validator
 
-from sfumato.canonical import Numbers, one_thread
+from sfumato.comparing.canonical import Numbers, one_thread
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.formula import read_formula
 from sfumato.measure import Measure
+from sfumato.models.formula import read_formula
+from sfumato.models.regression import Both, Family, fit_both
 from sfumato.parameters import parameters
-from sfumato.regression import Both, Family, fit_both
 
 _SAME_MODEL = (
     "An analyst fits this model to the released records as if they were the original ones; "
@@ -81,11 +81,6 @@ class Coefficients(Measure):
     def _formula_can_be_read(cls, formula: str) -> str:
         read_formula(formula)
         return formula
-
-    def variables(self, data: Dataset) -> tuple[str, ...]:
-        """What the formula names."""
-        del data
-        return read_formula(self.formula).variables
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Fit the same model to both and hold the terms side by side."""

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
-from sfumato.canonical import mean_of
-from sfumato.compared import change_of, compared, spread_of
+from sfumato.comparing.canonical import mean_of
+from sfumato.comparing.compared import change_of, compared, spread_of
+from sfumato.comparing.pairs import Numbers, Pair, distances
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
-from sfumato.pairs import Numbers, Pair, distances
 from sfumato.parameters import parameters
 
 Flags = npt.NDArray[np.bool_]
@@ -67,7 +67,7 @@ class Displacement(Measure):
             (0.0, math.inf),
         ),
     }
-    variables: list[str] | None = None  # type: ignore[assignment]
+    variables: list[str] | None = None
     within: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.canonical import deviation_of, mean_of, one_thread, order_of, total_of
-from sfumato.compared import change_of, compared, spread_of
+from sfumato.comparing.canonical import deviation_of, mean_of, one_thread, order_of, total_of
+from sfumato.comparing.compared import change_of, compared, spread_of
+from sfumato.comparing.pairs import Numbers, Pair
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
-from sfumato.pairs import Numbers, Pair
 from sfumato.parameters import parameters
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -71,7 +71,7 @@ class Moments(Measure):
     of = "pair"
     provides = ("il1s", "il1s_total", *_LARGEST.values())
     reach = dict.fromkeys(("moments", *provides), (0.0, math.inf))
-    variables: list[str] | None = None  # type: ignore[assignment]
+    variables: list[str] | None = None
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Compare value by value, then what an analyst would describe."""

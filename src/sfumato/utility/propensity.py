@@ -11,16 +11,16 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.canonical import Numbers, one_thread, total_of
+from sfumato.comparing.canonical import Numbers, one_thread, total_of
+from sfumato.comparing.merged import Merged, merge
 from sfumato.data import Dataset
-from sfumato.design import Design, design
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.logistic import fit, scores
 from sfumato.measure import Measure
-from sfumato.merged import Merged, merge
+from sfumato.models.design import Design, design
+from sfumato.models.logistic import fit, scores
+from sfumato.models.tree import features_of, leaf_of, probabilities
 from sfumato.parameters import parameters
-from sfumato.tree import features_of, leaf_of, probabilities
 
 _SHARES = {"low": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "high": 0.95}
 _TIE = 1e-9, 1e-20
@@ -95,7 +95,7 @@ class Propensity(Measure):
         "ratio": (0.0, math.inf),
         "p_value": (0.0, 1.0),
     }
-    variables: list[str] | None = None  # type: ignore[assignment]
+    variables: list[str] | None = None
     categories: list[str] | None = None
     model: Literal["main", "interactions", "tree"] = "main"
     permutations: Annotated[int, Field(ge=0, le=10_000)] = 50

@@ -8,10 +8,10 @@ from itertools import islice
 
 import numpy as np
 
-from sfumato.canonical import Numbers
-from sfumato.design import Design
+from sfumato.comparing.canonical import Numbers
+from sfumato.comparing.merged import Counts
 from sfumato.errors import MeasureError
-from sfumato.merged import Counts
+from sfumato.models.design import Design
 
 _STEPS = 100
 _CONVERGED = 1e-13

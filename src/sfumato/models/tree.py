@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.canonical import Numbers
+from sfumato.comparing.canonical import Numbers
+from sfumato.comparing.merged import Counts, Merged, Number, Variable
 from sfumato.errors import MeasureError
-from sfumato.merged import Counts, Merged, Number, Variable
 
 _SMALLEST_LEAF = 10
 _MOST_LEAVES = 100

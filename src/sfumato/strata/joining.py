@@ -14,7 +14,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import exact_sum
 from sfumato.errors import MethodError
-from sfumato.strata import Joined, Level, texts
+from sfumato.strata.sizes import Joined, Level, texts
 
 
 def centres(

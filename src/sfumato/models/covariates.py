@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from sfumato.alike import Alike, alike
-from sfumato.canonical import order_of
+from sfumato.comparing.alike import Alike, alike
+from sfumato.comparing.canonical import order_of
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.formula import Formula
+from sfumato.models.formula import Formula
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.alike import alike
-from sfumato.canonical import Numbers, Positions, deviation_of, mean_of, order_of
+from sfumato.comparing.alike import alike
+from sfumato.comparing.canonical import Numbers, Positions, deviation_of, mean_of, order_of
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 

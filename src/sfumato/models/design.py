@@ -8,9 +8,9 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.canonical import Numbers, Positions
+from sfumato.comparing.canonical import Numbers, Positions
+from sfumato.comparing.merged import Category, Merged, Number, Variable
 from sfumato.errors import MeasureError
-from sfumato.merged import Category, Merged, Number, Variable
 
 BLOCK = 1 << 15
 """Distinct records whose columns are made at a time."""

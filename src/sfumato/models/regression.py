@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sfumato.canonical import Numbers
-from sfumato.covariates import SAID, Covariates, covariates
+from sfumato.comparing.canonical import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.formula import Formula
+from sfumato.models.covariates import SAID, Covariates, covariates
+from sfumato.models.formula import Formula
 
 if TYPE_CHECKING:
     import pandas as pd

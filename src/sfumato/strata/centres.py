@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.comparing.pairs import distances, matrix
 from sfumato.data import Dataset
 from sfumato.engines import Engine, Starts
 from sfumato.engines.local import class_of_each
 from sfumato.engines.summaries import Deviation, Mean
 from sfumato.errors import MethodError
-from sfumato.pairs import distances, matrix
-from sfumato.strata import texts
+from sfumato.strata.sizes import texts
 
 Spread = Mapping[str, Mapping[str, float]]
 """The mean and standard deviation of each variable."""

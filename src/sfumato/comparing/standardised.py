@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.canonical import deviation_of, mean_of
-from sfumato.compared import compared
+from sfumato.comparing.canonical import deviation_of, mean_of
+from sfumato.comparing.compared import compared
+from sfumato.comparing.pairs import Numbers, Pair
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.pairs import Numbers, Pair
 
 Counts = npt.NDArray[np.int64]
 Scales = list[tuple[float, float]]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.canonical import deviation_of
+from sfumato.comparing.canonical import deviation_of
+from sfumato.comparing.pairs import Numbers, Pair, paired
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.pairs import Numbers, Pair, paired
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Two data sets side by side: the original and the released."""

@@ -1,0 +1,1 @@
+"""Models that measures fit: a formula or a design, logistic and other regressions, a tree."""
