@@ -165,7 +165,13 @@ def centres_of(ready: Ready, moving: Moving, k: Mapping[str, Any], engine: Engin
         else:
             sizes = np.full(len(starts) - 1, k["all"])
         values = np.column_stack([batch[name].to_numpy() for name in names])
-        made = centroids(values, scale, starts, sizes)
+        try:
+            made = centroids(values, scale, starts, sizes)
+        except ValueError as error:  # too large to be squared, or k beyond what a stratum can be
+            raise MethodError(
+                f"No neighbours can be found of {', '.join(names)}. {error}",
+                hint="give the variables in another unit, or take a smaller k.",
+            ) from None
         return pl.DataFrame({name: made[:, at] for at, name in enumerate(names)})
 
     reads = [*names, *ready.by] if chosen else names

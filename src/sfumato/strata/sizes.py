@@ -35,7 +35,8 @@ def require_large(data: Dataset, by: Sequence[str], k: int, engine: Engine) -> N
     error = StrataError(
         f"{int(small.sum())} of {len(found)} strata of {', '.join(by)} have fewer than k = {k} "
         f"records ({records} records in all).",
-        hint='use fewer variables in `strata`, or say small = "suppress" or "merge".',
+        hint='use fewer variables in `strata`, or say small = "suppress" or "merge". A terminal '
+        "shows which they are; in Python, `error.strata` does.",
     )
     listed = found.values.with_columns(pl.Series("records", found.counts))
     error.strata = data.like(listed.filter(pl.Series(small)).sort(list(by)))
