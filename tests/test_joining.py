@@ -15,13 +15,14 @@ from sfumato.errors import MethodError
 from sfumato.strata.joining import Likeness, merged
 from sfumato.strata.sizes import in_large, recoded
 
-LEVELS = ["a", "b", "c", "d", None]
+LEVELS = ["a", "b", "c", "d", "", None]
 CENTRE = {level: [float(at)] for at, level in enumerate(LEVELS)}
 LAND = {"a": ("ab", "all"), "b": ("ab", "all"), "c": ("cd", "all"), "d": ("cd", "all")}
 HOW = [
     Likeness(None, None, CENTRE),
     Likeness(LAND, None, CENTRE),
     Likeness(None, ["c", "a", "d", "b"], CENTRE),
+    Likeness(None, ["a", "b"], CENTRE),
 ]
 rows = st.lists(st.tuples(st.sampled_from(LEVELS), st.sampled_from(LEVELS)), min_size=6)
 

@@ -11,6 +11,9 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Direction, Evidence, Subject
 
+AT_WORST = "_at_worst"
+"""A detail with this ending is what targets are held against: the worse of two readings."""
+
 
 class Measure(ABC):
     """One measure of risk or of utility."""

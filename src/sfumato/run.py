@@ -192,12 +192,20 @@ def require_met(verdict: Iterable[Judgement], evidence: Mapping[str, Evidence]) 
         lines = "\n".join(f"  - {one.said()}" for one in missed)
         error = TargetError(
             f"{len(missed)} of {len(judged)} targets missed, so nothing is released:\n{lines}",
-            hint="protect more (coarsen further, drop a variable), or state a target that you "
-            "can defend.",
+            hint=_what_to_do(missed, evidence),
         )
         error.evidence = dict(evidence)
         error.verdict = judged
         raise error
+
+
+def _what_to_do(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> str:
+    rooms = {catalogue.measure(evidence[one.measure].name).room() for one in missed}
+    if rooms == {"utility"}:
+        return "protect less (a smaller k, finer intervals), or state a target that you can defend."
+    if "utility" in rooms:
+        return "some ask for more protection, some for less: state targets that go together."
+    return "protect more (coarsen further, drop a variable), or state a target that you can defend."
 
 
 def _related(data: Dataset, released: Dataset) -> bool:

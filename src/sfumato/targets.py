@@ -10,7 +10,7 @@ from typing import Any
 from sfumato import catalogue
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.evidence import Evidence
-from sfumato.measure import Measure
+from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import given as given_parameters
 
 # A measured share and a stated one may differ in the last bit without meaning anything.
@@ -221,7 +221,9 @@ def judge(
         if place is None:
             raise PlanError(f"No measure gives '{target.name}'.")
         label, number = place
-        value = evidence[label].number(number)
+        # Where a number has two readings, a promise holds only if it holds for the worse.
+        worst = f"{number}{AT_WORST}"
+        value = evidence[label].number(worst if worst in evidence[label].details else number)
         reason = evidence[label].reason
         if math.isnan(value) and not reason:
             told = evidence[label].details.get(f"{number}_reason", "it could not be computed.")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from tests.risk.test_mahalanobis import NAMES, data, drawn, noisy
 
+import sfumato as sf
 from sfumato.errors import MeasureError
 from sfumato.kernels.mcd import robust_covariance
 from sfumato.risk.mahalanobis import Mahalanobis
@@ -134,3 +136,15 @@ def test_a_release_with_one_value_counts_as_the_mean():
 def test_other_numbers_of_records_are_refused():
     with pytest.raises(MeasureError, match="record by record"):
         Mahalanobis().measure(data(drawn(30)), data(drawn(31)))
+
+
+def test_a_target_is_held_against_the_worse_of_both_scales():
+    random = np.random.default_rng(6)
+    frame = pl.DataFrame({"x": random.lognormal(size=2000), "y": random.lognormal(size=2000)})
+    plan = sf.Plan(
+        schema=sf.Schema({"x": "sensitive", "y": "sensitive"}),
+        steps=[sf.methods.Topcode(variables=["x", "y"], top_quantile=0.99)],
+        targets={"mahalanobis.max": 0.5},
+    )
+    with pytest.raises(sf.SfumatoError, match="mahalanobis at most 0.5: MISSED"):
+        sf.protect(sf.Dataset(frame, plan.schema), plan, key=bytes(32))

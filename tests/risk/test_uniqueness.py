@@ -126,3 +126,11 @@ def test_adult_k_and_uniques_agree_with_pandas(shared_data):
     found = sf.risk.Uniqueness(known=known).measure(sf.Dataset(frame))
     assert found.details["unique_records"] == int((sizes == 1).sum())
     assert (found.records["class_size"].to_numpy() == sizes.to_numpy()).all()
+
+
+def test_codes_for_missing_are_told_apart_because_the_release_shows_them():
+    column = sf.Column(role="quasi", kind="nominal", missing=("DK", "NA"))
+    data = sf.Dataset(pl.DataFrame({"g": ["a", "a", "DK", "NA"]}), sf.Schema({"g": column}))
+    found = sf.risk.Uniqueness().measure(data)
+    assert found.details["unique_records"] == 2
+    assert found.details["k_if_missing_is_wildcard"] == 4

@@ -23,6 +23,9 @@ from sfumato.run import evaluate as run_evaluate
 from sfumato.run import named, pair
 from sfumato.run import protect as run_protect
 
+_MANY = 0.1
+"""Share of records that hardly moved above which it is said in colour."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this group."""
@@ -87,10 +90,27 @@ def _show_release(made: Release, to: Path, *, quiet: bool) -> None:
         show_table("Targets", ["target", "measured with", "measured", ""], rows)
     else:
         say("No target was set, so nothing is guaranteed.", style="yellow")
+    _show_notes(made)
     if not quiet:
         say(f"Release:   {to}/  (pass on everything but custody/)")
         say(f"Report:    {to}/report.html")
         say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, inside report)")
+
+
+def _show_notes(made: Release) -> None:
+    """What a custodian must not overlook: who was left out, who hardly moved, what failed."""
+    left = len(made.original) - len(made.dataset)
+    if left:
+        say(f"Left out:  {left:,} of {len(made.original):,} records")
+    for label, one in made.evidence.items():
+        if not one.computed:
+            say(f"{label}: could not be computed. {one.reason}", style="red")
+        if one.name == "displacement" and one.computed:
+            share = one.details["stayed"]
+            tone = "yellow" if share > _MANY else ""
+            say(f"Hardly moved: {share:.1%} of the records, in the numbers compared", style=tone)
+        for line in one.warnings:
+            say(f"{label}: {line}", style="yellow")
 
 
 def evaluate(
@@ -134,7 +154,12 @@ def _draw(
     from sfumato.pictures import album
 
     made, failed = album(found, measures, original, released)
-    folder.mkdir(mode=0o700, parents=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except OSError:
+        raise ReleaseError(
+            f"The folder '{folder}' cannot be made.", hint="choose another place."
+        ) from None
     for name, picture in made.items():
         # A label is anybody's text; a file name is not.
         safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in name)

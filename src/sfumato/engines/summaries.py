@@ -170,7 +170,8 @@ class Deviation:
 
     def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> list[float]:
         """Exact sum of squared distances from the mean of all."""
-        return exact_sum((numbers(values) - earlier["mean"]) ** 2)
+        with np.errstate(over="ignore"):  # an infinite spread says so by itself
+            return exact_sum((numbers(values) - earlier["mean"]) ** 2)
 
     def merge(self, parts: Sequence[list[float]], earlier: Mapping[str, Any]) -> float:
         """Root of the mean square."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 import polars as pl
@@ -19,13 +22,21 @@ from sfumato.strata.centres import (
     Ready,
     Stages,
     centres_of,
-    chosen_k,
     moved,
     spread_of,
     weights_of,
 )
-from sfumato.strata.completion import complete, filled, fills, modelled, refuse_missing
+from sfumato.strata.completion import (
+    complete,
+    filled,
+    fills,
+    modelled,
+    refuse_missing,
+    require_inside,
+    uncoded,
+)
 from sfumato.strata.joining import join
+from sfumato.strata.search import chosen_k
 from sfumato.strata.sizes import in_large, recoded, require_large
 
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -46,8 +57,7 @@ class Deterministic(Method):
 
     The numbers are standardised. Within each stratum (records with the same categories) a record
     becomes the mean of itself and its k - 1 nearest. Then every variable is stretched back to
-    its original spread. Nothing is random: the same data give the same release. Means and
-    spreads of the original are released nearly unchanged.
+    its original spread. Nothing is random: the same data give the same release.
 
     Parameters
     ----------
@@ -130,6 +140,9 @@ class Deterministic(Method):
         if self.k == _PAIRS and not self.pairs:
             msg = "k = 2 protects little; take 3 or more, or say pairs = true."
             raise ValueError(msg)
+        if self.k_by == "stratum" and self.at_most is None:
+            msg = "k_by chooses how k is found for at_most; give at_most too."
+            raise ValueError(msg)
         both = set(self.variables) & set(self.strata)
         if both:
             msg = f"'{min(both)}' cannot be both blurred and a stratum."
@@ -146,7 +159,7 @@ class Deterministic(Method):
         if self.k == _PAIRS:
             warnings.warn(_WEAK, WeakProtectionWarning, stacklevel=3)
         self._check(data)
-        kept = self._kept(data)
+        kept = uncoded(self._kept(data), self.variables, self.strata)
         filling = {}
         if self.missing in ("median", "mean"):
             filling = fills(kept, self.variables, self.missing, engine)
@@ -162,7 +175,8 @@ class Deterministic(Method):
             "joined": joined,
             "spread": spread,
             "weights": weights_of(ready.full, spread, self.distance, engine),
-            "suppressed": len(data) - len(ready.full),
+            "incomplete": len(data) - len(kept),
+            "suppressed": len(kept) - len(ready.full),
         }
         return {**fitted, **chosen_k(ready, self._moving(fitted), engine)}
 
@@ -173,13 +187,20 @@ class Deterministic(Method):
         del chance
         ready = self._ready(data, fitted, engine)
         made = moved(ready, self._moving(fitted), fitted["k"], engine)
-        require_large(ready.full, self.strata, self.k, engine)
         strata = [ready.full.column(name) for name in fitted["joined"]]
         whole = [name for name in self.variables if ready.whole(name) and not self.whole]
         schema = ready.kept.schema.changed(whole, kind="continuous").changed(
             fitted["joined"], kind="nominal", domain=None, hierarchy=None
         )
-        return ready.kept.with_columns(pl.DataFrame([*made, *strata]), schema)
+        released = ready.kept.with_columns(pl.DataFrame([*made, *strata]), schema)
+        require_large(released, self.strata, self.k, engine)
+        # Codes for "missing" in the strata are released as they are, so they keep their meaning.
+        told = {
+            name: replace(schema[name], missing=data.schema[name].missing)
+            for name in self.strata
+            if name not in fitted["joined"]
+        }
+        return replace(released, schema=schema.with_columns(told))
 
     def stages(self, data: Dataset) -> Stages:
         """The values after each step, for a picture. They show the original: keep them inside."""
@@ -202,10 +223,7 @@ class Deterministic(Method):
             sizes = [row[-1] for row in fitted["k"]["strata"]] or [fitted["k"]["all"]]
             told["k"] = min(sizes) if min(sizes) == max(sizes) else [min(sizes), max(sizes)]
         if fitted["joined"]:
-            told["joined"] = {
-                name: sorted({label for _, label in levels})
-                for name, levels in fitted["joined"].items()
-            }
+            told["joined"] = {name: _joined(levels) for name, levels in fitted["joined"].items()}
         return told
 
     def _check(self, data: Dataset) -> None:
@@ -213,6 +231,8 @@ class Deterministic(Method):
         require_numbers(data, tuple(self.variables), "The deterministic method", dates=False)
         if not len(data):
             raise MethodError("There is no record to protect.", hint="is it the right file?")
+        if self.bounds == "keep":
+            require_inside(data, self.variables)
         if self.missing == "refuse":
             hint = 'say what to do: missing = "drop", "median", "mean" or "model".'
             refuse_missing(data, self.variables, hint=hint)
@@ -234,7 +254,7 @@ class Deterministic(Method):
 
     def _ready(self, data: Dataset, fitted: Fitted, engine: Engine) -> Ready:
         """The records that will be released: with their gaps, and without."""
-        kept = self._kept(data)
+        kept = uncoded(self._kept(data), self.variables, self.strata)
         full = self._filled(kept, fitted["fill"])
         joined = fitted["joined"]
         if joined:
@@ -252,7 +272,13 @@ class Deterministic(Method):
             kept, full = kept.take(at), full.take(at)
         else:
             require_large(full, self.strata, self.k, engine)
-        return Ready(kept=kept, full=full, variables=tuple(self.variables), by=tuple(self.strata))
+        return Ready(
+            kept=kept,
+            full=full,
+            variables=tuple(self.variables),
+            by=tuple(self.strata),
+            codes={name: data.schema[name].missing for name in self.variables},
+        )
 
     def _moving(self, fitted: Fitted) -> Moving:
         return Moving(
@@ -266,3 +292,9 @@ class Deterministic(Method):
             within=self.within,
             by_stratum=self.k_by == "stratum",
         )
+
+
+def _joined(levels: Sequence[tuple[str | None, str]]) -> list[str]:
+    """The names of levels that stand for more than one."""
+    names = Counter(name for _, name in levels)
+    return sorted(name for name, count in names.items() if count > 1)

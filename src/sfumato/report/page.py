@@ -155,4 +155,6 @@ def _said(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, list):
         return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_said(one)}" for key, one in value.items())
     return f"{value:,}" if isinstance(value, int) else str(value)

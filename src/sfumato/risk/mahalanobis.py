@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from sfumato.comparing.standardised import Standardised, chance_shifts, standard
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.fixed import content_order
-from sfumato.measure import Measure
+from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import ParameterError, parameters
 
 Flags = npt.NDArray[np.bool_]
@@ -112,6 +112,7 @@ class Mahalanobis(Measure):
         same = ready.on_original_scale is ready.own
         other = own if same else self._judged(ready.original, ready.on_original_scale, unit)
         risks = {**self._risks(own), **self._risks(other, "_on_original_scale")}
+        risks |= _at_worst(risks)
         return Evidence(
             name=self.name,
             subject="pair",
@@ -267,6 +268,15 @@ def _records(own: _Judged, other: _Judged) -> pl.DataFrame:
     return pl.DataFrame(columns).select(
         pl.when(known).then(pl.col(name)).alias(name) for name in columns
     )
+
+
+def _at_worst(risks: Mapping[str, Any]) -> dict[str, Any]:
+    """The larger of both scales: what a target is held against."""
+    names = ("risk1", "risk1_records", "risk2", "risk2_records")
+    worst = {
+        f"{name}{AT_WORST}": max(risks[name], risks[f"{name}_on_original_scale"]) for name in names
+    }
+    return {**worst, f"mahalanobis{AT_WORST}": worst[f"risk1{AT_WORST}"]}
 
 
 def _told_scales(risks: dict[str, Any]) -> tuple[str, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.data import Dataset
+from sfumato.data import Dataset, coded_missing
 from sfumato.engines import Combinations, engine_for
 from sfumato.engines.local import class_of_each, counted
 from sfumato.errors import MeasureError
@@ -17,6 +18,7 @@ from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.counts import wildcard_counts
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.schema import Schema
 
 _KNOWN = "The outsider knows that the person is in the data, and knows exactly: {}."
 _NOTHING = "nothing that is left in the data"
@@ -75,9 +77,11 @@ class Uniqueness(Measure):
         known = self._known(data, subject)
         if not len(data):
             raise MeasureError("There is no record to measure.", hint="are the data empty?")
-        found = engine_for(data.frame).distinct(data, known)
-        at = class_of_each(data.batch(known), found.values) if known else np.zeros(len(data), int)
-        readings = {"value": found.counts, "wildcard": _wildcard_sizes(found)}
+        # A release shows which code for "missing" a cell holds, so codes are values here.
+        seen = replace(data, schema=data.schema.changed(known, missing=()))
+        found = engine_for(data.frame).distinct(seen, known)
+        at = class_of_each(seen.batch(known), found.values) if known else np.zeros(len(data), int)
+        readings = {"value": found.counts, "wildcard": _wildcard_sizes(found, data.schema)}
         sizes = readings.pop(self.missing)
         (other, others), listed = readings.popitem(), ", ".join(known)
         return Evidence(
@@ -90,7 +94,7 @@ class Uniqueness(Measure):
             details={
                 **_risks(found.counts, sizes),
                 **_population(data, at),
-                **_with_clusters(data, known),
+                **_with_clusters(seen, known),
                 "reading_of_missing": self.missing,
                 f"k_if_missing_is_{other}": int(others.min()),
                 f"uniqueness_if_missing_is_{other}": _alone(found.counts, others),
@@ -114,11 +118,22 @@ class Uniqueness(Measure):
         return known
 
 
-def _wildcard_sizes(found: Combinations) -> Sizes:
-    """The size of each class when a missing value could be anything."""
-    if not any(one.null_count() for one in found.values):
+def _wildcard_sizes(found: Combinations, schema: Schema) -> Sizes:
+    """The size of each class when a missing value, or a code for it, could be anything."""
+    values = [_absent(one, schema) for one in found.values]
+    if not any(one.null_count() for one in values):
         return found.counts
-    return wildcard_counts(np.column_stack([_codes(one) for one in found.values]), found.counts)
+    # Two codes for "missing" become one pattern here, so patterns are counted once.
+    codes = np.column_stack([_codes(one) for one in values])
+    patterns, at = np.unique(codes, axis=0, return_inverse=True)
+    counts = np.bincount(at.ravel(), found.counts, len(patterns)).astype(np.int64)
+    sizes: Sizes = wildcard_counts(patterns, counts)[at.ravel()]
+    return sizes
+
+
+def _absent(values: pl.Series, schema: Schema) -> pl.Series:
+    coded = coded_missing(values, schema[values.name])
+    return values if coded is None else values.set(coded, None)
 
 
 def _codes(values: pl.Series) -> Sizes:

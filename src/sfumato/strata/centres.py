@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any
@@ -12,10 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.comparing.pairs import distances, matrix
 from sfumato.data import Dataset
 from sfumato.engines import Engine, Starts
-from sfumato.engines.local import class_of_each
 from sfumato.engines.summaries import Deviation, Mean
 from sfumato.errors import MethodError
 from sfumato.strata.sizes import texts
@@ -23,10 +22,11 @@ from sfumato.strata.sizes import texts
 Spread = Mapping[str, Mapping[str, float]]
 """The mean and standard deviation of each variable."""
 Numbers = npt.NDArray[np.float64]
-Sizes = npt.NDArray[np.int64]
 _COLLINEAR = 1e-10
 _ROUNDS = 200
 _CLOSE = 1e-12
+_EXACT = 2.0**53
+"""Beyond this, not every whole number is one of the machine's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,8 @@ class Ready:
     full: Dataset
     variables: tuple[str, ...]
     by: tuple[str, ...]
+    codes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Codes that mean "missing" to whoever reads the release, so no new value may be one."""
 
     @cached_property
     def slim(self) -> Dataset:
@@ -71,22 +73,30 @@ class Stages:
     """The records on their way: original, centres of neighbours, released. Custodian only."""
 
     variables: tuple[str, ...]
-    strata: pl.DataFrame
-    original: pl.DataFrame
-    centres: pl.DataFrame
-    released: pl.DataFrame
+    strata: pl.DataFrame = field(repr=False)
+    original: pl.DataFrame = field(repr=False)
+    centres: pl.DataFrame = field(repr=False)
+    released: pl.DataFrame = field(repr=False)
 
 
 def spread_of(data: Dataset, names: Sequence[str], engine: Engine) -> dict[str, dict[str, float]]:
     """The mean and SD of each variable, by exact sums; fail where all values are the same."""
     found = engine.aggregate(data, {name: [Mean(), Deviation()] for name in names})
     spread = {name: {"mean": found[name]["mean"], "sd": found[name]["sd"]} for name in names}
+    wide = [name for name, one in spread.items() if any(map(math.isinf, one.values()))]
+    if wide:
+        listed = ", ".join(f"'{name}'" for name in wide)
+        raise MethodError(
+            f"These values are too large to be squared: {listed}.",
+            hint="give the variable in a larger unit.",
+        )
     flat = [name for name, one in spread.items() if not one["sd"] > 0]
     if flat:
         listed = ", ".join(f"'{name}'" for name in flat)
         raise MethodError(
-            f"All values are the same, so there is nothing to blur: {listed}.",
-            hint="leave the variable out of `variables`.",
+            f"All values are the same, or too near to be told apart, so there is nothing to "
+            f"blur: {listed}.",
+            hint="leave the variable out of `variables`, or give it in another unit.",
         )
     return spread
 
@@ -140,7 +150,8 @@ def moved(ready: Ready, moving: Moving, k: Mapping[str, Any], engine: Engine) ->
         if moving.inside and bounds is not None:
             new = _inside(values, factor, moving.spread[name], bounds, engine)
         if moving.whole and ready.whole(name):
-            new = _rounded(new, bounds if moving.inside else None)
+            new = _rounded(new.alias(name), bounds if moving.inside else None)
+        new = _beside(new, ready.codes.get(name, ()))
         if moving.gaps:
             new = new.set(ready.kept.column(name).is_null(), None)
         made.append(new.alias(name))
@@ -203,77 +214,22 @@ def _rounded(values: pl.Series, bounds: tuple[Any, Any] | None) -> pl.Series:
     whole = pl.Series(values.name, np.rint(values.to_numpy()))
     if bounds is not None:
         whole = whole.clip(float(np.ceil(bounds[0])), float(np.floor(bounds[1])))
+    if float(np.abs(whole.to_numpy()).max()) >= _EXACT:
+        raise MethodError(
+            f"Variable '{values.name}' is too large to be rounded to whole numbers.",
+            hint="give it in a larger unit, or leave out `whole`.",
+        )
     return whole.cast(pl.Int64)
 
 
-def chosen_k(ready: Ready, moving: Moving, engine: Engine) -> dict[str, Any]:
-    """The k as given or, with a floor on displacement, the smallest that moves enough records."""
-    at_most = moving.at_most
-    if at_most is None:
-        return {"k": {"all": moving.k, "strata": []}}
-    found = engine.distinct(ready.slim, ready.by)
-    one = not ready.by
-    levels = [texts(found.values[name]).to_list() for name in ready.by]
-    rows = [()] if one else list(zip(*levels, strict=True))
-    group = np.zeros(len(ready.full), int)
-    if not one:
-        group = class_of_each(ready.slim.batch(ready.by), found.values)
-    original = matrix(ready.kept, ready.variables)
-    sds = np.array([moving.spread[name]["sd"] for name in ready.variables])
-    shares: list[float] = []
-
-    def spec(k: Sizes) -> dict[str, Any]:
-        if not moving.by_stratum or one:
-            return {"all": int(k[0]), "strata": []}
-        listed = [[*row, int(size)] for row, size in zip(rows, k, strict=True)]
-        return {"all": None, "strata": sorted(listed, key=lambda row: list(map(str, row[:-1])))}
-
-    def enough(k: Sizes) -> npt.NDArray[np.bool_]:
-        made = moved(ready, moving, spec(k), engine)
-        new = np.column_stack([column.cast(pl.Float64).to_numpy() for column in made])
-        apart = distances(original, new, sds)
-        stayed, known = apart <= moving.within, ~np.isnan(apart)
-        shares.append(float(stayed.sum() / max(1, known.sum())))
-        if moving.by_stratum:
-            sizes = np.bincount(group, known, len(rows))
-            return np.bincount(group, stayed, len(rows)) <= at_most * sizes
-        return np.array([shares[-1] <= at_most])
-
-    high = found.counts if moving.by_stratum else np.array([found.counts.min()])
-    k = smallest(enough, np.full(len(high), moving.k), high)
-    if k is None:
-        raise MethodError(
-            f"No k up to the size of the strata moves enough records: at best "
-            f"{min(shares):.3g} of them stay within {moving.within:g} SD of their original, and "
-            f"at_most is {at_most:g}.",
-            hint="blur fewer variables less finely divided into strata, use another method "
-            "beside this one, or allow more.",
-        )
-    return {"k": spec(k), "stayed": shares[-1]}
-
-
-def smallest(
-    enough: Callable[[Sizes], npt.NDArray[np.bool_]], low: Sizes, high: Sizes
-) -> Sizes | None:
-    """The smallest k of each group for which there is enough; None when even `high` is not.
-
-    Groups are searched together, by strides and then by halves. One less would not be enough,
-    as far as more k never means less protection, which holds nearly, not always.
-    """
-    fails, k = low - 1, low.copy()
-    while not (met := enough(k)).all():
-        if (k[~met] >= high[~met]).any():
-            return None
-        fails = np.where(met, fails, k)
-        k = np.where(met, k, np.minimum(high, k + np.maximum(1, k // 2)))
-    meets = k
-    while (meets - fails > 1).any():
-        k = np.where(meets - fails > 1, (meets + fails) // 2, meets)
-        met = enough(k)
-        fails, meets = np.where(met, fails, k), np.where(met, k, meets)
-    # In strata the spread, and with it every distance, hangs on the k of the others.
-    while not (met := enough(meets)).all():
-        if (meets[~met] >= high[~met]).any():
-            return None
-        meets = np.where(met, meets, meets + 1)
-    return meets
+def _beside(values: pl.Series, codes: tuple[Any, ...]) -> pl.Series:
+    """The values, with those that happen to equal a code for "missing" moved next to it."""
+    taken = [float(code) for code in codes if isinstance(code, (int, float))]
+    new = values
+    for code in taken:
+        step = 1.0 if values.dtype.is_integer() else float(np.spacing(code))
+        free = code + step
+        while free in taken:
+            free += step
+        new = new.set(new == code, free if values.dtype.is_float() else int(free))
+    return new

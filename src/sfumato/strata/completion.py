@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -37,6 +38,26 @@ def refuse_missing(data: Dataset, names: Sequence[str], *, hint: str) -> None:
         raise MethodError(f"These variables have missing values: {listed}.", hint=hint)
 
 
+def require_inside(data: Dataset, names: Sequence[str]) -> None:
+    """Fail when no domain is declared, or when values lie outside theirs."""
+    bounds = {name: data.schema[name].bounds for name in names}
+    if not any(bounds.values()):
+        raise MethodError(
+            'bounds = "keep" needs a declared domain for at least one of the variables.',
+            hint="for instance domain = [0, 120] in the plan's [columns].",
+        )
+    for name, ends in bounds.items():
+        if ends is None:
+            continue
+        values = data.column(name).drop_nulls()
+        outside = int(((values < ends[0]) | (values > ends[1])).sum())
+        if outside:
+            raise MethodError(
+                f"Variable '{name}' has {outside} values outside its declared domain.",
+                hint='correct the domain or the values, or say bounds = "report".',
+            )
+
+
 def complete(data: Dataset, names: Sequence[str]) -> Dataset:
     """The records that lack none of these values; fail when there are none."""
     batch = data.batch(names)
@@ -48,6 +69,20 @@ def complete(data: Dataset, names: Sequence[str]) -> Dataset:
             hint="leave out the variable that is mostly missing.",
         )
     return data if full.all() else data.take(np.flatnonzero(full))
+
+
+def uncoded(data: Dataset, variables: Sequence[str], strata: Sequence[str]) -> Dataset:
+    """The records without codes for "missing" in the numbers, and with them as levels in strata.
+
+    Whoever reads the release sees which of several codes it is, so each is a level of its own.
+    """
+    coded = [name for name in (*variables, *strata) if data.schema[name].missing]
+    if not coded:
+        return data
+    bare = replace(
+        data, schema=data.schema.changed(coded, missing=()), given_identity=data.identity
+    )
+    return bare.with_columns(data.batch([name for name in variables if name in coded]))
 
 
 def fills(data: Dataset, names: Sequence[str], how: Missing, engine: Engine) -> dict[str, float]:

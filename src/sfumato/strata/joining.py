@@ -8,45 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.summaries import exact_sum
 from sfumato.errors import MethodError
-from sfumato.strata.sizes import Joined, Level, texts
-
-
-def centres(
-    data: Dataset, variable: str, numbers: Mapping[str, tuple[float, float]], engine: Engine
-) -> dict[Level, list[float]]:
-    """The mean of the standardised numbers at each level of a variable, by exact sums."""
-    names = list(numbers)
-
-    def means(batch: pl.DataFrame, starts: npt.NDArray[np.int64], draws: object) -> pl.DataFrame:
-        del draws
-        sizes = np.diff(starts)
-        return pl.DataFrame(
-            {
-                name: np.repeat(
-                    [
-                        math.fsum(exact_sum(column[low : low + size])) / size
-                        for low, size in zip(starts[:-1], sizes, strict=True)
-                    ],
-                    sizes,
-                )
-                for name, column in ((one, batch[one].to_numpy()) for one in names)
-            }
-        )
-
-    slim = Dataset(data.batch([variable, *names]))
-    found = engine.map_groups(slim, means, by=[variable], reads=names)
-    rows = engine.distinct(found, [variable, *names]).values
-    levels = texts(rows[variable]).to_list()
-    return {
-        level: [(rows[name][at] - mean) / sd for name, (mean, sd) in numbers.items()]
-        for at, level in enumerate(levels)
-    }
+from sfumato.strata.sizes import Joined, Level, centres, texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +33,13 @@ class Likeness:
 
 Label = tuple[Level, ...]
 """Some levels that go by one name."""
+Stratum = tuple[Level, ...]
+"""A level of each variable."""
+_MOST_LEVELS = 1000
 
 
 def merged(
-    strata: Sequence[tuple[Level, ...]],
+    strata: Sequence[Stratum],
     counts: Sequence[int],
     *,
     by: Sequence[str],
@@ -79,11 +48,12 @@ def merged(
 ) -> Joined:
     """Join levels, as few records as possible at a time, until every stratum has k records.
 
-    Each time the join is taken that brings the most records out of small strata for each record
-    it touches; equal ones by the order of the variables and the names of the levels.
+    The smallest stratum comes first. Of the joins that would help it, the one is taken that
+    brings the most records out of small strata for each record it touches; equal ones by the
+    order of the variables and the names of the levels.
     """
     labels: list[dict[Level, Label]] = [
-        {level: (level,) for level in sorted({row[at] for row in strata}, key=_text)}
+        {level: (level,) for level in sorted({row[at] for row in strata}, key=_key)}
         for at in range(len(by))
     ]
     sizes = np.asarray(counts)
@@ -92,10 +62,10 @@ def merged(
             f"There are {int(sizes.sum())} records, and k = {k} needs at least {k}.",
             hint="choose a smaller k.",
         )
-    while (small := _small(strata, sizes, labels, k)).any():
-        options = list(_options(strata, small, labels, by, likeness))
-        before = int(sizes[small].sum())
-        worth = {one: _worth(one, strata, sizes, labels, k, before) for one in options}
+    _require_few(by, labels)
+    while (small := _small(strata, sizes, labels, k)) is not None:
+        options = list(_options(small, labels, by, likeness))
+        worth = {one: _worth(one, strata, sizes, labels, k) for one in options}
         at, joined = min(options, key=worth.__getitem__)
         labels[at] = {
             level: joined if level in joined else label for level, label in labels[at].items()
@@ -108,42 +78,63 @@ def merged(
 
 
 def _text(level: Level) -> str:
-    return "" if level is None else level
+    """A level as a name; missing and empty text are two different things."""
+    return "missing" if level is None else level or "(empty)"
+
+
+def _key(level: Level) -> tuple[bool, str]:
+    """What a level is sorted by: missing last, and never mixed up with a level of that name."""
+    return level is None, level or ""
+
+
+def _require_few(by: Sequence[str], labels: Sequence[Mapping[Level, Label]]) -> None:
+    most = max(range(len(by)), key=lambda at: len(labels[at]))
+    if len(labels[most]) > _MOST_LEVELS:
+        raise MethodError(
+            f"Variable '{by[most]}' has {len(labels[most]):,} levels, too many to join one by one.",
+            hint="group them first, or leave the variable out of `strata`.",
+        )
+
+
+def _totals(
+    strata: Sequence[Stratum], sizes: npt.NDArray[np.int64], labels: Sequence[Mapping[Level, Label]]
+) -> dict[tuple[Label, ...], int]:
+    """How many records each stratum, as joined, has."""
+    total: dict[tuple[Label, ...], int] = {}
+    for row, size in zip(strata, sizes.tolist(), strict=True):
+        key = tuple([label[level] for label, level in zip(labels, row, strict=True)])
+        total[key] = total.get(key, 0) + size
+    return total
 
 
 def _small(
-    strata: Sequence[tuple[Level, ...]],
+    strata: Sequence[Stratum],
     sizes: npt.NDArray[np.int64],
     labels: Sequence[Mapping[Level, Label]],
     k: int,
-) -> npt.NDArray[np.bool_]:
-    """Which of the strata lie in a stratum, as joined, of fewer than k records."""
-    keys = [tuple(label[level] for label, level in zip(labels, row, strict=True)) for row in strata]
-    total: dict[tuple[Label, ...], int] = {}
-    for key, size in zip(keys, sizes, strict=True):
-        total[key] = total.get(key, 0) + int(size)
-    return np.array([total[key] < k for key in keys])
+) -> tuple[Label, ...] | None:
+    """The smallest stratum, as joined, if it has fewer than k records."""
+    total = _totals(strata, sizes, labels)
+    small = [(size, [list(map(_key, one)) for one in key], key) for key, size in total.items()]
+    size, _, key = min(small, key=lambda one: one[:2])
+    return key if size < k else None
 
 
 def _options(
-    strata: Sequence[tuple[Level, ...]],
-    small: npt.NDArray[np.bool_],
+    small: tuple[Label, ...],
     labels: Sequence[Mapping[Level, Label]],
     by: Sequence[str],
     likeness: Mapping[str, Likeness],
 ) -> Iterator[tuple[int, Label]]:
-    """The joins that could help: a level of a small stratum with its group, neighbour or like."""
+    """The joins that could help: a level of the stratum with its group, neighbour or like."""
     for at, name in enumerate(by):
-        known = sorted(set(labels[at].values()), key=lambda one: tuple(map(_text, one)))
-        if len(known) == 1:
+        others = sorted(
+            set(labels[at].values()) - {small[at]}, key=lambda one: tuple(map(_key, one))
+        )
+        if not others:
             continue
-        concerned = {
-            labels[at][row[at]] for row, is_small in zip(strata, small, strict=True) if is_small
-        }
-        for label in sorted(concerned, key=lambda one: tuple(map(_text, one))):
-            others = [one for one in known if one != label]
-            for partner in _partners(label, others, likeness[name]):
-                yield at, tuple(sorted({*label, *partner}, key=_text))
+        for partner in _partners(small[at], others, likeness[name]):
+            yield at, tuple(sorted({*small[at], *partner}, key=_key))
 
 
 def _partners(label: Label, others: list[Label], like: Likeness) -> Iterator[Label]:
@@ -160,13 +151,15 @@ def _partners(label: Label, others: list[Label], like: Likeness) -> Iterator[Lab
             lambda one: min(mine) - max(_places(one, places)),
             lambda one: min(_places(one, places)) - max(mine),
         ]
+        found = False
         for gap in near:
             beside = [one for one in others if _places(one, places) and gap(one) > 0]
             if beside:
+                found = True
                 yield min(beside, key=gap)
-        if any(_places(one, places) for one in others):
+        if found:
             return
-    yield min(others, key=lambda one: (_apart(label, one, like.centre), tuple(map(_text, one))))
+    yield min(others, key=lambda one: (_apart(label, one, like.centre), tuple(map(_key, one))))
 
 
 def _group(label: Label, broader: Mapping[str, tuple[str, ...]]) -> tuple[int, str] | None:
@@ -202,24 +195,28 @@ def _apart(one: Label, other: Label, centre: Mapping[Level, Sequence[float]]) ->
 
 def _worth(
     option: tuple[int, Label],
-    strata: Sequence[tuple[Level, ...]],
+    strata: Sequence[Stratum],
     sizes: npt.NDArray[np.int64],
     labels: Sequence[Mapping[Level, Label]],
     k: int,
-    before: int,
-) -> tuple[float, int, int, tuple[str, ...]]:
+) -> tuple[float, int, int, tuple[tuple[bool, str], ...]]:
+    """Records left in small strata for each record that the join touches; the least is best."""
     at, joined = option
     tried = list(labels)
     tried[at] = {level: joined if level in joined else label for level, label in labels[at].items()}
-    left = int(sizes[_small(strata, sizes, tried, k)].sum())
-    touched = int(sizes[[row[at] in joined for row in strata]].sum())
-    return (left - before) / touched, touched, at, tuple(map(_text, joined))
+    left, before = (
+        sum(size for size in _totals(strata, sizes, each).values() if size < k)
+        for each in (tried, labels)
+    )
+    inside = set(joined)
+    touched = int(sizes[[row[at] in inside for row in strata]].sum())
+    return (left - before) / touched, touched, at, tuple(map(_key, joined))
 
 
 def _name(label: Label, like: Likeness) -> str:
-    """What joined levels are called: the group that is exactly them, or one level or another."""
+    """What joined levels are called: the narrowest group that has them all, or one or another."""
     if len(label) == 1:
-        return _text(label[0]) or "missing"
+        return _text(label[0])
     if like.broader is not None:
         group = _common_group(label, like.broader)
         if group is not None:
@@ -228,7 +225,7 @@ def _name(label: Label, like: Likeness) -> str:
     if like.order is not None:
         places = {level: place for place, level in enumerate(like.order)}
         listed.sort(key=lambda level: places.get(_text(level), len(places)))
-    return " or ".join(_text(level) or "missing" for level in listed)
+    return " or ".join(map(_text, listed))
 
 
 def _common_group(label: Label, broader: Mapping[str, tuple[str, ...]]) -> str | None:
@@ -265,7 +262,7 @@ def join(
     levels = [texts(found.values[name]).to_list() for name in by]
     rows = sorted(
         zip(zip(*levels, strict=True), found.counts.tolist(), strict=True),
-        key=lambda row: tuple(map(_text, row[0])),
+        key=lambda row: tuple(map(_key, row[0])),
     )
     return merged(
         [row for row, _ in rows], [count for _, count in rows], by=by, likeness=likeness, k=k

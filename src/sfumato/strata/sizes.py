@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import class_of_each
+from sfumato.engines.summaries import exact_sum
 from sfumato.errors import MethodError, StrataError
 
 Level = str | None
@@ -52,8 +54,8 @@ def in_large(data: Dataset, by: Sequence[str], k: int, engine: Engine) -> Positi
 
 
 def texts(values: pl.Series) -> pl.Series:
-    """Levels as text, whatever their type."""
-    return values.cast(pl.String)
+    """Levels as text, whatever their type; -0.0 is 0.0, as it is when records are grouped."""
+    return (values.set(values == 0, 0.0) if values.dtype.is_float() else values).cast(pl.String)
 
 
 def recoded(values: pl.Series, joined: Sequence[tuple[Level, str]]) -> pl.Series:
@@ -61,3 +63,35 @@ def recoded(values: pl.Series, joined: Sequence[tuple[Level, str]]) -> pl.Series
     old = pl.Series([level for level, _ in joined], dtype=pl.String)
     new = pl.Series([label for _, label in joined], dtype=pl.String)
     return texts(values).replace_strict(old, new).alias(values.name)
+
+
+def centres(
+    data: Dataset, variable: str, numbers: Mapping[str, tuple[float, float]], engine: Engine
+) -> dict[Level, list[float]]:
+    """The mean of the standardised numbers at each level of a variable, by exact sums."""
+    names = list(numbers)
+
+    def means(batch: pl.DataFrame, starts: npt.NDArray[np.int64], draws: object) -> pl.DataFrame:
+        del draws
+        sizes = np.diff(starts)
+        return pl.DataFrame(
+            {
+                name: np.repeat(
+                    [
+                        math.fsum(exact_sum(column[low : low + size])) / size
+                        for low, size in zip(starts[:-1], sizes, strict=True)
+                    ],
+                    sizes,
+                )
+                for name, column in ((one, batch[one].to_numpy()) for one in names)
+            }
+        )
+
+    slim = Dataset(data.batch([variable, *names]))
+    found = engine.map_groups(slim, means, by=[variable], reads=names)
+    rows = engine.distinct(found, [variable, *names]).values
+    levels = texts(rows[variable]).to_list()
+    return {
+        level: [(rows[name][at] - mean) / sd for name, (mean, sd) in numbers.items()]
+        for at, level in enumerate(levels)
+    }
