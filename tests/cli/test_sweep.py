@@ -87,6 +87,35 @@ def test_a_picture_is_drawn(place, monkeypatch):
     assert (place / "n.svg").is_file()
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ("--set", "topcode.top_quantile=0.5,0.9"),
+            "here vary 'intervals' and 'topcode.top_quantile'.",
+        ),
+        (("--sizes", "50,100"), "here vary 'intervals' and the size."),
+    ],
+)
+def test_a_picture_of_two_things_that_vary_is_refused_before_the_runs(
+    place, monkeypatch, words, expected
+):
+    (place / "cohort.csv").unlink()  # nothing is read, let alone run
+    words = ("--set", "intervals=2,9", *words, "--picture", "sweep.svg")
+    error = in_process(place, monkeypatch, *words).exception
+    assert isinstance(error, SfumatoError)
+    assert expected in str(error)
+    assert "vary one at a time" in str(error)
+
+
+def test_a_picture_is_drawn_over_what_varies(place, monkeypatch):
+    words = ("--set", "intervals=4", "--sizes", "50,100", "--picture", "n.svg", "--quiet")
+    assert in_process(place, monkeypatch, *words).exit_code == 0
+    drawn = (place / "n.svg").read_text()
+    assert ">records<" in drawn
+    assert ">intervals<" not in drawn
+
+
 def test_runs_that_the_data_refuse_are_told_and_leave_with_2(place, monkeypatch):
     plan = place / "plan.toml"
     # Text cannot be topcoded.

@@ -130,7 +130,12 @@ def test_the_strata_of_the_published_cohort():
     assert apportioned([492, 111, 468, 140], 50) == [20, 5, 19, 6]
 
 
-def test_strata_keep_their_shares_and_a_smaller_cohort_is_part_of_a_larger(observed, fitted):
+def test_more_records_may_leave_a_stratum_with_fewer():
+    assert apportioned([60, 60, 20], 10) == [4, 4, 2]
+    assert apportioned([60, 60, 20], 11) == [5, 5, 1]
+
+
+def test_strata_keep_their_shares_and_cohorts_of_one_seed_have_records_in_common(observed, fitted):
     made = fitted.draw(500, seed=3)
     assert made.columns == [*STRATA, *NUMBERS]
     counts = made.group_by(STRATA).len().sort(STRATA)["len"].to_list()

@@ -148,7 +148,7 @@ def test_our_release_is_the_papers_but_for_ties(ours, printed):
 def test_the_neighbours_are_the_papers_but_for_ties(original, printed):
     frame = original.frame.with_row_index("at").sort(STRATA, maintain_order=True)
     sizes = frame.group_by(STRATA, maintain_order=True).len()["len"].to_numpy()
-    starts = np.concatenate([[0], np.cumsum(sizes)])
+    starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
     values = np.ascontiguousarray(frame.select("Age", "Fare").to_numpy())
     sd = values.std(axis=0, ddof=1)
     found = neighbours(values, 1 / sd, starts, 3)

@@ -1,46 +1,50 @@
-"""The same neighbours by comparing every record with every other, in plain numpy."""
+"""The same neighbours by comparing a record with every other, in plain numpy."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
 
-def squared_distances(one, others, scale):
-    """From scaled differences, added column by column."""
-    gaps = others - one
-    total = np.zeros(len(others))
-    for row in np.diag(scale) if scale.ndim == 1 else scale:
-        part = np.zeros(len(others))
-        for column, factor in enumerate(row):
-            part = part + factor * gaps[:, column]
-        total = total + part * part
+def added(terms):
+    """One after the other, as the kernel does; numpy's own sums go in pairs."""
+    total = np.zeros(len(terms))
+    for column in terms.T:
+        total = total + column
     return total
 
 
-def slow_neighbours(values, scale, starts, k):
-    """A full sort of each stratum for each of its records."""
+def squared_distances(one, others, scale):
+    """From scaled differences of the raw values."""
+    gaps = others - one
+    if scale.ndim == 1:
+        return added((gaps * scale) ** 2)
+    return added(np.column_stack([added(gaps * row) for row in scale]) ** 2)
+
+
+def slow_neighbours(values, scale, starts, k, only=None):
+    """A full sort of its stratum for each record, or for some."""
     wanted = np.broadcast_to(k, len(starts) - 1)
     rows = np.full((len(values), max(wanted, default=0)), -1)
-    for first, last, count in zip(starts, starts[1:], wanted, strict=False):
+    for (first, last), count in zip(pairwise(starts), wanted, strict=True):
         stratum = values[first:last]
-        for i, one in enumerate(stratum):
-            distance = squared_distances(one, stratum, scale)
-            other = (stratum != one).any(axis=1)
-            itself = np.arange(len(stratum)) == i
+        for i in range(last - first) if only is None else only:
+            distance = squared_distances(stratum[i], stratum, scale)
+            different = (stratum != stratum[i]).any(axis=1)
+            other = np.arange(len(stratum)) != i
             # The last key counts most; lexsort is stable, so equal records stay in row order.
-            order = np.lexsort((*stratum.T[::-1], distance, other, ~itself))
+            order = np.lexsort((*stratum.T[::-1], distance, different, other))
             rows[first + i, :count] = first + order[:count]
     return rows
 
 
-def slow_centroids(values, scale, starts, k):
-    """The exact mean, in fractions, rounded once."""
-    rows = slow_neighbours(values, scale, starts, k)
-    means = np.empty_like(values)
+def exact_means(values, rows):
+    """Means of the rows listed, in fractions, rounded once."""
+    means = np.empty((len(rows), values.shape[1]))
     for i, row in enumerate(rows):
         members = values[row[row >= 0]]
-        for j, column in enumerate(members.T):
-            means[i, j] = float(sum(map(Fraction, column.tolist())) / len(column))
+        for j, column in enumerate(members.T.tolist()):
+            means[i, j] = float(sum(map(Fraction, column)) / len(column))
     return means

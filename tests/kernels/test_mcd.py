@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from sfumato.kernels import mcd
 from sfumato.kernels.concentrate import improved, started
-from sfumato.kernels.fixed import content_order, scattered
+from sfumato.kernels.fixed import content_order, scattered, steady_order
 from sfumato.kernels.mcd import SingularError, half, robust_covariance
 
 
@@ -118,6 +118,40 @@ def test_the_order_of_records_does_not_matter_in_the_last_bit():
         assert one.centre.tobytes() == two.centre.tobytes()
 
 
+@pytest.mark.parametrize("kind", ["normal", "discrete", "skewed", "outliers", "mirrored"])
+@pytest.mark.parametrize("records", [25, 60, 119, 1000, 5000])
+def test_the_last_digits_do_not_matter(kind, records):
+    values = drawn("discrete" if kind == "mirrored" else kind, records, 3, seed=records)
+    if kind == "mirrored":
+        values[:, records // 2 :] = -values[:, : records - records // 2]
+    found = robust_covariance(values)
+    for seed in range(2):
+        draws = np.random.default_rng(seed)
+        other = robust_covariance(values * (1 + 1e-14 * draws.standard_normal(values.shape)))
+        assert other.log_determinant == pytest.approx(found.log_determinant, abs=1e-10)
+        assert other.covariance == pytest.approx(found.covariance, rel=1e-9, abs=1e-9)
+        assert other.kept == found.kept
+
+
+def test_how_it_was_standardised_does_not_matter():
+    # Apart from rounding it is the same twice.
+    for seed in range(10):
+        values = drawn("normal", 75, 3, seed)
+        scale = values.std(axis=1, ddof=1, keepdims=True)
+        one = robust_covariance((values - values.mean(axis=1, keepdims=True)) / scale)
+        two = robust_covariance(values / scale - values.mean(axis=1, keepdims=True) / scale)
+        assert two.covariance == pytest.approx(one.covariance, rel=1e-10, abs=1e-10)
+
+
+def test_few_points_with_many_records_each():
+    # Equal records stand apart, so that a sample has all points and not just the first.
+    values = drawn("discrete", 40_000, 2)
+    found = robust_covariance(values)
+    few = np.unique(values[:, steady_order(values / 3)[:1500]], axis=1)
+    assert few.shape[1] > 100
+    assert found.covariance == pytest.approx(9 * np.eye(2), abs=0.6)
+
+
 def test_units_do_not_matter():
     values = drawn("skewed", 500, 3)
     units, moved = np.array([[1e-6], [1.0], [1e9]]), np.array([[5.0], [0.0], [-1e12]])
@@ -202,6 +236,34 @@ def test_the_order_of_content_ignores_rows_and_the_sign_of_zero():
     values = np.array([[0.0, 1.0, -0.0, 2.0], [3.0, 1.0, 3.0, 2.0]])
     turned = np.array([[2.0, 0.0, 0.0, 1.0], [2.0, 3.0, 3.0, 1.0]])
     assert (values[:, content_order(values)] == turned[:, content_order(turned)]).all()
+
+
+def test_the_steady_order_ignores_rows_and_last_digits():
+    for kind in ("normal", "discrete", "skewed"):
+        values = drawn(kind, 3000, 2)
+        values[0, :50] *= 1e12
+        turn = np.random.default_rng(3).permutation(3000)
+        order = steady_order(values)
+        assert sorted(order) == list(range(3000))
+        turned = values[:, turn]
+        assert (turned[:, steady_order(turned)] == values[:, order]).all()
+        moved = values * (1 + 1e-14 * np.random.default_rng(4).standard_normal(values.shape))
+        assert moved[:, steady_order(moved)] == pytest.approx(values[:, order], rel=1e-12)
+
+
+def test_no_start_holds_a_record_twice():
+    for records, size in ((30, 4), (41, 21), (1500, 5)):
+        starts = mcd._starts(records, size, 500, 0)
+        assert starts.shape == (500, size)
+        assert (np.diff(starts, axis=1) > 0).all()
+        assert len(np.unique(starts)) > 0.7 * records
+
+
+def test_equal_determinants_are_told_apart_by_their_means():
+    logs = np.array([2.0, 1.0 + 1e-15, 1.0, 3.0])
+    means = np.array([[0.0, 0.0], [1.0, 5.0], [1.0, 4.0], [0.0, 1.0]])
+    assert mcd._best(logs, means, 3).tolist() == [2, 0, 3]
+    assert mcd._best(logs[::-1].copy(), means[::-1], 1).tolist() == [1]
 
 
 def test_scattered_numbers_are_fixed_and_even():

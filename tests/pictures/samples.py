@@ -47,6 +47,7 @@ def coefficients(names: Sequence[str]) -> list[dict[str, Any]]:
             {
                 "term": name,
                 "original": middle,
+                "original_se": width / 2,
                 "original_low": middle - width,
                 "original_high": middle + width,
                 "released": middle + 0.1,
@@ -75,6 +76,8 @@ def risk_curve(**more: Any) -> Picture:
         for w1 in (0.01, 0.02, 0.05)
         for w2 in (0.05, 0.1)
     ]
+    if more.get("public"):
+        more = {"records": 1000, **more}
     return pictures.risk_curve(pl.DataFrame(rows), **more)
 
 

@@ -49,10 +49,35 @@ def test_forest_on_either_scale():
     assert "standard errors" not in raw
 
 
+def test_forest_says_the_level_that_it_knows():
+    rows = coefficients(["age"])
+    assert "lines their intervals;" in pictures.forest(rows).caption
+    assert "95\u00a0% intervals" in pictures.forest(rows, level=0.95).caption
+    for level, words in ((0.9, "90\u00a0%"), (0.999, "99.9\u00a0%")):
+        found = evidence("coefficients", rows, details={"level": level})
+        assert f"lines their {words} intervals;" in pictures.forest(found).caption
+
+
+def test_forest_takes_the_standard_error_of_the_table():
+    wide = [{**row, "original_se": 0.01} for row in coefficients(["age"])]
+    axes = pictures.forest(wide).figure.axes[0]
+    points = [
+        float(np.ravel(one.get_xdata())[0])
+        for one in axes.lines
+        if one.get_marker() not in ("None", "")
+    ]
+    middle = wide[0]["original"]
+    assert sorted(points) == pytest.approx([middle / 0.01, (middle + 0.1) / 0.01])
+    without = [{k: v for k, v in row.items() if k != "original_se"} for row in wide]
+    pictures.forest(without, scale="coefficient")
+    with refused("lacks original_se"):
+        pictures.forest(without)
+
+
 def test_forest_with_what_could_not_be_estimated():
     rows = coefficients(["age", "sex", "bmi"])
     rows[0] = {**rows[0], "original": None, "original_low": None, "original_high": None}
-    rows[1] = {**rows[1], "original_low": 1.0, "original_high": 1.0}
+    rows[1] = {**rows[1], "original_se": 0.0}
     rows[2] = {**rows[2], "released_low": -1e12, "released_high": 1e12}
     texts = told(pictures.forest(rows))
     assert "no interval" in texts
@@ -116,6 +141,34 @@ def test_risk_curve_states():
         pictures.risk_curve(risks((NAN, 0.05, 0.1, 0.1)))
     with refused("13 values of w2; 12 lines at most"):
         pictures.risk_curve(risks(*((0.01, at, 0.1, 0.1) for at in range(1, 14))))
+
+
+def shares(picture) -> list[list[float]]:
+    lines = [line for axes in picture.figure.axes for line in axes.lines]
+    return [np.asarray(line.get_ydata()).tolist() for line in lines]
+
+
+def test_a_public_risk_curve_never_shows_one_or_two_records():
+    widths = (0.0, 0.01, 0.02, 0.05, 0.1)
+
+    def rows(*counts: int) -> list[dict[str, float]]:
+        return risks(*((w, 0.05, n / 70, max(n - 1, 0) / 70)
+                       for w, n in zip(widths, counts, strict=True)))  # fmt: skip
+
+    inside = pictures.risk_curve(rows(0, 1, 2, 3, 4))
+    assert shares(inside)[0] == pytest.approx([0, 1 / 70, 2 / 70, 3 / 70, 4 / 70])
+    assert "drawn as none" not in inside.caption
+    public = pictures.risk_curve(rows(0, 1, 2, 3, 4), records=70, public=True)
+    assert shares(public)[0] == pytest.approx([0, 0, 0, 3 / 70, 4 / 70])
+    assert shares(public)[1] == pytest.approx([0, 0, 0, 0, 3 / 70])
+    assert "Fewer than 3 records are drawn as none." in public.caption
+    none = pictures.risk_curve(rows(0, 0, 0, 3, 4), records=70, public=True)
+    assert none.svg() == public.svg()
+    # Nothing tells whether there was something to hide.
+    assert none.caption == public.caption
+    for wrong in (None, 0, True, 2.5):
+        with refused("records=..."):
+            pictures.risk_curve(rows(0, 1, 2, 3, 4), records=wrong, public=True)  # type: ignore[arg-type]
 
 
 def test_sweep_means_spreads_and_gaps():

@@ -48,6 +48,18 @@ def test_agrees_with_the_definition(k):
     assert found.audience == "custodian"
 
 
+def test_all_but_one_of_one_says_nothing():
+    original, released = drawn()[:, :1], noisy(drawn())[:, :1]
+    found = Interval().measure(data(original, NAMES[:1]), data(released, NAMES[:1]))
+    assert np.isnan(found.details["all_but_one"])
+    assert "one variable only" in found.details["all_but_one_reason"]
+    assert found.plain()["details"]["all_but_one"] is None
+    assert 0 < found.value < 1
+    both = Interval().measure(data(original.repeat(2, axis=1), NAMES[:2]),
+                              data(released.repeat(2, axis=1), NAMES[:2]))  # fmt: skip
+    assert "all_but_one_reason" not in both.details
+
+
 def test_titanic_by_the_definition(shared_data):
     original = pl.read_csv(shared_data / "titanic.csv").with_columns(pl.col("Age").fill_null(28.0))
     where = shared_data.parent / "reference" / "titanic_anonymised.csv"

@@ -130,6 +130,33 @@ def test_what_its_own_scale_hides_is_told():
     assert any("hide values that hardly moved" in one for one in found.warnings)
 
 
+def test_a_scale_that_only_changes_who_is_near_is_told_as_such():
+    draws = np.random.default_rng(3)
+    values = draws.standard_normal((400, 2))
+    released = values.copy()
+    released[:, 1] *= 4  # the first variable stays, so that everybody is at risk on both scales
+    found = Mahalanobis().measure(data(values, NAMES[:2]), data(released, NAMES[:2]))
+    details = found.details
+    assert details["risk1_records"] == details["risk1_records_on_original_scale"] == 400
+    assert details["risk2_records"] < 0.9 * details["risk2_records_on_original_scale"]
+    (told,) = found.warnings
+    assert "How many others lie within w2 depends on the standard deviation" in told
+    assert "hide" not in told
+    assert "undone" not in told
+
+
+def test_last_digits_do_not_matter():
+    original, released = drawn(110), noisy(drawn(110), 0.003)
+    found = Mahalanobis().measure(data(original), data(released))
+    assert 0 < found.value < 1
+    for seed in range(5):
+        shift = 1 + 1e-14 * np.random.default_rng(seed).standard_normal(original.shape)
+        other = Mahalanobis().measure(data(original * shift), data(released))
+        critical = other.records["critical_w1"].to_numpy()
+        assert critical == pytest.approx(found.records["critical_w1"].to_numpy(), rel=1e-6)
+        assert other.details["risk1_records"] == found.details["risk1_records"]
+
+
 def test_no_warning_without_a_reason():
     values = drawn()
     assert Mahalanobis().measure(data(values), data(values)).warnings == ()

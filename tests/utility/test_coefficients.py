@@ -235,6 +235,30 @@ def test_what_cannot_be_fitted_is_an_error_and_not_zero(formula, family, words):
             )
 
 
+def test_errors_name_the_variable_and_no_level_of_it():
+    frame = simulated(8).with_columns(
+        town=pl.when(pl.col("group") == "a").then(pl.lit("[secret]ville")).otherwise(pl.lit("b")),
+        none=pl.lit(-1.0),
+    )
+    data = sf.Dataset(frame.with_columns(same=pl.col("town")))
+    for formula, named in (
+        ("y ~ town + same", "the original: same."),
+        ("y ~ C(town) + same:x + C(town):x", "the original: "),
+        ("y ~ town:log(none)", "the original: town:log(none)."),
+    ):
+        with pytest.raises(MeasureError) as error:
+            Coefficients(formula=formula).measure(data, data)
+        assert named in str(error.value)
+        assert "ville" not in str(error.value)
+        assert "[" not in str(error.value)
+
+
+def test_the_level_of_the_intervals_is_told():
+    data = sf.Dataset(simulated(9))
+    found = Coefficients(formula="y ~ x", level=0.8).measure(data, data)
+    assert found.details["level"] == 0.8
+
+
 def test_too_few_records_are_told():
     data = numbers({"y": [1.0, 2.0, 4.0], "x": [1.0, 5.0, 2.0], "z": [0.0, 1.0, 1.0]})
     with pytest.raises(MeasureError, match="3 complete records in the original for 3 terms"):

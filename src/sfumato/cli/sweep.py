@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,7 +51,10 @@ def sweep(
         typer.Option("--out", "-o", help="Write the table to this CSV, Parquet or Excel file."),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw the measures into this SVG, PNG or PDF file.")
+        Path | None,
+        typer.Option(
+            help="Draw the measures into this SVG, PNG or PDF file. Vary one thing at a time."
+        ),
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
@@ -67,6 +71,8 @@ def sweep(
     for path, known in ((to, _TABLES), (picture, _PICTURES)):
         _require_free(path, known, overwrite=overwrite)  # said before the work is done
     over = _values(loaded, values or [])
+    wanted = None if sizes is None else _numbers(sizes)
+    x = None if picture is None else _axis(over, wanted or [])
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
@@ -74,7 +80,7 @@ def sweep(
             data,
             loaded,
             over=over,
-            sizes=None if sizes is None else _numbers(sizes),
+            sizes=wanted,
             repeats=repeats,
             measures=options.chosen(measure, {}),
             seed=seed,
@@ -83,9 +89,9 @@ def sweep(
         frame = wrap(made).to_polars()
         if to is not None:
             write_table(frame, to)
-        if picture is not None:
+        if picture is not None and x is not None:
             tell("drawing", 0, 1)
-            _draw(frame, list(over), picture, overwrite=overwrite)
+            _draw(frame, x, picture, overwrite=overwrite)
     _show(frame, loaded, to, as_json=json, quiet=quiet)
 
 
@@ -101,6 +107,24 @@ def _require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool)
         raise PlanError(
             f"'{path}' exists already.", hint="choose another name, or say --overwrite."
         )
+
+
+def _axis(over: Mapping[str, Sequence[Any]], sizes: Sequence[int]) -> str:
+    """The column that varies. Were there two, a line over one would be a mean over the other."""
+    varied = [name for name, values in over.items() if len(values) > 1]
+    if len(sizes) > 1:
+        varied.append("records")
+    if len(varied) > 1:
+        raise PlanError(
+            f"--picture draws the runs over one thing that varies; here vary {_listed(varied)}.",
+            hint="vary one at a time with --picture, or ask for the table alone: --out.",
+        )
+    return [*varied, *over, "records"][0]
+
+
+def _listed(names: Sequence[str]) -> str:
+    words = [{"records": "the size"}.get(name, f"'{name}'") for name in names]
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _values(plan: Plan, given: list[str]) -> dict[str, list[Any]]:
@@ -154,12 +178,11 @@ def _targeted(plan: Plan) -> set[str]:
     return {".".join(place) for place in places if place is not None}
 
 
-def _draw(frame: pl.DataFrame, names: list[str], path: Path, *, overwrite: bool) -> None:
-    """The measures over the first parameter that is varied, else over the size."""
+def _draw(frame: pl.DataFrame, x: str, path: Path, *, overwrite: bool) -> None:
+    """The measures over what varies."""
     from sfumato.pictures import sweep as drawn
 
     panels = {name: [name] for name in _main(frame)}
-    x = names[0] if names else "records"
     drawn(frame, x, panels, log_x=x == "records").save(path, overwrite=overwrite)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -22,8 +22,8 @@ class Alike:
     categories : whether they are categories: text, or declared as nominal or ordinal.
     """
 
-    original: pl.Series
-    released: pl.Series
+    original: pl.Series = field(repr=False)
+    released: pl.Series = field(repr=False)
     categories: bool
 
 

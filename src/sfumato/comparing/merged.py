@@ -6,8 +6,9 @@ not depend on the order of the records, and is exactly even when both data sets 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,6 @@ Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.integer[Any]]
 
-SEED = 20_180_615
-"""Of permutations: no secret, and fixed, so that the same data give the same result."""
 MOST_LEVELS = 50
 """A category with more levels is left out unless somebody names it."""
 
@@ -34,8 +33,8 @@ class Number:
     """A numeric variable, standardised over both data sets; 0 where it is missing."""
 
     name: str
-    values: Numbers
-    missing: Flags | None
+    values: Numbers = field(repr=False)
+    missing: Flags | None = field(repr=False)
 
     def parts(self) -> list[npt.NDArray[Any]]:
         """What tells its values apart."""
@@ -52,7 +51,7 @@ class Category:
     """A categorical variable as codes from 0 to `levels` - 1; missing is a level of its own."""
 
     name: str
-    codes: Codes
+    codes: Codes = field(repr=False)
     levels: int
 
     def parts(self) -> list[npt.NDArray[Any]]:
@@ -80,10 +79,10 @@ class Merged:
     """
 
     variables: tuple[Variable, ...]
-    originals: Positions
-    releases: Positions
-    place_of_original: Positions
-    place_of_released: Positions
+    originals: Positions = field(repr=False)
+    releases: Positions = field(repr=False)
+    place_of_original: Positions = field(repr=False)
+    place_of_released: Positions = field(repr=False)
     left_out: Mapping[str, str]
 
     @property
@@ -102,14 +101,27 @@ class Merged:
         return len(self.place_of_released) / self.records
 
     def shuffled(self, permutations: int) -> Iterator[Counts]:
-        """`releases` as they would be if the labels were dealt out anew, time after time."""
-        draw = np.random.default_rng(SEED)
+        """`releases` as they would be if the labels were dealt out anew, time after time.
+
+        The same data give the same permutations, other data give others: one seed for all would
+        make the same error everywhere.
+        """
+        draw = np.random.default_rng(self._seed())
         labels = np.zeros(self.records, np.int8)
         labels[: len(self.place_of_released)] = 1
         starts = np.cumsum(self.counts) - self.counts
         small = np.min_scalar_type(self.counts.max())
         for _ in range(permutations):
             yield np.add.reduceat(draw.permutation(labels), starts, dtype=small)
+
+    def _seed(self) -> int:
+        """A digest of the records, whichever data set they stem from."""
+        digest = hashlib.sha256(f"sfumato permutations {self.records}".encode())
+        digest.update(np.ascontiguousarray(self.counts, "<i8").data)
+        for one in self.variables:
+            for part in one.parts():
+                digest.update((np.ascontiguousarray(part, "<f8") + 0.0).data)  # no -0.0
+        return int.from_bytes(digest.digest()[:16], "big")
 
 
 def merge(

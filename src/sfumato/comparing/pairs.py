@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,8 @@ class Pair:
     """
 
     names: tuple[str, ...]
-    original: Numbers
-    released: Numbers
+    original: Numbers = field(repr=False)
+    released: Numbers = field(repr=False)
     left_out: tuple[str, ...]
 
     def warnings(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -42,10 +42,10 @@ class Standardised:
     """
 
     names: tuple[str, ...]
-    original: Numbers
-    own: Numbers
-    on_original_scale: Numbers
-    distance: Numbers
+    original: Numbers = field(repr=False)
+    own: Numbers = field(repr=False)
+    on_original_scale: Numbers = field(repr=False)
+    distance: Numbers = field(repr=False)
     warnings: tuple[str, ...]
 
 

@@ -65,8 +65,9 @@ class Simulator:
     def draw(self, records: int, seed: int = 0) -> pl.DataFrame:
         """A cohort of so many records, each stratum with its observed share.
 
-        A record depends on the seed, its stratum and its place in it alone, so a smaller cohort
-        of the same seed is part of a larger one.
+        A record depends on the seed, its stratum and its place in it alone, so cohorts of the
+        same seed have most records in common. A smaller one need not be part of a larger one:
+        with largest remainders, a stratum may have fewer records in a larger cohort.
         """
         for name, value, least in (("number of records", records, 1), ("seed", seed, 0)):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:

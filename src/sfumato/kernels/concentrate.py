@@ -13,6 +13,8 @@ Rows = npt.NDArray[np.intp]
 _FLOOR = 1e-14
 _BLOCK = 512
 _ENOUGH = 1e-11
+_TIE = 1e-11
+"""Distances this share apart are equal but for rounding."""
 # Sums may run in parallel lanes: the order of records is fixed before, so results stay the same.
 _LANES = {"reassoc", "nsz", "contract"}
 
@@ -50,7 +52,8 @@ def _factor(covariance, lower, pivots):  # type: ignore[no-untyped-def]
     """L D L' of a covariance matrix; its log determinant.
 
     A pivot that is nearly nothing becomes a tiny one: records off that plane are then far away,
-    so that the next step takes those nearest to the plane.
+    so that the next step takes those nearest to the plane. Nearly nothing is measured by the
+    variable's own variance, since far-out values leave larger rounding errors.
     """
     size = len(pivots)
     log = 0.0
@@ -58,7 +61,7 @@ def _factor(covariance, lower, pivots):  # type: ignore[no-untyped-def]
         pivot = covariance[at, at]
         for before in range(at):
             pivot -= lower[at, before] ** 2 * pivots[before]
-        pivot = max(pivot, _FLOOR)
+        pivot = max(pivot, _FLOOR * max(1.0, covariance[at, at]))
         pivots[at] = pivot
         log += math.log(pivot)
         for after in range(at + 1, size):
@@ -130,17 +133,18 @@ def _nearest(distance, count, rows, scratch):  # type: ignore[no-untyped-def]
     """Put the `count` records with the smallest distances into `rows`; the first ones of a tie."""
     scratch[:] = distance
     limit = _smallest_but(scratch, count - 1)
+    lower, upper = limit * (1 - _TIE), limit * (1 + _TIE)
     below = 0
     for row in range(len(distance)):
-        below += distance[row] < limit
+        below += distance[row] < lower
     spare = count - below
     at = 0
     for row in range(len(distance)):
         rows[at] = row
         value = distance[row]
-        tie = (value == limit) & (spare > 0)
+        tie = (value >= lower) & (value <= upper) & (spare > 0)
         spare -= tie
-        at += (value < limit) | tie
+        at += (value < lower) | tie
 
 
 @njit(cache=True, nogil=True, fastmath=_LANES)

@@ -16,18 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.concentrate import improved, started, trimmed
-from sfumato.kernels.fixed import content_order, scattered
+from sfumato.kernels.fixed import scattered, steady_order
 
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
-_STARTS = 500
-_HOPEFUL, _KEPT, _KEPT_OF_MANY = 30, 10, 2
+_STARTS, _MOST_STARTS, _EFFORT = 500, 3000, 300_000
+"""Fewest and most starts, and how many records they may step over in all."""
+_HOPEFUL, _KEPT, _FULL_EFFORT = 30, 10, 1_000_000
 _FEW_STEPS, _STEPS = 2, 100
 _GROUPS, _GROUP = 5, 300
 _SAMPLE = _GROUPS * _GROUP
-_MANY = 5000
-"""Up to so many records the best candidates of a sample are all followed to the end."""
+_MANY = 200_000
+"""Up to so many records several candidates of a sample are followed to the end."""
+_EQUAL = 1e-10
+"""Log determinants this close are equal but for rounding."""
 _SINGULAR = 1e-12
 _PART = 1e-6
 """Share of a direction below which a variable has no part in it."""
@@ -81,12 +84,12 @@ def half(records: int, variables: int) -> int:
 
 
 def robust_covariance(values: Numbers) -> Robust:
-    """The reweighted MCD of complete records, the same whatever their order.
+    """The reweighted MCD of complete records, the same whatever their order and last digits.
 
     `values` has a row per variable. It takes more than twice as many records as variables; fails
     with `SingularError` when more than half of the records lie on a plane, since no distance can
     then be told. The smallest determinant is sought, not proven: among up to 1500 records 500
-    starts are followed to their end, above that as Rousseeuw & Van Driessen nest them.
+    starts or more are followed to their end, above that as Rousseeuw & Van Driessen nest them.
     """
     variables, records = values.shape
     if records <= 2 * variables:
@@ -94,9 +97,8 @@ def robust_covariance(values: Numbers) -> Robust:
         raise ValueError(msg)
     size = half(records, variables)
     middle, spread = _scales(values, size)
-    scaled = np.take(values, content_order(values), axis=1)
-    scaled -= middle[:, None]
-    scaled /= spread[:, None]
+    scaled = (values - middle[:, None]) / spread[:, None]
+    scaled = np.take(scaled, steady_order(scaled), axis=1)
     mean, covariance = (_one_variable if variables == 1 else _smallest)(scaled, size)
     _require_regular(covariance)
     raw = covariance * consistency(variables, size / records) * raw_factor(variables, records)
@@ -196,17 +198,19 @@ def _smallest(scaled: Numbers, size: int) -> tuple[Numbers, Numbers]:
     """Mean and covariance of the half with the smallest determinant that was found."""
     variables, records = scaled.shape
     if records <= _SAMPLE:
-        means, covariances = started(scaled, _starts(records, variables + 1, _STARTS, 0))
+        count = min(max(_STARTS, _EFFORT // records), _MOST_STARTS)
+        means, covariances = started(scaled, _starts(records, variables + 1, count, 0))
     else:
         sample = scaled[:, :_SAMPLE].copy()  # the order is a random one
         means, covariances = _of_groups(sample, size / records)
         logs = improved(sample, int(_SAMPLE * size / records), means, covariances, _FEW_STEPS)
-        best = _best(logs, _KEPT if records <= _MANY else _KEPT_OF_MANY)
+        best = _best(logs, means, max(2, _FULL_EFFORT // records))
         means, covariances = means[best], covariances[best]
     if records > _MANY:
-        best = _best(improved(scaled, size, means, covariances, _FEW_STEPS), 1)
+        logs = improved(scaled, size, means, covariances, _FEW_STEPS)
+        best = _best(logs, means, 1)
         means, covariances = means[best], covariances[best]
-    at = int(np.argmin(improved(scaled, size, means, covariances, _STEPS)))
+    at = _best(improved(scaled, size, means, covariances, _STEPS), means, 1)[0]
     return means[at], covariances[at]
 
 
@@ -218,24 +222,33 @@ def _of_groups(sample: Numbers, share: float) -> tuple[Numbers, Numbers]:
         starts = _starts(_GROUP, len(sample) + 1, _STARTS // _GROUPS, group)
         mean, covariance = started(part, starts)
         for kept in (_HOPEFUL, _KEPT):
-            best = _best(improved(part, int(_GROUP * share), mean, covariance, 1), kept)
+            logs = improved(part, int(_GROUP * share), mean, covariance, 1)
+            best = _best(logs, mean, kept)
             mean, covariance = mean[best], covariance[best]
         means.append(mean)
         covariances.append(covariance)
     return np.concatenate(means), np.concatenate(covariances)
 
 
-def _best(logs: Numbers, count: int) -> Rows:
-    """The candidates with the smallest determinants, each determinant once."""
-    return np.unique(np.round(logs, 10), return_index=True)[1][:count]
+def _best(logs: Numbers, means: Numbers, count: int) -> Rows:
+    """The candidates with the smallest determinants, each determinant once.
+
+    Of several with the same one, as in data that mirror themselves, the mean decides.
+    """
+    by_size = np.argsort(logs)
+    rank = np.empty(len(logs), np.intp)
+    rank[by_size] = np.cumsum(np.diff(logs[by_size], prepend=logs.min()) > _EQUAL)
+    order = np.lexsort((*np.round(means, 9).T, rank))
+    return order[np.unique(rank[order], return_index=True)[1][:count]]
 
 
 def _starts(records: int, size: int, count: int, group: int) -> Rows:
     """Small sets of records to begin with: all of them if they are few, else a fixed draw."""
     if math.comb(records, size) <= count:
         return np.array(list(combinations(range(records), size)), np.intp)
-    drawn = scattered(count * size, stream=group) % np.uint64(records)
-    return drawn.astype(np.intp).reshape(count, size)
+    # No record twice in a start: that would be a plane, where rounding decides.
+    drawn = scattered(count * records, stream=group).reshape(count, records)
+    return np.sort(np.argpartition(drawn, size, axis=1)[:, :size], axis=1)
 
 
 def _reweighted(scaled: Numbers, mean: Numbers, raw: Numbers) -> tuple[Numbers, Numbers, int]:

@@ -1,11 +1,11 @@
-"""Eight distances at once: the vector instructions under the search for neighbours.
+"""Sixteen distances at once: the vector instructions under the search for neighbours.
 
 numba keeps a running total per lane in memory, because it cannot rule out that two arrays
 overlap. Said in LLVM's own words the totals stay in registers: a third of the time, measured.
 The arithmetic is that of one distance: (a - b) * scale, squared, added column by column. Nothing
 is reordered or fused, so a distance has the same bits wherever it is computed.
 
-numba caches what it compiled per file: after a change here, touch `neighbour_tree.py`.
+numba caches what it compiled per file: after a change here, touch `neighbour_search.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 8
+LANES = 16
 _WORD = ir.IntType(64)
 _BITS = ir.IntType(LANES)
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
@@ -40,7 +40,7 @@ def _everywhere(builder: Any, number: Any) -> Any:  # pragma: no cover
 
 
 def _lanes(builder: Any, start: Any, row: Any) -> Any:  # pragma: no cover
-    """Eight numbers that lie side by side."""
+    """Sixteen numbers that lie side by side."""
     at = builder.gep(start, [builder.mul(row, _number(LANES))])
     return builder.load(builder.bitcast(at, _VECTOR.as_pointer()), align=8)
 
@@ -58,7 +58,7 @@ def _mask(builder: Any, truth: Any) -> Any:  # pragma: no cover
 def _within(  # pragma: no cover
     context: Any, builder: Any, signature: Any, arguments: Any, gap_in: Callable[..., Gap]
 ) -> Any:
-    """Squared distances of a block of eight to a point; which of them are within the limit."""
+    """Squared distances of a block of sixteen to a point; which of them are within the limit."""
     blocks, block, source, row, scale, limit, away = (
         context.make_array(kind)(context, builder, value)
         if isinstance(kind, types.Array)
@@ -69,7 +69,7 @@ def _within(  # pragma: no cover
     gap_of = gap_in(builder, builder.gep(blocks.data, [builder.mul(block, size)]))
     width = builder.extract_value(source.shape, 1)
     point = builder.gep(source.data, [builder.mul(row, width)])
-    total = cgutils.alloca_once_value(builder, _ZERO)
+    total = cgutils.alloca_once_value(builder, _ZERO)  # type: ignore[no-untyped-call]
     with cgutils.for_range(builder, builder.extract_value(scale.shape, 0)) as loop:
         here = _everywhere(builder, builder.load(builder.gep(point, [loop.index])))
         factor = _everywhere(builder, builder.load(builder.gep(scale.data, [loop.index])))
@@ -96,7 +96,7 @@ def _to_boxes(builder: Any, start: Any) -> Gap:  # pragma: no cover
 
 
 def _points_within(_, points, leaf, source, row, scale, limit, away):  # type: ignore[no-untyped-def] # noqa: ARG001  # pragma: no cover
-    """Write the squared distances of eight points into `away`; a bit for each within the limit.
+    """Write the squared distances of sixteen points into `away`; a bit for each in the limit.
 
     `points` is (leaf, column, lane), compared with a row of `source`. A lane that is not a
     number is never within.
@@ -110,7 +110,7 @@ def _points_within(_, points, leaf, source, row, scale, limit, away):  # type: i
 
 
 def _boxes_within(_, boxes, group, source, row, scale, limit, away):  # type: ignore[no-untyped-def] # noqa: ARG001  # pragma: no cover
-    """The same for eight boxes, whose columns are low, high, low, high.
+    """The same for sixteen boxes, whose columns are low, high, low, high.
 
     Rounding keeps order: whatever lies in a box is, as computed, no nearer than the box.
     """
@@ -123,7 +123,7 @@ def _boxes_within(_, boxes, group, source, row, scale, limit, away):  # type: ig
 
 
 def _place_of(_, away, lane):  # type: ignore[no-untyped-def] # noqa: ARG001  # pragma: no cover
-    """How many of the eight come before this lane by distance, then by lane."""
+    """How many of the sixteen come before this lane by distance, then by lane."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data

@@ -1,6 +1,6 @@
 """The k nearest of every point of every stratum, found in its tree of boxes.
 
-`found` holds the neighbours of one point: distance and place in `source`, in canonical order.
+`found` holds the neighbours of one point, in canonical order: distance and place in `source`.
 Arrays are passed one by one: numba counts references to those in a tuple, at 15 % of the time.
 numba caches what it compiled per file: after a change to the tree or the lanes, touch this one.
 """
@@ -11,19 +11,29 @@ import numpy as np
 from numba import njit
 
 from sfumato.kernels.neighbour_lanes import LANES, boxes_within, lowest, place_of, points_within
-from sfumato.kernels.neighbour_tree import INNER, LEVELS, SHIFT, arrange, build, gather, turn
+from sfumato.kernels.neighbour_tree import (
+    INLINE,
+    INNER,
+    LEVELS,
+    SHIFT,
+    arrange,
+    build,
+    gather,
+    turn,
+)
 
 _LAST = LANES - 1
+_BITS = 3  # LEVELS = 2 ** _BITS
 _HALVES = 134217729.0  # 2 ** 27 + 1 cuts a number into two halves of 26 bits
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _many(firsts, one):  # type: ignore[no-untyped-def]
     """How many records share these coordinates."""
     return firsts[one + 1] - firsts[one]
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _reach(worst, slack):  # type: ignore[no-untyped-def]
     """How far to look. Turned coordinates are rounded, so there it is a little farther."""
     if slack == 0.0:
@@ -45,7 +55,7 @@ def _turned_distance(source, one, other, matrix):  # type: ignore[no-untyped-def
     return total
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _keep(distance, one, firsts, k, found, count, total):  # type: ignore[no-untyped-def]
     """Take a neighbour in and drop those that k records no longer need."""
     at = count
@@ -64,7 +74,7 @@ def _keep(distance, one, firsts, k, found, count, total):  # type: ignore[no-unt
     return count + 1, total
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _begin(at, source, firsts, rank, points, scale, matrix, slack, k, away, found):  # type: ignore[no-untyped-def]
     """Put the points of the own leaf into order, the point itself first."""
     me, start = rank[at], at & ~_LAST
@@ -85,25 +95,12 @@ def _begin(at, source, firsts, rank, points, scale, matrix, slack, k, away, foun
     return count, total, found[count - 1, 0] if total >= k else np.inf
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _scan(  # type: ignore[no-untyped-def]
-    leaf,
-    me,
-    source,
-    firsts,
-    rank,
-    points,
-    scale,
-    matrix,
-    slack,
-    k,
-    away,
-    found,
-    count,
-    total,
-    worst,
-):
-    """Look at the eight points of a leaf."""
+    leaf, me, source, firsts, rank, points, scale, matrix, slack, k,
+    away, found, count, total, worst
+):  # fmt: skip
+    """Look at the points of a leaf."""
     mask = points_within(points, leaf, source, me, scale, _reach(worst, slack), away)
     while mask:
         lane = lowest(mask)
@@ -118,7 +115,7 @@ def _scan(  # type: ignore[no-untyped-def]
     return count, total, worst
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _push(mask, child, level, gaps, stack, top):  # type: ignore[no-untyped-def]
     """Put boxes on the stack, the nearest on top."""
     floor = top
@@ -129,15 +126,34 @@ def _push(mask, child, level, gaps, stack, top):  # type: ignore[no-untyped-def]
         while at > floor and stack[at - 1, 0] < gaps[lane]:
             stack[at, 0], stack[at, 1] = stack[at - 1, 0], stack[at - 1, 1]
             at -= 1
-        stack[at, 0], stack[at, 1] = gaps[lane], (child + lane) * LEVELS + level
+        stack[at, 0], stack[at, 1] = gaps[lane], (child + lane) << _BITS | level
         top += 1
     return top
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
+def _open(  # type: ignore[no-untyped-def]
+    group, left, me, source, firsts, rank, points, boxes, scale, matrix, slack, k,
+    away, gaps, found, count, total, worst
+):  # fmt: skip
+    """Look at the leaves of a group that are near enough, except one."""
+    mask = boxes_within(boxes, group, source, me, scale, _reach(worst, slack), gaps) & ~left
+    while mask:
+        lane = lowest(mask)
+        mask &= mask - 1
+        if gaps[lane] <= _reach(worst, slack):
+            count, total, worst = _scan(
+                (group << SHIFT) + lane, me, source, firsts, rank, points, scale, matrix, slack, k,
+                away, found, count, total, worst
+            )  # fmt: skip
+    return count, total, worst
+
+
+@njit(**INLINE)
 def _nearest(  # type: ignore[no-untyped-def]
-    at, source, firsts, rank, points, boxes, base, scale, matrix, slack, k, away, gaps, found, stack
-):
+    at, source, firsts, rank, points, boxes, base, scale, matrix, slack, k,
+    away, gaps, far, found, stack
+):  # fmt: skip
     """Fill `found` with the nearest of one point; how many it takes."""
     me = rank[at]
     found[0, 0], found[0, 1] = 0.0, me
@@ -146,52 +162,52 @@ def _nearest(  # type: ignore[no-untyped-def]
     count, total, worst = _begin(
         at, source, firsts, rank, points, scale, matrix, slack, k, away, found
     )
-    node, step, level, top = at >> SHIFT, 0, -1, 0
+    # From the own leaf upwards: the own group, then at each level what lies beside it.
+    leaf, node = at >> SHIFT, at >> SHIFT >> SHIFT
+    own, left, skip = node & _LAST, 1 << (leaf & _LAST), 0
+    child, level, step, top = node & ~_LAST, 1, 1, 0
     while True:
-        if level < 0:
-            # From the own leaf upwards: at each level the seven boxes beside the one just left.
-            if step == len(base):
-                return count
-            child, level, left = node & ~_LAST, step, 1 << (node & _LAST)
-            node >>= SHIFT
-            step += 1
         group = base[level] + (child >> SHIFT)
-        mask = boxes_within(boxes, group, source, me, scale, _reach(worst, slack), gaps) & ~left
-        if level:
-            top = _push(mask, child, level, gaps, stack, top)
+        mask = boxes_within(boxes, group, source, me, scale, _reach(worst, slack), far) & ~skip
+        if level > 1:
+            top = _push(mask, child, level, far, stack, top)
             mask = 0
         while mask:
-            lane = lowest(mask)
-            mask &= mask - 1
-            if gaps[lane] <= _reach(worst, slack):
-                count, total, worst = _scan(
-                    child + lane, me, source, firsts, rank, points, scale, matrix, slack, k,
-                    away, found, count, total, worst
+            lane = lowest(mask) if own < 0 else own
+            mask &= ~(1 << lane)
+            if far[lane] <= _reach(worst, slack):
+                count, total, worst = _open(
+                    child + lane, left, me, source, firsts, rank, points, boxes, scale, matrix,
+                    slack, k, away, gaps, found, count, total, worst
                 )  # fmt: skip
-        # Ties are decided by coordinates, so a box at the very distance is opened too.
+            own, left = -1, 0
+        # Coordinates decide a tie, so a box at exactly the distance of the last is opened too.
         while top and stack[top - 1, 0] > _reach(worst, slack):
             top -= 1
-        level, left = -1, 0
         if top:
             top -= 1
             code = int(stack[top, 1])
-            child, level = (code // LEVELS) << SHIFT, code % LEVELS - 1
+            child, level, skip = code >> _BITS << SHIFT, (code & (LEVELS - 1)) - 1, 0
+        else:
+            step, node = step + 1, node >> SHIFT
+            if step == len(base):
+                return count
+            child, level, skip = node & ~_LAST, step, 1 << (node & _LAST)
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _divide(high, low, k):  # type: ignore[no-untyped-def]
-    """(high + low) / k, rounded once: the quotient, then what it left over."""
+    """(high + low) / k, rounded once: a guess, and the exact remainder divided."""
     total = high + low
     part = total - high
     rest = (high - (total - part)) + (low - part)
-    quotient = total / k
-    cut = _HALVES * quotient
-    front = cut - (cut - quotient)
-    rest += (total - front * k) - (quotient - front) * k
-    return quotient + rest / k
+    guess = total * (1.0 / k)
+    cut = _HALVES * guess
+    front = cut - (cut - guess)
+    return guess + ((total - front * k) - (guess - front) * k + rest) / k
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _mean(source, column, members):  # type: ignore[no-untyped-def]
     """The mean of some records, rounded once.
 
@@ -208,35 +224,38 @@ def _mean(source, column, members):  # type: ignore[no-untyped-def]
     return _divide(high, low, len(members))
 
 
-@njit(forceinline=True, **INNER)
-def _list(firsts, order, found, count, k, rows):  # type: ignore[no-untyped-def]
+@njit(**INLINE)
+def _list(firsts, order, found, k, rows):  # type: ignore[no-untyped-def]
     """The rows of the neighbours, for every record of the point: itself, then its equals."""
     me = int(found[0, 1])
     for own in range(firsts[me], firsts[me + 1]):
-        row, at = order[own], 1
+        row, at, i = order[own], 1, 0
         rows[row, 0] = row
-        for i in range(count):
+        while at < k:
             one = int(found[i, 1])
-            for other in range(firsts[one], firsts[one + 1]):
-                if at < k and other != own:
+            other, last = firsts[one], firsts[one + 1]
+            while at < k and other < last:
+                if other != own:
                     rows[row, at] = order[other]
                     at += 1
+                other += 1
+            i += 1
 
 
 @njit(**INNER)
 def _stratum(  # type: ignore[no-untyped-def]
     source, firsts, rank, points, boxes, base, scale, matrix, slack, k,
-    away, gaps, found, stack, members, order, means, rows
+    away, gaps, far, found, stack, members, order, means, rows
 ):  # fmt: skip
     """All points of a stratum, in the order of the tree: what one looked at, the next needs."""
     raw = len(matrix)
     for at in range(len(rank)):
         count = _nearest(
             at, source, firsts, rank, points, boxes, base, scale, matrix, slack, k,
-            away, gaps, found, stack
+            away, gaps, far, found, stack
         )  # fmt: skip
         if len(rows):
-            _list(firsts, order, found, count, k, rows)
+            _list(firsts, order, found, k, rows)
         if len(means):
             filled = 0
             for i in range(count):
@@ -260,9 +279,13 @@ def search(values, scale, matrix, starts, wanted, order, fresh, tree, means, row
     most = 1
     for stratum in range(len(wanted)):
         most = max(most, wanted[stratum])
-    away, gaps, base = np.empty(LANES), np.empty(LANES), np.empty(LEVELS, np.int64)
+    lanes, base, members = (
+        np.empty((3, LANES)),
+        np.empty(LEVELS, np.int64),
+        np.empty(most, np.int64),
+    )
+    away, gaps, far = lanes[0], lanes[1], lanes[2]
     found, stack = np.empty((most + LANES, 2)), np.empty((LEVELS * LANES, 2))
-    members = np.empty(most, np.int64)
     for stratum in range(len(wanted)):
         k = wanted[stratum]
         size = gather(
@@ -273,5 +296,5 @@ def search(values, scale, matrix, starts, wanted, order, fresh, tree, means, row
         levels = build(source, rank, size, points, boxes, base)
         _stratum(
             source, firsts, rank[:size], points, boxes, base[:levels], scale, matrix, slack, k,
-            away, gaps, found, stack, members[:k], order, means, rows
+            away, gaps, far, found, stack, members[:k], order, means, rows
         )  # fmt: skip

@@ -1,8 +1,8 @@
 """A tree of boxes over the distinct points of a stratum.
 
-Points lie in leaves of eight, boxes in groups of eight, so that one vector instruction looks at
-all of them. Leaves are numbered so that eight in a row are near each other, and so are eight
-such groups: the tree needs no pointers.
+Points lie in leaves of sixteen, boxes in groups of sixteen, to be looked at all at once. Leaves
+are numbered so that sixteen in a row are near each other, and so are sixteen such groups: the
+tree needs no pointers.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from numba import njit
 from sfumato.kernels.memory import room
 from sfumato.kernels.neighbour_lanes import LANES
 
-SHIFT = 3  # LANES = 2 ** SHIFT
-LEVELS = 16
+SHIFT = 4  # LANES = 2 ** SHIFT
+LEVELS = 8  # of sixteen each: more points than memory holds
+_FEWEST = 2  # the search starts at the boxes around groups of leaves
 _SAMPLE = 32
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = 1e-150  # its square is far above all that underflows
 
-
 Tree = tuple[Any, Any, Any, Any, Any, Any]
 
 # Called from compiled code only: no wrappers for Python, and the caller's cache holds them.
-INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+INLINE: Any = {"forceinline": True, **INNER}
 
 
 def empty_tree(most: int, columns: int, *, turned: bool) -> Tree:
@@ -88,18 +89,18 @@ def turn(source, size, matrix):  # type: ignore[no-untyped-def]
     return _TINY + 8 * (columns + 4) * _EPSILON * np.sqrt(slack) if columns else 0.0
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _pick(seed, low, high):  # type: ignore[no-untyped-def]
     """Any place between; chance keeps sorted or periodic data from being the worst case."""
     return low + (((seed >> 33) & 0x7FFFFFFF) * (high - low) >> 31)
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _next(seed):  # type: ignore[no-untyped-def]
     return seed * 6364136223846793005 + 1442695040888963407
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _part(keys, rank, low, high, pivot, equal):  # type: ignore[no-untyped-def]
     """Move what is less than the pivot (or equal to it) to the front, without a branch."""
     front = low
@@ -153,7 +154,7 @@ def _widest(source, rank, start, stop, scale):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def arrange(source, rank, keys, size, scale):  # type: ignore[no-untyped-def]
-    """Order the points so that each run of eight, of 64, … lies close together."""
+    """Order the points so that each run of 16, of 256, … lies close together."""
     stack = np.empty((2 * LEVELS * SHIFT, 2), np.int64)
     stack[0, 0], stack[0, 1] = 0, (size + LANES - 1) >> SHIFT
     top = 1
@@ -184,9 +185,9 @@ def arrange(source, rank, keys, size, scale):  # type: ignore[no-untyped-def]
         top += 2
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _enclose(blocks, block, low_row, high_row):  # type: ignore[no-untyped-def]
-    """The least and the most of eight; empty lanes are not numbers and compare as false."""
+    """The least and the most of a block; empty lanes are not numbers and compare as false."""
     low, high = blocks[block, low_row, 0], blocks[block, high_row, 0]
     for lane in range(1, LANES):
         low = min(low, blocks[block, low_row, lane])
@@ -194,7 +195,7 @@ def _enclose(blocks, block, low_row, high_row):  # type: ignore[no-untyped-def]
     return low, high
 
 
-@njit(forceinline=True, **INNER)
+@njit(**INLINE)
 def _blank(blocks, block):  # type: ignore[no-untyped-def]
     for row in range(blocks.shape[1]):
         for lane in range(LANES):
@@ -211,7 +212,7 @@ def build(source, rank, size, points, boxes, base):  # type: ignore[no-untyped-d
         for j in range(columns):
             points[i >> SHIFT, j, i & (LANES - 1)] = source[rank[i], j]
     level, start = 0, 0
-    while count > 1:
+    while count > 1 or level < _FEWEST:
         groups = (count + LANES - 1) >> SHIFT
         base[level] = start
         _blank(boxes, start + groups - 1)

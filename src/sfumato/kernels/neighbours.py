@@ -10,11 +10,15 @@ and 32 are then exactly as far from 31.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from sfumato.kernels.memory import room
+from sfumato.kernels.neighbour_search import search
+from sfumato.kernels.neighbour_tree import INNER, empty_tree
 
 Values = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.int64]
@@ -82,13 +86,11 @@ def _search(
     means: Values,
     rows: Positions,
 ) -> None:
-    from sfumato.kernels.neighbour_search import search
-    from sfumato.kernels.neighbour_tree import empty_tree
-
     largest = int(np.diff(starts).max(initial=0))
     order, fresh = room((len(values),), np.int64), room((len(values),), np.bool_)
-    spares = room((2, largest), np.float64), room((largest,), np.int64)
+    spares = [room((2, largest), np.float64), room((largest,), np.int64)]
     _canonical(values, starts, order, fresh, *spares)
+    spares.clear()
     tree = empty_tree(largest, values.shape[1], turned=len(matrix) > 0)
     search(values, scale, matrix, starts, wanted, order, fresh, tree, means, rows)
 
@@ -97,20 +99,29 @@ def _checked(
     values: Values, scale: Values, starts: Positions, k: int | Positions
 ) -> tuple[Values, Values, Values, Positions, Positions]:
     """The arguments as arrays of the right kind; a matrix apart from the scale of the tree."""
-    values = np.ascontiguousarray(values, np.float64)
+    values = _sealed(np.ascontiguousarray(values, np.float64))
     if values.ndim != 2 or not values.shape[1]:  # noqa: PLR2004 (a table has two dimensions)
         raise ValueError("The values must be a table with at least one column.")
     low, high = _range(values)
-    starts = np.ascontiguousarray(starts, np.int64)
-    sizes = np.diff(starts)
-    if starts.ndim != 1 or not len(starts) or starts[0] or starts[-1] != len(values):
-        raise ValueError(
-            "The starts of the strata must begin with 0 and end with the number of rows."
-        )
-    if (sizes < 0).any():
-        raise ValueError("The starts of the strata must not decrease.")
+    starts = _starts(np.asarray(starts), len(values))
     scale, matrix = _scales(np.ascontiguousarray(scale, np.float64), high - low)
-    return values, scale, matrix, starts, _wanted(k, sizes)
+    wanted = _wanted(k, np.diff(starts))
+    return values, _sealed(scale), _sealed(matrix), _sealed(starts), _sealed(wanted)
+
+
+def _sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view nobody writes to: numba compiles once for it, wherever the array came from."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _starts(starts: npt.NDArray[Any], rows: int) -> Positions:
+    if starts.dtype.kind not in "iu" or starts.ndim != 1 or not len(starts):
+        raise ValueError("The starts of the strata must be whole numbers.")
+    if starts[0] or starts[-1] != rows or (starts[1:] < starts[:-1]).any():
+        raise ValueError("The starts of the strata must rise from 0 to the number of rows.")
+    return np.ascontiguousarray(starts, np.int64)
 
 
 def _range(values: Values) -> tuple[Values, Values]:
@@ -118,8 +129,8 @@ def _range(values: Values) -> tuple[Values, Values]:
     if not len(values):
         nothing = np.zeros(values.shape[1])
         return nothing, nothing
-    low, high = values.min(axis=0), values.max(axis=0)
-    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+    low, high = values[0].copy(), values[0].copy()
+    if not _spread(values, low, high):
         raise ValueError("The values must be finite numbers, without missing ones.")
     if max(-low.min(), high.max()) > _LARGEST:
         raise ValueError(f"The values must not exceed {_LARGEST:g}; give them in a larger unit.")
@@ -156,6 +167,19 @@ def _wanted(k: int | Positions, sizes: Positions) -> Positions:
 
 
 @njit(cache=True, nogil=True)
+def _spread(values, low, high):  # type: ignore[no-untyped-def]
+    """Widen the range of each column to all values; whether they are all finite."""
+    finite = True
+    for i in range(len(values)):
+        for j in range(values.shape[1]):
+            value = values[i, j]
+            finite &= abs(value) < np.inf
+            low[j] = min(low[j], value)
+            high[j] = max(high[j], value)
+    return finite
+
+
+@njit(**INNER)
 def _merge(keys, order, other_keys, other_order, first, middle, last):  # type: ignore[no-untyped-def]
     """Two sorted runs into one; of equal keys those of the first run come first."""
     left, right = first, middle
@@ -172,7 +196,7 @@ def _merge(keys, order, other_keys, other_order, first, middle, last):  # type: 
             right += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _sort(keys, order, spare_keys, spare_order):  # type: ignore[no-untyped-def]
     """Sort keys and what goes with them, stably, in time n log n whatever the data."""
     size = len(order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -33,9 +33,9 @@ class Covariates:
     labels : the levels of each category, the reference level first.
     """
 
-    original: pd.DataFrame
-    released: pd.DataFrame
-    labels: Mapping[str, Sequence[str]]
+    original: pd.DataFrame = field(repr=False)
+    released: pd.DataFrame = field(repr=False)
+    labels: Mapping[str, Sequence[str]] = field(repr=False)
 
 
 def covariates(

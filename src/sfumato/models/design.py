@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -33,10 +33,10 @@ class Design:
     """
 
     merged: Merged
-    owners: Positions
-    products: Positions
-    kept: Positions
-    gram: Numbers
+    owners: Positions = field(repr=False)
+    products: Positions = field(repr=False)
+    kept: Positions = field(repr=False)
+    gram: Numbers = field(repr=False)
 
     @property
     def parameters(self) -> int:

@@ -63,14 +63,19 @@ class Formula:
         ends = ["" if kind == "function" else " " for kind, _ in self.tokens]
         return "".join(map("".join, zip(parts, ends, strict=True))).strip()
 
-    def named(self, column: str, labels: Mapping[str, Sequence[str]]) -> str:
-        """A column of the aliased formula by the names of the variables and of their levels."""
+    def named(self, column: str, labels: Mapping[str, Sequence[str]] | None = None) -> str:
+        """A column of the aliased formula by the names of the variables and of their levels.
+
+        Without labels the level is left out: it is a value of somebody, and no word for an error.
+        """
 
         def name(found: re.Match[str]) -> str:
             variable = self.variables[int(found[2] or found[3] or found[6])]
             if found[6]:
                 return variable
             head = f"C({variable})" if found[2] else variable
+            if labels is None:
+                return head
             return f"{head}[{found['reduced'] or ''}{labels[variable][int(found['level'])]}]"
 
         return _COLUMN.sub(name, column)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -30,7 +30,7 @@ _BATCH = 25
 class Fit:
     """For each distinct record the probability of being released, and if any is certain."""
 
-    probability: Numbers
+    probability: Numbers = field(repr=False)
     certain: bool
 
 
@@ -108,7 +108,7 @@ class Scores:
     """What one step of Newton's method finds in these data, and in permuted ones."""
 
     observed: float
-    permuted: Numbers
+    permuted: Numbers = field(repr=False)
 
 
 def scores(design: Design, permutations: int) -> Scores:

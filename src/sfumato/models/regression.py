@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,13 +31,13 @@ _EXACT = 1e-27
 class Fitted:
     """A regression: for each term its estimate, standard error, z or t, p value and interval."""
 
-    terms: tuple[str, ...]
-    estimate: Numbers
-    error: Numbers
-    statistic: Numbers
-    p: Numbers
-    low: Numbers
-    high: Numbers
+    terms: tuple[str, ...] = field(repr=False)
+    estimate: Numbers = field(repr=False)
+    error: Numbers = field(repr=False)
+    statistic: Numbers = field(repr=False)
+    p: Numbers = field(repr=False)
+    low: Numbers = field(repr=False)
+    high: Numbers = field(repr=False)
     records: int
 
 
@@ -54,17 +54,23 @@ def fit_both(
 ) -> Both:
     """Fit a formula to the complete records of both data sets; fail where that is impossible."""
     prepared = covariates(original, released, formula, binary=family == "logistic")
-    fitted = [
-        _fit(outcome, terms, family, side=side, level=level)
-        for side, (outcome, terms) in _matrices(formula, prepared).items()
-    ]
-    return Both(*fitted)
+    fitted = {}
+    for side, (outcome, terms) in _matrices(formula, prepared).items():
+        where = SAID[side]
+        x = _terms(terms, formula, where)
+        found = _estimates(_outcome(outcome, formula, family, where), x, family, where)
+        names = tuple(formula.named(column, prepared.labels) for column in terms.columns)
+        fitted[side] = _fitted(found, names, level=level)
+    return Both(**fitted)
 
 
 def _matrices(
     formula: Formula, prepared: Covariates
 ) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
-    """Outcome and terms of both data sets; what is learnt, is learnt from the original."""
+    """Outcome and terms of both data sets, under aliases.
+
+    What is learnt, is learnt from the original.
+    """
     import formulaic
     from formulaic.errors import FormulaicError
 
@@ -82,37 +88,33 @@ def _matrices(
             hint="do its functions get numbers, and do its brackets hold what they should?",
         ) from None
     made = {"original": first, "released": second}
-    for one in made.values():
-        for part in (one.lhs, one.rhs):
-            part.columns = [formula.named(column, prepared.labels) for column in part.columns]
     return {side: (one.lhs, one.rhs) for side, one in made.items()}
 
 
-def _fit(
-    outcome: pd.DataFrame, terms: pd.DataFrame, family: Family, *, side: str, level: float
-) -> Fitted:
-    where = SAID[side]
-    names = tuple(map(str, terms.columns))
-    x = terms.to_numpy(dtype=float)
-    y = _outcome(outcome, family, where)
+def _terms(terms: pd.DataFrame, formula: Formula, where: str) -> Numbers:
+    """The columns as numbers that can be estimated."""
+    names = tuple(map(formula.named, terms.columns))
+    x: Numbers = terms.to_numpy(dtype=float)
     _require_finite(x, names, where)
     _require_estimable(x, names, where)
-    found = _estimates(y, x, family, where)
-    error = np.asarray(found.bse)
+    return x
+
+
+def _fitted(found: Any, names: tuple[str, ...], *, level: float) -> Fitted:
     low, high = np.asarray(found.conf_int(alpha=1 - level)).T
     return Fitted(
         terms=names,
         estimate=np.asarray(found.params),
-        error=error,
+        error=np.asarray(found.bse),
         statistic=np.asarray(found.tvalues),
         p=np.asarray(found.pvalues),
         low=low,
         high=high,
-        records=len(y),
+        records=int(found.nobs),
     )
 
 
-def _outcome(outcome: pd.DataFrame, family: Family, where: str) -> Numbers:
+def _outcome(outcome: pd.DataFrame, formula: Formula, family: Family, where: str) -> Numbers:
     """One column of numbers that the family can have."""
     if outcome.shape[1] != 1:
         raise MeasureError(
@@ -120,7 +122,7 @@ def _outcome(outcome: pd.DataFrame, family: Family, where: str) -> Numbers:
             hint='a category of two levels can be the outcome of a "logistic" model.',
         )
     y: Numbers = outcome.to_numpy(dtype=float)[:, 0]
-    _require_finite(y[:, None], (str(outcome.columns[0]),), where)
+    _require_finite(y[:, None], (formula.named(outcome.columns[0]),), where)
     if family == "logistic" and set(np.unique(y)) != {0.0, 1.0}:
         raise MeasureError(
             f"The outcome of a logistic model must be 0 or 1, and both must occur in {where}.",
@@ -138,9 +140,13 @@ def _require_finite(values: Numbers, names: tuple[str, ...], where: str) -> None
     wrong = [name for name, column in zip(names, values.T, strict=True) if not _finite(column)]
     if wrong:
         raise MeasureError(
-            f"These terms have no finite value for some records of {where}: {', '.join(wrong)}.",
+            f"These terms have no finite value for some records of {where}: {_listed(wrong)}.",
             hint="a logarithm or root takes positive numbers only.",
         )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names))  # levels of one variable have its name
 
 
 def _finite(values: Numbers) -> bool:
@@ -162,7 +168,7 @@ def _require_estimable(x: Numbers, names: tuple[str, ...], where: str) -> None:
     wrong = [name for name, length in zip(names, left, strict=True) if length < _COLLINEAR]
     if wrong:
         raise MeasureError(
-            f"These terms say nothing that the others do not say, in {where}: {', '.join(wrong)}.",
+            f"These terms say nothing that the others do not say, in {where}: {_listed(wrong)}.",
             hint="leave them out of the formula.",
         )
 

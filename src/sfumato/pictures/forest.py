@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from sfumato.errors import SfumatoError, did_you_mean
+from sfumato.evidence import Evidence
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.sheet import beside, finish, label_axes, name_row, rows_only, sheet, upright
 from sfumato.pictures.source import Row, Source, nothing, real, rows_of
@@ -22,6 +23,7 @@ NEEDED = (
     "term", "original", "original_low", "original_high",
     "released", "released_low", "released_high",
 )  # fmt: skip
+_ERROR = "original_se"
 _INTERCEPTS = {"intercept", "const"}
 _MOST = 200
 _AXIS = {
@@ -30,7 +32,6 @@ _AXIS = {
 }
 _COLUMNS = (54, 106)
 """Points from the edge to the end of the numbers beside the panel."""
-_NORMAL = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,17 @@ class _Line:
     term: str
     original: _Estimate
     released: _Estimate
+    error: float
+    """The standard error in the original."""
 
     def scaled(self, scale: Scale) -> _Line:
         """Both estimates by the original's standard error: the gap is the measured difference."""
         if scale == "coefficient":
             return self
-        width = (self.original.high - self.original.low) / (2 * _NORMAL)
-        factor = 1 / width if width > 0 else math.nan
-        return _Line(self.term, self.original.times(factor), self.released.times(factor))
+        factor = 1 / self.error if self.error > 0 else math.nan
+        return replace(
+            self, original=self.original.times(factor), released=self.released.times(factor)
+        )
 
 
 def forest(
@@ -68,12 +72,13 @@ def forest(
     terms: Sequence[str] | None = None,
     intercept: bool = False,
     scale: Scale = "standard_error",
+    level: float | None = None,
     public: bool = False,
 ) -> Picture:
     """Coefficients of one model with their intervals, from the original and from the release.
 
     Question: would an analyst of the release have come to the same conclusions?
-    Assumes: 95 % intervals, symmetric about the estimate, when drawn in standard errors.
+    Assumes: the intervals of both have the same confidence level.
 
     Parameters
     ----------
@@ -82,18 +87,20 @@ def forest(
     intercept : whether to draw the intercept too.
     scale : "standard_error" divides each term by the original's standard error, so that all of
         them can be read on one axis; "coefficient" draws them as they are.
+    level : of the intervals, for the caption. Default: that of the evidence; a table has none.
     public : the custodian's word that the coefficients of the original may be shown.
 
     Examples
     --------
     >>> row = {"term": "age", "original": 1.0, "original_low": 0.5, "original_high": 1.5,
-    ...        "released": 1.1, "released_low": 0.6, "released_high": 1.6}
+    ...        "original_se": 0.25, "released": 1.1, "released_low": 0.6, "released_high": 1.6}
     >>> forest([row]).audience
     'custodian'
 
     References: Avraam, Jones & Burton (2021), Figures 4 and 6.
     """
-    rows = rows_of(evidence, NEEDED, picture="forest")
+    needed = NEEDED if scale == "coefficient" else (*NEEDED, _ERROR)
+    rows = rows_of(evidence, needed, picture="forest")
     lines = _chosen([_line(row) for row in rows], terms, intercept=intercept)
     drawn = [one.scaled(scale) for one in lines]
     if not any(one.original.drawn or one.released.drawn for one in drawn):
@@ -114,7 +121,7 @@ def forest(
         return finish(
             figure,
             "Coefficients from the original and from the release",
-            "Points are estimates, lines their 95\u00a0% intervals"
+            f"Points are estimates, lines their {_intervals(evidence, level)}"
             + (
                 "; the numbers beside them are the coefficients." if scale != "coefficient" else "."
             ),
@@ -128,7 +135,16 @@ def _line(row: Row) -> _Line:
         _Estimate(*(real(row[name]) for name in (side, f"{side}_low", f"{side}_high")))
         for side in ("original", "released")
     )
-    return _Line(str(row["term"]), original, released)
+    return _Line(str(row["term"]), original, released, real(row.get(_ERROR)))
+
+
+def _intervals(source: Source, level: float | None) -> str:
+    """What the intervals are, as far as it is known."""
+    if level is None and isinstance(source, Evidence):
+        level = source.details.get("level")
+    if level is None:
+        return "intervals"
+    return f"{100 * level:.10g}\u00a0% intervals"
 
 
 def _chosen(lines: list[_Line], terms: Sequence[str] | None, *, intercept: bool) -> list[_Line]:

@@ -14,9 +14,12 @@ from sfumato.pictures.words import number
 
 NEEDED = ("w1", "w2", "risk1", "risk2")
 _Points = dict[float, float]
+_FEWEST = 3
+"""Records that a public picture shows at least."""
+_ROUNDING = 1e-6
 
 
-def risk_curve(table: Any, *, public: bool = False) -> Picture:
+def risk_curve(table: Any, *, records: int | None = None, public: bool = False) -> Picture:
     """The Mahalanobis risks as functions of their two parameters.
 
     Question: do the conclusions on the risk depend on the choice of w1 and w2?
@@ -25,7 +28,9 @@ def risk_curve(table: Any, *, public: bool = False) -> Picture:
     Parameters
     ----------
     table : columns w1, w2, risk1 and risk2, one row per pair of parameters.
-    public : the custodian's word that it may be shown outside. It shows shares of all records.
+    records : how many records the shares are of; needed when public.
+    public : the custodian's word that it may be shown outside. It shows shares of all records;
+        1 or 2 records at risk are drawn as none.
 
     Examples
     --------
@@ -36,6 +41,8 @@ def risk_curve(table: Any, *, public: bool = False) -> Picture:
     References: Avraam, Jones & Burton (2021), Figure 5.
     """
     rows = rows_of(table, NEEDED, picture="risk_curve")
+    if public:
+        _require_size(records)
     first: _Points = {}
     second: dict[float, _Points] = {}
     for row in rows:
@@ -52,6 +59,9 @@ def risk_curve(table: Any, *, public: bool = False) -> Picture:
             f"The table has {len(second)} values of w2; {MOST} lines at most can be told apart.",
             hint="keep some of them.",
         )
+    if public and records is not None:
+        first = _without_few(first, records)
+        second = {far: _without_few(line, records) for far, line in second.items()}
     with house_style():
         figure, panels = sheet(3.1, columns=2)
         looks = [mark(at, f"w2 = {number(value)}") for at, value in enumerate(sorted(second))]
@@ -67,9 +77,24 @@ def risk_curve(table: Any, *, public: bool = False) -> Picture:
             figure,
             "Records at risk, by how near is called near",
             "risk1 counts the released records that lie near their original (within w1); risk2 "
-            "counts those of them that have no other released record near (within w2).",
+            "counts those of them that have no other released record near (within w2)."
+            + (f" Fewer than {_FEWEST} records are drawn as none." if public else ""),
             public=public,
         )
+
+
+def _require_size(records: int | None) -> None:
+    if not isinstance(records, int) or isinstance(records, bool) or records < 1:
+        raise SfumatoError(
+            "A public 'risk_curve' must hide 1 or 2 records at risk, and shares alone do not "
+            "tell them.",
+            hint="say how many records there are: risk_curve(table, records=..., public=True).",
+        )
+
+
+def _without_few(line: _Points, records: int) -> _Points:
+    """0 where fewer records than may be shown are at risk."""
+    return {x: 0.0 if y * records < _FEWEST - _ROUNDING else y for x, y in line.items()}
 
 
 def _add(line: _Points, x: float, y: float, name: str) -> None:

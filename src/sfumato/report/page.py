@@ -137,7 +137,7 @@ def _picture(table: Table, details: Mapping[str, Any], *, public: bool) -> Pictu
 
     columns = set(table[0])
     if {"term", "original_low", "released_low"} <= columns:
-        return forest(table, public=public)
+        return forest(table, level=details.get("level"), public=public)
     if {"data", "q1", "median", "q3"} <= columns:
         return propensity(table, share=details.get("share_released"), public=public)
     several = {"statistic", "variable", "original", "released"} <= columns

@@ -99,7 +99,7 @@ class Interval(Measure):
                 "interval_records": int(inside.sum()),
                 "interval_on_original_scale": int(inside_on_scale.sum()) / count,
                 "interval_records_on_original_scale": int(inside_on_scale.sum()),
-                "all_but_one": int((comparable & (outside <= 1)).sum()) / count,
+                **_all_but_one(comparable, outside, len(pair.names)),
                 "comparable_records": count,
                 "k": self.k,
                 "variables": ", ".join(pair.names),
@@ -122,6 +122,16 @@ def _outside(original: Numbers, released: Numbers, widths: Numbers) -> tuple[Cou
         outside += gap > width
         known += ~np.isnan(gap)
     return outside, known
+
+
+def _all_but_one(comparable: Flags, outside: Counts, variables: int) -> dict[str, Any]:
+    """As R counts; NaN, with a reason, where nobody could be outside."""
+    if variables == 1:
+        return {
+            "all_but_one": math.nan,
+            "all_but_one_reason": "there is one variable only, and it may lie outside.",
+        }
+    return {"all_but_one": int((comparable & (outside <= 1)).sum()) / int(comparable.sum())}
 
 
 def _gap(original: Numbers, released: Numbers) -> Numbers:

@@ -283,13 +283,15 @@ def _told_scales(risks: dict[str, Any]) -> tuple[str, ...]:
     """Where it matters by which mean and standard deviation the release is standardised."""
     own = [risks["risk1_records"], risks["risk2_records"]]
     other = [risks[f"risk{at}_records_on_original_scale"] for at in (1, 2)]
-    if all(max(pair) <= _MATTERS * min(pair) for pair in zip(own, other, strict=True)):
+    alike = [max(pair) <= _MATTERS * min(pair) for pair in zip(own, other, strict=True)]
+    if all(alike):
         return ()
-    why = (
-        "The release's own mean and spread hide values that hardly moved."
-        if own[0] < other[0]
-        else "A variable shifted or stretched as a whole protects nobody: that can be undone."
-    )
+    if alike[0]:
+        why = "How many others lie within w2 depends on the standard deviation it is counted in."
+    elif own[0] < other[0]:
+        why = "The release's own mean and spread hide values that hardly moved."
+    else:
+        why = "A variable shifted or stretched as a whole protects nobody: that can be undone."
     told = (
         f"On the original's scale {other[0]} records are at risk and {other[1]} unsafe; by the "
         f"release's own mean and standard deviation {own[0]} and {own[1]}. {why} Go by the larger."

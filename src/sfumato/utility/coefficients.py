@@ -107,6 +107,7 @@ class Coefficients(Measure):
                 "records_used_of_original": both.original.records,
                 "records_used_of_released": both.released.records,
                 "formula": self.formula,
+                "level": self.level,
             },
             assumptions=(_SAME_MODEL, _PLAIN),
             warnings=_incomplete(original, released, both),
