@@ -119,3 +119,9 @@ def test_a_measure_that_fails_is_no_number_and_meets_no_target(cohort):
     plan = sf.Plan(schema=none.schema, targets={"uniqueness.max": 0.99})
     with pytest.raises(SfumatoError, match="targets missed"):
         sf.protect(none, plan, key=bytes(32))
+
+
+def test_no_number_belongs_to_two_measures():
+    # A bare target such as `k.min` must mean one thing, whatever files are added.
+    told = [number for one in catalogue.measures().values() for number in (one.name, *one.provides)]
+    assert sorted(told) == sorted(set(told))

@@ -23,7 +23,7 @@ Rows = npt.NDArray[np.intp]
 
 _STARTS, _MOST_STARTS, _EFFORT = 500, 3000, 300_000
 """Fewest and most starts, and how many records they may step over in all."""
-_HOPEFUL, _KEPT, _FULL_EFFORT = 30, 10, 1_000_000
+_HOPEFUL, _KEPT, _FULL_EFFORT = 30, 10, 50_000
 _FEW_STEPS, _STEPS = 2, 100
 _GROUPS, _GROUP = 5, 300
 _SAMPLE = _GROUPS * _GROUP
