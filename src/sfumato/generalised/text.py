@@ -1,0 +1,76 @@
+"""The notation of generalised cells in text."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from sfumato.errors import DataError
+from sfumato.schema import Column
+
+WILDCARD = "*"
+RANGE = re.compile(r"\[([^;]*);([^;]*)\]", re.DOTALL)
+SET = re.compile(r"\{(.*)\}", re.DOTALL)
+MASK = re.compile(r"([^*]+)(\*+)", re.DOTALL)
+Type = Literal["number", "date", "level"]
+_EPOCH = dt.date(1970, 1, 1).toordinal()
+
+
+def type_of(texts: Iterable[str], column: Column, name: str) -> Type:
+    """What the cells of a text variable stand for: numbers, dates or levels.
+
+    The declared kind decides. Where it names categories or text, ranges of numbers or of dates
+    make it numbers or dates: that is what coarsening leaves behind.
+    """
+    if column.kind in ("integer", "continuous"):
+        return "number"
+    if column.kind == "date":
+        return "date"
+    levels = {str(level) for level in column.levels or ()}
+    found = {
+        _type_of_range(match[1], match[2], levels) for match in map(RANGE.fullmatch, texts) if match
+    }
+    if len(found) > 1:
+        raise DataError(
+            f"Variable '{name}' mixes ranges of different kinds.",
+            hint="a variable's ranges are all of numbers, of dates, or of its declared levels.",
+        )
+    return found.pop() if found else "level"
+
+
+def _type_of_range(low: str, high: str, levels: set[str]) -> Type:
+    if low in levels and high in levels:
+        return "level"
+    kinds: tuple[Type, ...] = ("number", "date")
+    for kind in kinds:
+        if _parsed(low, kind) is not None and _parsed(high, kind) is not None:
+            return kind
+    return "level"
+
+
+def number_of(text: str, kind: str, name: str) -> Any:
+    """A number, or the days since 1970; never a guess."""
+    found = _parsed(text, kind)
+    if found is None:
+        what = "a date such as 1970-01-31" if kind == "date" else "a number"
+        raise DataError(
+            f"Variable '{name}' has a cell that is neither {what} nor a range, set or wildcard.",
+            hint="correct it, or declare the variable's kind in the schema.",
+        )
+    return found
+
+
+def _parsed(text: str, kind: str) -> int | float | None:
+    try:
+        if kind == "date":
+            return dt.date.fromisoformat(text.strip()).toordinal() - _EPOCH
+        try:
+            return int(text)
+        except ValueError:
+            number = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(number) else number
