@@ -129,10 +129,6 @@ def require_numbers(data: Dataset, names: tuple[str, ...], owner: str, *, dates:
     data.schema.require(names)
     for name in names:
         values = data.column(name)
-        if len(values) and values.null_count() == len(values):
-            raise MethodError(
-                f"Variable '{name}' has no values: all are missing.", hint="leave it out."
-            )
         numeric = values.dtype.is_numeric()
         if not numeric and not (dates and values.dtype in (pl.Date, pl.Datetime)):
             raise MethodError(

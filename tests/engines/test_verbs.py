@@ -47,7 +47,7 @@ def test_sums_are_exact(values):
     assert sum(map(Fraction, parts), Fraction(0)) == exact
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=50), st.randoms())
+@given(st.lists(st.floats(-1e300, 1e300), max_size=50), st.randoms())
 def test_the_compiled_sum_is_exact_in_any_order(values, chance):
     parts = exact_parts(np.array(values, float))
     assert sum(map(Fraction, parts), Fraction(0)) == sum(map(Fraction, values), Fraction(0))

@@ -275,7 +275,7 @@ def test_mahalanobis_takes_out_correlation():
     [
         ({"x": [1.0] * 9}, {}, "nothing to blur: 'x'"),
         ({"x": [None] * 9}, {"missing": "median"}, "'x'"),
-        ({"x": [None] * 9}, {"missing": "drop"}, "'x' has no values"),
+        ({"x": [None] * 9}, {"missing": "drop"}, "no values: 'x'"),
         (
             {"x": [1.0, None] * 5, "y": [None, 2.0] * 5},
             {"variables": ["x", "y"], "missing": "drop"},

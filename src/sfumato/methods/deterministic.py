@@ -31,6 +31,7 @@ from sfumato.strata.completion import (
     filled,
     fills,
     modelled,
+    refuse_empty,
     refuse_missing,
     require_inside,
     uncoded,
@@ -85,11 +86,11 @@ class Deterministic(Method):
     Examples
     --------
     >>> import polars as pl, sfumato as sf
-    >>> frame = pl.DataFrame({"sex": list("ffffmmmm"), "age": [30, 31, 35, 60, 20, 21, 22, 70]})
+    >>> frame = pl.DataFrame({"sex": list("ffffmmmm"), "age": [30, 31, 35, 60, 41, 45, 49, 70]})
     >>> data = sf.Dataset(frame, sf.Schema({"sex": "quasi", "age": "quasi"}))
     >>> made = Deterministic(variables=["age"], strata=["sex"], k=3, whole=True).apply(data)
     >>> made.frame["age"].to_list()
-    [28, 28, 28, 47, 5, 5, 5, 44]
+    [23, 23, 23, 40, 45, 45, 45, 61]
 
     References: Avraam, Jones & Burton (2021), A deterministic approach for protecting privacy in
     sensitive personal data, doi:10.21203/rs.3.rs-344334/v1.
@@ -228,6 +229,7 @@ class Deterministic(Method):
 
     def _check(self, data: Dataset) -> None:
         data.schema.require([*self.variables, *self.strata])
+        refuse_empty(data, self.variables)
         require_numbers(data, tuple(self.variables), "The deterministic method", dates=False)
         if not len(data):
             raise MethodError("There is no record to protect.", hint="is it the right file?")

@@ -30,6 +30,14 @@ def missing_in(data: Dataset, names: Sequence[str]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
+def refuse_empty(data: Dataset, names: Sequence[str]) -> None:
+    """Fail, naming the variables that have no value at all."""
+    empty = [name for name, count in missing_in(data, names).items() if count == len(data)]
+    if empty:
+        listed = ", ".join(f"'{name}'" for name in empty)
+        raise MethodError(f"These variables have no values: {listed}.", hint="leave them out.")
+
+
 def refuse_missing(data: Dataset, names: Sequence[str], *, hint: str) -> None:
     """Fail, naming the variables that lack values and how many."""
     lacking = missing_in(data, names)
