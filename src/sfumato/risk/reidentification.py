@@ -11,15 +11,13 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.data import Dataset
-from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
 from sfumato.generalised.cells import Missing, boxes
 from sfumato.kernels.boxes import COVERED, UNDECIDED, classes, covered
+from sfumato.known import known_said, known_variables
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 
-_KNOWN = "The outsider knows that the person is in the data, and knows exactly: {}."
-_NOTHING = "nothing that is left in the data"
 _WORST = "The true values are those, among all that a record may stand for, that fewest others fit."
 _MISSING = {
     "value": "Missing counts as a value of its own, which no wildcard includes.",
@@ -73,9 +71,7 @@ class Reidentification(Measure):
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Find the records that others do not cover."""
-        known = self._known(data, subject)
-        if not len(data):
-            raise MeasureError("There is no record to measure.", hint="are the data empty?")
+        known = known_variables(self.known, data, subject)
         other: Missing = "wildcard" if self.missing == "value" else "value"
         status, sizes = self._read(data, known, self.missing)
         gaps = any(data.column(name).null_count() for name in known)
@@ -98,7 +94,7 @@ class Reidentification(Measure):
                 f"reidentification_if_missing_is_{other}": _unique(others),
                 "known": listed,
             },
-            assumptions=(_KNOWN.format(listed or _NOTHING), _WORST, _MISSING[self.missing]),
+            assumptions=(known_said(known), _WORST, _MISSING[self.missing]),
             warnings=(_undecided(undecided),) if undecided else (),
             audience="public" if subject == "released" else "custodian",
         )
@@ -114,19 +110,6 @@ class Reidentification(Measure):
         status = covered(made.cells, made.tables, budget=self.budget)
         alike = classes(made.cells, [len(table) for table in made.tables])
         return status, np.maximum(alike.counts[alike.of], np.where(status == COVERED, 2, 1))
-
-    def _known(self, data: Dataset, subject: Subject) -> tuple[str, ...]:
-        known = data.schema.having("quasi") if self.known is None else tuple(self.known)
-        if subject == "released":
-            # What the release left out, nobody can compare with.
-            return tuple(name for name in known if name in data.schema)
-        data.schema.require(known)
-        if not known:
-            raise MeasureError(
-                "No variable is declared as known to outsiders.",
-                hint='give some variables the role "quasi", or name them: known = [...].',
-            )
-        return known
 
 
 def _unique(status: Status) -> float:

@@ -13,15 +13,13 @@ import polars as pl
 from sfumato.data import Dataset, coded_missing
 from sfumato.engines import Combinations, engine_for
 from sfumato.engines.local import class_of_each, counted
-from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.counts import wildcard_counts
+from sfumato.known import known_said, known_variables
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 
-_KNOWN = "The outsider knows that the person is in the data, and knows exactly: {}."
-_NOTHING = "nothing that is left in the data"
 _MISSING = {
     "value": "Missing counts as a value of its own.",
     "wildcard": "Missing could be any value.",
@@ -74,9 +72,7 @@ class Uniqueness(Measure):
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Count the classes and who is alone in one."""
-        known = self._known(data, subject)
-        if not len(data):
-            raise MeasureError("There is no record to measure.", hint="are the data empty?")
+        known = known_variables(self.known, data, subject)
         # A release shows which code for "missing" a cell holds, so codes are values here.
         seen = replace(data, schema=data.schema.changed(known, missing=()))
         found = engine_for(data.frame).distinct(seen, known)
@@ -100,22 +96,9 @@ class Uniqueness(Measure):
                 f"uniqueness_if_missing_is_{other}": _alone(found.counts, others),
                 "known": listed,
             },
-            assumptions=(_KNOWN.format(listed or _NOTHING), _MISSING[self.missing]),
+            assumptions=(known_said(known), _MISSING[self.missing]),
             audience="public" if subject == "released" else "custodian",
         )
-
-    def _known(self, data: Dataset, subject: Subject) -> tuple[str, ...]:
-        known = data.schema.having("quasi") if self.known is None else tuple(self.known)
-        if subject == "released":
-            # What the release left out, nobody can compare with.
-            return tuple(name for name in known if name in data.schema)
-        data.schema.require(known)
-        if not known:
-            raise MeasureError(
-                "No variable is declared as known to outsiders.",
-                hint='give some variables the role "quasi", or name them: known = [...].',
-            )
-        return known
 
 
 def _wildcard_sizes(found: Combinations, schema: Schema) -> Sizes:
