@@ -39,7 +39,7 @@ _HOMES = {
     # Not in a module of its own name, which would hide the function once it is imported.
     "sweep": "sweeps",
 }
-_ROOMS = ("datasets", "methods", "pictures", "risk", "utility")
+_ROOMS = ("datasets", "hierarchies", "methods", "pictures", "risk", "utility")
 
 __all__ = [
     "Column",
@@ -54,6 +54,7 @@ __all__ = [
     "assess",
     "datasets",
     "evaluate",
+    "hierarchies",
     "methods",
     "pictures",
     "protect",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
 import inspect
 import pkgutil
@@ -9,7 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -91,12 +93,13 @@ def parameters_of(entry: Entry) -> tuple[Parameter, ...]:
     """The parameters of an entry, from its fields and the Parameters section of its docstring."""
     told = _described(inspect.getdoc(entry) or "")
     found = []
+    types = get_type_hints(entry, include_extras=True)
     for one in fields(entry):  # type: ignore[arg-type]
         default = _default(one)
         found.append(
             Parameter(
                 name=one.name,
-                type=_type_said(one.type),
+                type=_type_said(types[one.name]),
                 default=None if default is MISSING else default,
                 required=default is MISSING,
                 help=told.get(one.name, ""),
@@ -137,28 +140,52 @@ def _default(one: Any) -> Any:
     return value
 
 
-_TYPES = {
-    "str": "text",
-    "Share": "share between 0 and 1",
-    "int": "whole number",
-    "float": "number",
-    "bool": "true or false",
+_TYPES: dict[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    dt.date: "date",
 }
+_SHARE = re.compile(r"g[et]=0(?:\.0)?\), L[et]\(l[et]=1(?:\.0)?\)")
+_LISTED = {str: "names", float: "numbers", dt.date: "dates", dict: "tables", list: "lists"}
 
 
 def _type_said(annotation: Any) -> str:
-    """A type in words; the fields of an entry hold it as text."""
-    text = re.sub(r", Field\(.*?\)\]", "]", str(annotation)).replace("Annotated[", "[")
-    text = text.replace("dt.date", "date").replace("| None", "")
-    listed = re.search(r"list\[([^\]]*)\]", text)
-    if listed:
-        of = {"str": "names", "float": "numbers"}.get(listed[1], "numbers or dates")
-        return f"list of {of}"
-    choices = re.findall(r"['\"]([^'\"]*)['\"]", text)
-    if "Literal" in text and choices:
-        return " or ".join(f'"{one}"' for one in choices)
-    plain = text.strip(" []")
-    return _TYPES.get(plain, plain)
+    """A type in words; a list comes first, since text from a command line is then split."""
+    told = sorted(_words(annotation), key=lambda one: not one.startswith("list"))
+    return " or ".join(dict.fromkeys(told))
+
+
+def _words(annotation: Any) -> list[str]:
+    """The alternatives of a type, each in words."""
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        share = inside[0] is float and _SHARE.search(repr(inside[1:]))
+        return ["share between 0 and 1"] if share else _words(inside[0])
+    if origin is Literal:
+        return [f'"{one}"' for one in inside]
+    if origin in (Union, UnionType):
+        each = [_words(one) for one in inside if one is not NoneType]
+        same = "table of " + " or ".join(each[0])  # one for all, or one by name
+        return [word if word != same else "a table of these" for one in each for word in one]
+    if origin is list:
+        return [f"list of {' or '.join(dict.fromkeys(_listed(one) for one in _parts(inside[0])))}"]
+    if origin in (dict, Mapping):
+        return ["table of " + " or ".join(_words(inside[1]))]
+    return [_TYPES.get(annotation, str(getattr(annotation, "__name__", annotation)))]
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _listed(annotation: Any) -> str:
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " or ".join(_words(annotation))
+    plain = inside[0] if origin is Annotated else annotation
+    return _LISTED.get(get_origin(plain) or plain, "values")
 
 
 def _described(doc: str) -> dict[str, str]:

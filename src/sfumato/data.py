@@ -129,7 +129,10 @@ def coded_missing(values: pl.Series, column: Column) -> pl.Series | None:
     codes = [code for code in column.missing if _occurs(code, values)]
     if not codes:
         return None
-    return values.is_in(pl.Series(codes, dtype=values.dtype, strict=False)) & values.is_not_null()
+    held = pl.repeat(value=False, n=len(values), dtype=pl.Boolean, eager=True)
+    for code in codes:
+        held |= (values == code).fill_null(value=False)
+    return held
 
 
 def _occurs(code: Any, values: pl.Series) -> bool:

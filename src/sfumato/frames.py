@@ -125,7 +125,10 @@ def with_columns(frame: Any, new: pl.DataFrame) -> Any:
     table = wrapped.to_native()
     for name in new.columns:
         values = new[name].to_arrow()
-        if name in old and _kind(old[name]) == _kind(nw.from_native(new).schema[name]):
+        made = nw.from_native(new).schema[name]
+        # Yes/no values and categories are of one kind, and not of one type.
+        alike = name in old and isinstance(old[name], nw.Boolean) == isinstance(made, nw.Boolean)
+        if alike and _kind(old[name]) == _kind(made):
             values = values.cast(table.schema.field(name).type)
         at = table.schema.get_field_index(name)
         table = table.append_column(name, values) if at < 0 else table.set_column(at, name, values)
@@ -137,6 +140,8 @@ def _pandas(values: pl.Series, native: Any, old: Any) -> Any:
     series.index = native.index
     if old is None or series.dtype == old.dtype or str(old.dtype) in ("object", "category"):
         return series
+    if values.dtype == pl.String and old.dtype.kind in "mM":
+        return series  # pandas would read "2020-05" as a day
     try:
         kept = series.astype(old.dtype)
     except (TypeError, ValueError):

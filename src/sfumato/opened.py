@@ -16,6 +16,7 @@ from sfumato.data import Dataset, read
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.frames import Positions
+from sfumato.generalised.published import from_plain
 from sfumato.identity import Identity, matched
 from sfumato.measure import Measure
 from sfumato.plan import Plan
@@ -151,11 +152,16 @@ def opened_as(
     try:
         options = _reading(manifest["data"])
         schema = {
-            name: Column(role=one["role"], kind=one["kind"], missing=one["missing_codes"])
+            name: Column(
+                role=one["role"],
+                kind=one["kind"],
+                missing=one["missing_codes"],
+                **from_plain(one, one["kind"]),
+            )
             for name, one in manifest["variables"].items()
         }
         records = manifest["records"]
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         raise _unreadable(folder) from None
     data = read(path, **options)
     if tuple(schema) != data.columns or len(data) != records:

@@ -15,12 +15,12 @@ from sfumato import frames
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.frames import Positions
+from sfumato.generalised.published import plain, published
 from sfumato.identity import Identity, digest, matched
 from sfumato.method import Fitted
 from sfumato.plan import Plan
 from sfumato.progress import Progress
 from sfumato.randomness import Key, keyed_order
-from sfumato.schema import Column
 from sfumato.targets import Judgement
 from sfumato.version import __version__
 
@@ -55,9 +55,7 @@ class Release:
             "format": FORMAT,
             "made_by": f"sfumato {__version__}",
             "records": len(self.dataset),
-            "variables": {
-                name: public_column(column) for name, column in self.dataset.schema.items()
-            },
+            "variables": {name: public_column(self.dataset, name) for name in self.dataset.columns},
             "methods": [
                 step.public(fitted)
                 for step, fitted in zip(self.plan.steps, self.fitted, strict=True)
@@ -128,9 +126,11 @@ def content_digest(original: Dataset) -> str:
     return f"records:{Identity('content', digest(values)).total()}"
 
 
-def public_column(column: Column) -> dict[str, Any]:
-    """What an analyst may know of a variable."""
-    return {"role": column.role, "kind": column.kind, "missing_codes": list(column.missing)}
+def public_column(data: Dataset, name: str) -> dict[str, Any]:
+    """What an analyst may know of a variable, and needs to read its cells."""
+    column = published(data.schema[name], frames.column(data.frame, name))
+    told = {"role": column.role, "kind": column.kind, "missing_codes": list(column.missing)}
+    return told | plain(column)
 
 
 def _versions() -> dict[str, str]:

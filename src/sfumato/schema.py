@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from sfumato.errors import SchemaError, did_you_mean
+from sfumato.hierarchies import Hierarchy
 
 Role = Literal["direct", "quasi", "sensitive", "other", "weight", "cluster"]
 Kind = Literal["continuous", "integer", "nominal", "ordinal", "date", "text"]
@@ -69,8 +70,10 @@ class Column:
             object.__setattr__(self, "domain", tuple(self.domain))
         object.__setattr__(self, "missing", tuple(self.missing))
         if self.hierarchy is not None:
-            broader = {str(value): tuple(groups) for value, groups in self.hierarchy.items()}
-            object.__setattr__(self, "hierarchy", broader)
+            if isinstance(self.hierarchy, str):
+                hint = "read it first: sfumato.hierarchies.read(path)."
+                raise SchemaError("hierarchy is a mapping, not a path.", hint=hint)
+            object.__setattr__(self, "hierarchy", Hierarchy.of(self.hierarchy))
 
     @property
     def bounds(self) -> tuple[Any, Any] | None:
@@ -100,8 +103,8 @@ class Column:
             yield f"variable '{name}': missing codes are numbers or text", ""
         if self.accessibility is not None and not 0 <= self.accessibility <= 1:
             yield f"variable '{name}': accessibility must lie between 0 and 1", ""
-        if self.hierarchy and len({len(groups) for groups in self.hierarchy.values()}) > 1:
-            yield f"variable '{name}': the values of its hierarchy differ in how many groups", ""
+        if isinstance(self.hierarchy, Hierarchy) and self.hierarchy.flaw:
+            yield f"variable '{name}': {self.hierarchy.flaw}", ""
         yield from self._misfits_of_domain(name)
 
     def _misfits_of_domain(self, name: str) -> Iterator[Misfit]:

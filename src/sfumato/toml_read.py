@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato import catalogue
+from sfumato import catalogue, hierarchies
 from sfumato.errors import DataError, PlanError, SchemaError, did_you_mean
 from sfumato.parameters import ParameterError
 from sfumato.schema import Column, Schema
@@ -35,25 +35,26 @@ def load(path: Path) -> Plan:
         raise PlanError(f"The plan '{path}' is not UTF-8 text.") from None
     except OSError:
         raise PlanError(f"The plan '{path}' cannot be read.", hint="is it a file?") from None
-    return parse(text, name=str(path))
+    return parse(text, name=str(path), folder=path.parent)
 
 
-def parse(text: str, *, name: str = "plan") -> Plan:
-    """Read a plan from TOML text."""
+def parse(text: str, *, name: str = "plan", folder: Path = Path()) -> Plan:
+    """Read a plan from TOML text; files it names are looked for in the folder."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(
             f"{name}: not valid TOML: {error}.", hint="text values need quotes."
         ) from None
-    return _Reader(name, text).plan(raw)
+    return _Reader(name, text, folder).plan(raw)
 
 
 class _Reader:
     """Turns raw tables into a plan and knows where each of them stands in the text."""
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, folder: Path) -> None:
         self.name = name
+        self.folder = folder
         self.lines = dict(_located(text))
 
     def fail(self, path: tuple[str | int, ...], what: str, hint: str = "") -> PlanError:
@@ -131,6 +132,9 @@ class _Reader:
 
     def column(self, name: str, declared: dict[str, Any]) -> Column:
         try:
+            if isinstance(path := declared.get("hierarchy"), str):
+                # Read here and now: the plan then says itself which groups were meant.
+                declared = {**declared, "hierarchy": hierarchies.read(self.folder / path)}
             column = Column(**declared)
             Schema({name: column})
         except SchemaError as error:

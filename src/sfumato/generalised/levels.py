@@ -7,6 +7,7 @@ mask such as `937**` one more for all codes that it may stand for and nobody has
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def level_cells(texts: list[str], column: Column, name: str) -> Any:
     """Intervals of codes for each text: low and high ends, where each text's begin, how many."""
     groups = _groups(column)
     declared = [str(level) for level in column.levels or ()]
-    leaves = _leaves(texts, declared, groups)
+    leaves = _leaves(texts, declared, groups, column.hierarchy or ())
     number = {leaf: at for at, leaf in enumerate(leaves)}
     masks = {text: found for text in texts if text not in groups and (found := _mask(text))}
     under, size = _masked(leaves, masks, more=not declared)
@@ -72,13 +73,17 @@ def _members(text: str) -> list[str]:
     return [] if text == WILDCARD or _mask(text) or RANGE.fullmatch(text) else [text]
 
 
-def _leaves(texts: list[str], declared: list[str], groups: Groups) -> list[str]:
+def _leaves(
+    texts: list[str], declared: list[str], groups: Groups, named: Iterable[str]
+) -> list[str]:
     """Declared levels in their order, then whatever else occurs, in the order of the text.
+
+    Values that only the hierarchy names are leaves too: a wildcard stands for them.
 
     After a step that generalised, the declared levels may be ranges or groups: those are no leaves.
     """
     first = [one for one in declared if one not in groups and one in _members(one)]
-    more = {leaf for held in groups.values() for leaf in held}
+    more = set(named)
     for text in texts:
         if text not in groups:
             more.update(_members(text))

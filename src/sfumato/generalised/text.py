@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from sfumato.errors import DataError
+from sfumato.errors import DataError, MethodError
 from sfumato.schema import Column
 
 WILDCARD = "*"
@@ -16,7 +16,47 @@ RANGE = re.compile(r"\[([^;]*);([^;]*)\]", re.DOTALL)
 SET = re.compile(r"\{(.*)\}", re.DOTALL)
 MASK = re.compile(r"([^*]+)(\*+)", re.DOTALL)
 Type = Literal["number", "date", "level"]
+_PLAIN = 1e15
+"""Whole numbers from here on keep their exponent."""
 _EPOCH = dt.date(1970, 1, 1).toordinal()
+
+
+def written(value: Any) -> str:
+    """A value as the text of its cell; whole numbers without a point, dates as 1970-01-31.
+
+    Examples
+    --------
+    >>> [written(value) for value in (26, 26.0, 26.5, dt.date(1970, 1, 31), True, "a")]
+    ['26', '26', '26.5', '1970-01-31', 'true', 'a']
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < _PLAIN else repr(value)
+    return str(value)
+
+
+def range_of(low: str, high: str, name: str) -> str:
+    """A range with both its ends; of two ranges, what they span."""
+    ends = [RANGE.fullmatch(end) for end in (low, high)]
+    first = ends[0][1] if ends[0] else _single(low, name)
+    last = ends[1][2] if ends[1] else _single(high, name)
+    return f"[{first};{last}]"
+
+
+def set_of(values: Iterable[str], name: str) -> str:
+    """A set of values."""
+    return "{" + ";".join(_single(value, name) for value in values) + "}"
+
+
+def _single(value: str, name: str) -> str:
+    if ";" in value:
+        raise MethodError(
+            f"Variable '{name}' has a level with a semicolon, which separates values in a range "
+            "or a set.",
+            hint="rename the level first.",
+        )
+    return value
 
 
 def type_of(texts: Iterable[str], column: Column, name: str) -> Type:

@@ -15,6 +15,12 @@ _SMALL = 32
 """Up to so many rows a part is sorted instead of counted."""
 _BINS = 4096
 """At most so many bins when counting towards a median."""
+_MANY = 16
+"""A part of more than so many times k rows is large."""
+_SPENT = 0.5
+"""The share of t that a cut of a large part may use up."""
+_DISTANCES = 2
+"""The kinds of rules below this are distances, where less is safer; see `rules`."""
 _WORD = 64
 _HALF = 32
 """Bits of a code beside a count in one sortable number; there are fewer than 2^31 records."""
@@ -35,6 +41,7 @@ def partition(  # type: ignore[no-untyped-def]
     bins = np.zeros(max(_BINS, firsts[-1]), np.int64)
     rooms = workspace(count if len(whole[1]) else 0, whole)
     widths, lows = np.empty(len(columns)), np.empty((2, len(columns)), np.int64)
+    tight, tries = _tightened(whole), np.empty(len(columns))
     lasts[0], totals[0], top, clusters = count, 0, 1, 0
     for row in range(count):
         totals[0] += weights[row]
@@ -44,19 +51,17 @@ def partition(  # type: ignore[no-untyped-def]
         heavy = 0
         if total >= 2 * k and last - first > 1:
             _spread(columns, first, last, nominal, levels, scaled, firsts, bins, widths, lows)
-            at = _widest(widths)
-            while at >= 0 and not heavy:
-                if nominal[at]:
-                    heavy = _halve(columns[at], weights, first, last, bins, spare, left)
-                else:
-                    heavy = _cut(
-                        columns[at], weights, first, last, total, lows[:, at], bins, spare, left
-                    )
-                if min(heavy, total - heavy) < k or not _kept(
-                    codes, ids, first, last, left, spare, whole, rooms
-                ):
-                    heavy, widths[at] = 0, -1.0
-                    at = _widest(widths)
+            tries[:] = widths
+            if len(tight[1]) and last - first > _MANY * k:
+                heavy = _best(
+                    columns, ids, weights, first, last, total, nominal, tries, lows, k, codes,
+                    tight, bins, spare, left, rooms,
+                )  # fmt: skip
+            if not heavy:
+                heavy = _best(
+                    columns, ids, weights, first, last, total, nominal, widths, lows, k, codes,
+                    whole, bins, spare, left, rooms,
+                )  # fmt: skip
         if not heavy:
             ends[clusters], first = last, last
             clusters, top = clusters + 1, top - 1
@@ -69,6 +74,46 @@ def partition(  # type: ignore[no-untyped-def]
         lasts[top], totals[top] = first + rows, heavy
         top += 1
     return clusters
+
+
+@njit(cache=True, nogil=True)
+def _tightened(whole):  # type: ignore[no-untyped-def]
+    """The rules for large parts: only a share of each distance may be used up; none without one.
+
+    A cut at a variable that goes with the confidential one brings both halves close to the bound
+    at once, and then nothing can be cut any more. Cuts at other variables come first that way.
+    """
+    limits, close = whole[3].copy(), 0
+    for rule in range(len(limits)):
+        if whole[1][rule] < _DISTANCES:
+            limits[rule] *= _SPENT
+            close += 1
+    kinds = whole[1] if close else whole[1][:0]
+    return (
+        whole[0], kinds, whole[2], limits, whole[4], whole[5], whole[6], whole[7], whole[8],
+        whole[9], whole[10], whole[11], whole[12],
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _best(  # type: ignore[no-untyped-def]
+    columns, ids, weights, first, last, total, nominal, widths, lows, k, codes, whole, bins, spare,
+    left, rooms,
+):  # fmt: skip
+    """Mark the left side of the cut at the widest variable that allows one; its weight, or 0."""
+    at = _widest(widths)
+    while at >= 0:
+        if nominal[at]:
+            heavy = _halve(columns[at], weights, first, last, bins, spare, left)
+        else:
+            heavy = _cut(columns[at], weights, first, last, total, lows[:, at], bins, spare, left)
+        if min(heavy, total - heavy) >= k and _kept(
+            codes, ids, first, last, left, spare, whole, rooms
+        ):
+            return heavy
+        widths[at] = -1.0
+        at = _widest(widths)
+    return np.int64(0)
 
 
 @njit(cache=True, nogil=True)

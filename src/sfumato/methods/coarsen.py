@@ -15,6 +15,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Maximum, Minimum, Summary
 from sfumato.errors import MethodError
+from sfumato.generalised.text import written
 from sfumato.method import Fitted, RowWise, require_numbers
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
@@ -159,10 +160,9 @@ class Coarsen(RowWise):
         pairs = interval_ends(cut)
         if self.output == "middle":
             return [_value((low + high) / 2, date=cut["date"]) for low, high in pairs]
-        return [
-            f"[{_text(low, date=cut['date'])};{_text(high, date=cut['date'])}]"
-            for low, high in pairs
-        ]
+        if cut["date"]:
+            pairs = [(_value(low, date=True), _value(high, date=True)) for low, high in pairs]
+        return [f"[{written(low)};{written(high)}]" for low, high in pairs]
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Ranges are ordered categories; middles are numbers (or dates) still."""
@@ -206,9 +206,3 @@ def _number(end: Any) -> float:
 
 def _value(number: float, *, date: bool) -> Any:
     return _EPOCH + dt.timedelta(days=math.floor(number)) if date else float(number)
-
-
-def _text(number: float, *, date: bool) -> str:
-    if date:
-        return str(_value(number, date=True))
-    return str(int(number)) if float(number).is_integer() else repr(float(number))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import Annotated, Any, Literal, Self
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
-from sfumato.generalised.cells import Missing, boxes
-from sfumato.kernels.boxes import COVERED, UNDECIDED, classes, covered
+from sfumato.fitting import Fitting, fitting
+from sfumato.generalised.cells import Boxes, boxes
+from sfumato.kernels.boxes import COVERED, UNDECIDED
 from sfumato.known import known_said, known_variables
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
@@ -24,8 +26,20 @@ _MISSING = {
     "wildcard": "Missing could be any value.",
 }
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
-Status = npt.NDArray[np.int8]
-Sizes = npt.NDArray[np.int64]
+_MOST = 6
+"""Groups whose combinations are all measured: 63 of them."""
+BETWEEN = " + "
+"""Stands between the groups of a combination."""
+Groups = dict[str, list[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """The variables under both meanings of missing, and those that have a missing value."""
+
+    value: Boxes
+    wildcard: Boxes
+    gaps: frozenset[str]
 
 
 @parameters
@@ -37,6 +51,10 @@ class Reidentification(Measure):
     `known`. A record fits values if each of its cells includes them: `[24;28]` includes 26,
     `937**` every code from 93700 to 93799, `{a;b}` both, `*` anything. The worst case is taken,
     over all variables jointly. What is not decided within the budget counts as unique.
+    How many records fit is a bound from below (`class_sizes` says when it is exact): as many as
+    have the same cells or, where cells are nested, cells around them; and two at least where
+    others hide the record. So `guess`, the share of persons that a guess among those who fit
+    gets right, is a bound from above.
 
     Parameters
     ----------
@@ -44,21 +62,31 @@ class Reidentification(Measure):
     missing : what a missing value means: "value" (the outsider sees that it is missing) or
         "wildcard" (it could be anything). The other reading is reported too.
     budget : how many comparisons may be made for one record.
+    groups : what outsiders may know together, up to six lists of variables by name. The table
+        then has the risk for every combination of groups, and not the class sizes.
 
     Examples
     --------
     >>> import polars as pl, sfumato as sf
     >>> age = sf.Column(role="quasi", kind="integer")
-    >>> frame = pl.DataFrame({"age": ["26", "[24;28]", "70", "70"]})
-    >>> found = Reidentification().measure(sf.Dataset(frame, sf.Schema({"age": age})))
+    >>> frame = pl.DataFrame({"age": ["26", "[24;28]", "70", "70"], "sex": ["f", "f", "f", "m"]})
+    >>> data = sf.Dataset(frame, sf.Schema({"age": age, "sex": "quasi"}))
+    >>> found = Reidentification(known=["age"]).measure(data)
     >>> found.value, found.records["unique"].to_list()
     (0.25, [False, True, False, False])
+    >>> found = Reidentification(groups={"years": ["age"], "person": ["sex"]}).measure(data)
+    >>> found.table.select("known", "reidentification").rows()
+    [('years', 0.25), ('person', 0.25), ('years + person', 0.75)]
 
-    References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Eq. 1.
+    References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Eq. 1 and Fig. S3.
     """
 
     name = "reidentification"
-    examples = ({}, {"known": ["sex", "region", "birth_date"], "missing": "wildcard"})
+    examples = (
+        {},
+        {"known": ["sex", "region", "birth_date"], "missing": "wildcard"},
+        {"groups": {"census": ["sex", "education"], "spatial": ["region"]}},
+    )
     provides = ("reidentifiable_records", "undecided_records", "guess", "k_by_fitting")
     reach = {  # noqa: RUF012 - a class variable by its base
         **dict.fromkeys(("reidentification", "guess"), (0.0, 1.0)),
@@ -68,79 +96,140 @@ class Reidentification(Measure):
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
     budget: Annotated[int, Field(ge=0)] = 10_000
+    groups: Groups | None = None
+
+    @model_validator(mode="after")
+    def _few_groups_of_something(self) -> Self:
+        groups = {} if self.groups is None else self.groups
+        if self.groups is not None and not groups:
+            msg = "groups must hold one group or more."
+            raise ValueError(msg)
+        if len(groups) > _MOST:
+            msg = (
+                f"groups holds {len(groups)} groups, and all their combinations are measured: "
+                f"{_MOST} groups at most. Hint: join some of them."
+            )
+            raise ValueError(msg)
+        for name, variables in groups.items():
+            if not name or BETWEEN in name:
+                msg = f"a group needs a name, and one without '{BETWEEN}'."
+                raise ValueError(msg)
+            if not variables or len(set(variables)) < len(variables):
+                msg = f"the group '{name}' must have variables, each named once."
+                raise ValueError(msg)
+        return self
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Find the records that others do not cover."""
         known = known_variables(self.known, data, subject)
-        other: Missing = "wildcard" if self.missing == "value" else "value"
-        status, sizes = self._read(data, known, self.missing)
-        gaps = any(data.column(name).null_count() for name in known)
-        others = self._read(data, known, other)[0] if gaps else status
-        undecided, listed = int((status == UNDECIDED).sum()), ", ".join(known)
+        combined = dict(self._combinations(data, subject))
+        named = tuple(dict.fromkeys(chain(known, *combined.values())))
+        read = _read(data, named)
+        found, others = both = self._both(read, known)
+        rows = [
+            self._row(label, names, *(both if {*names} == {*known} else self._both(read, names)))
+            for label, names in combined.items()
+        ]
         return Evidence(
             name=self.name,
             subject=subject,
-            value=_unique(status),
+            value=found.share,
             direction=self.direction,
-            records=data.like(_records(status, sizes)),
-            table=data.like(_distribution(sizes)),
+            records=data.like(_records(found)),
+            table=data.like(pl.DataFrame(rows) if rows else _distribution(found)),
             details={
-                "reidentifiable_records": int((status != COVERED).sum()),
-                "undecided_records": undecided,
+                "reidentifiable_records": found.unique,
+                "undecided_records": found.undecided,
                 "records": len(data),
-                "guess": _guess(sizes),
-                "k_by_fitting": int(sizes.min()),
+                "guess": found.guess,
+                "k_by_fitting": found.smallest,
+                "class_sizes": _sizes_said(found),
                 "reading_of_missing": self.missing,
-                f"reidentification_if_missing_is_{other}": _unique(others),
-                "known": listed,
+                self._other_reading: others.share,
+                "known": ", ".join(known),
             },
             assumptions=(known_said(known), _WORST, _MISSING[self.missing]),
-            warnings=(_undecided(undecided),) if undecided else (),
+            warnings=tuple(_warnings(found, [name for name in named if name not in known])),
             audience="public" if subject == "released" else "custodian",
         )
 
-    def _read(
-        self, data: Dataset, known: tuple[str, ...], missing: Missing
-    ) -> tuple[Status, Sizes]:
-        """Whether others cover each record, and how many records fit it at least.
+    def _combinations(
+        self, data: Dataset, subject: Subject
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Every combination of groups with its variables, small ones first."""
+        groups = self.groups or {}
+        held = {name: known_variables(of, data, subject) for name, of in groups.items()}
+        for size in range(1, len(held) + 1):
+            for chosen in combinations(held, size):
+                together = chain.from_iterable(held[name] for name in chosen)
+                yield BETWEEN.join(chosen), tuple(dict.fromkeys(together))
 
-        Equal records all fit each other, and one that is covered has another that fits.
-        """
-        made = boxes(data, known, missing=missing)
-        status = covered(made.cells, made.tables, budget=self.budget)
-        alike = classes(made.cells, [len(table) for table in made.tables])
-        return status, np.maximum(alike.counts[alike.of], np.where(status == COVERED, 2, 1))
+    @property
+    def _other_reading(self) -> str:
+        other = "wildcard" if self.missing == "value" else "value"
+        return f"reidentification_if_missing_is_{other}"
+
+    def _both(self, read: _Read, names: tuple[str, ...]) -> tuple[Fitting, Fitting]:
+        """By the declared meaning of missing, and by the other."""
+        made = (read.value, read.wildcard)
+        declared, other = made if self.missing == "value" else made[::-1]
+        found = fitting(declared, names, budget=self.budget)
+        if read.gaps.isdisjoint(names):
+            return found, found
+        return found, fitting(other, names, budget=self.budget)
+
+    def _row(
+        self, label: str, names: tuple[str, ...], found: Fitting, others: Fitting
+    ) -> dict[str, Any]:
+        """The risk by what is known, under both meanings of missing."""
+        return {
+            "known": label,
+            "variables": ", ".join(names),
+            "reidentification": found.share,
+            self._other_reading: others.share,
+            "guess": found.guess,
+            "k_by_fitting": found.smallest,
+            "class_sizes": _sizes_said(found),
+            "undecided_records": found.undecided,
+        }
 
 
-def _unique(status: Status) -> float:
-    return int((status != COVERED).sum()) / len(status)
+def _read(data: Dataset, names: tuple[str, ...]) -> _Read:
+    gaps = frozenset(name for name in names if data.column(name).null_count())
+    made = boxes(data, names, missing="value")
+    return _Read(made, boxes(data, names, missing="wildcard") if gaps else made, gaps)
 
 
-def _guess(sizes: Sizes) -> float:
-    """The highest share of records that guessing among those that fit would get right."""
-    each, counts = np.unique(sizes, return_counts=True)
-    return math.fsum(counts / each) / len(sizes)
+def _sizes_said(found: Fitting) -> str:
+    return "exact" if found.exact else "lower bounds"
 
 
-def _undecided(records: int) -> str:
-    return (
-        f"{records} records could not be decided within the budget and count as unique. "
-        "A larger budget may show that others cover them."
-    )
+def _warnings(found: Fitting, beyond: list[str]) -> Iterator[str]:
+    if found.undecided:
+        yield (
+            f"{found.undecided} records could not be decided within the budget and count as "
+            "unique. A larger budget may show that others cover them."
+        )
+    if beyond:
+        yield (
+            f"The groups hold variables that are not among those known: {', '.join(beyond)}. "
+            "The value does not count them; the table does."
+        )
 
 
-def _records(status: Status, sizes: Sizes) -> pl.DataFrame:
+def _records(found: Fitting) -> pl.DataFrame:
     return pl.DataFrame(
         {
-            "unique": status != COVERED,
-            "undecided": status == UNDECIDED,
-            "class_size_at_least": sizes,
+            "unique": found.status != COVERED,
+            "undecided": found.status == UNDECIDED,
+            "class_size_at_least": found.sizes,
         }
     )
 
 
-def _distribution(sizes: Sizes) -> pl.DataFrame:
+def _distribution(found: Fitting) -> pl.DataFrame:
     """How many records there are by how many fit them at least."""
+    sizes = found.sizes
     rows: list[tuple[Any, ...]] = []
     for low, after in zip(_SIZES, [*_SIZES[1:], None], strict=True):
         inside = sizes >= low if after is None else (sizes >= low) & (sizes < after)

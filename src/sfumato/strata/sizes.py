@@ -22,7 +22,12 @@ Joined = dict[str, list[tuple[Level, str]]]
 Positions = npt.NDArray[np.int64]
 
 
-def require_large(data: Dataset, by: Sequence[str], k: int, engine: Engine) -> None:
+_SMALL = 'use fewer variables in `strata`, or say small = "suppress" or "merge".'
+
+
+def require_large(
+    data: Dataset, by: Sequence[str], k: int, engine: Engine, *, hint: str = _SMALL
+) -> None:
     """Fail when a stratum has fewer than k records; the error lists them, its text does not."""
     found = engine.distinct(data, by)
     small = found.counts < k
@@ -37,8 +42,7 @@ def require_large(data: Dataset, by: Sequence[str], k: int, engine: Engine) -> N
     error = StrataError(
         f"{int(small.sum())} of {len(found)} strata of {', '.join(by)} have fewer than k = {k} "
         f"records ({records} records in all).",
-        hint='use fewer variables in `strata`, or say small = "suppress" or "merge". A terminal '
-        "shows which they are; in Python, `error.strata` does.",
+        hint=f"{hint} A terminal shows which they are; in Python, `error.strata` does.",
     )
     listed = found.values.with_columns(pl.Series("records", found.counts))
     error.strata = data.like(listed.filter(pl.Series(small)).sort(list(by)))

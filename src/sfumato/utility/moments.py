@@ -11,6 +11,7 @@ import polars as pl
 
 from sfumato.comparing.canonical import deviation_of, mean_of, one_thread, order_of, total_of
 from sfumato.comparing.compared import change_of, compared, spread_of
+from sfumato.comparing.correlated import correlations
 from sfumato.comparing.pairs import Numbers, Pair
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -26,9 +27,6 @@ _LARGEST = {
     "correlation": "largest_correlation_shift",
     "eigenvalue": "largest_eigenvalue_shift",
 }
-_NOTHING = 1e-12
-"""A share of a sum of squares that is nothing but rounding."""
-
 _ASSUMPTIONS = (
     (
         "Changes of values, means and quantiles are counted in standard deviations of the "
@@ -145,7 +143,7 @@ def _joint(pair: Pair) -> Iterator[dict[str, Any]]:
     """Correlations of all pairs of variables, and the eigenvalues of their matrix."""
     # Summed in one and the same order, whatever the order of the records.
     order = order_of([*pair.original.T, *pair.released.T])
-    was, now = _correlations(pair.original[order]), _correlations(pair.released[order])
+    was, now = correlations(pair.original[order]), correlations(pair.released[order])
     # A constant has no correlation that could be lost.
     varying = [at for at in range(len(pair.names)) if not np.isnan(was[at, at])]
     for place, first in enumerate(varying):
@@ -157,28 +155,6 @@ def _joint(pair: Pair) -> Iterator[dict[str, Any]]:
     sizes = zip(_eigenvalues(was[kept]), _eigenvalues(now[kept]), strict=True)
     for place, (before, after) in enumerate(sizes, 1):
         yield _row("eigenvalue", f"number {place}", before, after, after - before)
-
-
-def _correlations(values: Numbers) -> Numbers:
-    """Correlations over the records that have both values; NaN where there is none."""
-    known = ~np.isnan(values)
-    scaled = np.zeros_like(values)
-    for at in range(values.shape[1]):
-        held = values[known[:, at], at]
-        spread = deviation_of(held)
-        if spread > 0:
-            scaled[known[:, at], at] = (held - mean_of(held)) / spread
-    present = known.astype(float)
-    count = np.maximum(present.T @ present, 1.0)
-    sums = scaled.T @ present
-    squares = (scaled * scaled).T @ present
-    spread_of_each = squares - sums * sums / count
-    undefined = (spread_of_each <= _NOTHING * squares) | (count <= 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Numbers = scaled.T @ scaled - sums * sums.T / count
-        found /= np.sqrt(spread_of_each * spread_of_each.T)
-    found[undefined | undefined.T] = np.nan
-    return np.clip(found, -1.0, 1.0)
 
 
 def _eigenvalues(correlations: Numbers) -> list[float]:

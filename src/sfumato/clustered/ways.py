@@ -1,0 +1,111 @@
+"""The ways to find clusters, on coded variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.clustered.cells import Clusters, Ints
+from sfumato.clustered.coded import Codes, Variable
+from sfumato.clustered.numbers import numbers, standardised
+from sfumato.data import Dataset
+from sfumato.errors import MethodError
+
+if TYPE_CHECKING:
+    from sfumato.kernels.rules import Rule
+
+
+def cut(
+    variables: Sequence[Variable],
+    k: int,
+    *,
+    sensitive: Codes | None = None,
+    rules: Sequence[Rule] = (),
+) -> Clusters:
+    """Mondrian: cut in two as long as both halves have k records and keep the rules."""
+    from sfumato.kernels.mondrian import mondrian
+
+    order, starts = mondrian(
+        _table(variables),
+        k,
+        ordered=[one.worth is not None for one in variables],
+        values=[one.worth for one in variables],
+        sensitive=sensitive,
+        rules=rules,
+    )
+    return Clusters(order, starts)
+
+
+def along_origin(variables: Sequence[Variable], k: int, rank: Ints) -> Clusters:
+    """Algorithm S2: k after k along the distance to the zero record."""
+    from sfumato.kernels.clusters import origin_order
+
+    persons = np.argsort(rank)
+    values = numbers(variables, 'The clustering "origin"')[persons]
+    return _named(persons, *origin_order(values, k))
+
+
+def person_ranks(data: Dataset) -> Ints:
+    """Each record's place in an order that follows the person.
+
+    Where a clustering divides records that are equal in all its variables, the person decides who
+    goes where, not the place in the file.
+    """
+    digests = data.identity.digests
+    ranks = np.empty(len(digests), np.int64)
+    ranks[np.lexsort((digests[:, 1], digests[:, 0]))] = np.arange(len(digests))
+    return ranks
+
+
+def _named(persons: Ints, order: Ints, starts: Ints) -> Clusters:
+    """Clusters of records that were numbered in another order."""
+    return Clusters(persons[order], starts)
+
+
+def spread(
+    variables: Sequence[Variable], confidential: Variable, k: int, t: float | None, rank: Ints
+) -> Clusters:
+    """Algorithm S4: each cluster takes records from the whole range of a confidential variable."""
+    from sfumato.kernels.clusters import spread_order
+
+    owner = 'The clustering "spread"'
+    if confidential.worth is None or confidential.column.kind in ("nominal", "text"):
+        raise MethodError(
+            f"{owner} needs an ordered confidential variable; '{confidential.name}' is "
+            f"{confidential.column.kind}.",
+            hint='choose clustering = "mondrian".',
+        )
+    # Codes have the order of the values, and tell apart what the measured distance does.
+    persons = np.argsort(rank)
+    values, secret = numbers(variables, owner)[persons], confidential.codes[persons]
+    return _named(persons, *spread_order(values, secret, k, t))
+
+
+def gathered(variables: Sequence[Variable], k: int, rank: Ints) -> Clusters:
+    """MDAV on standardised values; k and more equal records are a cluster of their own."""
+    from sfumato.kernels.mdav import mdav
+    from sfumato.kernels.mondrian import distinct_rows
+
+    values = standardised(variables, 'The clustering "mdav"')
+    persons = np.argsort(rank)
+    order, starts = distinct_rows(_table(variables)[persons])
+    order = persons[order]
+    sizes = np.diff(starts)
+    alone = sizes >= k
+    if 0 < sizes[~alone].sum() < k:
+        alone[:] = False  # too few would be left over
+    kept = np.repeat(alone, sizes)
+    same, rest = order[kept], order[~kept]
+    ends = np.concatenate([[0], np.cumsum(sizes[alone])]).astype(np.int64)
+    if not len(rest):
+        return Clusters(same, ends)
+    inside, begins = mdav(values[rest], k)
+    return Clusters(
+        np.concatenate([same, rest[inside]]), np.concatenate([ends, ends[-1] + begins[1:]])
+    )
+
+
+def _table(variables: Sequence[Variable]) -> Any:
+    return np.column_stack([one.codes for one in variables])

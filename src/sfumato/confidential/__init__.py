@@ -1,0 +1,1 @@
+"""What a release tells about confidential variables: classes, codes, orders and predicates."""

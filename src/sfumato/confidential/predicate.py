@@ -1,0 +1,155 @@
+"""Statements about confidential variables, such as `charge > 100000`, read from text.
+
+Nothing is ever executed: the text is parsed, and whatever is not on a short list is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Constant = int | float | str
+Sign = Literal["<", "<=", ">", ">=", "==", "!=", "in"]
+
+ALLOWED = (
+    'a statement compares variables with values: charge > 100000, diagnosis == "AIDS", '
+    'diagnosis in ["a", "b"], 10 <= age < 20, joined by and, or, not; odd names stand in '
+    "backticks: `blood group`."
+)
+_LONGEST = 10_000
+_LARGEST = 1e300
+_DEEPEST = 50
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`([^`]+)`", re.DOTALL)
+_SIGNS: dict[type[ast.cmpop], Sign] = {
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+    ast.In: "in", ast.NotIn: "in",
+}  # fmt: skip
+_TURNED: dict[Sign, Sign] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One variable held against one constant, or against several (`in`)."""
+
+    variable: str
+    sign: Sign
+    constants: tuple[Constant, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """What does not hold."""
+
+    part: Predicate
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Several statements: all of them, or any of them."""
+
+    every: bool
+    parts: tuple[Predicate, ...]
+
+
+Predicate = Comparison | Not | Joined
+
+
+def parse(text: str) -> Predicate:
+    """Read a statement; a `ValueError` says what is allowed.
+
+    Examples
+    --------
+    >>> parse("charge > 100000")
+    Comparison(variable='charge', sign='>', constants=(100000,))
+    >>> parse("`blood group` not in ['A', 'B']").part.variable
+    'blood group'
+    """
+    if len(text) > _LONGEST:
+        raise _refused(f"is longer than {_LONGEST} characters")
+    names: dict[str, str] = {}
+
+    def named(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        # A name that the text cannot hold already, so that it hides no other variable.
+        stand_in = f"_{'_' * text.count('_')}{len(names)}"
+        names[stand_in] = found[1]
+        return f" {stand_in} "
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntaxWarning)
+            tree = ast.parse(_QUOTED.sub(named, text).strip(), mode="eval")
+        return _read(tree.body, names, _DEEPEST)
+    except (SyntaxError, RecursionError, MemoryError):
+        raise _refused("is not a statement that can be read") from None
+
+
+def variables_of(predicate: Predicate) -> tuple[str, ...]:
+    """The variables it names, each once, in the order in which it names them."""
+    return tuple(dict.fromkeys(one.variable for one in comparisons(predicate)))
+
+
+def comparisons(predicate: Predicate) -> Iterator[Comparison]:
+    """All its comparisons."""
+    if isinstance(predicate, Comparison):
+        yield predicate
+    elif isinstance(predicate, Not):
+        yield from comparisons(predicate.part)
+    else:
+        for part in predicate.parts:
+            yield from comparisons(part)
+
+
+def _refused(what: str) -> ValueError:
+    return ValueError(f"{what}. Hint: {ALLOWED}")
+
+
+def _read(node: ast.expr, names: dict[str, str], depth: int) -> Predicate:
+    if not depth:
+        raise _refused(f"is nested more than {_DEEPEST} times")
+    if isinstance(node, ast.BoolOp):
+        parts = tuple(_read(part, names, depth - 1) for part in node.values)
+        return Joined(isinstance(node.op, ast.And), parts)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return Not(_read(node.operand, names, depth - 1))
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        pairs = zip(sides, node.ops, sides[1:], strict=False)
+        parts = tuple(_compared(left, op, right, names) for left, op, right in pairs)
+        return parts[0] if len(parts) == 1 else Joined(True, parts)
+    raise _refused("has a part that compares nothing")
+
+
+def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, names: dict[str, str]) -> Predicate:
+    sign = _SIGNS.get(type(op))
+    if sign is None:
+        raise _refused("uses a comparison that is not known")
+    if sign == "in":
+        if not isinstance(left, ast.Name) or not isinstance(right, ast.List | ast.Tuple | ast.Set):
+            raise _refused("uses `in` other than with a variable and a list of values")
+        held = tuple(_constant(one) for one in right.elts)
+        if not held:
+            raise _refused("uses `in` with an empty list")
+        made = Comparison(names.get(left.id, left.id), sign, held)
+        return Not(made) if isinstance(op, ast.NotIn) else made
+    if isinstance(left, ast.Name) and not isinstance(right, ast.Name):
+        return Comparison(names.get(left.id, left.id), sign, (_constant(right),))
+    if isinstance(right, ast.Name) and not isinstance(left, ast.Name):
+        return Comparison(names.get(right.id, right.id), _TURNED[sign], (_constant(left),))
+    raise _refused("has a comparison that is not between a variable and a value")
+
+
+def _constant(node: ast.expr) -> Constant:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _constant(node.operand)
+        if not isinstance(inner, str):
+            return -inner
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, str) or (isinstance(value, (int, float)) and abs(value) <= _LARGEST):
+        return value
+    raise _refused("has something else where a number, a text or True or False belongs")

@@ -1,0 +1,102 @@
+"""Clusters in which confidential values differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sfumato.clustered.cells import Clusters
+from sfumato.clustered.coded import Variable
+from sfumato.clustered.rules import confidential, table
+from sfumato.clustered.shape import Clustered
+from sfumato.clustered.ways import cut
+from sfumato.data import Dataset
+from sfumato.engines import Engine
+from sfumato.errors import MethodError
+from sfumato.parameters import parameters
+
+_ROUNDING = 1e-12
+
+
+@parameters
+class LDiversity(Clustered):
+    """Make clusters of at least k in which confidential values are at least l-diverse.
+
+    Question: could all records of a cluster share what nobody should learn?
+    Assumes: the outsider knows `variables` and nothing of how common a value is. Missing is one
+    value. Diversity counts different values, however alike: for numbers use `t_closeness`.
+
+    Parameters
+    ----------
+    variables : what is generalised. Default: all whose role is "quasi".
+    confidential : the confidential variable, or several, each diverse by itself. Default: all
+        whose role is "sensitive".
+    k : the fewest records in a cluster.
+    l : the least diversity of a cluster.
+    kind : "distinct" counts different values; "entropy" is the number of equally common values
+        that would be as uncertain; "recursive" asks that the commonest value is rarer than c times
+        all values from the l-th commonest on.
+    c : of recursive diversity.
+    output : what a cluster gets; see `k_anonymity`.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> frame = pl.DataFrame({"age": [20, 24, 61, 70], "illness": ["flu", "flu", "flu", "hiv"]})
+    >>> data = sf.Dataset(frame, sf.Schema({"age": "quasi", "illness": "sensitive"}))
+    >>> LDiversity(k=2, l=2).apply(data).frame["age"].to_list()
+    ['[20;70]', '[20;70]', '[20;70]', '[20;70]']
+
+    References: Machanavajjhala, Kifer, Gehrke & Venkitasubramaniam (2007), ACM TKDD 1(1):3.
+    """
+
+    name = "l_diversity"
+    reports = ("diversity", "information_loss")
+    examples = (
+        {
+            "variables": ["birth_date", "sex", "region", "household_size"],
+            "confidential": ["diagnosis"],
+            "l": 3,
+        },
+        {
+            "variables": ["birth_date", "ethnicity", "household_size"],
+            "confidential": "diagnosis",
+            "k": 4,
+            "l": 2,
+            "kind": "recursive",
+            "c": 3.0,
+        },
+    )
+    confidential: str | list[str] | None = None
+    l: Annotated[float, Field(ge=1)] = 2  # noqa: E741 - the literature's letter
+    kind: Literal["distinct", "entropy", "recursive"] = "distinct"
+    c: Annotated[float, Field(gt=0)] = 3.0
+
+    def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
+        """Clusters that keep k and l."""
+        del engine
+        from sfumato.kernels.rules import Rule
+
+        names = [one.name for one in coded]
+        secret = confidential(data, self.confidential, names, "l-diversity")
+        for one in secret:
+            self._require_possible(one)
+        rules = [Rule(self.kind, self.l, at, c=self.c) for at in range(len(secret))]
+        return cut(coded, self.k, sensitive=table(secret), rules=rules)
+
+    def _require_possible(self, one: Variable) -> None:
+        """Fail, with the best that is possible, where even all records together are not diverse."""
+        from sfumato.kernels.rules import achieved_l
+
+        everyone = np.arange(len(one.codes)), np.array([0, len(one.codes)])
+        best = float(achieved_l(one.codes, *everyone, self.kind, self.c)[0])
+        if best < self.l * (1 - _ROUNDING):
+            raise MethodError(
+                f"No cluster can reach l = {self.l:g} ({self.kind}) in variable '{one.name}': all "
+                f"records together have {math.floor(best * 1000) / 1000:g}.",
+                hint="choose a smaller l, or another confidential variable.",
+            )

@@ -1,0 +1,249 @@
+"""Plausible values for masked cells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from pydantic import Field, model_validator
+
+from sfumato.data import Dataset, coded_missing
+from sfumato.engines import Chance, Engine, Starts
+from sfumato.errors import MethodError, PlanError
+from sfumato.generalised.text import Type
+from sfumato.losses.handed import handed, proportional
+from sfumato.losses.masked import Counts, Masked, fitting, masked_cells, typed
+from sfumato.method import Fitted, Method
+from sfumato.parameters import parameters
+from sfumato.randomness import Draws
+from sfumato.schema import Column, Kind, Schema
+
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_NUMBERS = ("integer", "continuous", "date")
+_CELLS = ("missing", "wildcard", "partial")
+
+
+@parameters
+class Regenerate(Method):
+    """Put plausible values into masked cells, so that their numbers follow a known distribution.
+
+    Question: what could the data have looked like before cells were masked?
+    Assumes: somebody published how often each value was masked (`counts`), or masked cells are
+    distributed as the others. Which cell gets which value is random and follows the record. A
+    cell that says something, such as `937**` or `[20;29]`, takes only a value that fits. The
+    values are made up: marginals are right, and what went together in the masked cells is not
+    (measure `correlations`).
+
+    Parameters
+    ----------
+    variables : the variables with masked cells.
+    counts : by variable, how many masked cells had each value.
+    marginal : "given" needs counts for every variable; "observed" takes the distribution of the
+        unmasked values where there are none.
+    masked : which cells are filled: "missing", "wildcard" (`*`) and "partial" (ranges, sets,
+        masks and groups).
+    scale : take the counts as proportions, where they do not add up to the masked cells.
+    exact : fail when no way of filling the cells meets the counts; otherwise the cells that are
+        left over take values that fit, beyond their counts.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> frame = pl.DataFrame({"age": ["34", "*", "[20;29]", "51"]})
+    >>> data = sf.Dataset(frame, sf.Schema({"age": sf.Column(role="quasi", kind="integer")}))
+    >>> fill = Regenerate(variables=["age"], counts={"age": {"25": 1, "60": 1}})
+    >>> fill.apply(data, key=bytes(32)).frame["age"].to_list()
+    [34, 60, 25, 51]
+
+    References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Algorithm S1.
+    """
+
+    name = "regenerate"
+    examples = (
+        {"variables": ["income", "education"], "marginal": "observed"},
+        {
+            "variables": ["smoking", "glucose"],
+            "counts": {"smoking": {"never": 3, "current": 1}, "glucose": {"5.0": 2, "6.5": 1}},
+            "scale": True,
+        },
+    )
+    keyed = True
+    variables: Annotated[list[str], Field(min_length=1)]
+    counts: dict[str, Annotated[dict[str, Amount], Field(min_length=1)]] | None = None
+    marginal: Literal["given", "observed"] = "given"
+    masked: list[str] = Field(default_factory=lambda: [*_CELLS])
+    scale: bool = False
+    exact: bool = True
+
+    @model_validator(mode="after")
+    def _amounts_make_sense(self) -> Self:
+        if not self.masked or not set(self.masked) <= set(_CELLS):
+            msg = f"masked lists some of: {', '.join(_CELLS)}."
+            raise ValueError(msg)
+        amounts = [one for each in (self.counts or {}).values() for one in each.values()]
+        if not self.scale and not all(float(one).is_integer() for one in amounts):
+            msg = "counts are whole numbers. Hint: scale = true takes them as proportions."
+            raise ValueError(msg)
+        return self
+
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The variables to fill."""
+        del schema
+        return tuple(self.variables)
+
+    def fit(self, data: Dataset, engine: Engine) -> Fitted:
+        """Nothing to fit; counts and variables must go together."""
+        del data, engine
+        counts = self.counts or {}
+        if wrong := [name for name in counts if name not in self.variables]:
+            raise PlanError(
+                f"Counts are given for variables that are not filled: {', '.join(wrong)}.",
+                hint="name them in `variables` too, or leave their counts out.",
+            )
+        without = [name for name in self.variables if name not in counts]
+        if without and self.marginal == "given":
+            raise PlanError(
+                f"No counts are given for: {', '.join(without)}.",
+                hint='give them, or set marginal = "observed".',
+            )
+        return {}
+
+    def transform(
+        self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+    ) -> Dataset:
+        """Fill the cells, over all records at once: their numbers are right over all of them."""
+        del fitted
+        told = data.schema
+
+        def filled(batch: pl.DataFrame, starts: Starts, draws: Draws | None) -> pl.DataFrame:
+            del starts
+            if draws is None:
+                raise MethodError("Regenerating needs a key.", hint="pass key=…, or use protect.")
+            return pl.DataFrame([self._filled(batch[name], told[name], draws) for name in reads])
+
+        reads = self.variables
+        # A cell with a code for "missing" is filled like others, so the code must not come back.
+        seen = told.changed(reads, missing=())
+        plain = replace(data, schema=seen, given_identity=data.identity)
+        made = engine.map_groups(plain, filled, by=(), reads=reads, chance=chance)
+        columns = {name: self._declared(data, made, name) for name in reads}
+        return replace(made, schema=told.with_columns(columns))
+
+    def _declared(self, data: Dataset, made: Dataset, name: str) -> Column:
+        """What a variable is afterwards: ranges that became numbers or dates are those."""
+        column, dtype = data.schema[name], made.column(name).dtype
+        codes = () if "missing" in self.masked else column.missing
+        if data.column(name).dtype != pl.String or dtype == pl.String or column.kind in _NUMBERS:
+            return replace(column, missing=codes)
+        kind: Kind = "date" if dtype == pl.Date else "continuous"
+        kind = "integer" if dtype.is_integer() else kind
+        return replace(column, missing=codes, kind=kind, domain=None, hierarchy=None)
+
+    def _filled(self, values: pl.Series, column: Column, draws: Draws) -> pl.Series:
+        """A variable with values in its masked cells."""
+        if values.dtype == pl.Null:
+            values = values.cast(pl.String)  # an empty column says nothing of its type
+        coded = coded_missing(values, column)
+        absent = values.is_null() if coded is None else values.is_null() | coded
+        found = masked_cells(values, absent.to_numpy(), column, self.masked)
+        rows = np.flatnonzero(found.sort >= 0)
+        choice, wanted = self._wanted(values, found, len(rows))
+        if len(rows):
+            given = self._given(found, choice, wanted, column)
+            ranked = rows[_order(found.sort[rows], draws, values.name, rows)]
+            values = values.scatter(ranked, choice.gather(given))
+            plain = found.plain.copy()
+            plain[rows] = True
+        else:
+            plain = found.plain
+        left = ~plain & ~values.is_null().to_numpy()
+        return values if left.any() else _typed_back(values, found.type)
+
+    def _wanted(self, values: pl.Series, found: Masked, cells: int) -> tuple[pl.Series, Counts]:
+        """The values to hand out, in rising order, and how often each."""
+        name = values.name
+        if name not in (self.counts or {}):
+            held = values.filter(pl.Series(found.plain)).alias("value").value_counts()
+            if cells and not held.height:
+                raise MethodError(
+                    f"Variable '{name}' has no unmasked value to take the distribution of.",
+                    hint="give counts for it.",
+                )
+            held = held.sort("value")
+            return held["value"].alias(name), proportional(
+                held["count"].cast(pl.Int64).to_numpy(), cells
+            )
+        given = (self.counts or {})[name]
+        # Two ways to write one number are one value.
+        told = pl.DataFrame(
+            {"value": typed(list(given), values, found.type), "count": list(given.values())}
+        )
+        told = told.group_by("value").agg(pl.sum("count")).filter(pl.col("count") > 0).sort("value")
+        counts = told["count"].to_numpy()
+        total = int(counts.sum())
+        if self.scale:
+            if cells and not len(counts):
+                raise MethodError(
+                    f"The counts for variable '{name}' are all 0.",
+                    hint="give the values that were masked.",
+                )
+            return told["value"].alias(name), proportional(counts, cells)
+        if total != cells:
+            raise MethodError(
+                f"The counts for variable '{name}' add up to {total}, and {cells} of its cells "
+                "are masked.",
+                hint="correct them, or take them as proportions: scale = true.",
+            )
+        return told["value"].alias(name), counts.astype(np.int64)
+
+    def _given(
+        self, found: Masked, choice: pl.Series, wanted: Counts, column: Column
+    ) -> npt.NDArray[np.int64]:
+        """For the masked cells, sort after sort, which of the values each gets."""
+        fits = fitting(found, choice, column)
+        cells = found.counts
+        given, without = handed(cells, fits, wanted)
+        if without.any() and self.exact:
+            raise MethodError(
+                f"The counts for variable '{choice.name}' cannot be met: {int(without.sum())} "
+                "masked cells fit none of the values that are left.",
+                hint="correct the counts, or let these cells exceed them: exact = false.",
+            )
+        for sort in np.flatnonzero(without).tolist():
+            given[sort] += self._more(choice.name, wanted[fits[sort]], int(without[sort]))
+        every = zip(fits, given, strict=True)
+        return np.concatenate([np.repeat(values, counts) for values, counts in every])
+
+    def _more(self, name: str, weights: Counts, cells: int) -> Counts:
+        if not weights.any():
+            raise MethodError(
+                f"Variable '{name}' has masked cells that fit none of the values.",
+                hint="give counts for values that fit, or leave partial cells as they are.",
+            )
+        return proportional(weights, cells)
+
+
+def _order(
+    sort: npt.NDArray[np.int32], draws: Draws, name: str, rows: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """Masked cells sort after sort, in an order that follows the records and nothing else."""
+    chance = draws.uniform(name)[rows]
+    if len(np.unique(chance)) == len(chance):
+        return np.lexsort((chance, sort))
+    ids = draws.ids if isinstance(draws.ids, np.ndarray) else draws.ids.ids(draws.key)
+    return np.lexsort((ids[rows, 1], ids[rows, 0], chance, sort))
+
+
+def _typed_back(values: pl.Series, kind: Type) -> pl.Series:
+    """Text that holds nothing but numbers or dates, as numbers or dates; else as it is."""
+    if values.dtype != pl.String or kind == "level":
+        return values
+    if kind == "date":
+        tried = [values.str.to_date("%Y-%m-%d", strict=False)]
+    else:
+        tried = [values.cast(dtype, strict=False) for dtype in (pl.Int64, pl.Float64)]
+    gaps = values.null_count()
+    return next((made for made in tried if made.null_count() == gaps), values)

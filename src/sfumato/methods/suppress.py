@@ -1,0 +1,158 @@
+"""Blank single cells until everybody has company."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from sfumato.data import Dataset
+from sfumato.engines import Chance, Engine
+from sfumato.engines.local import class_of_each
+from sfumato.errors import MethodError, did_you_mean
+from sfumato.method import Fitted, Method
+from sfumato.parameters import parameters
+from sfumato.schema import Schema
+from sfumato.suppression.combined import Missing, blanks, every, widest
+from sfumato.suppression.rows import Mask, Rows, Subset, ordered
+
+Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@parameters
+class Suppress(Method):
+    """Blank as few single cells as it takes for every combination to have k records.
+
+    Question: which few cells give somebody away?
+    Assumes: the outsider knows `variables` and no others. Afterwards each record shares its
+    values with at least k - 1 others, in every combination asked for, all at once. Records with
+    the same values are treated alike, and no value is changed. The fewest cells are not
+    guaranteed, only k: subsets of variables are tried in ascending cost, with more than 12
+    variables only the small ones and then one variable more at a time.
+
+    Parameters
+    ----------
+    variables : the variables to blank cells of. Default: those of `combinations`, else all whose
+        role is "quasi".
+    k : how many records, at least, share each combination of values.
+    missing : what a blank means: "value" (a value of its own, the stricter reading) or "wildcard"
+        (it fits anything). Codes for missing are values in the first reading, blanks in the other.
+    spare : what a blank costs, `{region = 5}`, to blank a variable less often. Default: 1 each.
+    combinations : lists of variables that must each reach k. Default: all variables together.
+    up_to : instead or besides, every combination of so many variables, and of fewer.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> frame = pl.DataFrame({"sex": ["f", "f", "f", "m"], "age": [30, 30, 41, 41]})
+    >>> data = sf.Dataset(frame, sf.Schema({"sex": "quasi", "age": "quasi"}))
+    >>> Suppress(k=2).apply(data).frame["sex"].to_list()
+    ['f', 'f', None, None]
+
+    References: Templ, Kowarik & Meindl (2015), Journal of Statistical Software 67(4), on local
+    suppression; Samarati (2001), IEEE Transactions on Knowledge and Data Engineering 13:1010.
+    """
+
+    name = "suppress"
+    examples = (
+        {"variables": ["sex", "region", "education", "children"], "k": 3},
+        {"k": 2, "missing": "wildcard", "spare": {"sex": 3}},
+        {"variables": ["sex", "ethnicity", "region", "marital_status"], "k": 4, "up_to": 2},
+    )
+    variables: Annotated[list[str], Field(min_length=1)] | None = None
+    k: Annotated[int, Field(ge=2)] = 5
+    missing: Literal["value", "wildcard"] = "value"
+    spare: dict[str, Weight] | None = None
+    combinations: Annotated[list[list[str]], Field(min_length=1)] | None = None
+    up_to: Annotated[int, Field(ge=1)] | None = None
+
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The variables of which cells may be blanked."""
+        if self.variables is not None:
+            return tuple(self.variables)
+        if self.combinations is not None and self.up_to is None:
+            return tuple(dict.fromkeys(name for one in self.combinations for name in one))
+        return schema.having("quasi")
+
+    def fit(self, data: Dataset, engine: Engine) -> Fitted:
+        """Nothing to fit; what is asked for must be possible."""
+        del engine
+        names = self.touches(data.schema)
+        if not names:
+            raise MethodError(
+                "There is no variable to blank cells of.",
+                hint='name some in variables, or give some the role "quasi".',
+            )
+        for what, told in (("combinations", self._combined()), ("spare", self.spare or ())):
+            for name in told:
+                if name not in names:
+                    raise MethodError(
+                        f"Variable '{name}' stands in {what} but may not be blanked.",
+                        hint=did_you_mean(name, names),
+                    )
+        if len(data) < self.k:
+            raise MethodError(
+                f"Clusters of k need at least k records: k is {self.k}, there are {len(data)}.",
+                hint="take a smaller k.",
+            )
+        return {}
+
+    def _combined(self) -> list[str]:
+        return [name for one in self.combinations or () for name in one]
+
+    def transform(
+        self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+    ) -> Dataset:
+        """Find the cells on the distinct rows, and blank them in all records."""
+        del fitted, chance
+        names = self.touches(data.schema)
+        seen = self._seen(data, names)
+        found = engine.distinct(seen, names)
+        mask = self._mask(names, found.values, found.counts)
+        used = [at for at in range(len(names)) if mask[:, at].any()]
+        if not used:
+            return data
+        batch = seen.batch(names)
+        each = class_of_each(batch, found.values)
+        made = [_blanked(batch[names[at]], mask[each, at]) for at in used]
+        return replace(seen.with_columns(pl.DataFrame(made)), schema=data.schema)
+
+    def _seen(self, data: Dataset, names: tuple[str, ...]) -> Dataset:
+        """The data as an outsider reads them.
+
+        Where a blank is a value, so is each code for missing: the release shows which it is.
+        """
+        if self.missing == "wildcard":
+            return data
+        plain = data.schema.changed(names, missing=())
+        return replace(data, schema=plain, given_identity=data.identity)
+
+    def _mask(self, names: tuple[str, ...], values: pl.DataFrame, counts: object) -> Mask:
+        """Which cells of the distinct rows to blank."""
+        codes = ordered(values)
+        # In the order of the values: engines return rows in any order.
+        order = np.lexsort(codes.T[::-1])
+        rows = Rows(codes[order], np.asarray(counts, np.int64)[order])
+        weights = [(self.spare or {}).get(name, 1.0) for name in names]
+        mask = np.empty(codes.shape, bool)
+        mask[order] = blanks(rows, self.k, weights, self._asked(names), self._reading)
+        return mask
+
+    @property
+    def _reading(self) -> Missing:
+        return self.missing
+
+    def _asked(self, names: tuple[str, ...]) -> list[Subset]:
+        place = {name: at for at, name in enumerate(names)}
+        asked = [tuple(place[name] for name in one) for one in self.combinations or ()]
+        if self.up_to is not None:
+            asked += every(len(names), self.up_to)
+        return widest(asked or [tuple(range(len(names)))])
+
+
+def _blanked(values: pl.Series, blank: Mask) -> pl.Series:
+    kept = pl.when(~pl.Series("blank", blank)).then(values)
+    return pl.select(kept.alias(values.name)).to_series()

@@ -1,0 +1,1 @@
+"""What becomes of values that are joined, and of what the schema says of them."""

@@ -1,0 +1,152 @@
+"""How much an outsider learns about confidential variables from a class."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato.confidential.classes import EqualClasses, equal_classes
+from sfumato.confidential.orders import Distance, Spread, spread
+from sfumato.confidential.scores import class_scores
+from sfumato.confidential.values import coded, confidential_variables, joint
+from sfumato.data import Dataset
+from sfumato.evidence import Evidence, Subject
+from sfumato.known import known_said, known_variables
+from sfumato.measure import Measure
+from sfumato.parameters import parameters
+
+Floats = npt.NDArray[np.float64]
+_ASSUMPTIONS = (
+    "Everybody knows how each confidential variable is distributed in all released records.",
+    "Missing in a confidential variable is one value, below all others where they are ordered.",
+    "beta is about values that are commoner in a class than in all records.",
+    "delta is about values that a class has; delta_strict is infinite where a class lacks a value.",
+)
+
+
+@parameters
+class Closeness(Measure):
+    """How far a class is from all records in its confidential variables: t, beta, delta.
+
+    Question: how much more does an outsider know about a person after finding the class?
+    Assumes: the outsider knows the exact values of `known`, and how the confidential variables are
+    distributed in all released records. A class is the records that share the values of `known`;
+    missing is a value there. t is the earth mover's distance between the distribution in a class
+    and that in all records, for the worst class and variable. beta is the largest relative gain
+    (q - p) / p of a value's share, delta the largest |log(q / p)| of a value that a class has.
+
+    Parameters
+    ----------
+    known : the variables the outsider knows. Default: all whose role is "quasi".
+    confidential : the variables nobody should learn. Default: all whose role is "sensitive".
+    distance : how far apart values are: "ordered" (by their places in the order), "equal", or
+        "hierarchical" (by the schema's hierarchy). "auto": ordered for numbers, dates and declared
+        levels, hierarchical for categories with a hierarchy, else equal.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> frame = pl.DataFrame({"age": [30, 30, 41, 41], "charge": [100, 200, 300, 400]})
+    >>> data = sf.Dataset(frame, sf.Schema({"age": "quasi", "charge": "sensitive"}))
+    >>> found = Closeness().measure(data)
+    >>> round(found.value, 3), found.details["beta"]
+    (0.333, 1.0)
+
+    References: Li, Li & Venkatasubramanian (2007), t-closeness, ICDE; Cao & Karras (2012),
+    Publishing microdata with a robust privacy guarantee, PVLDB 5 (basic beta-likeness); Brickell &
+    Shmatikov (2008), The cost of privacy, KDD (delta-disclosure).
+    """
+
+    name = "closeness"
+    examples = (
+        {},
+        {"known": ["sex", "region"], "confidential": ["income", "diagnosis", "smoking"]},
+        {"known": ["sex"], "confidential": ["diagnosis", "systolic"], "distance": "equal"},
+    )
+    provides = ("t", "beta", "delta")
+    reach = {  # noqa: RUF012 - a class variable by its base
+        **dict.fromkeys(("closeness", "t"), (0.0, 1.0)),
+        **dict.fromkeys(("beta", "delta"), (0.0, math.inf)),
+    }
+    known: list[str] | None = None
+    confidential: list[str] | None = None
+    distance: Distance = "auto"
+
+    def look(self, data: Dataset, subject: Subject) -> Evidence:
+        """Compare every class with all records."""
+        known = known_variables(self.known, data, subject)
+        names = confidential_variables(self.confidential, known, data, subject)
+        classes = equal_classes(data, known)
+        worst, rows, said, constant = np.zeros(len(classes)), [], [], []
+        for name in names:
+            one = coded(data, name)
+            by = spread(data, one, self.distance)
+            far = distances(by, classes)
+            worst = np.maximum(worst, far)
+            rows.append({"variable": name, self.name: float(far.max()), **_gains(by, classes)})
+            rows[-1]["distance"] = by.distance
+            said += [by.said, *one.said]
+            constant += [name] if len(by.counts) == 1 else []
+        table = pl.DataFrame(rows)
+        return Evidence(
+            name=self.name,
+            subject=subject,
+            value=float(worst.max()),
+            direction=self.direction,
+            records=data.like(_records(worst, classes)),
+            table=data.like(table),
+            details={
+                "t": float(worst.max()),
+                **{number: max(table[number]) for number in ("beta", "delta", "delta_strict")},
+                "classes": len(classes),
+                "smallest_class": int(classes.sizes.min()),
+                "known": ", ".join(known),
+                "confidential": ", ".join(names),
+            },
+            assumptions=(
+                known_said(known),
+                *_ASSUMPTIONS,
+                *dict.fromkeys(said),
+            ),
+            warnings=tuple(map(_told_constant, constant)),
+            audience="public" if subject == "released" else "custodian",
+        )
+
+
+def distances(by: Spread, classes: EqualClasses) -> Floats:
+    """The t of every class in one variable."""
+    from sfumato.kernels.rules import Rule
+
+    rule = Rule("ordered" if by.distance == "ordered" else "equal", 0.0, tree=by.tree)
+    return class_scores(classes, by.codes, by.counts, [rule])[0]
+
+
+def _gains(by: Spread, classes: EqualClasses) -> dict[str, float]:
+    """The beta and delta of the worst class and value; counts are multiplied as whole numbers."""
+    both = joint(classes, by.codes, len(by.counts))
+    here = both.counts * len(by.codes)
+    whole = classes.sizes[both.at] * by.counts[both.code]
+    ratios = here / whole
+    delta = max(math.log(ratios.max()), -math.log(ratios.min()))
+    complete = len(both.at) == len(classes) * len(by.counts)
+    return {
+        "beta": float(((here - whole) / whole).max()),
+        "delta": delta,
+        "delta_strict": delta if complete else math.inf,
+    }
+
+
+def _records(worst: Floats, classes: EqualClasses) -> pl.DataFrame:
+    columns: dict[str, Any] = {"t": worst[classes.of], "class_size": classes.sizes[classes.of]}
+    return pl.DataFrame(columns)
+
+
+def _told_constant(name: str) -> str:
+    return (
+        f"All records have one value of '{name}', so t is 0 there although anybody knows it of "
+        "everybody. Look at diversity and attribute_disclosure."
+    )

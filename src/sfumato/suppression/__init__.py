@@ -1,0 +1,1 @@
+"""Which cells to blank so that every combination of values has enough records."""

@@ -1,0 +1,251 @@
+"""Clusters of at least k: the published example, every type of key, missing values, outputs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+
+import pandas as pd
+import polars as pl
+import pytest
+from tests.conftest import LIBRARIES, in_library
+
+import sfumato as sf
+from sfumato import frames
+from sfumato.generalised.text import written
+
+# Table S2 of Sánchez, Martínez & Domingo-Ferrer (2016).
+DISCHARGES = pl.DataFrame(
+    {
+        "age": [42, 35, 52, 70, 57, 61],
+        "gender": ["Male", "Male", "Male", "Female", "Male", "Male"],
+        "ethnicity": ["Non-hispanic"] * 3 + ["Hispanic", "Non-hispanic", "Non-hispanic"],
+        "race": ["White", "White", "Black", "White", "White", "White"],
+        "zip": [93722, 93611, 93561, 93560, 93555, 93551],
+        "county": ["Fresno", "Fresno", "Kern", "Kern", "Kern", "Los Angeles"],
+        "quarter": [1, 2, 2, 2, 4, 2],
+        "stay": [33, 47, 13, 1, 2, 2],
+    }
+)
+
+
+def quasi(frame, **columns):
+    names = list(frame.columns)
+    told = {name: columns.get(name, sf.Column()) for name in names}
+    schema = {
+        name: sf.Schema({name: one}).changed([name], role="quasi")[name]
+        for name, one in told.items()
+    }
+    return sf.Dataset(frame, sf.Schema(schema))
+
+
+def smallest(data):
+    rows = Counter(pl.DataFrame([frames.column(data.frame, one) for one in data.columns]).rows())
+    return min(rows.values())
+
+
+def test_table_s6():
+    made = sf.methods.KAnonymity(k=3).apply(quasi(DISCHARGES)).frame
+    # The table prints [42-52] for the first age, and lists a patient of 35: [35;52] holds all.
+    assert made.row(0) == made.row(1) == made.row(2)
+    assert made.row(0) == (
+        "[35;52]", "Male", "Non-hispanic", "{Black;White}", "[93561;93722]", "{Fresno;Kern}",
+        "[1;2]", "[13;47]",
+    )  # fmt: skip
+    assert made.row(3) == made.row(4) == made.row(5)
+    assert made.row(3) == (
+        "[57;70]", "{Female;Male}", "{Hispanic;Non-hispanic}", "White", "[93551;93560]",
+        "{Kern;Los Angeles}", "[2;4]", "[1;2]",
+    )  # fmt: skip
+
+
+def test_who_shares_already_stays_untouched():
+    frame = pl.DataFrame({"x": [1, 1, 1, 5, 6, 9], "y": ["a"] * 3 + ["b", "b", "c"]})
+    made = sf.methods.KAnonymity(k=3).apply(quasi(frame)).frame
+    assert made.rows()[:3] == [("1", "a")] * 3
+    assert set(made.rows()[3:]) == {("[5;9]", "{b;c}")}
+
+
+def test_a_variable_that_needs_no_change_keeps_its_type():
+    frame = pl.DataFrame({"sex": [1, 1, 2, 2], "age": [20, 30, 40, 50]})
+    made = sf.methods.KAnonymity(k=2).apply(quasi(frame)).frame
+    assert made["sex"].equals(frame["sex"])
+    assert made["age"].to_list() == ["[20;30]", "[20;30]", "[40;50]", "[40;50]"]
+
+
+KEYS = {
+    "string": pl.Series("x", ["a", "b", "c", "d", "e", "e"]),
+    "enum": pl.Series("x", ["a", "b", "c", "d", "e", "e"], dtype=pl.Enum(list("abcdexyz"))),
+    "bool": pl.Series("x", [True, False, True, False, True, None]),
+    "int": pl.Series("x", [5, -1, 3, 2**60, 9, 9]),
+    "float": pl.Series("x", [0.5, -0.0, 0.0, 1e300, 3.25, 3.25]),
+    "decimal": pl.Series("x", ["1.5", "2.5", "1.5", "7", "8", "9"]).cast(pl.Decimal(10, 2)),
+    "date": pl.Series("x", [dt.date(2020, 1, day) for day in (1, 2, 3, 10, 11, 12)]),
+    "time": pl.Series("x", [f"2020-01-01T0{hour}:00" for hour in range(6)]).str.to_datetime(),
+    "bytes": pl.Series("x", [b"\x00", b"\xff", b"a", b"b", b"c", b"c"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "library"),
+    [(key, "polars") for key in KEYS]
+    # pandas and pyarrow hold the others as objects of their own.
+    + [(key, one) for key in KEYS if key not in ("bytes", "decimal") for one in LIBRARIES[1:]],
+)
+def test_every_type_of_key(key, library):
+    frame = KEYS[key].to_frame()
+    data = sf.Dataset(in_library(frame, library), sf.Schema({"x": "quasi"}))
+    made = sf.methods.KAnonymity(k=3).apply(data)
+    assert smallest(made) >= 3
+    assert sf.risk.Uniqueness().measure(made).details["k"] >= 3
+    assert sf.risk.Reidentification().measure(made).value == 0
+
+
+def test_times_of_one_day_do_not_stay():
+    made = sf.methods.KAnonymity(k=3).apply(quasi(KEYS["time"].to_frame())).frame
+    assert made["x"].to_list() == [dt.date(2020, 1, 1)] * 6
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        ["r1", "r2", "r3", "r4"],
+        [3, 2, 1, 0],
+        [7, 7, 7, 7],
+        pd.MultiIndex.from_product([[0, 1]] * 2),
+    ],
+)
+def test_any_index(index):
+    frame = pd.DataFrame({"age": [20, 61, 22, 70], "charge": [1, 2, 3, 4]}, index=index)
+    data = sf.Dataset(frame, sf.Schema({"age": "quasi", "charge": "sensitive"}))
+    made = sf.methods.KAnonymity(k=2).apply(data).frame
+    assert made["age"].tolist() == ["[20;22]", "[61;70]", "[20;22]", "[61;70]"]
+    assert made["charge"].tolist() == [1, 2, 3, 4]
+    assert made.index.equals(frame.index)
+
+
+def test_missing_among_others_becomes_anything():
+    frame = pl.DataFrame({"age": [None, 20, 21, None, None, 40, 41, 42]})
+    made = sf.methods.KAnonymity(k=3).apply(quasi(frame)).frame["age"].to_list()
+    assert made.count(None) == 3
+    frame = pl.DataFrame({"age": [None, 20, 21]})
+    assert sf.methods.KAnonymity(k=3).apply(quasi(frame)).frame["age"].to_list() == ["*"] * 3
+
+
+def test_codes_for_missing_never_tell_records_apart():
+    told = sf.Column(kind="nominal", missing=("DK", "NA"))
+    frame = pl.DataFrame({"x": ["DK", "NA", "a", "a"]})
+    made = sf.methods.KAnonymity(k=2).apply(quasi(frame, x=told))
+    assert sf.risk.Uniqueness().measure(made).details["k"] == 2
+    assert made.frame["x"].to_list() == [None, None, "a", "a"]
+    numbers = sf.Column(kind="integer", missing=(-8, -9))
+    frame = pl.DataFrame({"x": [-8, -9, 30, 31]})
+    made = sf.methods.KAnonymity(k=2).apply(quasi(frame, x=numbers))
+    assert made.frame["x"].to_list() == [None, None, "[30;31]", "[30;31]"]
+    assert made.schema["x"].missing == ()
+
+
+def test_outputs():
+    frame = pl.DataFrame(
+        {
+            "age": [20, 21, 23, 40, 50, 60],
+            "town": ["ulm", "ulm", "bonn", "kiel", "mainz", "mainz"],
+            "grade": ["low", "low", "high", "mid", "mid", "high"],
+        }
+    )
+    towns = {"ulm": ("south",), "bonn": ("west",), "kiel": ("north",), "mainz": ("west",)}
+    data = quasi(
+        frame,
+        town=sf.Column(kind="nominal", hierarchy=towns),
+        grade=sf.Column(kind="ordinal", domain=("low", "mid", "high")),
+    )
+
+    def made(**output):
+        return sf.methods.KAnonymity(k=3, output=output).apply(data).frame
+
+    assert made().row(0) == ("[20;23]", "{bonn;ulm}", "[low;high]")
+    assert made().row(5) == ("[40;60]", "{kiel;mainz}", "[mid;high]")
+    assert made(age="mean")["age"].to_list() == pytest.approx([64 / 3] * 3 + [50] * 3)
+    assert made(age="median")["age"].to_list() == [21] * 3 + [50] * 3
+    assert made(age="set")["age"].to_list() == ["{20;21;23}"] * 3 + ["{40;50;60}"] * 3
+    assert made(town="level")["town"].to_list() == ["*"] * 6
+    assert made(town="mode")["town"].to_list() == ["ulm"] * 3 + ["mainz"] * 3
+    assert made(grade="median")["grade"].to_list() == ["low"] * 3 + ["mid"] * 3
+
+
+def test_the_narrowest_common_group():
+    codes = {code: (code[:2] + "*", code[0] + "**") for code in ("111", "112", "121", "211")}
+    told = sf.Column(kind="nominal", hierarchy=codes)
+    frame = pl.DataFrame({"code": ["111", "112", "121", "211"] * 2})
+    for k, expected in ((2, codes.keys()), (4, ["11*", "11*", "*", "*"]), (6, ["*"])):
+        step = sf.methods.KAnonymity(k=k, output="level")
+        made = step.apply(quasi(frame, code=told)).frame["code"].to_list()
+        assert set(made) <= set(expected) | {"1**", "11*", "*"}
+        assert min(Counter(made).values()) >= k
+
+
+def test_ranges_of_ranges_span_both():
+    age = sf.Column(role="quasi", kind="integer", domain=(0, 85))
+    data = sf.Dataset(pl.DataFrame({"age": [1, 30, 50, 80]}), sf.Schema({"age": age}))
+    coarse = sf.methods.Coarsen(variables=["age"], intervals=4).apply(data)
+    made = sf.methods.KAnonymity(k=2).apply(coarse)
+    assert made.frame["age"].to_list() == ["[0;42]", "[0;42]", "[43;85]", "[43;85]"]
+    assert sf.risk.Reidentification().measure(made).value == 0
+
+
+@pytest.mark.parametrize("clustering", ["mondrian", "mdav", "origin"])
+def test_the_group_size_holds_in_every_stratum(clustering):
+    frame = pl.DataFrame({"sex": ["f"] * 7 + ["m"] * 8, "age": [*range(20, 27), *range(40, 48)]})
+    data = sf.Dataset(frame, sf.Schema({"sex": "quasi", "age": "quasi"}))
+    step = sf.methods.KAnonymity(
+        variables=["age"], strata=["sex"], k=3, clustering=clustering, output="mean"
+    )
+    made = step.apply(data)
+    assert smallest(made) >= 3
+    with pytest.raises(sf.SfumatoError, match=r"fewer than k = 8 records.*use fewer variables"):
+        sf.methods.KAnonymity(variables=["age"], strata=["sex"], k=8).apply(data)
+
+
+def test_equal_records_are_divided_by_person_not_by_place():
+    frame = pl.DataFrame({"id": list("abcdef"), "x": [1, 1, 1, 1, 2, 9]})
+    schema = sf.Schema({"id": "direct", "x": "quasi"})
+    step = sf.methods.KAnonymity(k=3, clustering="origin")
+    one = step.apply(sf.Dataset(frame, schema)).frame
+    other = step.apply(sf.Dataset(frame[[5, 3, 1, 0, 2, 4]], schema)).frame
+    assert one.sort("id").equals(other.sort("id"))
+
+
+def test_refusals_name_the_variable_and_no_value():
+    age = pl.DataFrame({"age": [20, 30, None]})
+    for step, what in (
+        (sf.methods.KAnonymity(k=4), "3 records, and k = 4 needs at least 4"),
+        (sf.methods.KAnonymity(k=3, output="mean"), "'age' has missing values"),
+        (sf.methods.KAnonymity(k=3, clustering="mdav"), "'age' has missing values"),
+        (sf.methods.KAnonymity(k=3, output="level"), "'age' has no hierarchy"),
+        (sf.methods.KAnonymity(k=2, output={"agee": "mean"}), "'agee'.*does not change"),
+        (sf.methods.KAnonymity(k=2, variables=["age"], strata=["age"]), "stratum at once"),
+    ):
+        with pytest.raises(sf.SfumatoError, match=what):
+            step.apply(quasi(age))
+    towns = pl.DataFrame({"town": ["ulm", "bonn;beuel", "kiel"]})
+    for step, what in (
+        (sf.methods.KAnonymity(k=3), "'town' has a level with a semicolon"),
+        (sf.methods.KAnonymity(k=3, output="mean"), "'town' has no mean"),
+        (sf.methods.KAnonymity(k=3, clustering="mdav"), "'town' is nominal"),
+    ):
+        with pytest.raises(sf.SfumatoError, match=what) as caught:
+            step.apply(quasi(towns))
+        assert "bonn" not in str(caught.value)
+    with pytest.raises(sf.SfumatoError, match="no variable to work on"):
+        sf.methods.KAnonymity(k=2).apply(sf.Dataset(towns, sf.Schema({"town": "other"})))
+    ordinal = sf.Column(kind="ordinal")
+    with pytest.raises(sf.SfumatoError, match="in which order"):
+        sf.methods.KAnonymity(k=3).apply(quasi(towns, town=ordinal))
+    again = sf.methods.KAnonymity(k=3).apply(quasi(pl.DataFrame({"age": [1, 2, 3]})))
+    with pytest.raises(sf.SfumatoError, match="ranges that an earlier step has made"):
+        sf.methods.KAnonymity(k=3).apply(again)
+
+
+def test_written_values():
+    assert written(1e22) == "1e+22"
+    assert written(-0.0) == "0"
