@@ -12,9 +12,9 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.method import Method
-from sfumato.methods.coarsen import Coarsen
 from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.drop import Drop
+from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.plan import Plan
 from sfumato.schema import Column, Schema
 from sfumato.utility.displacement import Displacement
@@ -29,9 +29,10 @@ _ROOM = 10
 
 
 def first_plan(data: Dataset) -> Plan:
-    """Suggest roles, drop what names people, coarsen what points to them, and set a target."""
+    """Suggest roles, drop what names people, hide who could be known in crowds, set targets."""
     # What the file itself declares, such as the missing codes of SPSS, stays.
     schema = _with_domains(data, data.schema.over(dict(Schema.infer(data.frame))))
+    schema = _with_orders(data, schema)
     blurred = _blurred(data.with_schema(schema))
     targets: dict[str, Any] = {}
     if schema.having("quasi"):
@@ -40,7 +41,7 @@ def first_plan(data: Dataset) -> Plan:
         targets["stayed"] = {"max": _MAY_STAY}
     return Plan(
         schema=schema,
-        steps=[*_steps(data, schema), *([blurred] if blurred else [])],
+        steps=_steps(schema, blurred),
         targets=targets,
         evaluate=[Displacement(variables=blurred.variables)] if blurred else [],
         read=_reading(data),
@@ -61,19 +62,20 @@ def _reading(data: Dataset) -> dict[str, Any]:
 _READ = ("delimiter", "decimal", "encoding", "sheet", "dates")
 
 
-def _steps(data: Dataset, schema: Schema) -> list[Method]:
+def _steps(schema: Schema, blurred: Deterministic | None) -> list[Method]:
     steps: list[Method] = []
     quasi = schema.having("quasi")
     loose = [name for name in quasi if schema[name].kind == "text"]
     if schema.having("direct"):
         steps.append(Drop())
     if loose:
-        # Nothing here can blur free text, so it stays inside.
+        # Sets of free text or codes would be as long as the data, so it stays inside.
         steps.append(Drop(variables=loose))
-    for name in quasi:
-        domain = schema[name].bounds
-        if domain is not None and data.column(name).n_unique() > _MOST_LEVELS:
-            steps.append(Coarsen(variables=[name], breaks=_breaks(*domain)))
+    if blurred is not None:
+        # Before the crowds: afterwards the strata would be sets.
+        steps.append(blurred)
+    if known := [name for name in quasi if name not in loose]:
+        steps.append(KAnonymity(variables=known, k=_SMALLEST_CLASS))
     return steps
 
 
@@ -122,6 +124,22 @@ def _with_domains(data: Dataset, schema: Schema) -> Schema:
     return schema.with_columns(told)
 
 
+def _with_orders(data: Dataset, schema: Schema) -> Schema:
+    """Levels whose order nobody has declared yet are plain categories until somebody does."""
+    told = {
+        name: replace(
+            schema[name],
+            kind="nominal",
+            reason=f'{schema[name].reason} For ranges: kind = "ordinal", domain = [all levels].',
+        )
+        for name in schema.having("quasi")
+        if schema[name].kind == "ordinal"
+        and schema[name].levels is None
+        and data.column(name).dtype == pl.String
+    }
+    return schema.with_columns(told)
+
+
 def _rounded(values: pl.Series) -> tuple[Any, Any] | None:
     finite = values.cast(pl.Float64).drop_nulls()
     finite = finite.filter(finite.is_finite())
@@ -151,11 +169,3 @@ def _years(values: pl.Series) -> tuple[dt.date, dt.date] | None:
         return None
     first, last = int(years.min()), int(years.max())  # type: ignore[arg-type]
     return dt.date(first - first % 5, 1, 1), dt.date(last - last % 5 + 4, 12, 31)
-
-
-def _breaks(low: Any, high: Any) -> list[Any]:
-    if isinstance(low, dt.date):
-        return [dt.date(year, 1, 1) for year in range(low.year, high.year + 1, 5)]
-    step = _step(high - low)
-    count = round((high - low) / step)
-    return [low + at * step for at in range(count)] or [low]

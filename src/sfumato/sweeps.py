@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import product
@@ -18,7 +19,6 @@ from sfumato.data import Dataset
 from sfumato.errors import PlanError, SchemaError, SfumatoError, TargetError, did_you_mean
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
-from sfumato.method import Method
 from sfumato.plan import Plan
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key
@@ -54,7 +54,8 @@ def sweep(  # noqa: PLR0913 - the options are the interface
     data : the original records; or a function `(records, repeat)` that simulates a cohort, such
         as `sf.datasets.simulator(frame)`.
     plan : what to do, what must hold and what to measure.
-    over : values by parameter. "deterministic.k" means that of one method only.
+    over : values by parameter. "deterministic.k" means that of one method only, and
+        "coarsen.2.intervals" that of the plan's second such step.
     sizes : how many records; of a data set so many are drawn at random, without replacement,
         for each repeat. Default: all.
     repeats : how often each is done, with other draws of records and of noise.
@@ -126,29 +127,35 @@ def _values(
         values[name] = [one.item() if hasattr(one, "item") else one for one in given]
         if not values[name]:
             raise PlanError(f"There is no value of '{name}' to run.", hint="give one or more.")
-        if not any(_has(step, name) for step in plan.steps):
-            known = {one for step in plan.steps for one in _known(step)}
+        known = {one for names in _names(plan) for one in names}
+        if name not in known:
             raise PlanError(
                 f"No step of the plan has a parameter '{name}'.", hint=did_you_mean(name, known)
             )
     return values
 
 
-def _known(step: Method) -> Iterator[str]:
-    for one in fields(step):  # type: ignore[arg-type]  # every method is a dataclass
-        yield from (one.name, f"{step.name}.{one.name}")
+def _names(plan: Plan) -> list[dict[str, str]]:
+    """For each step what its parameters may be called, and the parameter that is meant.
 
-
-def _has(step: Method, name: str) -> bool:
-    return name in _known(step)
+    A name alone is that of every step, "coarsen.intervals" that of every such step, and
+    "coarsen.2.intervals" that of the second.
+    """
+    made, seen = [], Counter[str]()
+    for step in plan.steps:
+        seen[step.name] += 1
+        own = [one.name for one in fields(step)]  # type: ignore[arg-type]  # all are dataclasses
+        before = ("", f"{step.name}.", f"{step.name}.{seen[step.name]}.")
+        made.append({f"{start}{name}": name for start in before for name in own})
+    return made
 
 
 def _with(plan: Plan, chosen: Mapping[str, Any]) -> Plan:
     """The plan with these values in every step they belong to."""
     steps = []
-    for step in plan.steps:
-        named = [name for name in chosen if _has(step, name)]
-        mine = {name.split(".")[-1]: chosen[name] for name in named}
+    for step, meant in zip(plan.steps, _names(plan), strict=True):
+        named = [name for name in chosen if name in meant]
+        mine = {meant[name]: chosen[name] for name in named}
         if len(mine) < len(named):
             raise PlanError(f"A parameter of '{step.name}' is varied twice: {', '.join(named)}.")
         steps.append(replace(step, **mine) if mine else step)  # type: ignore[type-var]

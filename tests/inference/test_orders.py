@@ -13,7 +13,6 @@ ORDERED = [
     ["strongly agree", "agree", "Disagree", "unknown"] * 9,
     ["Bachelors", "HS-grad", "Some-college", "10th"] * 9,
     ["20-29", "30-39", "40+"] * 9,
-    ["[20;29]", "[30;39]"] * 9,
     ["[0-10)", "[10-20)", "[90-100)"] * 9,
     ["<=50K", ">50K"] * 9,
     ["bottom 25%", "mid 50%", "top 25%"] * 9,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,39 @@ def at_risk(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
     return pictures.at_risk_from(original, released, risk, narrow, (names[3], names[4]), **more)
 
 
+def known_groups(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    some = [name or "(empty)" for name in names[:3]]
+    chosen = [one for size in (1, 2, 3) for one in combinations(some, size)]
+    rows, lower = (
+        [{"known": " + ".join(one), "reidentification": (len(one) ** 2 / 17) ** power}
+         for one in chosen]
+        for power in (1, 3)
+    )  # fmt: skip
+    found = [evidence("reidentification", table, details={"records": 1000})
+             for table in (pl.DataFrame(lower), pl.DataFrame(rows))]  # fmt: skip
+    return pictures.known_groups(*found, names=(names[4], names[5]), **more)
+
+
+def compared(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    rows = [
+        {"plan": name, **{f"{other} {at}": (at + place) / 30 for at, other in enumerate(names)}}
+        for place, name in enumerate(names[3:7])
+    ]
+    columns = list(rows[0])[1:]
+    panels = {columns[0]: columns[:2], columns[4]: columns[2:3], columns[5]: columns[4:7]}
+    return pictures.compared(rows, panels, **more)
+
+
+def surface(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    a, b = names[4], names[5]
+    rows = [
+        {a: at, b: name, "risk": at * place / 700}
+        for at in (2, 4, 8, 16, 1000)
+        for place, name in enumerate(names[:6])
+    ]
+    return pictures.surface(rows, a, b, "risk", **more)
+
+
 OF_MANY: dict[str, Callable[..., Picture]] = {
     "forest": forest,
     "propensity": propensity,
@@ -127,13 +161,16 @@ OF_MANY: dict[str, Callable[..., Picture]] = {
     "sweep": sweep,
     "displacement": displacement,
     "moments": moments,
+    "known_groups": known_groups,
+    "compared": compared,
+    "surface": surface,
 }
 OF_RECORDS: dict[str, Callable[..., Picture]] = {"steps": steps, "at_risk": at_risk}
 ALL = {**OF_MANY, **OF_RECORDS}
 WITH_NAMES = {
     name: made
     for name, made in ALL.items()
-    if name in ("forest", "sweep", "moments", "steps", "at_risk")
+    if name not in ("propensity", "risk_curve", "displacement")
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import Annotated
 
@@ -14,20 +13,21 @@ from sfumato.cli.release import show_checks
 from sfumato.data import read
 from sfumato.datasets import cohort, cohort_schema
 from sfumato.errors import ReleaseError
-from sfumato.methods.coarsen import Coarsen
 from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.drop import Drop
 from sfumato.methods.pseudonymise import Pseudonymise
+from sfumato.methods.t_closeness import TCloseness
 from sfumato.methods.topcode import Topcode
 from sfumato.opened import CUSTODY, verify_release
 from sfumato.plan import Plan
+from sfumato.risk.attribute_disclosure import AttributeDisclosure
+from sfumato.risk.closeness import Closeness
 from sfumato.risk.mahalanobis import Mahalanobis
 from sfumato.run import assess, protect
 from sfumato.utility.coefficients import Coefficients
 from sfumato.utility.displacement import Displacement
 
 _MEASURED = ["weight_kg", "glucose", "hdl", "systolic"]
-_DATES: list[float | dt.date] = [dt.date(1958, 1, 1), dt.date(1962, 1, 1), dt.date(1966, 1, 1)]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,10 +42,7 @@ def demo_plan() -> Plan:
         steps=[
             Drop(variables=["name", "email", "nhs_number", "address"]),
             Pseudonymise(variables=["person_id"]),
-            Drop(variables=["postcode", "ethnicity", "marital_status", "household_size"]),
-            Drop(variables=["height", "education", "school"]),
-            Coarsen(variables=["birth_date"], breaks=_DATES),
-            Coarsen(variables=["children"], breaks=[0, 1, 3]),
+            Drop(variables=["postcode", "school"]),
             Topcode(variables=["income"], top_quantile=0.99),
             Deterministic(
                 variables=_MEASURED,
@@ -56,9 +53,12 @@ def demo_plan() -> Plan:
                 at_most=0.01,
                 bounds="keep",
             ),
+            TCloseness(confidential="diagnosis", k=5, t=0.25),
         ],
-        targets={"k.min": 3, "uniqueness.max": 0.0, "stayed.max": 0.01},
+        targets={"k.min": 5, "reidentification.max": 0.0, "t.max": 0.25, "stayed.max": 0.01},
         evaluate={
+            "closeness": Closeness(confidential=["diagnosis"]),
+            "attribute_disclosure": AttributeDisclosure(confidential=["diagnosis"]),
             "displacement": Displacement(variables=_MEASURED),
             "mahalanobis": Mahalanobis(variables=_MEASURED),
             "glucose": Coefficients(formula="glucose ~ sex + smoking + weight_kg + hdl"),
@@ -101,16 +101,20 @@ def demo(
         (label, before.details[name], after.details[name])
         for label, name in (("smallest class (k)", "k"), ("highest risk of a person", "prosecutor"))
     ]
+    learned = made.evidence["attribute_disclosure"]
+    numbers.append(("diagnoses that a class gives away", learned.baseline, learned.value))
     rows = [(label, said(old), said(new)) for label, old, new in numbers]
     show_table("What an outsider could single out", ["", "original", "release"], rows)
     model, moved = made.evidence["glucose"].details, made.evidence["displacement"]
+    loss = made.evidence["information_loss"]
     kept = [
+        ("blur of what outsiders may know, in SD per variable", said(loss.value)),
         ("share of the spread that comes from the blurring, at most", said(moved.value)),
         ("share of records that hardly moved", said(moved.details["stayed"])),
         ("overlap of the intervals of a model's coefficients, mean", said(model["mean_overlap"])),
         ("coefficients whose sign is kept", said(model["signs_kept"])),
     ]
-    show_table("What the release keeps of the measurements", ["", "release"], kept)
+    show_table("What the release keeps", ["", "release"], kept)
     show_checks("Checked on the disk", checks)
     if not quiet:
         say(f"Original:  {file}  (invented; no real person is in it)")

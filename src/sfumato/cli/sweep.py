@@ -146,7 +146,8 @@ def _parsed(plan: Plan, name: str, listed: str) -> list[Any]:
     method, _, own = name.rpartition(".")
     for step in plan.steps:
         types = {one.name: one.type for one in catalogue.parameters_of(type(step))}
-        if method in ("", step.name) and own in types:
+        # "coarsen.2.intervals" is that of the second such step.
+        if method.partition(".")[0] in ("", step.name) and own in types:
             parts = listed.split(";" if types[own].startswith("list") else ",")
             return [catalogue.parsed(type(step), {own: part.strip()})[own] for part in parts]
     return [listed]  # no step has it, which the sweep tells with a hint

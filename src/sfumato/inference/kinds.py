@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sfumato.inference.cells import ranges_said
 from sfumato.inference.orders import in_order
 from sfumato.inference.profile import Profile
 from sfumato.inference.signs import Sign
@@ -62,6 +63,8 @@ def _kind_of_text(role: Role | None, sign: Sign | None, profile: Profile) -> Sug
         return SuggestedKind("date", "Its values are dates written as text.")
     if role == "direct":
         return SuggestedKind("text")
+    if profile.generalised:
+        return SuggestedKind(profile.generalised, ranges_said(profile.generalised))
     if in_order(profile.levels):
         return SuggestedKind("ordinal", "Its levels have an order.")
     often = profile.distinct * 5 <= profile.records or role == "cluster"

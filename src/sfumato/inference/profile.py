@@ -12,7 +12,9 @@ import polars as pl
 
 from sfumato import frames
 from sfumato.errors import DataError
+from sfumato.inference.cells import has_ranges, kind_of_cells
 from sfumato.inference.levels import YES_OR_NO, known_levels
+from sfumato.schema import Kind
 
 FEW = 10
 """Whole numbers with so few different values may be codes."""
@@ -114,6 +116,13 @@ class Profile:
         if self.family != "text" or not self.values.str.contains(_DATE).all():
             return False
         return self.values.str.head(10).str.to_date("%Y-%m-%d", strict=False).null_count() == 0
+
+    @cached_property
+    def generalised(self) -> Kind | None:
+        """What ranges written as text are about: whole numbers, other numbers or dates."""
+        if self.family != "text" or not has_ranges(self.values):
+            return None
+        return kind_of_cells(self.values)
 
     def within(self, low: float, high: float) -> bool:
         """Whether all numbers lie between two ends."""

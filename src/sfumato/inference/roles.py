@@ -115,11 +115,13 @@ def _role_of_values(profile: Profile) -> SuggestedRole:
         return SuggestedRole(
             "quasi", "Its values are those of sex or gender; others may know it about a person."
         )
-    if profile.distinct > 1 and (profile.family == "date" or profile.dated):
+    dates = profile.family == "date" or profile.dated or profile.generalised == "date"
+    if profile.distinct > 1 and dates:
         return SuggestedRole(
             "quasi", "Holds dates or times; others may know when something happened to a person."
         )
-    if profile.measured:
+    # Ranges that few records share are a generalised number, not an identifier.
+    if profile.measured or profile.generalised:
         return SuggestedRole(None, NAMELESS)
     if profile.telling and profile.own and (profile.family == "text" or profile.whole):
         return _identifying(profile)

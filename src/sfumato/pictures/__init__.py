@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from sfumato.pictures.album import album
 from sfumato.pictures.at_risk import at_risk, at_risk_from
+from sfumato.pictures.compared import compared
 from sfumato.pictures.displacement import displacement
 from sfumato.pictures.forest import forest
+from sfumato.pictures.known_groups import known_groups
 from sfumato.pictures.moments import moments
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.propensity import propensity
 from sfumato.pictures.risk_curve import risk_curve
 from sfumato.pictures.steps import steps, steps_from
+from sfumato.pictures.surface import surface
 from sfumato.pictures.sweep import sweep
 
 __all__ = [
@@ -22,12 +25,15 @@ __all__ = [
     "album",
     "at_risk",
     "at_risk_from",
+    "compared",
     "displacement",
     "forest",
+    "known_groups",
     "moments",
     "propensity",
     "risk_curve",
     "steps",
     "steps_from",
+    "surface",
     "sweep",
 ]

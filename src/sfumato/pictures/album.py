@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from sfumato.data import Dataset
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
+from sfumato.frames import wrap
 from sfumato.measure import Measure
 from sfumato.pictures.at_risk import at_risk
 from sfumato.pictures.displacement import displacement
 from sfumato.pictures.forest import forest
+from sfumato.pictures.known_groups import NEEDED, known_groups
 from sfumato.pictures.moments import moments
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.propensity import propensity
@@ -63,5 +65,10 @@ def _drawn(
             f"{label}-by-width": lambda: risk_curve(
                 measure.curve(original, released, w1=_WIDTHS, w2=_NEAR)
             ),
+        }
+    if one.computed and one.table is not None and set(NEEDED) <= set(wrap(one.table).columns):
+        # Beside what the original would have given away, measured alike.
+        return {
+            f"{label}-by-knowledge": lambda: known_groups(measure.look(original, "original"), one)
         }
     return {}

@@ -133,13 +133,15 @@ def _drawn(one: Mapping[str, Any], table: Table, *, inside: bool) -> dict[str, A
 
 def _picture(table: Table, details: Mapping[str, Any], *, public: bool) -> Picture | None:
     # The few tables that have a picture are known by their columns, not by a measure's name.
-    from sfumato.pictures import forest, moments, propensity
+    from sfumato.pictures import forest, known_groups, moments, propensity
 
     columns = set(table[0])
     if {"term", "original_low", "released_low"} <= columns:
         return forest(table, level=details.get("level"), public=public)
     if {"data", "q1", "median", "q3"} <= columns:
         return propensity(table, share=details.get("share_released"), public=public)
+    if {"known", "reidentification", "guess"} <= columns:
+        return known_groups(table, records=details.get("records"), public=public)
     several = {"statistic", "variable", "original", "released"} <= columns
     if several and any(row["statistic"] == "correlation" for row in table):
         return moments(table, public=public)
