@@ -1,8 +1,7 @@
 """Re-identification by fitting, against one `np.argsort` of a float column of the same length.
 
-The records are like the patient discharges of paper 002: nine variables of the sizes of its
-Table S1, a hospital that follows the county, and a zip code within it. They come as cells that
-are coded already: reading text is not part of it.
+How the cost depends on what was done to the data. They come as cells that are coded already:
+reading text is not part of it.
 """
 
 from __future__ import annotations
@@ -13,46 +12,23 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.cost import cost
+from benchmarks.cost import Cost, cost
+from benchmarks.discharges import KEYS, coded, discharges, mask
 from sfumato.kernels.boxes import Cells
+from sfumato.kernels.clusters import origin_order, ranges
 
-RECORDS = 3_985_166
-SIZES = {
-    "hospital": 450, "age": 86, "sex": 4, "ethnicity": 4, "race": 7, "zip": 2600, "county": 58,
-    "stay": 365, "quarter": 4,
-}  # fmt: skip
-MASKED = (
-    ("age", 5), ("ethnicity", 9), ("race", 9), ("sex", 9), ("age", 20), ("age", 99),
-    ("quarter", 9), ("zip", 50), ("county", 99), ("zip", 9999),
-)  # fmt: skip
-"""Table S3: what is masked in which order, and the width of the range that is left."""
+RECORDS = 1_000_000
 Values = npt.NDArray[np.int64]
 Coded = tuple[npt.NDArray[np.int32], Cells]
 Made = tuple[npt.NDArray[np.int32], tuple[Cells, ...]]
 
 
-def discharges(records: int) -> dict[str, Values]:
-    """Invented discharges, as codes from 0 on."""
-    random = np.random.default_rng(1)
-
-    def draw(*shares: float) -> Values:
-        return random.choice(len(shares), records, p=shares)
-
-    many = random.zipf(1.3, 4 * records) - 1
-    county = many[many < SIZES["county"]][:records]
-    near = county * 450 // 58 + random.integers(0, 7, records)
-    far = random.integers(0, 450, records)
-    return {
-        "hospital": np.where(draw(0.2, 0.8), near, far) % 450,
-        "age": random.integers(0, 86, records),
-        "sex": draw(0.44, 0.55, 0.005, 0.005),
-        "ethnicity": draw(0.3, 0.66, 0.03, 0.01),
-        "race": draw(0.65, 0.09, 0.01, 0.08, 0.13, 0.03, 0.01),
-        "zip": county * 2600 // 58 + (random.beta(1, 3, records) * 44).astype(np.int64),
-        "county": county,
-        "stay": np.minimum(random.geometric(0.2, records) - 1, 364),
-        "quarter": random.integers(0, 4, records),
-    }
+def columns(records: int) -> list[tuple[Values, int]]:
+    """The quasi-identifiers as codes from 0 on, and how many each has."""
+    codes, values = coded(discharges(records))
+    return [
+        (column.astype(np.int64), len(seen)) for column, seen in zip(codes.T, values, strict=True)
+    ]
 
 
 def numbered(low: Values, high: Values, size: int) -> Coded:
@@ -72,46 +48,63 @@ def together(parts: Iterable[Coded]) -> Made:
 def coarsened(records: int, intervals: int) -> Made:
     """Algorithm S3: fixed intervals."""
     parts = []
-    for name, values in discharges(records).items():
-        starts = np.unique(np.arange(intervals) * SIZES[name] // intervals)
-        ends = np.append(starts[1:], SIZES[name]) - 1
-        at = np.searchsorted(starts, values, side="right") - 1
-        parts.append(numbered(starts[at], ends[at], SIZES[name]))
+    for value, size in columns(records):
+        starts = np.unique(np.arange(intervals) * size // intervals)
+        ends = np.append(starts[1:], size) - 1
+        at = np.searchsorted(starts, value, side="right") - 1
+        parts.append(numbered(starts[at], ends[at], size))
     return together(parts)
 
 
-def masked(records: int, share: float) -> Made:
-    """Some records masked, each down to some line of Table S3."""
-    values = discharges(records)
-    random = np.random.default_rng(2)
-    deep = np.where(random.random(records) < share, random.geometric(0.35, records), 0)
-    wide = {name: (value, value) for name, value in values.items()}
-    for at, (name, width) in enumerate(MASKED):
-        start = values[name] // width * width
-        end = np.minimum(start + width, SIZES[name]) - 1
-        low, high = wide[name]
-        wide[name] = np.where(deep > at, start, low), np.where(deep > at, end, high)
-    return together(numbered(*wide[name], SIZES[name]) for name in SIZES)
+def masked(records: int) -> Made:
+    """Unique records masked in the order of Table S3."""
+    frame = discharges(records)
+    parts = []
+    for name, cells in mask(frame).items():
+        seen = frame[name].unique().sort().to_numpy()
+        low = np.searchsorted(seen, cells.low)
+        high = np.searchsorted(seen, cells.high, side="right") - 1
+        ends, own = np.unique(np.column_stack([low, high]), axis=0, return_inverse=True)
+        first, last = np.ascontiguousarray(ends.T.astype(np.int32))
+        table = Cells(first, last, len(seen))
+        parts.append((own.ravel().astype(np.int32)[cells.of], table))
+    return together(parts)
+
+
+def clustered(records: int, k: int, share: float) -> Made:
+    """Algorithm S2 applied to some of the records; the others are as they were."""
+    codes, values = coded(discharges(records))
+    hit = np.random.default_rng(4).random(records) < share
+    order, starts = origin_order(codes[hit], k)
+    ends = ranges(codes[hit], order, starts)
+    low, high = codes.copy(), codes.copy()
+    for end, found in ((low, ends[0]), (high, ends[1])):
+        end[np.flatnonzero(hit)[order]] = np.repeat(found, np.diff(starts), axis=0)
+    return together(
+        numbered(low[:, at].astype(np.int64), high[:, at].astype(np.int64), len(values[at]))
+        for at in range(len(KEYS))
+    )
 
 
 def ranged(records: int, share: float) -> Made:
     """Some cells any range about the value, up to an eighth of the domain wide."""
     random = np.random.default_rng(3)
     parts = []
-    for name, value in discharges(records).items():
+    for value, size in columns(records):
         hit = random.random(records) < share
-        below, above = random.integers(0, SIZES[name] // 8 + 2, (2, records)) // 2
+        below, above = random.integers(0, size // 8 + 2, (2, records)) // 2
         low = np.maximum(value - np.where(hit, below, 0), 0)
-        high = np.minimum(value + np.where(hit, above, 0), SIZES[name] - 1)
-        parts.append(numbered(low, high, SIZES[name]))
+        high = np.minimum(value + np.where(hit, above, 0), size - 1)
+        parts.append(numbered(low, high, size))
     return together(parts)
 
 
 CASES = {
     "coarsened to 32 intervals": "coarsened({records}, 32)",
     "coarsened to 8 intervals": "coarsened({records}, 8)",
-    "10 % of records masked": "masked({records}, 0.1)",
-    "60 % of records masked": "masked({records}, 0.6)",
+    "masked, Table S3": "masked({records})",
+    "S2, k = 3, all records": "clustered({records}, 3, 1.0)",
+    "S2, k = 3, half of them": "clustered({records}, 3, 0.5)",
     "ranges in 5 % of cells": "ranged({records}, 0.05)",
     "ranges in 30 % of cells": "ranged({records}, 0.3)",
     "ranges in all cells": "ranged({records}, 1.0)",
@@ -127,17 +120,20 @@ with open("/proc/self/clear_refs", "w") as file:
 SORT = "import numpy as np\ncolumn = np.random.default_rng(0).random({records})"
 
 
+def fitting(made: str, records: int) -> Cost:
+    """What it costs to tell who is covered, in data made by such a call."""
+    setup = SETUP.format(small=made.format(records=2000), large=made.format(records=records))
+    return cost("covered(*made, budget=10_000)", setup=setup)
+
+
 def main(records: int = RECORDS, only: str = "") -> None:
     """Print what each kind of data costs."""
     base = cost("np.argsort(column)", setup=SORT.format(records=records), repeats=3)
-    print(f"{records:,} records x {len(SIZES)}; np.argsort takes {base.cpu:.2f} s of CPU")
+    print(f"{records:,} records x {len(KEYS)}; np.argsort takes {base.cpu:.2f} s of CPU")
     print(f"{'data':>26} {'CPU s':>7} {'x argsort':>9} {'peak MB':>8}")
     for label, made in CASES.items():
         if only in label:
-            setup = SETUP.format(
-                small=made.format(records=2000), large=made.format(records=records)
-            )
-            ours = cost("covered(*made, budget=10_000)", setup=setup)
+            ours = fitting(made, records)
             print(f"{label:>26} {ours.cpu:>7.2f} {ours.cpu / base.cpu:>9.2f} {ours.peak:>8.0f}")
 
 

@@ -204,7 +204,8 @@ def python_names() -> Iterator[str]:
             yield from ("      heading_level: 3", "")
     yield from ("## Data to try things on", "")
     simulated = ("simulated.simulated", "simulated.simulator")
-    for name in ("cohort.cohort", "variables.cohort_schema", *simulated):
+    files = ("ranges.read_ranges", "ranges.write_ranges")
+    for name in ("cohort.cohort", "variables.cohort_schema", *simulated, *files):
         yield from (f"::: sfumato.datasets.{name}", "    options:", "      heading_level: 3", "")
     yield from ("## Pictures of evidence", "")
     for name in sorted(pictures.__all__):
