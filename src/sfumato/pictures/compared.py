@@ -66,7 +66,7 @@ def compared(
     References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Figs. S4 and S7.
     """
     rows = _rows(table, label)
-    wanted = panels or {name: [name] for name in _measures(rows, label)}
+    wanted = panels or {name.replace("_", " "): [name] for name in _measures(rows, label)}
     named = [name for names in wanted.values() for name in names]
     rows_of(rows, [label, *named], picture="compared")
     numbers = _means(rows, label, named)
