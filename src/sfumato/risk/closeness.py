@@ -26,6 +26,7 @@ _ASSUMPTIONS = (
     "beta is about values that are commoner in a class than in all records.",
     "delta is about values that a class has; delta_strict is infinite where a class lacks a value.",
 )
+_INFINITE = "it is infinite, since some class lacks a value that others have."
 
 
 @parameters
@@ -92,16 +93,19 @@ class Closeness(Measure):
             said += [by.said, *one.said]
             constant += [name] if len(by.counts) == 1 else []
         table = pl.DataFrame(rows)
+        strict = max(table["delta_strict"])
         return Evidence(
             name=self.name,
             subject=subject,
             value=float(worst.max()),
             direction=self.direction,
             records=data.like(_records(worst, classes)),
-            table=data.like(table),
+            table=data.like(table.drop("delta_strict")),
             details={
                 "t": float(worst.max()),
-                **{number: max(table[number]) for number in ("beta", "delta", "delta_strict")},
+                **{number: max(table[number]) for number in ("beta", "delta")},
+                "delta_strict": strict,
+                **({"delta_strict_reason": _INFINITE} if math.isinf(strict) else {}),
                 "classes": len(classes),
                 "smallest_class": int(classes.sizes.min()),
                 "known": ", ".join(known),
