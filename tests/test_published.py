@@ -22,10 +22,11 @@ TOWNS = {
 CELLS = [*TOWNS, "swabia", "holstein", "south", "north", "{kiel;ulm}", "*"]
 
 
-@given(st.lists(st.sampled_from(CELLS), min_size=1, max_size=12), st.booleans())
-def test_measures_read_the_same_from_what_is_published(cells, declared):
+@given(st.lists(st.sampled_from(CELLS), min_size=1, max_size=12), st.booleans(), st.booleans())
+def test_measures_read_the_same_from_what_is_published(cells, declared, rooted):
+    towns = {town: (*groups, "*") for town, groups in TOWNS.items()} if rooted else TOWNS
     column = sf.Column(
-        role="quasi", kind="nominal", hierarchy=TOWNS, domain=tuple(TOWNS) if declared else None
+        role="quasi", kind="nominal", hierarchy=towns, domain=tuple(TOWNS) if declared else None
     )
     values = pl.Series("town", cells)
     public = published(column, values)

@@ -24,6 +24,8 @@ class Measure(ABC):
     direction: ClassVar[Direction] = "lower"
     of: ClassVar[Literal["one", "pair"]] = "one"
     """Whether it looks at one data set by itself or compares the released with the original."""
+    whole: ClassVar[bool] = False
+    """Whether it looks at the original with the records that a release has removed."""
     provides: ClassVar[tuple[str, ...]] = ()
     """Further numbers among its details on which a target may be set."""
     reach: ClassVar[Mapping[str, tuple[float, float]]] = {}

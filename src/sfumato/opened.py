@@ -120,8 +120,12 @@ class Opened:
         released = self.dataset
         if original is not None and released.given_identity is None:
             released = self.paired(original)
-        known = None if original is None else aligned(original.with_schema(plan.schema), released)
-        evidence = {label: _measured(one, known, released) for label, one in measures.items()}
+        every = None if original is None else original.with_schema(plan.schema)
+        kept = None if every is None else aligned(every, released)
+        evidence = {
+            label: _measured(one, every if one.whole else kept, released)
+            for label, one in measures.items()
+        }
         return judge(plan.targets, measures, evidence), evidence
 
 

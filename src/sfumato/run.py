@@ -68,7 +68,7 @@ def evaluate(
     paired : say that the rows of a plain `Dataset` stand in the order of the original. A file of
         a release does not: pass its folder.
     """
-    original, released = pair(data, release)
+    original, released = _opened(data, release)
     wanted = named(measures)
     compared = [label for label, one in wanted.items() if one.of == "pair"]
     if compared and not _related(original, released) and not paired:
@@ -76,11 +76,28 @@ def evaluate(
             f"{', '.join(compared)}: nothing says which records belong together.",
             hint="pass the Release or its folder; or say paired=True if the rows correspond.",
         )
-    return _take(wanted, lambda one: one.measure(original, released), "released", progress)
+    kept = _kept(original, released)
+    return _take(
+        wanted,
+        lambda one: one.measure(original if one.whole else kept, released),
+        "released",
+        progress,
+    )
 
 
 def pair(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
     """The original as the release's plan declares it, and the released records in its order."""
+    original, released = _opened(data, release)
+    return _kept(original, released), released
+
+
+def _kept(original: Dataset, released: Dataset) -> Dataset:
+    """The original records that were released, in their order."""
+    return aligned(original, released) if _related(original, released) else original
+
+
+def _opened(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
+    """The whole original as the release's plan declares it, and the released records."""
     if isinstance(release, (str, Path)):
         from sfumato.opened import open_release
 
@@ -97,7 +114,7 @@ def pair(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Datase
             "nothing says which belong together.",
             hint="evaluate a Release, or the folder it was written to.",
         )
-    return aligned(data, released) if _related(data, released) else data, released
+    return data, released
 
 
 def protect(
@@ -128,8 +145,13 @@ def protect(
     released, fitted = _stepped(original, plan, secret, where, say)
     _require_no_direct(released)
     measures = plan.measures
-    paired = aligned(original, released)
-    evidence = _take(measures, lambda one: one.measure(paired, released), "released", progress)
+    kept = aligned(original, released)
+    evidence = _take(
+        measures,
+        lambda one: one.measure(original if one.whole else kept, released),
+        "released",
+        progress,
+    )
     verdict = judge(plan.targets, measures, evidence)
     require_met(verdict, evidence)
     return Release(

@@ -136,11 +136,10 @@ def evaluate(
         tell("reading", 0, 1)
         data = options.load(file, plan=plan, table=table, query=query, progress=tell)
         measures = named(options.chosen(measure, parameters) or plan.measures or None)
-        original, released = pair(data, release)
-        found = run_evaluate(original, released, measures, progress=tell)
+        found = run_evaluate(data, release, measures, progress=tell)
         if pictures is not None:
             tell("drawing", 0, 1)
-            _draw(pictures, found, measures, original, released)
+            _draw(pictures, found, measures, *pair(data, release))
     show_evidence(found, as_json=json, quiet=quiet)
 
 

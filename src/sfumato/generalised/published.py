@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from sfumato.generalised.text import SET, written
+from sfumato.generalised.text import SET, WILDCARD, written
 from sfumato.schema import Column
 
 _ANOTHER = "(another value)"
@@ -42,9 +42,10 @@ def _path(value: str, groups: tuple[str, ...], shown: set[str]) -> tuple[str, tu
     """A value and its groups; a value that no cell shows is another value of its group."""
     if value in shown:
         return value, groups
-    named = next((at for at, group in enumerate(groups) if group in shown), len(groups))
+    seen = {*shown, WILDCARD}
+    named = next((at for at, group in enumerate(groups) if group in seen), len(groups))
     above = groups[named:]
-    label = _ANOTHER_OF.format(above[0]) if above else _ANOTHER
+    label = _ANOTHER_OF.format(above[0]) if above and above[0] != WILDCARD else _ANOTHER
     return label, (*[label] * named, *above)
 
 

@@ -15,7 +15,7 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.losses.lost import Lost
-from sfumato.losses.records import class_sizes, places
+from sfumato.losses.records import Positions, class_sizes, places
 from sfumato.losses.variable import Loss, losses
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
@@ -76,6 +76,7 @@ class InformationLoss(Measure):
     name = "information_loss"
     examples = ({}, {"variables": ["birth_date", "sex", "education", "height"]})
     of = "pair"
+    whole = True
     provides = (
         "granularity", "discernibility", "discernibility_share", "non_uniform_entropy",
         "average_class_size", "removed_records", "generalised_cells",
@@ -115,7 +116,7 @@ class InformationLoss(Measure):
             subject="pair",
             value=total_of(loss) / len(loss),
             direction=self.direction,
-            records=original.like(pl.DataFrame({"information_loss": loss})),
+            records=original.like(pl.DataFrame({"information_loss": _released(loss, at)})),
             table=original.like(pl.DataFrame(rows)),
             details={
                 **_means(rows),
@@ -148,6 +149,16 @@ class InformationLoss(Measure):
                 f"The original has no value that could be lost in: {listed}.",
                 hint="leave them out of `variables`.",
             )
+
+
+def _released(loss: npt.NDArray[np.float64], at: Positions | None) -> npt.NDArray[np.float64]:
+    """The loss of each released record, in the order of the release."""
+    if at is None:
+        return loss
+    kept = at >= 0
+    made = np.empty(int(kept.sum()))
+    made[at[kept]] = loss[kept]
+    return made
 
 
 def _row(name: str, lost: Lost, records: int) -> dict[str, Any]:
