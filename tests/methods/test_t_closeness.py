@@ -88,13 +88,16 @@ def test_refusals():
         (sf.methods.TCloseness(clustering="spread"), "takes one confidential variable"),
         (
             sf.methods.TCloseness(clustering="spread", confidential="illness"),
-            "'illness' is nominal",
+            "'illness' will not do",
         ),
-        (sf.methods.TCloseness(confidential="age"), "'age' cannot be generalised and confidential"),
+        (
+            sf.methods.TCloseness(confidential="age"),
+            "Both known to the outsider and confidential: age",
+        ),
         (sf.methods.TCloseness(confidential="ag"), "'ag' is not in the data.*did you mean 'age'"),
         (
             sf.methods.TCloseness(confidential="illness", distance="ordered"),
-            "'illness' has no order",
+            "values of variable 'illness' have no order",
         ),
         (
             sf.methods.TCloseness(confidential="illness", distance="hierarchical"),
@@ -106,7 +109,7 @@ def test_refusals():
         with pytest.raises(sf.SfumatoError, match=what):
             step.apply(one)
     plain = one.with_schema({"charge": "other", "illness": "other"})
-    with pytest.raises(sf.SfumatoError, match="needs a confidential variable"):
+    with pytest.raises(sf.SfumatoError, match="No variable is declared as confidential"):
         sf.methods.TCloseness().apply(plain)
     with pytest.raises(sf.SfumatoError, match="knows only the ordered distance"):
         sf.methods.TCloseness(clustering="spread", distance="equal")

@@ -11,7 +11,6 @@ from sfumato.clustered.cells import Clusters, Ints
 from sfumato.clustered.coded import Codes, Variable
 from sfumato.clustered.numbers import numbers, standardised
 from sfumato.data import Dataset
-from sfumato.errors import MethodError
 
 if TYPE_CHECKING:
     from sfumato.kernels.rules import Rule
@@ -65,22 +64,14 @@ def _named(persons: Ints, order: Ints, starts: Ints) -> Clusters:
 
 
 def spread(
-    variables: Sequence[Variable], confidential: Variable, k: int, t: float | None, rank: Ints
+    variables: Sequence[Variable], confidential: Codes, k: int, t: float | None, rank: Ints
 ) -> Clusters:
     """Algorithm S4: each cluster takes records from the whole range of a confidential variable."""
     from sfumato.kernels.clusters import spread_order
 
-    owner = 'The clustering "spread"'
-    if confidential.worth is None or confidential.column.kind in ("nominal", "text"):
-        raise MethodError(
-            f"{owner} needs an ordered confidential variable; '{confidential.name}' is "
-            f"{confidential.column.kind}.",
-            hint='choose clustering = "mondrian".',
-        )
-    # Codes have the order of the values, and tell apart what the measured distance does.
     persons = np.argsort(rank)
-    values, secret = numbers(variables, owner)[persons], confidential.codes[persons]
-    return _named(persons, *spread_order(values, secret, k, t))
+    values = numbers(variables, 'The clustering "spread"')[persons]
+    return _named(persons, *spread_order(values, confidential[persons], k, t))
 
 
 def gathered(variables: Sequence[Variable], k: int, rank: Ints) -> Clusters:

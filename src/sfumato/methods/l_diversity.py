@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import Field
 
 from sfumato.clustered.cells import Clusters
-from sfumato.clustered.coded import Variable
-from sfumato.clustered.rules import confidential, table
+from sfumato.clustered.coded import Codes, Variable
 from sfumato.clustered.shape import Clustered
 from sfumato.clustered.ways import cut
+from sfumato.confidential.chosen import confidential
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MethodError
@@ -81,22 +81,23 @@ class LDiversity(Clustered):
         del engine
         from sfumato.kernels.rules import Rule
 
-        names = [one.name for one in coded]
-        secret = confidential(data, self.confidential, names, "l-diversity")
-        for one in secret:
-            self._require_possible(one)
+        secret = confidential(data, self.confidential, coded)
+        # Missing is -1 there, and one value here.
+        codes = np.column_stack([one.codes + int(one.missing) for one in secret])
+        for one, column in zip(secret, codes.T, strict=True):
+            self._require_possible(one.name, column)
         rules = [Rule(self.kind, self.l, at, c=self.c) for at in range(len(secret))]
-        return cut(coded, self.k, sensitive=table(secret), rules=rules)
+        return cut(coded, self.k, sensitive=codes, rules=rules)
 
-    def _require_possible(self, one: Variable) -> None:
+    def _require_possible(self, name: str, codes: Codes) -> None:
         """Fail, with the best that is possible, where even all records together are not diverse."""
         from sfumato.kernels.rules import achieved_l
 
-        everyone = np.arange(len(one.codes)), np.array([0, len(one.codes)])
-        best = float(achieved_l(one.codes, *everyone, self.kind, self.c)[0])
+        everyone = np.arange(len(codes)), np.array([0, len(codes)])
+        best = float(achieved_l(codes, *everyone, self.kind, self.c)[0])
         if best < self.l * (1 - _ROUNDING):
             raise MethodError(
-                f"No cluster can reach l = {self.l:g} ({self.kind}) in variable '{one.name}': all "
+                f"No cluster can reach l = {self.l:g} ({self.kind}) in variable '{name}': all "
                 f"records together have {math.floor(best * 1000) / 1000:g}.",
                 hint="choose a smaller l, or another confidential variable.",
             )

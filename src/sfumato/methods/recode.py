@@ -59,6 +59,7 @@ class Recode(RowWise):
     """
 
     name = "recode"
+    reports = ("information_loss",)
     examples = (
         {"variables": ["ethnicity", "diagnosis"], "level": 1},
         {"variables": ["postcode"], "keep": 2},

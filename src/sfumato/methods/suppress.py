@@ -57,6 +57,7 @@ class Suppress(Method):
     """
 
     name = "suppress"
+    reports = ("information_loss",)
     examples = (
         {"variables": ["sex", "region", "education", "children"], "k": 3},
         {"k": 2, "missing": "wildcard", "spare": {"sex": 3}},

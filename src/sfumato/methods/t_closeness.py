@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from sfumato.clustered.cells import Clusters
 from sfumato.clustered.coded import Variable
-from sfumato.clustered.rules import Distance, confidential, distance_of, table, tree_of
 from sfumato.clustered.shape import Clustered
 from sfumato.clustered.ways import cut, person_ranks, spread
+from sfumato.confidential.chosen import confidential
+from sfumato.confidential.orders import Distance, Spread
+from sfumato.confidential.orders import spread as distanced
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MethodError
@@ -88,24 +91,27 @@ class TCloseness(Clustered):
     def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
         """Clusters that keep k and t."""
         del engine
-        names = [one.name for one in coded]
-        secret = confidential(data, self.confidential, names, "t-closeness")
+        # The very codes, order and tree by which `closeness` measures.
+        secret = [
+            distanced(data, one, self.distance)
+            for one in confidential(data, self.confidential, coded)
+        ]
         if self.clustering == "mondrian":
             rules = [self._rule(one, at) for at, one in enumerate(secret)]
-            return cut(coded, self.k, sensitive=table(secret), rules=rules)
-        if len(secret) > 1:
+            codes = np.column_stack([one.codes for one in secret])
+            return cut(coded, self.k, sensitive=codes, rules=rules)
+        if len(secret) > 1 or secret[0].distance != "ordered":
             raise MethodError(
-                'The clustering "spread" takes one confidential variable.',
-                hint='name it, or choose clustering = "mondrian".',
+                'The clustering "spread" takes one confidential variable, with an order; '
+                f"{', '.join(repr(one.name) for one in secret)} will not do.",
+                hint='name one, or choose clustering = "mondrian".',
             )
-        return spread(coded, secret[0], self.k, self.t, person_ranks(data))
+        return spread(coded, secret[0].codes, self.k, self.t, person_ranks(data))
 
-    def _rule(self, one: Variable, column: int) -> Rule:
+    def _rule(self, one: Spread, column: int) -> Rule:
         from sfumato.kernels.rules import Rule
 
         limit = 0.5 / self.k if self.t is None else self.t
-        distance = distance_of(one, self.distance)
-        if distance == "ordered":
-            return Rule("ordered", limit, column)
-        tree = tree_of(one) if distance == "hierarchical" else None
-        return Rule("equal", limit, column, tree=tree)
+        return Rule(
+            "ordered" if one.distance == "ordered" else "equal", limit, column, tree=one.tree
+        )
