@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -12,6 +13,8 @@ from sfumato import catalogue
 from sfumato.cli import options
 from sfumato.cli.console import out, show_json, show_table
 from sfumato.errors import PlanError, did_you_mean
+from sfumato.method import Method
+from sfumato.plan import Plan
 
 Name = Annotated[str | None, typer.Argument(help="Show this one in full.")]
 
@@ -42,16 +45,46 @@ def _show(what: str, entries: Mapping[str, Any], name: str | None, *, as_json: b
         rows = [(one, catalogue.question(entry)) for one, entry in wanted.items()]
         show_table(what.capitalize(), ["name", "what it does"], rows)
     else:
-        out.print(inspect.getdoc(entries[name]), markup=False)
+        _show_prose(entries[name])
         _show_parameters(entries[name])
+        _show_plan(entries[name])
+
+
+def _show_prose(entry: Any) -> None:
+    """What its docstring says before the parameters, a paragraph a line: the terminal wraps it."""
+    text = (inspect.getdoc(entry) or "").partition("\nParameters\n")[0]
+    for part in re.split(r"\n\n|\n(?=Assumes:)", text.strip()):
+        out.print(" ".join(part.split()), markup=False)
+    out.print()
+
+
+def _show_plan(entry: Any) -> None:
+    """An example for a plan file."""
+    example = next((one for one in entry.examples if one), {})
+    one = entry(**example)
+    plan = Plan(steps=[one]) if isinstance(one, Method) else Plan(evaluate={one.name: one})
+    given = "\n".join(
+        line
+        for line in plan.text().split("\n\n")[1].splitlines()
+        if line.partition(" =")[0] in ("method", "measure", *example) or line[0] == "["
+    )
+    out.print("In a plan", style="bold")
+    out.print(given, markup=False, soft_wrap=True)
 
 
 def _show_parameters(entry: Any) -> None:
     rows = [
-        (one.name, one.type, "must be given" if one.required else one.default, one.help)
+        (one.name, one.type, "must be given" if one.required else _default(one.default), one.help)
         for one in catalogue.parameters_of(entry)
     ]
     show_table("Parameters", ["name", "type", "default", "meaning"], rows)
+
+
+def _default(value: Any) -> str:
+    """A default as the plan file writes it; nothing where nothing is set."""
+    if value is None or value == []:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _described(entry: Any) -> dict[str, Any]:
