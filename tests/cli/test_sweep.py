@@ -108,6 +108,13 @@ def test_a_picture_of_two_things_that_vary_is_refused_before_the_runs(
     assert "vary one at a time" in str(error)
 
 
+def test_one_measure_over_two_things_is_a_map(place, monkeypatch):
+    words = ("--set", "intervals=2,9", "--sizes", "50,100", "--measure", "uniqueness")
+    made = in_process(place, monkeypatch, *words, "--picture", "two.svg", "--quiet")
+    assert made.exception is None
+    assert "uniqueness by intervals and records" in (place / "two.svg").read_text()
+
+
 def test_a_picture_is_drawn_over_what_varies(place, monkeypatch):
     words = ("--set", "intervals=4", "--sizes", "50,100", "--picture", "n.svg", "--quiet")
     assert in_process(place, monkeypatch, *words).exit_code == 0

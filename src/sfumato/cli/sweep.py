@@ -21,6 +21,7 @@ from sfumato.sweeps import sweep as run_sweep
 from sfumato.targets import home
 
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
+_MOST_AXES = 2
 _PICTURES = (".svg", ".png", ".pdf")
 
 
@@ -53,7 +54,8 @@ def sweep(
     picture: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the measures into this SVG, PNG or PDF file. Vary one thing at a time."
+            help="Draw the measures into this SVG, PNG or PDF file: over one thing that varies, "
+            "or one measure over two."
         ),
     ] = None,
     table: options.Table = None,
@@ -72,7 +74,7 @@ def sweep(
         _require_free(path, known, overwrite=overwrite)  # said before the work is done
     over = _values(loaded, values or [])
     wanted = None if sizes is None else _numbers(sizes)
-    x = None if picture is None else _axis(over, wanted or [])
+    axes = [] if picture is None else _axes(over, wanted or [], measure or [])
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
@@ -89,9 +91,9 @@ def sweep(
         frame = wrap(made).to_polars()
         if to is not None:
             write_table(frame, to)
-        if picture is not None and x is not None:
+        if picture is not None:
             tell("drawing", 0, 1)
-            _draw(frame, x, picture, overwrite=overwrite)
+            _draw(frame, axes, picture, overwrite=overwrite)
     _show(frame, loaded, to, as_json=json, quiet=quiet)
 
 
@@ -109,17 +111,21 @@ def _require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool)
         )
 
 
-def _axis(over: Mapping[str, Sequence[Any]], sizes: Sequence[int]) -> str:
-    """The column that varies. Were there two, a line over one would be a mean over the other."""
+def _axes(
+    over: Mapping[str, Sequence[Any]], sizes: Sequence[int], measures: Sequence[str]
+) -> list[str]:
+    """The columns that vary: one is drawn as lines, two as a map of one number."""
     varied = [name for name, values in over.items() if len(values) > 1]
     if len(sizes) > 1:
         varied.append("records")
-    if len(varied) > 1:
+    # Of more, lines or cells would be means over the others.
+    if len(varied) > _MOST_AXES or (len(varied) == _MOST_AXES and len(measures) != 1):
         raise PlanError(
-            f"--picture draws the runs over one thing that varies; here vary {_listed(varied)}.",
-            hint="vary one at a time with --picture, or ask for the table alone: --out.",
+            f"--picture draws the runs over one thing that varies, or one measure over two; here "
+            f"vary {_listed(varied)}.",
+            hint="vary one at a time; or two, with --measure NAME; or ask for the table: --out.",
         )
-    return [*varied, *over, "records"][0]
+    return varied or [[*over, "records"][0]]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -179,12 +185,17 @@ def _targeted(plan: Plan) -> set[str]:
     return {".".join(place) for place in places if place is not None}
 
 
-def _draw(frame: pl.DataFrame, x: str, path: Path, *, overwrite: bool) -> None:
+def _draw(frame: pl.DataFrame, axes: Sequence[str], path: Path, *, overwrite: bool) -> None:
     """The measures over what varies."""
+    from sfumato.pictures import surface
     from sfumato.pictures import sweep as drawn
 
-    panels = {name: [name] for name in _main(frame)}
-    drawn(frame, x, panels, log_x=x == "records").save(path, overwrite=overwrite)
+    measured = _main(frame)
+    if len(axes) > 1:
+        made = surface(frame, axes[0], axes[1], measured[0])
+    else:
+        made = drawn(frame, axes[0], {name: [name] for name in measured}, log_x="records" in axes)
+    made.save(path, overwrite=overwrite)
 
 
 def _show(frame: pl.DataFrame, plan: Plan, to: Path | None, *, as_json: bool, quiet: bool) -> None:

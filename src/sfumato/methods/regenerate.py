@@ -62,6 +62,7 @@ class Regenerate(Method):
     """
 
     name = "regenerate"
+    reports = ("correlations",)
     examples = (
         {"variables": ["income", "education"], "marginal": "observed"},
         {
