@@ -101,9 +101,9 @@ def test_same_as_writing_every_value_out(file, missing):
         for row in rows
     ]
     if missing == "wildcard" and "code" in names:
-        # No levels are declared: anything is what occurs or could be behind a mask.
+        # No levels are declared: anything is what occurs, could be behind a mask, or is new.
         at = names.index("code")
-        known = set().union(*[row[at][1] for row in rows if row[at][1]] or [{"none"}])
+        known = {"new"}.union(*[row[at][1] for row in rows if row[at][1]])
         for row, (text, _) in zip(written, [r[at] for r in rows], strict=True):
             row[at] = known if text is None else row[at]
     assert safe(frame, {n: KINDS[n][1] for n in names}, missing) == slow(written)
@@ -203,3 +203,44 @@ def test_the_order_of_records_does_not_matter():
     order = random.permutation(300)
     found = one(cells, kind="integer")
     assert one([cells[at] for at in order], kind="integer") == [found[at] for at in order]
+
+
+def test_what_nobody_declared_may_be_what_nobody_shows():
+    # Whoever knows the one age of 99 finds the only blank among fives.
+    assert one(["5", "5", "5", "*"], kind="integer") == [True, True, True, False]
+    assert one(["5", "5", "5", "*"], kind="nominal") == [True, True, True, False]
+    assert one([5, 5, 5, None], "wildcard", kind="integer") == [True, True, True, False]
+    assert one(["5", "5", "*", "*"], kind="integer") == [True] * 4
+    assert one(["5", "5", "5", "*"], kind="integer", domain=(5, 5)) == [True] * 4
+    assert one(["a", "b", "*"], kind="nominal", domain=("a", "b")) == [True] * 3
+
+
+def test_masks_of_letters_may_stand_for_codes_that_nobody_has():
+    assert one(["SW*", "SWA", "X", "X"], kind="nominal") == [False, True, True, True]
+    assert one(["A1*", "A12", "X", "X"], kind="nominal") == [False, True, True, True]
+    assert one(["E1*", "E1*", "F2*"], kind="nominal") == [True, True, False]
+
+
+def test_a_declared_level_is_a_value_whatever_it_looks_like():
+    assert one(["A*", "AB", "C", "C"], kind="nominal", domain=("A*", "AB", "C")) == [
+        False, False, True, True,
+    ]  # fmt: skip
+    assert one(["{a}", "a"], kind="nominal", domain=("{a}", "a")) == [False, False]
+    scale = ("[a;b]", "c", "[d;e]", "f")
+    assert one(["[a;c]", "[a;c]", "c", "f"], kind="ordinal", domain=scale) == [
+        True, True, True, False,
+    ]  # fmt: skip
+
+
+def test_no_digit_is_lost():
+    from decimal import Decimal
+
+    exact = pl.Series([Decimal(9007199254740993000 + at) for at in range(3)], dtype=pl.Decimal(38))
+    assert one(exact, kind="integer") == [False] * 3
+    assert one([str(2**60), str(2**60 + 1), "0.5"], kind="continuous") == [False] * 3
+    assert one(pl.Series([2**64 - 1, 2**64 - 2, 0], dtype=pl.UInt64), kind="continuous") == (
+        [False] * 3
+    )
+    assert one(["1" + "0" * 400, "2"], kind="integer") == [False] * 2
+    assert one(["0.10000000000000000001", "0.1"], kind="continuous") == [False] * 2
+    assert one(["26.0", "26"], kind="integer") == [True] * 2

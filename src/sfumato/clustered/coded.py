@@ -109,7 +109,7 @@ def comparable(values: pl.Series, column: Column, owner: str) -> pl.Series:
             f"{owner} cannot use variable '{name}': it holds times without a date.",
             hint="leave it out, or turn it into a number.",
         )
-    if dtype.is_float() or dtype.is_decimal():
+    if dtype.is_float():
         numbers = values.cast(pl.Float64) + 0.0  # no negative zero
         if numbers.is_infinite().any():
             raise DataError(
@@ -162,7 +162,7 @@ def _along_tree(levels: pl.Series, column: Column) -> pl.Series:
 def _worth(levels: pl.Series, column: Column, missing: int) -> Floats | None:
     if _in_tree(column):
         units = _climbed(levels, column)
-    elif column.kind == "ordinal" and (column.levels is not None or levels.dtype == pl.String):
+    elif column.kind == "ordinal" and (column.levels is not None or not levels.dtype.is_numeric()):
         if column.levels is None:
             raise MethodError(
                 f"Variable '{levels.name}' is ordinal, and nothing says in which order.",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from sfumato.clustered.coded import Variable
 from sfumato.errors import MethodError
@@ -22,8 +23,10 @@ def numbers(variables: Sequence[Variable], owner: str) -> npt.NDArray[Any]:
     for one in variables:
         _require_complete(one, owner)
         units: Any = one.worth
-        if one.levels.dtype.is_numeric():
+        if one.levels.dtype.is_integer():
             units = one.levels.to_numpy()
+        elif one.levels.dtype.is_numeric():
+            units = one.levels.cast(pl.Float64).to_numpy()
         elif units is None:
             units = np.arange(len(one.levels))
         columns.append(units[one.codes])

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
@@ -83,6 +84,7 @@ def _variable(values: pl.Series, column: Column, missing: Missing) -> tuple[Any,
     plain = _plain(values, column)
     distinct = plain.drop_nulls().unique().sort()
     of = _places(plain, distinct)
+    wild = None
     if distinct.dtype != pl.String:
         numbers = distinct.to_numpy()
         whole = distinct.dtype.is_integer() and column.kind != "continuous"
@@ -91,17 +93,28 @@ def _variable(values: pl.Series, column: Column, missing: Missing) -> tuple[Any,
         starts = np.arange(len(numbers) + 1)
     else:
         texts = distinct.to_list()
+        wild = texts.index(WILDCARD) if WILDCARD in texts else None
         kind = type_of(texts, column, values.name)
         if kind == "level":
             low, high, starts, size = level_cells(texts, column, values.name)
         else:
             low, high, starts, size = _text_cells(texts, column, values.name, kind)
     anything = missing == "wildcard"
+    if _open(column) and (anything or wild is not None):
+        # Nobody has said what the variable may be, so it may be what no record shows.
+        size += 1
+        if wild is not None:
+            high[starts[wild]] = size - 1
     # The last cell is that of missing: anything, or a code of its own above all others.
     size = max(size, 1) if anything else size + 1
     low = np.append(low, 0 if anything else size - 1)
     high = np.append(high, size - 1)
     return _canonical(of, low, high, np.append(starts, starts[-1] + 1), size)
+
+
+def _open(column: Column) -> bool:
+    """Whether nothing says which values the variable may take."""
+    return column.bounds is None and not column.levels and not column.hierarchy
 
 
 def _plain(values: pl.Series, column: Column) -> pl.Series:
@@ -111,7 +124,11 @@ def _plain(values: pl.Series, column: Column) -> pl.Series:
             days = values.dt.date()
             values = days if (days.cast(values.dtype) == values).all() else values
         return values.to_physical().cast(pl.Int64)
-    if values.dtype.is_float() or values.dtype.is_decimal():
+    if values.dtype.is_decimal():
+        numbers = values.cast(pl.Float64)
+        # Digits that a float does not tell apart are kept as text.
+        values = numbers if numbers.n_unique() == values.n_unique() else values.cast(pl.String)
+    if values.dtype.is_float():
         values = values.cast(pl.Float64)
         small = values.abs().max()
         if (values == values.round()).all() and float(small or 0) < _EXACT:  # type: ignore[arg-type]
@@ -149,10 +166,10 @@ def _text_cells(texts: list[str], column: Column, name: str, kind: Type) -> Any:
     starts = np.cumsum([0, *map(len, pairs)])
     low, high = ([end[side] for held in pairs for end in held] for side in (0, 1))
     finite = [end for end in (*low, *high) if end is not None]
-    whole = column.kind != "continuous" and all(float(end).is_integer() for end in finite)
+    whole = column.kind != "continuous" and all(isinstance(end, int) for end in finite)
     given = _declared(column, pl.Date() if kind == "date" else pl.Int64())
-    long = any(abs(end) >= _LONG for end in (*finite, *given))
-    dtype = (object if long else np.int64) if whole else np.float64
+    plain: Any = np.int64 if whole else np.float64
+    dtype = object if _long([*finite, *given], whole=whole) else plain
     every = [*finite, *(_whole(given) if whole else given)] or [0]
     if None in low:
         low = [min(every) if end is None else end for end in low]
@@ -160,6 +177,12 @@ def _text_cells(texts: list[str], column: Column, name: str, kind: Type) -> Any:
     ends = np.array(low, dtype), np.array(high, dtype)
     codes_low, codes_high, size = _coded(*ends, given, whole=whole)
     return codes_low, codes_high, starts, size
+
+
+def _long(ends: list[Any], *, whole: bool) -> bool:
+    """Whether some numbers have more digits than an array of numbers would tell apart."""
+    most = _LONG if whole else _EXACT
+    return any(isinstance(end, Decimal) or abs(end) >= most for end in ends)
 
 
 def _ends(text: str, kind: Type, name: str) -> list[tuple[Any, Any]]:

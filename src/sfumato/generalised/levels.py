@@ -27,7 +27,8 @@ def level_cells(texts: list[str], column: Column, name: str) -> Any:
     declared = [str(level) for level in column.levels or ()]
     leaves = _leaves(texts, declared, groups, column.hierarchy or ())
     number = {leaf: at for at, leaf in enumerate(leaves)}
-    masks = {text: found for text in texts if text not in groups and (found := _mask(text))}
+    known = {*groups, *declared}
+    masks = {text: found for text in texts if text not in known and (found := _mask(text))}
     under, size = _masked(leaves, masks, more=not declared)
     size = max(size, 1)  # a wildcard stands for something, even where nothing is known
     sets = []
@@ -80,29 +81,38 @@ def _leaves(
 
     Values that only the hierarchy names are leaves too: a wildcard stands for them.
 
-    After a step that generalised, the declared levels may be ranges or groups: those are no leaves.
+    After a step that generalised, declared levels may be groups: those are no leaves.
     """
-    first = [one for one in declared if one not in groups and one in _members(one)]
+    first = [one for one in declared if one not in groups]
     more = set(named)
     for text in texts:
-        if text not in groups:
+        if text not in groups and text not in first:
             more.update(_members(text))
     return [*first, *sorted(more.difference(first))]
 
 
 def _named(text: str, declared: list[str], name: str) -> list[str]:
-    """One value, the values of a set, or those of a range of declared levels."""
-    found = RANGE.fullmatch(text)
+    """One value, the values of a set, or those of a range of declared levels.
+
+    A declared level is a value even if it looks like something else. Where declared levels are
+    ranges themselves, a wider one runs from the first end of one to the last end of another.
+    """
+    found = None if text in declared else RANGE.fullmatch(text)
     if not found:
-        return _members(text)
-    place = {level: at for at, level in enumerate(declared)}
-    low, high = (place.get(end, -1) for end in found.groups())
+        return [text] if text in declared else _members(text)
+    firsts: dict[str, int] = {}
+    lasts: dict[str, int] = {}
+    for at, level in enumerate(declared):
+        inner = RANGE.fullmatch(level)
+        firsts |= {level: at} | ({inner[1]: at} if inner else {})
+        lasts |= {level: at} | ({inner[2]: at} if inner else {})
+    low, high = firsts.get(found[1], -1), lasts.get(found[2], -1)
     if low < 0 or high < low:
         raise DataError(
             f"Variable '{name}' has a range whose ends are not declared levels in their order.",
             hint="declare the levels, from low to high, in the schema.",
         )
-    return [one for one in declared[low : high + 1] if one in _members(one)]
+    return declared[low : high + 1]
 
 
 def _masked(
@@ -123,7 +133,8 @@ def _masked(
     for text in sorted(masks, key=lambda one: (masks[one][1], one)):  # the narrow before the wide
         start, stars = masks[text]
         codes = 10**stars if start.isdecimal() else 0
-        if more and filled[text] != codes:
+        # Of letters nobody knows how many there are, so some code is always left.
+        if more and (not codes or filled[text] != codes):
             under[text].append(size)
             size += 1
         if above := _above(start, len(text), masks):

@@ -33,9 +33,15 @@ def published(column: Column, values: pl.Series) -> Column:
     """
     if column.levels is None and column.hierarchy is None:
         return column
-    shown = _shown(values)
+    # What holds for all values, a root of the hierarchy, says nothing about anybody.
+    shown = _shown(values) | _roots(column)
     paths = dict(_path(value, groups, shown) for value, groups in (column.hierarchy or {}).items())
     return replace(column, domain=_domain(column, shown), hierarchy=paths or None)
+
+
+def _roots(column: Column) -> set[str]:
+    levels = zip(*(column.hierarchy or {}).values(), strict=True)
+    return {names[0] for names in levels if len(set(names)) == 1}
 
 
 def _path(value: str, groups: tuple[str, ...], shown: set[str]) -> tuple[str, tuple[str, ...]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
 from sfumato.errors import DataError, MethodError
@@ -18,6 +18,8 @@ MASK = re.compile(r"([^*]+)(\*+)", re.DOTALL)
 Type = Literal["number", "date", "level"]
 _PLAIN = 1e15
 """Whole numbers from here on keep their exponent."""
+_DIGITS = 1000
+"""Numbers with more digits than this are no values that somebody has."""
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 
 
@@ -31,6 +33,8 @@ def written(value: Any) -> str:
     """
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Decimal):
+        return str(int(value)) if value == value.to_integral_value() else f"{value.normalize():f}"
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < _PLAIN else repr(value)
     return str(value)
@@ -103,14 +107,19 @@ def number_of(text: str, kind: str, name: str) -> Any:
     return found
 
 
-def _parsed(text: str, kind: str) -> int | float | None:
+def _parsed(text: str, kind: str) -> int | float | Decimal | None:
+    """A number without loss: whole, a float where it is one, else with all its digits."""
     try:
         if kind == "date":
             return dt.date.fromisoformat(text.strip()).toordinal() - _EPOCH
-        try:
-            return int(text)
-        except ValueError:
-            number = float(text)
-    except ValueError:
+        exact = Decimal(text.strip())
+    except (ValueError, InvalidOperation):
         return None
-    return None if math.isnan(number) else number
+    if exact.is_nan():
+        return None
+    if not exact.is_finite() or abs(exact.adjusted()) > _DIGITS:
+        return float(exact)
+    if exact == exact.to_integral_value():
+        return int(exact)
+    near = float(exact)
+    return near if Decimal(repr(near)) == exact else exact

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 _BITS = 30
+_PATTERNS = 32
+"""With more patterns of missing values, comparing them two at a time takes too long."""
 Codes = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
@@ -26,6 +28,10 @@ def wildcard_counts(codes: Codes, counts: Counts) -> Counts:
     if seen.all():
         return total
     of = _patterns(seen)
+    if int(of.max()) >= _PATTERNS:
+        from sfumato.kernels.partial import agreeing
+
+        return agreeing(codes, counts)  # compiled, so only where it pays
     members = [np.flatnonzero(of == at) for at in range(int(of.max()) + 1)]
     patterns = [seen[rows[0]] for rows in members]
     for one, other in combinations(range(len(patterns)), 2):
