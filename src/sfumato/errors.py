@@ -68,6 +68,10 @@ class WeakProtectionWarning(UserWarning):
     """What was asked for protects less than it seems."""
 
 
+class HeavyLossWarning(UserWarning):
+    """What was asked for leaves next to nothing of the data."""
+
+
 class RepeatedReleaseWarning(UserWarning):
     """The same data were released before under another key."""
 

@@ -36,6 +36,15 @@ class Hierarchy(dict[str, tuple[str, ...]]):
         return len(next(iter(self.values()), ()))
 
     @cached_property
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        """The groups above each value, and above each group; below its own level it is itself."""
+        found = dict(self)
+        for groups in self.values():
+            for level, group in enumerate(groups):
+                found.setdefault(group, (group,) * level + groups[level:])
+        return found
+
+    @cached_property
     def flaw(self) -> str:
         """What is wrong with it, "" where nothing is. Never names a value."""
         if len({len(groups) for groups in self.values()}) > 1:
@@ -127,6 +136,9 @@ def read(path: str | Path) -> Hierarchy:
     """
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        name, folder = Path(path).name, Path(path).absolute().parent
+        raise SchemaError(f"There is no file '{name}' (looked in {folder}).") from None
     except (OSError, UnicodeDecodeError):
         raise SchemaError(
             f"The hierarchy '{path}' cannot be read.", hint="is it a UTF-8 text file?"
@@ -148,6 +160,10 @@ def read(path: str | Path) -> Hierarchy:
         found[value] = tuple(groups)
     if not found:
         raise SchemaError(f"The hierarchy '{path}' is empty.")
+    first, *others = (groups[-1] for groups in found.values())
+    if others and first != _ALL and set(others) == {_ALL}:
+        hint = "is line 1 a heading? A hierarchy has none, so delete it."
+        raise SchemaError(f"{path}: every line but the first ends with '*'.", hint=hint)
     return checked(found, str(path))
 
 

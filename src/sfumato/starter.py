@@ -11,6 +11,7 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
+from sfumato.errors import SfumatoError
 from sfumato.method import Method
 from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.drop import Drop
@@ -21,7 +22,9 @@ from sfumato.utility.displacement import Displacement
 
 _MOST_LEVELS = 12
 _PARTS = 5
-_SMALLEST_CLASS = 3
+_CROWD = 5
+"""The smallest class of a first plan."""
+_NEIGHBOURS = 3
 _MAY_STAY = 0.1
 """The share of records that may stay next to their original."""
 _ROOM = 10
@@ -36,7 +39,7 @@ def first_plan(data: Dataset) -> Plan:
     blurred = _blurred(data.with_schema(schema))
     targets: dict[str, Any] = {}
     if schema.having("quasi"):
-        targets["k"] = {"min": _SMALLEST_CLASS}
+        targets["k"] = {"min": _CROWD}
     if blurred is not None:
         targets["stayed"] = {"max": _MAY_STAY}
     return Plan(
@@ -75,7 +78,7 @@ def _steps(schema: Schema, blurred: Deterministic | None) -> list[Method]:
         # Before the crowds: afterwards the strata would be sets.
         steps.append(blurred)
     if known := [name for name in quasi if name not in loose]:
-        steps.append(KAnonymity(variables=known, k=_SMALLEST_CLASS))
+        steps.append(KAnonymity(variables=known, k=_CROWD))
     return steps
 
 
@@ -88,24 +91,35 @@ def _blurred(data: Dataset) -> Deterministic | None:
         and data.column(name).dtype.is_numeric()
         and data.column(name).n_unique() > _MOST_LEVELS
     ]
-    if not measured or len(data) < _ROOM * _SMALLEST_CLASS:
+    if not measured or len(data) < _ROOM * _NEIGHBOURS:
         return None
     strata: list[str] = []
     for name in data.schema.of_kind("nominal", "ordinal"):
         if data.schema[name].role not in ("quasi", "sensitive") or data.column(name).null_count():
             continue
         smallest = engine_for(data.frame).distinct(data, [*strata, name]).counts.min()
-        if smallest >= _ROOM * _SMALLEST_CLASS:
+        if smallest >= _ROOM * _NEIGHBOURS:
             strata.append(name)
     gaps = any(data.column(name).null_count() for name in measured)
-    return Deterministic(
+    step = Deterministic(
         variables=measured,
         strata=strata,
-        k=_SMALLEST_CLASS,
+        k=_NEIGHBOURS,
         at_most=_MAY_STAY,
         missing="median" if gaps else "refuse",
         whole=True,
     )
+    # A plan that cannot be carried out is no start: numbers of few values may not move enough.
+    ways = (step, replace(step, k_by="stratum"), replace(step, strata=[]))
+    return next((one for one in ways if _possible(one, data)), None)
+
+
+def _possible(step: Deterministic, data: Dataset) -> bool:
+    try:
+        step.fit(data, engine_for(data.frame))
+    except SfumatoError:
+        return False
+    return True
 
 
 def _with_domains(data: Dataset, schema: Schema) -> Schema:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import statistics
 from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
 
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
@@ -184,6 +190,38 @@ def test_the_narrowest_common_group():
         assert min(Counter(made).values()) >= k
 
 
+def test_groups_of_an_earlier_step_are_groups_still():
+    codes = {code: (code[:2] + "*", code[0] + "**") for code in ("111", "112", "121", "211")}
+    told = sf.Column(kind="nominal", hierarchy=codes)
+    data = quasi(pl.DataFrame({"code": ["111", "112", "121", "211", "211"]}), code=told)
+    coarse = sf.methods.Recode(variables=["code"], level=1).apply(data)
+    made = sf.methods.KAnonymity(k=2, output="level").apply(coarse)
+    assert min(Counter(made.frame["code"].to_list()).values()) >= 2
+    assert set(made.frame["code"].to_list()) <= {"11*", "12*", "21*", "1**", "2**", "*"}
+    other = quasi(pl.DataFrame({"code": ["111", "112", "999"]}), code=told)
+    with pytest.raises(sf.SfumatoError, match="'code' has 1 records with a value that its hier"):
+        sf.methods.KAnonymity(k=3, output="level").apply(other)
+
+
+def test_codes_of_kind_text_become_masks():
+    told = sf.Column(kind="text")
+    frame = pl.DataFrame({"zip": ["93722", "93701", "93711", "10115", "10117", "10243"]})
+    made = sf.methods.KAnonymity(k=3).apply(quasi(frame, zip=told))
+    assert made.frame["zip"].to_list() == ["937**"] * 3 + ["10***"] * 3
+    assert sf.risk.Reidentification().measure(made).value == 0
+    mixed = pl.DataFrame({"zip": ["93722", "9370", "1", None, "a", "a"]})
+    made = sf.methods.KAnonymity(k=2).apply(quasi(mixed, zip=told))
+    assert smallest(made) >= 2
+
+
+def test_every_digit_counts():
+    exact = [Decimal(9007199254740993000 + at) for at in range(6)]
+    frame = pl.DataFrame({"account": pl.Series(exact, dtype=pl.Decimal(38, 0))})
+    data = quasi(frame, account=sf.Column(kind="integer"))
+    for output in ("range", "set", "mode"):
+        assert smallest(sf.methods.KAnonymity(k=3, output=output).apply(data)) >= 3
+
+
 def test_ranges_of_ranges_span_both():
     age = sf.Column(role="quasi", kind="integer", domain=(0, 85))
     data = sf.Dataset(pl.DataFrame({"age": [1, 30, 50, 80]}), sf.Schema({"age": age}))
@@ -242,10 +280,82 @@ def test_refusals_name_the_variable_and_no_value():
     with pytest.raises(sf.SfumatoError, match="in which order"):
         sf.methods.KAnonymity(k=3).apply(quasi(towns, town=ordinal))
     again = sf.methods.KAnonymity(k=3).apply(quasi(pl.DataFrame({"age": [1, 2, 3]})))
-    with pytest.raises(sf.SfumatoError, match="ranges that an earlier step has made"):
+    with pytest.raises(sf.SfumatoError, match="'age' holds ranges that an earlier step"):
         sf.methods.KAnonymity(k=3).apply(again)
 
 
 def test_written_values():
     assert written(1e22) == "1e+22"
     assert written(-0.0) == "0"
+
+
+def averaged(values, output, *, k=2, dtype=None, kind="integer"):
+    frame = pl.DataFrame({"x": pl.Series(values, dtype=dtype)})
+    data = quasi(frame, x=sf.Column(kind=kind))
+    made = sf.methods.KAnonymity(k=k, output=output).apply(data)
+    return made.frame["x"].to_list(), made
+
+
+def test_who_shares_a_value_already_keeps_exactly_that():
+    big = 2**63 - 1
+    found, made = averaged([big, big, big - 1, 5], "median")
+    assert found[:2] == [big, big]
+    # Any number between the two middles is a median; a float would hold neither it nor `big`.
+    assert found[2:] == [(big - 1 + 5) // 2] * 2
+    assert made.schema["x"].kind == "integer"
+    found, _ = averaged([big, big, 6, 5], "median")
+    assert found == [big, big, 5, 5]
+    found, _ = averaged([2**64 - 1, 2**64 - 1, 7, 5], "mean", dtype=pl.UInt64)
+    assert found == [2**64 - 1, 2**64 - 1, 6, 6]
+    with pytest.raises(sf.SfumatoError, match="'x' has whole numbers too large") as caught:
+        averaged([big, big, 6, 5], "mean")
+    assert str(big) not in str(caught.value)
+    for dtype in (pl.Int128, pl.Decimal(38, 0), pl.Decimal(38, 3)):
+        for output in ("mean", "median"):
+            found, made = averaged([10**20 + 1, 10**20 + 1, 7, 5], output, dtype=dtype)
+            assert found == [10**20 + 1, 10**20 + 1, 6, 6]
+            assert made.frame["x"].dtype == dtype
+    for output in ("mean", "median"):
+        found, _ = averaged([0.1] * 3 + [5.5, 6.0, 7.0], output, k=3, kind="continuous")
+        assert found[:3] == [0.1] * 3
+        found, _ = averaged([5e-324] * 3 + [5.5, 6.0, 7.0], output, k=3, kind="continuous")
+        assert found[:3] == [5e-324] * 3
+
+
+@pytest.mark.parametrize("output", ["mean", "median"])
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.UInt16, pl.Int64, pl.Float64])
+def test_whole_averages_of_whole_numbers_stay_whole(output, dtype):
+    found, made = averaged([20, 22, 40, 44], output, dtype=dtype)
+    assert found == [21, 21, 42, 42]
+    assert made.frame["x"].dtype.is_integer()
+    assert made.schema["x"].kind == "integer"
+    found, made = averaged([20, 21, 40, 44], output, dtype=dtype)
+    assert found == [20.5, 20.5, 42, 42]
+    assert made.schema["x"].kind == "continuous"
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.one_of(st.integers(-9, 9), st.integers(-(2**63), 2**63 - 1)), min_size=3, max_size=12
+    ),
+    st.sampled_from(["mean", "median"]),
+)
+def test_averages_of_whole_numbers_against_exact_ones(values, output):
+    try:
+        found, made = averaged(values, output, k=3)
+    except sf.SfumatoError:
+        assert output == "mean"
+        return
+    groups = averaged(values, "range", k=3)[0]
+    for group in set(groups):
+        inside = [value for value, at in zip(values, groups, strict=True) if at == group]
+        (shown,) = {now for now, at in zip(found, groups, strict=True) if at == group}
+        if len(set(inside)) == 1:
+            assert shown == inside[0]
+        elif output == "mean":
+            assert shown == pytest.approx(statistics.fmean(map(Fraction, inside)), rel=1e-12)
+        elif made.frame["x"].dtype.is_integer():
+            assert shown == math.floor(statistics.median(map(Fraction, inside)))
+        else:
+            assert Fraction(shown) == statistics.median(map(Fraction, inside))

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.errors import HeavyLossWarning
 from sfumato.kernels.clusters import bound_t, smallest_k
 
 ILL = sf.Column(role="sensitive", kind="nominal")
@@ -65,8 +66,20 @@ def test_several_confidential_variables_at_once():
     assert len(classes(made)) > 3  # a bound that blurs everything would hold as well
 
 
-def test_a_looser_bound_never_blurs_more_than_all():
-    everyone = sf.methods.TCloseness(k=2, t=0).apply(data(40))
+def test_bounds_by_variable():
+    one = data(300)
+    made = sf.methods.TCloseness(k=3, t={"charge": 0.25}, l={"illness": 3}).apply(one)
+    for part in classes(made):
+        assert distance(part["charge"].to_numpy(), np.arange(300)) <= 0.25 + 1e-12
+        assert part["illness"].n_unique() == 3
+    assert len(classes(made)) > 3
+    with pytest.raises(sf.SfumatoError, match="all records together have 3"):
+        sf.methods.TCloseness(t=0.5, l={"illness": 4}).apply(one)
+
+
+def test_one_cluster_of_all_comes_with_a_warning():
+    with pytest.warns(HeavyLossWarning, match="all 40 records became one cluster"):
+        everyone = sf.methods.TCloseness(k=2, t=0).apply(data(40))
     assert len(classes(everyone)) == 1
     assert everyone.frame["charge"].equals(data(40).frame["charge"])
 
@@ -91,26 +104,35 @@ def test_refusals():
             "'illness' will not do",
         ),
         (
-            sf.methods.TCloseness(confidential="age"),
+            sf.methods.TCloseness(confidential="age", t=0.2),
             "Both known to the outsider and confidential: age",
         ),
-        (sf.methods.TCloseness(confidential="ag"), "'ag' is not in the data.*did you mean 'age'"),
         (
-            sf.methods.TCloseness(confidential="illness", distance="ordered"),
+            sf.methods.TCloseness(confidential="ag", t=0.2),
+            "'ag' is not in the data.*did you mean 'age'",
+        ),
+        (
+            sf.methods.TCloseness(confidential="illness", distance="ordered", t=0.2),
             "values of variable 'illness' have no order",
         ),
         (
-            sf.methods.TCloseness(confidential="illness", distance="hierarchical"),
+            sf.methods.TCloseness(confidential="illness", distance="hierarchical", t=0.2),
             "'illness' has no hierarchy",
         ),
         (sf.methods.LDiversity(l=4, confidential="illness"), "all records together have 3"),
-        (sf.methods.TCloseness(k=21), "20 records, and k = 21"),
+        (sf.methods.TCloseness(k=21, t=0.2), "20 records, and k = 21"),
     ):
         with pytest.raises(sf.SfumatoError, match=what):
             step.apply(one)
     plain = one.with_schema({"charge": "other", "illness": "other"})
     with pytest.raises(sf.SfumatoError, match="No variable is declared as confidential"):
-        sf.methods.TCloseness().apply(plain)
+        sf.methods.TCloseness(t=0.2).apply(plain)
+    with pytest.raises(sf.SfumatoError, match="t must be given"):
+        sf.methods.TCloseness()
+    with pytest.raises(sf.SfumatoError, match="takes one t and no l"):
+        sf.methods.TCloseness(clustering="spread", l=2)
+    with pytest.raises(sf.SfumatoError, match="A bound is named for 'stay'"):
+        sf.methods.TCloseness(confidential="charge", t={"stay": 0.2}).apply(one)
     with pytest.raises(sf.SfumatoError, match="knows only the ordered distance"):
         sf.methods.TCloseness(clustering="spread", distance="equal")
     with pytest.raises(sf.SfumatoError, match="'t' parameter"):

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.clustered.coded import Variable
+from sfumato.clustered.averages import means, medians
+from sfumato.clustered.coded import Variable, beginning
 from sfumato.errors import MethodError
 from sfumato.generalised.text import WILDCARD, range_of, set_of, written
 
@@ -53,6 +54,8 @@ def cells(one: Variable, clusters: Clusters, output: Output) -> Cells | None:
         return None
     if output in ("mean", "median", "mode"):
         return _averaged(one, clusters, output)
+    if output == "range" and one.column.kind == "text" and one.levels.dtype == pl.String:
+        return _masks(one, clusters, low, high)
     if output == "set" or (output == "range" and not _ordered(one)):
         return _sets(one, clusters)
     if output == "level":
@@ -96,6 +99,28 @@ def _tabled(
         done, text = _plain(one, *divmod(pair, count))
         texts.append(text if done else between(*divmod(pair, count)))
     return Cells(pl.Series(one.name, texts, dtype=pl.String), at.ravel())
+
+
+def _masks(one: Variable, clusters: Clusters, low: Ints, high: Ints) -> Cells:
+    """What codes of one length begin with, `937**`; `*` where they share no beginning.
+
+    In the order of spelling the first and the last share what all of them share.
+    """
+    from sfumato.kernels.clusters import ranges
+
+    lengths = one.levels.str.len_chars().fill_null(0).cast(pl.Int32).to_numpy()
+    least, most = ranges(lengths[one.codes][:, None], clusters.order, clusters.starts)
+    even = (least == most)[:, 0]
+    made = _tabled(one, low, high, lambda a, b: _mask(_text(one, a), _text(one, b)))
+    texts = made.table.to_list()
+    plain = (low == high) | (high < one.missing)
+    at = np.where(even | plain, made.at, len(texts))
+    return Cells(pl.Series(one.name, [*texts, WILDCARD], dtype=pl.String), at)
+
+
+def _mask(low: str, high: str) -> str:
+    start = beginning(low, high)
+    return start + "*" * (len(low) - len(start)) if start else WILDCARD
 
 
 def _sets(one: Variable, clusters: Clusters) -> Cells:
@@ -167,15 +192,10 @@ def _averaged(one: Variable, clusters: Clusters, output: Output) -> Cells:
     if ranked:
         return Cells(one.levels, middle[0])
     if output == "median":
-        # An odd cluster's two middles are one; halves of halves stay exact.
-        numbers = one.worth[middle[0]] / 2 + one.worth[middle[1]] / 2
+        made = medians(one, one.worth, *middle)
     else:
-        sums = np.add.reduceat(one.worth[one.codes[clusters.order]], clusters.starts[:-1])
-        numbers = sums / np.diff(clusters.starts)
-    made = pl.Series(one.name, numbers)
-    if one.levels.dtype == pl.Date:
-        made = made.floor().cast(pl.Int32).cast(pl.Date)
-    return Cells(made, np.arange(len(numbers)))
+        made = means(one, one.worth, one.codes[clusters.order], clusters.starts)
+    return Cells(made, np.arange(len(made)))
 
 
 def _medians(one: Variable, clusters: Clusters) -> tuple[Ints, Ints]:

@@ -12,7 +12,8 @@ import polars as pl
 from sfumato import frames
 from sfumato.data import Dataset, coded_missing
 from sfumato.errors import DataError, MethodError
-from sfumato.generalised.text import written
+from sfumato.generalised.text import RANGE, SET, written
+from sfumato.hierarchies import Hierarchy
 from sfumato.schema import Column
 
 Codes = npt.NDArray[np.int32]
@@ -57,17 +58,18 @@ class Variable:
     @property
     def groups(self) -> list[tuple[str, ...]] | None:
         """The ever broader groups of each level, where the schema has a hierarchy."""
-        broader = self.column.hierarchy
-        if broader is None:
+        if self.column.hierarchy is None:
             return None
-        named = [written(level) for level in self.levels.to_list()[self.missing :]]
-        unknown = [name for name in named if name not in broader]
-        if unknown:
+        paths = Hierarchy.of(self.column.hierarchy).paths
+        named = [written(level) for level in self.levels.to_list()]
+        unknown = [at >= self.missing and name not in paths for at, name in enumerate(named)]
+        if any(unknown):
             raise MethodError(
-                f"{len(unknown)} levels of variable '{self.name}' are not in its hierarchy.",
-                hint="complete the hierarchy in the schema.",
+                f"Variable '{self.name}' has {int(np.array(unknown)[self.codes].sum())} records "
+                "with a value that its hierarchy does not know.",
+                hint="add all values to the hierarchy; codes are text, so 01067 is not 1067.",
             )
-        return [broader[name] for name in named]
+        return [paths[name] for name in named[self.missing :]]
 
 
 def coded(data: Dataset, names: tuple[str, ...], owner: str) -> list[Variable]:
@@ -124,10 +126,15 @@ def comparable(values: pl.Series, column: Column, owner: str) -> pl.Series:
         and column.kind in (*_NUMBERS, "date")
         and values.null_count() < len(values)
     ):
+        made = any(RANGE.fullmatch(text) or SET.fullmatch(text) for text in values.drop_nulls())
+        if made:
+            raise MethodError(
+                f"Variable '{name}' holds ranges that an earlier step has made.",
+                hint="clusters are found once, in one step: `t_closeness` takes k, t and l.",
+            )
         raise MethodError(
-            f"{owner} needs numbers or dates in variable '{name}', which holds text, or ranges "
-            "that an earlier step has made.",
-            hint="do it in one step, or declare another kind.",
+            f"{owner} needs numbers or dates in variable '{name}', which holds text.",
+            hint="correct the cells, or declare another kind.",
         )
     return values
 
@@ -150,7 +157,7 @@ def _in_tree(column: Column) -> bool:
 
 def _along_tree(levels: pl.Series, column: Column) -> pl.Series:
     """Levels such that those of one group stand together; unknown ones at the end."""
-    broader = column.hierarchy or {}
+    broader = Hierarchy.of(column.hierarchy or {}).paths
 
     def path(at: int) -> tuple[bool, tuple[str, ...], int]:
         text = written(levels[at])
@@ -162,6 +169,8 @@ def _along_tree(levels: pl.Series, column: Column) -> pl.Series:
 def _worth(levels: pl.Series, column: Column, missing: int) -> Floats | None:
     if _in_tree(column):
         units = _climbed(levels, column)
+    elif column.kind == "text" and levels.dtype == pl.String:
+        units = _spelled(levels.to_list())
     elif column.kind == "ordinal" and (column.levels is not None or not levels.dtype.is_numeric()):
         if column.levels is None:
             raise MethodError(
@@ -186,7 +195,7 @@ def _worth(levels: pl.Series, column: Column, missing: int) -> Floats | None:
 
 def _climbed(levels: pl.Series, column: Column) -> Floats:
     """Neighbours in the tree are as far apart as their first common group is high."""
-    broader = column.hierarchy or {}
+    broader = Hierarchy.of(column.hierarchy or {}).paths
     paths = [(text, *broader.get(text, ())) for text in map(written, levels.to_list())]
     steps = [0.0]
     for one, other in pairwise(paths):
@@ -194,6 +203,19 @@ def _climbed(levels: pl.Series, column: Column) -> Floats:
         common = next((at for at, (a, b) in enumerate(pairs) if a == b), max(len(one), len(other)))
         steps.append(float(common))
     return np.cumsum(steps[: len(paths)])
+
+
+def _spelled(texts: list[str]) -> Floats:
+    """Codes in the order of their spelling, nearer the more of their beginning they share."""
+    longest = max(map(len, texts), default=0)
+    shared = [len(beginning(*pair)) for pair in pairwise(texts)]
+    return np.cumsum([0.0, *(float(longest - one) for one in shared)])[: len(texts)]
+
+
+def beginning(one: str, other: str) -> str:
+    """What two texts begin with alike."""
+    same = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return one[: next(same, min(len(one), len(other)))]
 
 
 def _places(values: pl.Series, levels: pl.Series) -> Codes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,10 +16,15 @@ from sfumato.clustered.cells import Clusters, Output, cells
 from sfumato.clustered.coded import Variable, coded
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
-from sfumato.errors import MethodError, PlanError
+from sfumato.errors import HeavyLossWarning, MethodError, PlanError
 from sfumato.method import Fitted, Method
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
+
+_ONE = 2
+"""Where one cluster begins and ends."""
+_ROOM = 4
+"""From so many times k records on, one cluster for all is a surprise."""
 
 
 @parameters
@@ -61,6 +67,14 @@ class Clustered(Method):
                 made[one.name] = new.table.gather(new.at[of_each]).alias(one.name)
             elif _finer(frames.column(data.frame, one.name)):
                 made[one.name] = one.levels.gather(one.codes)
+        if made and len(found.starts) == _ONE and len(data) >= _ROOM * self.k:
+            warnings.warn(
+                f"{self.name}: all {len(data):,} records became one cluster, so the release says "
+                "next to nothing about them. Loosen the bound, or name fewer confidential "
+                "variables.",
+                HeavyLossWarning,
+                stacklevel=2,
+            )
         return _with(data, made)
 
     def _outputs(self, names: Sequence[str]) -> dict[str, Output]:

@@ -14,6 +14,7 @@ from sfumato.confidential.values import Coded, Codes, Counts
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.generalised.text import RANGE, SET, type_of, written
+from sfumato.hierarchies import Hierarchy
 from sfumato.schema import Column, Schema
 
 Distance = Literal["auto", "ordered", "equal", "hierarchical"]
@@ -142,7 +143,7 @@ def _tree(texts: list[str], hierarchy: Mapping[str, tuple[str, ...]]) -> npt.NDA
     A cell that is itself a group stands below its own broader groups. What the hierarchy does not
     list is a branch of its own.
     """
-    paths, declared = _paths(hierarchy), list(hierarchy.values())
+    paths, declared = Hierarchy.of(hierarchy).paths, list(hierarchy.values())
     rows: list[list[int]] = []
     for level in range(len(declared[0]) if declared else 0):
         if len({groups[level] for groups in declared}) == 1:
@@ -151,15 +152,6 @@ def _tree(texts: list[str], hierarchy: Mapping[str, tuple[str, ...]]) -> npt.NDA
         names = {group: at for at, group in enumerate(sorted(set(groups)))}
         rows.append([names[group] for group in groups])
     return np.array(rows, np.int64).reshape(len(rows), len(texts))
-
-
-def _paths(hierarchy: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """The groups above each value, and above each group; below its own level a group is itself."""
-    paths = dict(hierarchy)
-    for groups in hierarchy.values():
-        for level, group in enumerate(groups):
-            paths.setdefault(group, (group,) * level + groups[level:])
-    return paths
 
 
 def _texts(distinct: pl.Series) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -10,16 +9,13 @@ import numpy as np
 from pydantic import Field
 
 from sfumato.clustered.cells import Clusters
-from sfumato.clustered.coded import Codes, Variable
+from sfumato.clustered.coded import Variable
 from sfumato.clustered.shape import Clustered
 from sfumato.clustered.ways import cut
-from sfumato.confidential.chosen import confidential
+from sfumato.confidential.chosen import confidential, require_diverse
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.errors import MethodError
 from sfumato.parameters import parameters
-
-_ROUNDING = 1e-12
 
 
 @parameters
@@ -85,19 +81,6 @@ class LDiversity(Clustered):
         # Missing is -1 there, and one value here.
         codes = np.column_stack([one.codes + int(one.missing) for one in secret])
         for one, column in zip(secret, codes.T, strict=True):
-            self._require_possible(one.name, column)
+            require_diverse(one.name, column, self.l, self.kind, self.c)
         rules = [Rule(self.kind, self.l, at, c=self.c) for at in range(len(secret))]
         return cut(coded, self.k, sensitive=codes, rules=rules)
-
-    def _require_possible(self, name: str, codes: Codes) -> None:
-        """Fail, with the best that is possible, where even all records together are not diverse."""
-        from sfumato.kernels.rules import achieved_l
-
-        everyone = np.arange(len(codes)), np.array([0, len(codes)])
-        best = float(achieved_l(codes, *everyone, self.kind, self.c)[0])
-        if best < self.l * (1 - _ROUNDING):
-            raise MethodError(
-                f"No cluster can reach l = {self.l:g} ({self.kind}) in variable '{name}': all "
-                f"records together have {math.floor(best * 1000) / 1000:g}.",
-                hint="choose a smaller l, or another confidential variable.",
-            )

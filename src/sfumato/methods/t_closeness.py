@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
@@ -12,16 +12,19 @@ from sfumato.clustered.cells import Clusters
 from sfumato.clustered.coded import Variable
 from sfumato.clustered.shape import Clustered
 from sfumato.clustered.ways import cut, person_ranks, spread
-from sfumato.confidential.chosen import confidential
+from sfumato.confidential.chosen import confidential, require_diverse
 from sfumato.confidential.orders import Distance, Spread
 from sfumato.confidential.orders import spread as distanced
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.errors import MethodError
+from sfumato.errors import MethodError, PlanError
 from sfumato.parameters import parameters
 
 if TYPE_CHECKING:
     from sfumato.kernels.rules import Rule
+
+Closest = Annotated[float, Field(ge=0, le=1)]
+Fewest = Annotated[int, Field(ge=1)]
 
 
 @parameters
@@ -38,10 +41,13 @@ class TCloseness(Clustered):
     Parameters
     ----------
     variables : what is generalised. Default: all whose role is "quasi".
-    confidential : the confidential variable, or several. Default: all whose role is "sensitive".
+    confidential : the confidential variable, or several. Default: those that `t` or `l` name,
+        else all whose role is "sensitive".
     k : the fewest records in a cluster.
-    t : the largest distance; 0 would need one cluster of all records. Default: 0.5 / k, about
-        what clusters of k can reach.
+    t : the largest distance, for all or by variable, `{ income = 0.2 }`; 0 would need one cluster
+        of all records, and clusters of k hardly come below 0.5 / k. With "spread" the default is
+        the bound that clusters of k keep.
+    l : besides, how many different values a cluster has at least, for all or by variable.
     clustering : "mondrian" cuts the data as long as both halves keep k and t. "spread" is
         Algorithm S4 as published, for one ordered confidential variable, with the remainder
         spread and t measured, so that the bound holds for every number of records.
@@ -70,6 +76,11 @@ class TCloseness(Clustered):
             "t": 0.3,
         },
         {
+            "variables": ["birth_date", "sex", "household_size"],
+            "t": {"glucose": 0.35},
+            "l": {"diagnosis": 2},
+        },
+        {
             "variables": ["birth_date", "household_size"],
             "confidential": "systolic",
             "k": 3,
@@ -77,14 +88,21 @@ class TCloseness(Clustered):
         },
     )
     confidential: str | list[str] | None = None
-    t: Annotated[float, Field(ge=0, le=1)] | None = None
+    t: Closest | dict[str, Closest] | None = None
+    l: Fewest | dict[str, Fewest] | None = None  # noqa: E741 - the literature's letter
     clustering: Literal["mondrian", "spread"] = "mondrian"
     distance: Distance = "auto"
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.clustering == "mondrian" and self.t is None:
+            msg = 't must be given, such as 0.2; only clustering "spread" has one of its own.'
+            raise ValueError(msg)
         if self.clustering == "spread" and self.distance not in ("auto", "ordered"):
             msg = 'clustering "spread" knows only the ordered distance.'
+            raise ValueError(msg)
+        if self.clustering == "spread" and (self.l is not None or isinstance(self.t, dict)):
+            msg = 'clustering "spread" takes one t and no l.'
             raise ValueError(msg)
         return self
 
@@ -94,24 +112,53 @@ class TCloseness(Clustered):
         # The very codes, order and tree by which `closeness` measures.
         secret = [
             distanced(data, one, self.distance)
-            for one in confidential(data, self.confidential, coded)
+            for one in confidential(data, self._confidential(data), coded)
         ]
+        for told in (self.t, self.l):
+            if strange := set(told if isinstance(told, dict) else ()) - {
+                one.name for one in secret
+            }:
+                raise PlanError(
+                    f"A bound is named for {', '.join(map(repr, sorted(strange)))}, which is not "
+                    "among the confidential variables.",
+                    hint="name it in `confidential`, or leave `confidential` out.",
+                )
         if self.clustering == "mondrian":
-            rules = [self._rule(one, at) for at, one in enumerate(secret)]
             codes = np.column_stack([one.codes for one in secret])
-            return cut(coded, self.k, sensitive=codes, rules=rules)
+            return cut(coded, self.k, sensitive=codes, rules=list(self._rules(secret)))
         if len(secret) > 1 or secret[0].distance != "ordered":
             raise MethodError(
                 'The clustering "spread" takes one confidential variable, with an order; '
                 f"{', '.join(repr(one.name) for one in secret)} will not do.",
                 hint='name one, or choose clustering = "mondrian".',
             )
-        return spread(coded, secret[0].codes, self.k, self.t, person_ranks(data))
+        bound = None if isinstance(self.t, dict) else self.t
+        return spread(coded, secret[0].codes, self.k, bound, person_ranks(data))
 
-    def _rule(self, one: Spread, column: int) -> Rule:
+    def _confidential(self, data: Dataset) -> list[str] | str | None:
+        """The variables named, or those that a bound is named for."""
+        if self.confidential is not None:
+            return self.confidential
+        bounds = [one for one in (self.t, self.l) if one is not None]
+        if not bounds or not all(isinstance(one, dict) for one in bounds):
+            return None
+        named = dict.fromkeys(name for one in bounds if isinstance(one, dict) for name in one)
+        data.schema.require(named)
+        return list(named)
+
+    def _rules(self, secret: Sequence[Spread]) -> Iterator[Rule]:
         from sfumato.kernels.rules import Rule
 
-        limit = 0.5 / self.k if self.t is None else self.t
-        return Rule(
-            "ordered" if one.distance == "ordered" else "equal", limit, column, tree=one.tree
-        )
+        for at, one in enumerate(secret):
+            kind: Literal["ordered", "equal"] = "ordered" if one.distance == "ordered" else "equal"
+            t, least = _bound(self.t, one.name), _bound(self.l, one.name)
+            if t is not None:
+                yield Rule(kind, t, at, tree=one.tree)
+            if least is not None:
+                require_diverse(one.name, one.codes, least)
+                yield Rule("distinct", least, at)
+
+
+def _bound(told: float | dict[str, float] | dict[str, int] | None, name: str) -> float | None:
+    """The bound of one variable."""
+    return told.get(name) if isinstance(told, dict) else told
