@@ -184,7 +184,7 @@ def _stepped(
 ) -> tuple[Dataset, list[Fitted]]:
     data, kept = original, []
     for at, step in enumerate(plan.steps):
-        say(f"protecting: {step.name}", at, len(plan.steps))
+        say(f"protecting: step {at + 1} of {len(plan.steps)}, {step.name}", at, len(plan.steps))
         data.schema.require(step.touches(data.schema))
         fitted = step.fit(data, engine)
         chance = Chance(key, at) if step.keyed else None
@@ -222,6 +222,12 @@ def require_met(verdict: Iterable[Judgement], evidence: Mapping[str, Evidence]) 
 
 
 def _what_to_do(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> str:
+    if decided := [one for one in missed if one.worst]:
+        named = ", ".join(sorted({f"'{one.worst}'" for one in decided}))
+        return (
+            f"name {named} in the step as well, or say which variables count: "
+            f"[evaluate.{decided[0].measure}] confidential = [...]."
+        )
     rooms = {catalogue.measure(evidence[one.measure].name).room() for one in missed}
     if rooms == {"utility"}:
         return "protect less (a smaller k, finer intervals), or state a target that you can defend."

@@ -12,6 +12,7 @@ from sfumato.errors import PlanError, did_you_mean
 from sfumato.evidence import Evidence
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import given as given_parameters
+from sfumato.wording import value_said
 
 # A measured share and a stated one may differ in the last bit without meaning anything.
 _TOLERANCE = 1e-12
@@ -61,6 +62,8 @@ class Judgement:
     reason: str = ""
     under: str = ""
     """What the measure was told besides its defaults, such as what the outsider knows."""
+    worst: str = ""
+    """The variable that decides, where the number is that of the worst of several."""
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -77,6 +80,8 @@ class Judgement:
     def said(self) -> str:
         """One line for people."""
         got = self.reason or f"it is {self.number:g}"
+        if self.worst and not self.met and not self.reason:
+            got += f" for '{self.worst}'"
         under = f" ({self.under})" if self.under else ""
         return f"{self.target.said()}{under}: {'met' if self.met else 'MISSED'}, {got}"
 
@@ -204,8 +209,7 @@ def _told(one: Measure) -> str:
     said = []
     for name, value in given_parameters(one).items():
         if value != defaults[name]:
-            listed = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            said.append(f"{name}: {listed}")
+            said.append(f"{name}: {value_said(value)}")
     return "; ".join(said)
 
 
@@ -236,6 +240,7 @@ def judge(
                 met=target.met_by(value),
                 reason=reason,
                 under=_told(measures[label]),
+                worst=str(evidence[label].details.get("worst_variable", "")),
             )
         )
     return tuple(found)

@@ -106,6 +106,7 @@ class Closeness(Measure):
                 **{number: max(table[number]) for number in ("beta", "delta")},
                 "delta_strict": strict,
                 **({"delta_strict_reason": _INFINITE} if math.isinf(strict) else {}),
+                "worst_variable": table["variable"][table[self.name].arg_max() or 0],
                 "classes": len(classes),
                 "smallest_class": int(classes.sizes.min()),
                 "known": ", ".join(known),

@@ -110,6 +110,7 @@ class Diversity(Measure):
             table=data.like(table),
             details={
                 "l": int(fewest.min()),
+                "worst_variable": table["variable"][table[self.name].arg_min() or 0],
                 **{number: min(table[number]) for number in _NUMBERS[1:]},
                 "c": self.c,
                 "reading_of_missing": self.missing_confidential,
