@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.confidential.classes import equal_classes
 from sfumato.confidential.predicate import parse, variables_of
 from sfumato.confidential.satisfied import satisfied
-from sfumato.errors import MeasureError
+from sfumato.errors import MeasureError, PlanError
 from tests.conftest import LIBRARIES, in_library
 
 MEASURES = ["Closeness", "Diversity", "AttributeDisclosure"]
@@ -208,13 +208,51 @@ def test_whole_numbers_with_gaps_are_the_same_in_every_library(name, library):
     ],
 )  # fmt: skip
 def test_nothing_else_is_ever_read(text):
-    with pytest.raises(ValueError, match="compares variables with values"):
+    with pytest.raises(ValueError, match="compares variables with values|use == for equal"):
         parse(text)
 
 
 def test_names_in_backticks_hide_no_other_name():
     found = parse('`blood group` == "A`B" and _0 > 1 and `class` > 1 and `a\'b` < 1')
     assert variables_of(found) == ("blood group", "_0", "class", "a'b")
+
+
+ALIKE = ["\u00b5g", "\u03bcg", "e\u0301", "\u00e9", "\uff58", "x", "\u212b", "\u00c5", "\ufb01x"]
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_names_that_look_alike_are_told_apart(name):
+    assert variables_of(parse(f"{name} > 1")) == (name,)
+    assert variables_of(parse(f"1 < {name}<2 and (not `{name}`>1)")) == (name,)
+    frame = pl.DataFrame({one: [at == ALIKE.index(name)] for at, one in enumerate(ALIKE)})
+    assert satisfied(sf.Dataset(frame), parse(f"{name} == True")).surely.tolist() == [True]
+
+
+def test_names_in_texts_and_comments_are_left_alone():
+    for quote in ('"', "'", '"""', "'''"):
+        made = parse(f"\u00b5g == {quote}\u00b5g `b` # it{quote}")
+        assert (made.variable, made.constants) == ("\u00b5g", ("\u00b5g `b` # it",))
+    made = parse("\u00b5g == '''it's \u00b5g `b`'''")
+    assert made.constants == ("it's \u00b5g `b`",)
+    made = parse("(x > 1 # it's `b \n and \u00b5g > 1 and y == 'a')")
+    assert variables_of(made) == ("x", "\u00b5g", "y")
+    made = parse("a_0 > 1 and a\uff3f0 > 1 and `a_0` > 1 and __0 > 1")
+    assert variables_of(made) == ("a_0", "a\uff3f0", "__0")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c == '\\ud800'", "c in ['a', '\\udfff']", "c == '\ud800'", "\ud800 > 1", "`\ud800` > 1",
+        "x \u2264 5", "x\u00a0> 5", "x == \u201ca\u201d", "\u00b5g \u00b5g > 1", "1\u00b5g > 1",
+    ],
+)  # fmt: skip
+def test_text_that_cannot_be_written_is_refused(text):
+    with pytest.raises(ValueError, match="compares variables with values") as caught:
+        parse(text)
+    assert not isinstance(caught.value, UnicodeError)
+    with pytest.raises(PlanError):
+        sf.risk.AttributeDisclosure(where=text)
 
 
 NUMBER = st.one_of(
@@ -303,7 +341,7 @@ def test_dates_are_compared_with_text(library):
     frame = in_library(pl.DataFrame({"day": days, "moment": moments}), library)
     data = sf.Dataset(frame)
     assert satisfied(data, parse('day >= "2020-01-31"')).surely.tolist() == [False, True, False]
-    assert satisfied(data, parse('moment > "2020-01-31"')).surely.tolist() == [True, False, False]
+    assert satisfied(data, parse('moment > "2020-01-30"')).surely.tolist() == [True, True, False]
     late = parse('moment == "2020-01-31T12:00"')
     assert satisfied(data, late).surely.tolist() == [True, False, False]
 
@@ -312,6 +350,55 @@ def test_moments_are_those_on_the_clock_of_their_zone():
     zone = pl.Series([dt.datetime(2020, 1, 31, 12)]).dt.replace_time_zone("Asia/Tokyo")  # noqa: DTZ001
     data = sf.Dataset(pl.DataFrame({"x": zone}))
     assert satisfied(data, parse('x == "2020-01-31 12:00"')).surely.tolist() == [True]
+
+
+DAY = dt.datetime(2020, 1, 31)  # noqa: DTZ001
+AROUND = [
+    DAY - dt.timedelta(microseconds=1), DAY, DAY + dt.timedelta(hours=12),
+    DAY + dt.timedelta(days=1, microseconds=-1), DAY + dt.timedelta(days=1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("x == '2020-01-31'", [False, True, True, True, False]),
+        ("x != '2020-01-31'", [True, False, False, False, True]),
+        ("x < '2020-01-31'", [True, False, False, False, False]),
+        ("x <= '2020-01-31'", [True, True, True, True, False]),
+        ("x > '2020-01-31'", [False, False, False, False, True]),
+        ("x >= '2020-01-31'", [False, True, True, True, True]),
+        ("x in ['2020-01-30', '2020-02-01']", [True, False, False, False, True]),
+        ("'2020-01-31' == x", [False, True, True, True, False]),
+        ("'2020-01-31' < x", [False, False, False, False, True]),
+        ("x == '2020-01-31' and x != '2020-01-31 12:00'", [False, True, False, True, False]),
+        ("x >= '2020-01-31 12:00'", [False, False, True, True, True]),
+    ],
+)
+def test_a_date_among_moments_is_the_whole_day(library, statement, expected):
+    data = sf.Dataset(in_library(pl.DataFrame({"x": AROUND}), library))
+    assert satisfied(data, parse(statement)).surely.tolist() == expected
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+def test_days_before_1970_are_whole_days_too(unit):
+    held = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(1970, 1, 1)]  # noqa: DTZ001
+    data = sf.Dataset(pl.DataFrame({"x": pl.Series(held, dtype=pl.Datetime(unit))}))
+    assert satisfied(data, parse("x == '1969-12-31'")).surely.tolist() == [True, False]
+    assert satisfied(data, parse("x >= '1970-01-01'")).surely.tolist() == [False, True]
+    end = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001
+    last = sf.Dataset(pl.DataFrame({"x": [end]}))
+    assert satisfied(last, parse("x == '9999-12-31'")).surely.tolist() == [True]
+
+
+@pytest.mark.parametrize("constant", ["2020-01-31T12:00+05:00", "2020-01-31T12:00Z"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
+def test_an_offset_is_never_dropped(constant, zone):
+    data = sf.Dataset(pl.DataFrame({"x": pl.Series(AROUND).dt.replace_time_zone(zone)}))
+    with pytest.raises(MeasureError, match=r"'x'.*offset") as caught:
+        satisfied(data, parse(f"x > '{constant}'"))
+    assert constant not in str(caught.value)
 
 
 def test_ranges_and_numbers_between_whole_ones():

@@ -58,8 +58,20 @@ def test_flawed_files_are_told_by_line_and_never_by_value(tmp_path, text, said):
 
 
 def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(SchemaError) as caught:
+        hierarchies.read(tmp_path / "region.csv")
+    assert str(caught.value) == f"There is no file 'region.csv' (looked in {tmp_path})."
     with pytest.raises(SchemaError, match="cannot be read"):
-        hierarchies.read(tmp_path / "none.csv")
+        hierarchies.read(tmp_path)
+
+
+def test_a_heading_is_asked_about(tmp_path):
+    with pytest.raises(SchemaError, match=r"Hint: is line 1 a heading\?"):
+        hierarchies.read(written(tmp_path, "city;state;all\nDresden;Saxony;*\nHalle;Anhalt;*\n"))
+    with pytest.raises(SchemaError) as caught:
+        hierarchies.read(written(tmp_path, "a;b;*\nc;d;*\ne;f;rest\n"))
+    assert "a heading" not in str(caught.value)
+    assert len(hierarchies.read(written(tmp_path, "a;b;all\n"))) == 1
 
 
 @given(st.integers(-20, 20), st.integers(0, 60), st.integers(1, 5), st.integers(1, 4))
@@ -164,7 +176,7 @@ def test_a_plan_names_a_file_and_then_holds_the_mapping_itself(tmp_path, monkeyp
 
 def test_a_plan_with_a_wrong_file_says_which_line(tmp_path):
     where = written(tmp_path, PLAN, "plan.toml")
-    with pytest.raises(PlanError, match=r"plan.toml, line 4: .*region.csv' cannot be read"):
+    with pytest.raises(PlanError, match=r"plan.toml, line 4: There is no file 'region.csv'"):
         sf.Plan.load(where)
 
 

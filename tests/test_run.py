@@ -121,7 +121,9 @@ def test_progress_is_told_and_never_past_the_end():
         sf.Plan(schema=SCHEMA, steps=STEPS, targets={"k.min": 2}),
         progress=lambda what, done, total: told.append((what, done, total)),
     )
-    assert {"protecting: drop", "measuring: uniqueness"} <= {what for what, _, _ in told}
+    assert {"protecting: step 1 of 2, drop", "measuring: uniqueness"} <= {
+        what for what, _, _ in told
+    }
     assert all(0 <= done <= total for _, done, total in told)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -19,6 +18,7 @@ from pydantic_core import PydanticUndefined
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.measure import Measure
 from sfumato.method import Method
+from sfumato.wording import example, type_said
 
 Entry = type[Method] | type[Measure]
 
@@ -99,7 +99,7 @@ def parameters_of(entry: Entry) -> tuple[Parameter, ...]:
         found.append(
             Parameter(
                 name=one.name,
-                type=_type_said(types[one.name]),
+                type=type_said(types[one.name]),
                 default=None if default is MISSING else default,
                 required=default is MISSING,
                 help=told.get(one.name, ""),
@@ -108,19 +108,63 @@ def parameters_of(entry: Entry) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def parsed(entry: Entry, given: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters from text, as the command line gives them: lists by commas, the rest as TOML."""
+def parsed(entry: Entry, given: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
+    """Parameters from text, as the command line gives them: lists by commas, the rest as TOML.
+
+    Examples
+    --------
+    >>> parsed(measure("uniqueness"), {"known": ["sex,region", "age"]})
+    {'known': ['sex', 'region', 'age']}
+    """
     known = {one.name: one for one in parameters_of(entry)}
     values: dict[str, Any] = {}
-    for name, text in given.items():
+    for name, told in given.items():
         if name not in known:
             hint = did_you_mean(name, known)
             raise PlanError(f"'{entry.name}' has no parameter '{name}'.", hint=hint)
-        if known[name].type.startswith("list"):
-            values[name] = [_scalar(part.strip()) for part in text.split(",") if part.strip()]
-        else:
-            values[name] = _scalar(text)
+        texts = [told] if isinstance(told, str) else list(told)
+        if len(texts) > 1 and not known[name].type.startswith("list"):
+            raise PlanError(f"The parameter '{name}' is given more than once.", hint="choose one.")
+        try:
+            values[name] = _value(texts, known[name].type)
+        except ValueError as error:
+            shown = example(get_type_hints(entry, include_extras=True)[name])
+            raise PlanError(
+                f"The parameter '{name}' {error}",
+                hint=f"write --{name.replace('_', '-')} '{shown}'",
+            ) from None
     return values
+
+
+def _value(texts: Sequence[str], kind: str) -> Any:
+    """A value from text; a list may be given in several pieces."""
+    if kind.startswith("list"):
+        return [one for text in texts for one in _several(text, kind)]
+    text = texts[0].strip()
+    if kind.startswith("table") or ("table" in kind and text.startswith("{")):
+        return _toml(text, kind)
+    return texts[0] if kind == "text" else _scalar(text)
+
+
+def _several(text: str, kind: str) -> list[Any]:
+    if text.strip().startswith("["):
+        return list(_toml(text.strip(), kind))
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    # A variable may be called 1 or true.
+    return parts if kind.startswith("list of names") else [_scalar(part) for part in parts]
+
+
+def _toml(text: str, kind: str) -> Any:
+    wanted: type = list if text.startswith("[") else dict
+    try:
+        read = tomllib.loads(f"x = {text}")
+    except tomllib.TOMLDecodeError:
+        read = {}
+    # A line break could smuggle in a second key.
+    if len(read) == 1 and isinstance(read["x"], wanted):
+        return read["x"]
+    msg = f"must be a {kind}, written as in a plan, with quotes around the names."
+    raise ValueError(msg)
 
 
 def _scalar(text: str) -> Any:
@@ -138,54 +182,6 @@ def _default(one: Any) -> Any:
         value = value.get_default(call_default_factory=True)
         return MISSING if value is PydanticUndefined else value
     return value
-
-
-_TYPES: dict[Any, str] = {
-    str: "text",
-    int: "whole number",
-    float: "number",
-    bool: "true or false",
-    dt.date: "date",
-}
-_SHARE = re.compile(r"g[et]=0(?:\.0)?\), L[et]\(l[et]=1(?:\.0)?\)")
-_LISTED = {str: "names", float: "numbers", dt.date: "dates", dict: "tables", list: "lists"}
-
-
-def _type_said(annotation: Any) -> str:
-    """A type in words; a list comes first, since text from a command line is then split."""
-    told = sorted(_words(annotation), key=lambda one: not one.startswith("list"))
-    return " or ".join(dict.fromkeys(told))
-
-
-def _words(annotation: Any) -> list[str]:
-    """The alternatives of a type, each in words."""
-    origin, inside = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        share = inside[0] is float and _SHARE.search(repr(inside[1:]))
-        return ["share between 0 and 1"] if share else _words(inside[0])
-    if origin is Literal:
-        return [f'"{one}"' for one in inside]
-    if origin in (Union, UnionType):
-        each = [_words(one) for one in inside if one is not NoneType]
-        same = "table of " + " or ".join(each[0])  # one for all, or one by name
-        return [word if word != same else "a table of these" for one in each for word in one]
-    if origin is list:
-        return [f"list of {' or '.join(dict.fromkeys(_listed(one) for one in _parts(inside[0])))}"]
-    if origin in (dict, Mapping):
-        return ["table of " + " or ".join(_words(inside[1]))]
-    return [_TYPES.get(annotation, str(getattr(annotation, "__name__", annotation)))]
-
-
-def _parts(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-
-
-def _listed(annotation: Any) -> str:
-    origin, inside = get_origin(annotation), get_args(annotation)
-    if origin is Literal:
-        return " or ".join(_words(annotation))
-    plain = inside[0] if origin is Annotated else annotation
-    return _LISTED.get(get_origin(plain) or plain, "values")
 
 
 def _described(doc: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from sfumato.errors import SchemaError
+from sfumato.recoding.periods import MONTHS, Period, label_of, range_of
 
-Period = Literal["month", "quarter", "year"]
-_MONTHS: dict[Period, int] = {"month": 1, "quarter": 3, "year": 12}
 _DELIMITERS = ";,\t"
 _ALL = "*"
 _MOST = 1_000_000
@@ -275,37 +274,9 @@ def dates(
     >>> dates(dt.date(2020, 5, 1), dt.date(2020, 5, 2), output="label")["2020-05-01"]
     ('2020-05', '2020-Q2', '2020')
     """
-    lengths = [_MONTHS[one] for one in to]
+    lengths = [MONTHS[one] for one in to]
     if not to or lengths != sorted(set(lengths)) or low > high or (high - low).days > _MOST:
         raise SchemaError("dates: the days or the periods are not in order, or too many.")
     days = (low + dt.timedelta(days=at) for at in range((high - low).days + 1))
     written = label_of if output == "label" else range_of
     return Hierarchy((str(day), tuple(written(day, one) for one in to)) for day in days)
-
-
-def label_of(day: dt.date, period: Period) -> str:
-    """`2020-05`, `2020-Q2` or `2020`."""
-    if period == "quarter":
-        return f"{day.year:04}-Q{(day.month + 2) // 3}"
-    return f"{day.year:04}-{day.month:02}" if period == "month" else f"{day.year:04}"
-
-
-def range_of(day: dt.date, period: Period) -> str:
-    """The first and the last day of a period, as generalised cells are written."""
-    months = _MONTHS[period]
-    first = (day.month - 1) // months * months + 1
-    last = first + months - 1
-    end = dt.date(day.year, last, 31 if last in (1, 3, 5, 7, 8, 10, 12) else 28)
-    while (end + dt.timedelta(days=1)).month == last:
-        end += dt.timedelta(days=1)
-    return f"[{dt.date(day.year, first, 1)};{end}]"
-
-
-def periods(low: dt.date, high: dt.date, written: Callable[[dt.date], str]) -> Iterator[str]:
-    """What every period from low to high is called, in order."""
-    day, last = low.replace(day=1), ""
-    while day <= high:
-        if (name := written(day)) != last:
-            yield name
-        last = name
-        day = (day + dt.timedelta(days=31)).replace(day=1)

@@ -60,7 +60,10 @@ class Method(ABC):
         return self.transform(data, self.fit(data, where), engine=where, chance=chance)
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
-        """What an analyst may and must know of it. Never a fitted value unless overridden."""
+        """What an analyst may and must know of it. Never a fitted value unless overridden.
+
+        It is published. Override it where a parameter names values, which no cell may show.
+        """
         del fitted
         return {"method": self.name, **given(self)}
 

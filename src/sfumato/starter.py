@@ -22,6 +22,8 @@ from sfumato.utility.displacement import Displacement
 
 _MOST_LEVELS = 12
 _PARTS = 5
+_SHARED = 50
+"""A number that takes fewer different values than records over this is a count, not measured."""
 _CROWD = 5
 """The smallest class of a first plan."""
 _NEIGHBOURS = 3
@@ -89,7 +91,8 @@ def _blurred(data: Dataset) -> Deterministic | None:
         for name in data.schema.having("sensitive", "other")
         if data.schema[name].kind in ("continuous", "integer")
         and data.column(name).dtype.is_numeric()
-        and data.column(name).n_unique() > _MOST_LEVELS
+        # Counts that many people share hardly move, however many neighbours are taken.
+        and data.column(name).n_unique() > max(_MOST_LEVELS, len(data) // _SHARED)
     ]
     if not measured or len(data) < _ROOM * _NEIGHBOURS:
         return None

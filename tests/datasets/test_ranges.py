@@ -145,3 +145,19 @@ def test_what_is_written_is_what_is_read(records):
         once = path.read_bytes()
         sf.datasets.write_ranges(back, path, overwrite=True)
         assert path.read_bytes() == once
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_plain_frame_is_refused_with_a_hint(tmp_path, library):
+    frame = in_library(pl.DataFrame({"age": [26], "charge": [100]}), library)
+    with pytest.raises(DataError, match=r"needs a Dataset.*Hint: for instance sf.Dataset\("):
+        sf.datasets.write_ranges(frame, tmp_path / "people.csv")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_schema_says_that_the_last_column_was_taken_as_confidential(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("age,charge\n26,100\n")
+    schema = sf.datasets.read_ranges(path).schema
+    assert "last column as confidential" in schema["charge"].reason
+    assert "before the last" in schema["age"].reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 from typing import Any
 
 import polars as pl
@@ -299,3 +300,42 @@ def test_other_ways_keep_the_part_of_the_hierarchy_that_nests():
     data = one([dt.date(2020, 5, 1)], kind="date", hierarchy=days)
     after = sf.methods.Recode(variables=["x"], period="month").apply(data)
     assert recoded(after, level=2) == ["[2020-01-01;2020-12-31]"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["SECRETVALUE", "3", "3"],
+        [1.5, 2.0, 2.0],
+        [True, False, True],
+        ["*", "3", "3"],
+        ["9" * 5000, "3", "3"],
+        [dt.date(2020, 1, 1)] * 2,
+    ],
+)
+def test_rare_whole_numbers_must_be_whole_numbers(values):
+    with pytest.raises(MethodError, match="'x' is declared integer") as caught:
+        recoded(one(values, kind="integer"), fewest=2)
+    assert not any(str(value) in str(caught.value) for value in values if value is not True)
+
+
+def test_rare_whole_numbers_written_in_several_ways_have_one_order():
+    for values in (["07", "7", "8"], ["8", "7", "07"]):
+        after = recoded(one(values, kind="integer"), fewest=3)
+        assert after == ["[07;8]"] * 3
+
+
+def test_values_that_no_released_cell_shows_are_not_published(tmp_path):
+    data = one(["SECRETTOWN", "Ulm", "Kiel"], kind="nominal")
+    groups = {"big": ["SECRETTOWN", "Ulm"], "small": ["Kiel"]}
+    step = sf.methods.Recode(variables=["x"], groups=groups)
+    told = step.public({})
+    assert told["groups"] == {"big": "2 values", "small": "1 value"}
+    assert told["variables"] == ["x"]
+    release = sf.protect(data, sf.Plan(schema=data.schema, steps=[step]), key=bytes(32))
+    assert "SECRETTOWN" not in json.dumps(release.manifest)
+    folder = release.write(tmp_path / "release")
+    for file in folder.iterdir():
+        assert file.is_dir() or b"SECRETTOWN" not in file.read_bytes()
+    assert "SECRETTOWN" in (folder / "custody" / "plan.toml").read_text()
+    assert sf.methods.Recode(variables=["x"], keep=2).public({})["keep"] == 2

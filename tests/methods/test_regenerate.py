@@ -283,3 +283,86 @@ def test_what_was_masked_at_random_comes_back_in_number_and_nearly_in_correlatio
     found = sf.utility.Correlations().measure(data, after).table.row(0, named=True)
     # A fifth of the values no longer goes with the stay.
     assert found["released"] == pytest.approx(0.8 * found["original"], abs=0.05)
+
+
+def test_counts_may_be_given_by_number_or_date():
+    made = sf.methods.Regenerate(variables=["x"], counts={"x": {25: 10, DAY: 1, 2.0: 3, "a": 1}})
+    assert made.counts == {"x": {"25": 10, "2020-01-01": 1, "2": 3, "a": 1}}
+    after = filled(["*", "7"], AGE, counts={"x": {25: 1}})
+    assert after.frame["x"].to_list() == [25, 7]
+    with pytest.raises(sf.SfumatoError, match="name a value twice"):
+        sf.methods.Regenerate(variables=["x"], counts={"x": {25: 10, "25": 1}})
+    with pytest.raises(sf.SfumatoError, match="counts"):
+        sf.methods.Regenerate(variables=["x"], counts=[25])
+
+
+def test_partial_cells_take_what_is_seen_and_fits():
+    values = ["1"] * 60 + ["2"] * 20 + ["8"] * 20 + ["[0;4]"] * 400
+    after = filled(values, AGE, marginal="observed").frame["x"][100:]
+    counts = Counter(after.to_list())
+    assert set(counts) == {1, 2}
+    assert abs(counts[1] - 300) < 5 * (400 * 3 / 16) ** 0.5  # three in four
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "inside"),
+    [
+        (AGE, "[3;6]", [3, 4, 5, 6]),
+        (AGE, "{3;7}", [3, 7]),
+        (AGE, "1*", list(range(10, 20))),
+        (sf.Column(role="quasi", kind="integer", domain=(0, 4)), "[3;6]", [3, 4]),
+        (sf.Column(role="quasi", kind="integer", domain=(0, 1)), "[3;4]", [3, 4]),
+        (sf.Column(role="quasi", kind="continuous"), "[1.5;2]", [1.5, 1.6, 1.7, 1.8, 1.9, 2.0]),
+        (sf.Column(role="quasi", kind="date"), "[2020-02-28;2020-03-01]",
+         [dt.date(2020, 2, 28), dt.date(2020, 2, 29), dt.date(2020, 3, 1)]),
+        (sf.Column(role="quasi", kind="nominal"), "{b;c}", ["b", "c"]),
+        (sf.Column(role="quasi", kind="text"), "93*", [f"93{digit}" for digit in range(10)]),
+        (sf.Column(role="quasi", kind="ordinal", domain=("low", "mid", "top")), "[mid;top]",
+         ["mid", "top"]),
+        (sf.Column(role="quasi", kind="nominal", hierarchy={"b": ("g",), "c": ("g",)}), "g",
+         ["b", "c"]),
+        (sf.Column(role="quasi", kind="integer", domain=(0, 3)), "*", [0, 1, 2, 3]),
+        (sf.Column(role="quasi", kind="nominal", domain=("b", "c")), "*", ["b", "c"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_where_nothing_seen_fits_all_in_the_cell_is_as_likely(column, cell, inside):
+    after = filled([cell] * 400, column, marginal="observed").frame["x"]
+    counts = Counter(after.to_list())
+    assert sorted(counts) == inside
+    share = 1 / len(inside)
+    far = 5 * (400 * share * (1 - share)) ** 0.5
+    assert all(abs(count - 400 * share) < far for count in counts.values())
+
+
+def test_wildcards_follow_the_cells_that_say_something_where_no_value_is_plain():
+    code = sf.Column(role="quasi", kind="text")
+    after = filled(["93*"] * 20 + ["*"] * 5, code, marginal="observed").frame["x"]
+    assert all(one.startswith("93") and len(one) == 3 for one in after)
+
+
+def test_a_cell_that_nothing_tells_of_says_what_helps():
+    code = sf.Column(role="quasi", kind="text")
+    with pytest.raises(sf.SfumatoError, match=r'masked = \["missing", "wildcard"\]') as error:
+        filled(["abc*", "xyz"], code, marginal="observed")
+    assert "abc" not in str(error.value)
+    with pytest.raises(sf.SfumatoError, match=r'masked = \["missing", "wildcard"\]'):
+        filled(["[0;4]"] * 2, AGE, counts={"x": {"3": 1, "9": 1}})
+
+
+def test_what_k_anonymity_releases_can_be_filled(cohort):
+    names = list(cohort.schema.having("quasi"))
+    ranges = sf.methods.KAnonymity(k=3).apply(sf.methods.Drop().apply(cohort), key=KEY)
+    made = sf.methods.Regenerate(variables=names, marginal="observed")
+    after = made.apply(ranges, key=KEY)
+    for name in names:
+        cells = after.column(name).cast(pl.String)
+        assert not cells.str.contains(r"[\[{;*]").any(), name
+        assert cells.null_count() == 0, name
+    # Every value fits its cell: nothing is lost from the ranges to the values.
+    known = sf.utility.InformationLoss(variables=["birth_date", "height", "children"])
+    assert known.measure(ranges, after).value == 0.0
+    order = np.random.default_rng(1).permutation(len(cohort))
+    shuffled = made.apply(ranges.take(order), key=KEY)
+    for name in names:
+        assert shuffled.column(name).to_list() == after.column(name).gather(order).to_list()

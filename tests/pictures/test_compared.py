@@ -16,6 +16,7 @@ from tests.pictures.test_names import assert_tidy
 
 import sfumato as sf
 from sfumato import pictures
+from sfumato.pictures.known_groups import _short
 from sfumato.pictures.surface import _brightness, _shade
 
 NAN = math.nan
@@ -87,8 +88,64 @@ def test_known_groups_states():
         pictures.known_groups(by_group(0, 0, 1), [{"known": "else", "reidentification": 0.1}])
     with refused("a name for each"):
         pictures.known_groups(by_group(0, 0, 1), names=("a", "b"))
-    with refused("lacks known"):
+    with refused(r"without groups. Hint: measure it with groups=\{"):
         pictures.known_groups(evidence("reidentification", [{"class_size": 1, "records": 2}]))
+    with refused(r"measure it with groups=\{"):
+        pictures.known_groups(evidence("reidentification"))
+    with refused("lacks known"):
+        pictures.known_groups([{"class_size": 1, "reidentification": 0.2}])
+
+
+def test_two_of_the_same_subject_need_names():
+    both = by_group(0, 0, 0.1), by_group(0, 0.2, 0.7)
+    with refused("cannot tell the two apart.*Hint: name them.*names="):
+        pictures.known_groups(*both)
+    assert {"a", "b"} <= set(told(pictures.known_groups(*both, names=["a", "b"])))
+
+
+def of_groups(count: int) -> sf.Evidence:
+    rows = [
+        {"known": " + ".join(one), "reidentification": len(one) / count}
+        for size in range(1, count + 1)
+        for one in combinations("abcdef"[:count], size)
+    ]
+    return evidence("reidentification", pl.DataFrame(rows))
+
+
+def row_names(picture) -> list[str]:
+    """The names of the rows, from top to bottom."""
+    by_row: dict[int, str] = {}
+    for text in picture.figure.axes[0].texts:
+        if text.get_horizontalalignment() == "right":
+            row = round(text.xy[1])
+            by_row[row] = f"{by_row.get(row, '')} {text.get_text()}".strip()
+    return [by_row[at] for at in sorted(by_row)]
+
+
+def test_more_than_four_groups_are_the_riskiest_first():
+    four = pictures.known_groups(of_groups(4))
+    assert row_names(four)[:2] == ["a", "b"]  # as they come
+    assert len(row_names(four)) == 15
+    assert "left out" not in four.caption
+    five = pictures.known_groups(of_groups(5))
+    assert row_names(five)[0] == "a + b + c + d + e"
+    assert lengths(five)[0] == sorted(lengths(five)[0], reverse=True)
+    assert len(row_names(five)) == 20
+    assert "20 riskiest combinations, 11 are left out" in five.caption
+    assert any("11 are left out" in text.replace("\n", " ") for text in told(five))
+    assert five.figure.get_size_inches()[1] < 12
+    assert_tidy(five)
+
+
+def test_the_released_risk_decides_what_is_shown():
+    rows = [f"{one}{other}" for one in "abcdef" for other in "uvwx"]
+    before = [{"known": name, "reidentification": 0.9} for name in rows]
+    after = [{"known": name, "reidentification": at / 100} for at, name in enumerate(rows)]
+    both = [
+        sf.Evidence(name="reidentification", subject=subject, value=0.1, table=pl.DataFrame(table))
+        for subject, table in (("original", before), ("released", after))
+    ]
+    assert row_names(pictures.known_groups(*both))[:2] == ["fx", "fw"]
 
 
 def test_six_long_groups_are_told_apart():
@@ -98,14 +155,8 @@ def test_six_long_groups_are_told_apart():
         for size in range(1, 7)
         for one in combinations(names, size)
     ]
-    picture = pictures.known_groups(rows)
-    axes = picture.figure.axes[0]
-    by_row: dict[int, str] = {}
-    for text in axes.texts:
-        if text.get_horizontalalignment() == "right":
-            row = round(text.xy[1])  # type: ignore[attr-defined]
-            by_row[row] = by_row.get(row, "") + text.get_text()
-    assert len(set(by_row.values())) == 63
+    assert len({_short(row["known"]) for row in rows}) == 63
+    assert len(set(row_names(pictures.known_groups(rows)))) == 20
     with refused("64 rows"):
         pictures.known_groups([*rows, {"known": "more", "reidentification": 0.1}])
 
@@ -173,6 +224,28 @@ def test_compared_from_evidence(cohort):
         pictures.compared({"one": 3})
 
 
+def test_compared_says_which_way_is_better(cohort):
+    measures = {
+        "alike": sf.risk.Uniqueness(known=["sex", "region"]),
+        "diversity": sf.risk.Diversity(known=["sex"]),
+    }
+    found = {"plan": sf.evaluate(cohort, cohort, measures)}
+    by_panel = [
+        [one.get_text() for one in axes.texts if "better" in one.get_text()]
+        for axes in pictures.compared(found).figure.axes
+    ]
+    assert by_panel == [["lower is better"], ["higher is better"]]
+    details = {"k": ["alike.k"], "mixed": ["alike", "alike.k"], "no word": ["alike.classes"]}
+    picture = pictures.compared(found, details)
+    assert [text for text in told(picture) if "better" in text] == ["higher is better"]
+    assert_tidy(picture)
+    # By the name alone, as a sweep's table has it.
+    rows = [{"plan": "a", "uniqueness": 0.1, "uniqueness.k": 2, "k": 2, "mine": 3}]
+    for column, way in (("uniqueness", "lower"), ("uniqueness.k", "higher"), ("k", "higher")):
+        assert f"{way} is better" in told(pictures.compared(rows, {"panel": [column]}))
+    assert "better" not in " ".join(told(pictures.compared(rows, {"panel": ["mine"]})))
+
+
 def test_compared_states():
     rows = [{"plan": "a", "u": NAN, "v": -0.25}, {"plan": "b", "u": 1.0, "v": 0.5}]
     picture = pictures.compared(rows)
@@ -184,8 +257,12 @@ def test_compared_states():
         pictures.compared([{"plan": "a", "u": NAN}], {"U": ["u"]})
     with refused("at least one number per panel"):
         pictures.compared([{"plan": "a", "u": NAN}])
-    with refused("lacks w"):
+    with refused("lacks w. Hint: the columns are: plan, u, v."):
         pictures.compared(rows, {"W": ["w"]})
+    with refused("lacks k. Hint: the columns are: fits.k, plan"):
+        pictures.compared([{"plan": "a", "fits.k": 3}], {"W": ["k"]})
+    with refused("columns are: plan, v0, .* and 1 more"):
+        pictures.compared([{"plan": "a", **{f"v{at}": 1.0 for at in range(30)}}], {"W": ["w"]})
     with refused("at most 12 panels with 4 bars"):
         pictures.compared([{"plan": "a", **{f"v{at}": 1.0 for at in range(13)}}])
     with refused("41 labels"):
@@ -232,7 +309,7 @@ def test_surface_states():
         pictures.surface(grid(), "a", "b", "risk", limits=(0, 1))
     with refused("the lower first"):
         pictures.surface(grid(), "a", "b", "risk", limits=(1, 0))
-    with refused("lacks loss"):
+    with refused("lacks loss. Hint: the columns are: a, b, risk."):
         pictures.surface(grid(), "a", "b", "loss")
     one = pictures.surface([{"a": 1, "b": 1, "risk": 0.5}], "a", "b", "risk", limits=(0, 1))
     assert_tidy(one)

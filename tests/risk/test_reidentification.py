@@ -324,3 +324,10 @@ def test_when_looking_would_take_too_long_the_sizes_stay_bounds(monkeypatch):
     monkeypatch.setattr("sfumato.fitting._LOOKS", 0)
     told = found(cells, age=AGE)
     assert told.records["class_size_at_least"].to_list() == [2, 3, 3, 3, 2]
+
+
+def test_a_budget_is_a_number_that_can_be_counted_to():
+    data = sf.Dataset(pl.DataFrame({"a": ["1", "[1;2]", "3"]}), sf.Schema({"a": "quasi"}))
+    with pytest.raises(ParameterError, match="budget"):
+        sf.risk.Reidentification(budget=2**70)
+    assert sf.risk.Reidentification(budget=2**62).measure(data).details["undecided_records"] == 0

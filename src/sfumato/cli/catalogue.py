@@ -37,7 +37,8 @@ def measures(name: Name = None, json: options.Json = False) -> None:
 
 def _show(what: str, entries: Mapping[str, Any], name: str | None, *, as_json: bool) -> None:
     if name is not None and name not in entries:
-        raise PlanError(f"There is no '{name}' in {what}.", hint=did_you_mean(name, entries))
+        hint = _given_by(name, entries) or did_you_mean(name, entries)
+        raise PlanError(f"There is no '{name}' in {what}.", hint=hint)
     wanted = entries if name is None else {name: entries[name]}
     if as_json:
         show_json({one: _described(entry) for one, entry in wanted.items()})
@@ -50,6 +51,13 @@ def _show(what: str, entries: Mapping[str, Any], name: str | None, *, as_json: b
         _show_plan(entries[name])
 
 
+def _given_by(name: str, entries: Mapping[str, Any]) -> str:
+    """Where a number is found that is no measure of its own: k is one of uniqueness."""
+    owners = [one for one, entry in entries.items() if name in getattr(entry, "provides", ())]
+    listed = " and ".join(f"'{one}'" for one in owners)
+    return f"'{name}' is a number of {listed}: sfumato measures {owners[0]}" if owners else ""
+
+
 def _show_prose(entry: Any) -> None:
     """What its docstring says before the parameters, a paragraph a line: the terminal wraps it."""
     text = (inspect.getdoc(entry) or "").partition("\nParameters\n")[0]
@@ -60,7 +68,7 @@ def _show_prose(entry: Any) -> None:
 
 def _show_plan(entry: Any) -> None:
     """An example for a plan file."""
-    example = next((one for one in entry.examples if one), {})
+    example: Mapping[str, Any] = next((one for one in entry.examples if one), {})
     one = entry(**example)
     plan = Plan(steps=[one]) if isinstance(one, Method) else Plan(evaluate={one.name: one})
     given = "\n".join(

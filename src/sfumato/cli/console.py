@@ -19,6 +19,7 @@ from sfumato.errors import StrataError, TargetError
 from sfumato.frames import wrap
 from sfumato.progress import Progress as Telling
 from sfumato.progress import silent
+from sfumato.wording import value_said
 
 _STRATA_SHOWN = 20
 
@@ -123,4 +124,6 @@ def said(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {said(one)}" for key, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return value_said(value)
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

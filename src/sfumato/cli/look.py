@@ -12,8 +12,10 @@ from sfumato.cli.console import progress, said, say, show_json, show_table
 from sfumato.data import Dataset
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
+from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.run import assess as run_assess
+from sfumato.run import named
 from sfumato.schema import Schema
 from sfumato.starter import first_plan
 
@@ -121,7 +123,7 @@ def assess(
     json: options.Json = False,
     quiet: options.Quiet = False,
     *,
-    parameters: dict[str, str],
+    parameters: options.Parameters,
 ) -> None:
     """Measure the risk of the data as they are. Without a plan, roles are only suggestions."""
     loaded = Plan.load(plan) if plan else None
@@ -131,12 +133,20 @@ def assess(
         if loaded is None:
             data = data.with_schema(Schema.infer(data.frame))
         measures = options.chosen(measure, parameters)
-        if measures is None and loaded is not None and loaded.evaluate:
-            measures = {label: one for label, one in loaded.measures.items() if one.of == "one"}
+        if measures is None:
+            measures = options.adjusted(_usual(loaded), parameters)
         found = run_assess(data, measures, progress=tell)
     if loaded is None and not quiet:
         say("No plan was given, so the roles are guesses (see `sfumato inspect`).")
     show_evidence(found, as_json=json, quiet=quiet)
+
+
+def _usual(plan: Plan | None) -> dict[str, Measure]:
+    """The measures of one data set that are taken when none is named."""
+    planned = plan.measures if plan is not None and plan.evaluate else {}
+    return {label: one for label, one in planned.items() if one.of == "one"} or named(
+        None, of="one"
+    )
 
 
 def show_evidence(found: dict[str, Evidence], *, as_json: bool, quiet: bool) -> None:
@@ -145,12 +155,14 @@ def show_evidence(found: dict[str, Evidence], *, as_json: bool, quiet: bool) -> 
         show_json({label: one.plain() for label, one in found.items()})
     else:
         for label, one in found.items():
-            _show_one(label, one, quiet=quiet)
+            _show_one(label, one)
+        if not quiet:
+            _show_assumptions(found)
     if not all(one.computed for one in found.values()):
         raise typer.Exit(2)
 
 
-def _show_one(label: str, one: Evidence, *, quiet: bool) -> None:
+def _show_one(label: str, one: Evidence) -> None:
     if not one.computed:
         say(f"{label}: could not be computed. {one.reason}", style="red")
         return
@@ -171,5 +183,12 @@ def _show_one(label: str, one: Evidence, *, quiet: bool) -> None:
             show_table(title, shown, below)
     for line in one.warnings:
         say(f"Warning: {line}", style="yellow")
-    for line in () if quiet else one.assumptions:
-        say(f"Assumed: {line}")
+
+
+def _show_assumptions(found: dict[str, Evidence]) -> None:
+    """Each assumption once, and which measures make it unless all do."""
+    computed = {label: one for label, one in found.items() if one.computed}
+    for line in dict.fromkeys(line for one in computed.values() for line in one.assumptions):
+        made_by = [label for label, one in computed.items() if line in one.assumptions]
+        who = "" if len(made_by) == len(computed) else f" ({', '.join(made_by)})"
+        say(f"Assumed: {line}{who}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,8 @@ Query = Annotated[str | None, typer.Option(help="The query to read, when FILE is
 Measures = Annotated[
     list[str] | None, typer.Option("--measure", "-m", help="Which measures; may be repeated.")
 ]
+Parameters = Mapping[str, list[str]]
+"""What was given for each parameter of a measure, in the order in which it was given."""
 PlanFile = Annotated[Path, typer.Option("--plan", "-p", help="The plan (TOML).")]
 
 
@@ -49,19 +52,23 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     signature = inspect.signature(command, eval_str=True)
     shown = [one for one in signature.parameters.values() if one.name != "parameters"]
     for name, help_text in sorted(_options().items()):
-        option = typer.Option(f"--{name.replace('_', '-')}", help=help_text, show_default=False)
+        # Text for whoever types it; the help says of what type.
+        option = typer.Option(
+            f"--{_dashed(name)}", help=help_text, metavar="<str>", show_default=False
+        )
         shown.append(
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
-                annotation=Annotated[str | None, option],
+                # All that was given arrives, so that nothing said is silently dropped.
+                annotation=Annotated[list[str] | None, option],
             )
         )
 
     def wrapped(**given: Any) -> None:
         parameters = {name: given.pop(name) for name in _options() if name in given}
-        command(**given, parameters={k: v for k, v in parameters.items() if v is not None})
+        command(**given, parameters={k: v for k, v in parameters.items() if v})
 
     wrapped.__name__ = command.__name__
     wrapped.__doc__ = command.__doc__
@@ -69,31 +76,65 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
 def _options() -> dict[str, str]:
-    found: dict[str, str] = {}
+    """The help of every parameter: its type, and what each measure takes it for."""
+    told: dict[str, dict[tuple[str, str], list[str]]] = {}
     for name, entry in catalogue.measures().items():
         for one in catalogue.parameters_of(entry):
-            about = f"{name}: {one.help}"
-            found[one.name] = f"{found[one.name]} / {about}" if one.name in found else about
-    return found
+            told.setdefault(one.name, {}).setdefault((one.type, one.help), []).append(name)
+    return {name: _help(about) for name, about in told.items()}
 
 
-def chosen(names: Iterable[str] | None, parameters: dict[str, str]) -> dict[str, Measure] | None:
+def _help(about: Mapping[tuple[str, str], list[str]]) -> str:
+    said: list[str] = []
+    last = ""
+    for (kind, meaning), owners in about.items():
+        said.append(f"{f'({kind}) ' * (kind != last)}{', '.join(owners)}: {meaning}")
+        last = kind
+    return " / ".join(said)
+
+
+def chosen(names: Iterable[str] | None, parameters: Parameters) -> dict[str, Measure] | None:
     """The measures that were asked for, each with the parameters that it has."""
-    if not names and not parameters:
+    if not names:
         return None
-    entries = {name: catalogue.measure(name) for name in names or catalogue.measures()}
-    made: dict[str, Measure] = {}
-    for name, entry in entries.items():
-        own = {one.name for one in catalogue.parameters_of(entry)}
-        mine = {key: value for key, value in parameters.items() if key in own}
-        if not names and not mine:
-            continue
-        made[name] = entry(**catalogue.parsed(entry, mine))
-    unused = set(parameters) - {
-        one.name for entry in entries.values() for one in catalogue.parameters_of(entry)
+    entries = {name: catalogue.measure(name) for name in names}
+    _require_used(parameters, entries.values())
+    return {
+        name: entry(**catalogue.parsed(entry, _own(entry, parameters)))
+        for name, entry in entries.items()
     }
-    if unused:
-        listed = ", ".join(sorted(f"--{name}" for name in unused))
-        raise PlanError(f"None of the chosen measures has {listed}.")
+
+
+def adjusted(measures: Mapping[str, Measure], parameters: Parameters) -> dict[str, Measure]:
+    """The measures that are taken anyway, with the parameters that were given."""
+    _require_used(parameters, [type(one) for one in measures.values()])
+    made: dict[str, Measure] = {}
+    for label, one in measures.items():
+        mine = catalogue.parsed(type(one), _own(type(one), parameters))
+        # They are all dataclasses, which the type of the base class does not say.
+        made[label] = replace(one, **mine) if mine else one  # type: ignore[type-var]
     return made
+
+
+def _own(entry: type[Measure], parameters: Parameters) -> dict[str, list[str]]:
+    own = {one.name for one in catalogue.parameters_of(entry)}
+    return {name: texts for name, texts in parameters.items() if name in own}
+
+
+def _require_used(parameters: Parameters, entries: Iterable[type[Measure]]) -> None:
+    taken = list(entries)
+    for name in parameters:
+        if any(_own(entry, {name: []}) for entry in taken):
+            continue
+        having = [key for key, one in catalogue.measures().items() if _own(one, {name: []})]
+        listed = ", ".join(f"'{one.name}'" for one in taken)
+        raise PlanError(
+            f"None of the measures taken here ({listed}) has --{_dashed(name)}.",
+            hint=f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it: "
+            f"--measure {having[0]}",
+        )

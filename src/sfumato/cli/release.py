@@ -12,7 +12,7 @@ from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json, show_table
 from sfumato.cli.look import show_evidence
 from sfumato.data import Dataset
-from sfumato.errors import ReleaseError, TargetError
+from sfumato.errors import DataError, PlanError, ReleaseError, SchemaError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.folder import keep_attempt
 from sfumato.measure import Measure
@@ -25,6 +25,13 @@ from sfumato.run import protect as run_protect
 
 _MANY = 0.1
 """Share of records that hardly moved above which it is said in colour."""
+
+
+_NAMED = 3
+"""Variables that are named before the others are only counted."""
+
+DRAWN = "coefficients, displacement, mahalanobis, moments, propensity, reidentification with groups"
+"""The measures that have pictures."""
 
 
 def register(app: typer.Typer) -> None:
@@ -126,16 +133,18 @@ def evaluate(
     json: options.Json = False,
     quiet: options.Quiet = False,
     *,
-    parameters: dict[str, str],
+    parameters: options.Parameters,
 ) -> None:
     """Measure a release, with the original as the baseline."""
     if pictures is not None and pictures.exists():
-        raise ReleaseError(f"'{pictures}' exists already.", hint="choose another folder.")
+        raise PlanError(f"'{pictures}' exists already.", hint="choose another folder.")
     plan = open_release(release).plan()
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(file, plan=plan, table=table, query=query, progress=tell)
-        measures = named(options.chosen(measure, parameters) or plan.measures or None)
+        measures = options.chosen(measure, parameters)
+        if measures is None:
+            measures = options.adjusted(plan.measures or named(None), parameters)
         found = run_evaluate(data, release, measures, progress=tell)
         if pictures is not None:
             tell("drawing", 0, 1)
@@ -153,20 +162,22 @@ def _draw(
     from sfumato.pictures import album
 
     made, failed = album(found, measures, original, released)
+    for name, reason in failed.items():
+        say(f"No picture of {name}: {reason}")
+    if not made:
+        if not failed:
+            say(f"None of these measures has a picture. There are pictures of {DRAWN}.")
+        return
     try:
         folder.mkdir(mode=0o700, parents=True)
     except OSError:
-        raise ReleaseError(
+        raise PlanError(
             f"The folder '{folder}' cannot be made.", hint="choose another place."
         ) from None
     for name, picture in made.items():
         # A label is anybody's text; a file name is not.
         safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in name)
         say(f"Picture:   {picture.save(folder / f'{safe}.svg')}")
-    for name, reason in failed.items():
-        say(f"No picture of {name}: {reason}")
-    if not made and not failed:
-        say("None of these measures has a picture.")
 
 
 def verify(
@@ -185,18 +196,34 @@ def verify(
     """
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 2)
-        data = None
+        data, strange = None, []
         if original is not None:
             plan = open_release(release).plan()
-            data = options.load(original, plan=plan, table=table, query=query)
+            try:
+                data = options.load(original, plan=plan, table=table, query=query)
+            except (DataError, SchemaError):
+                bare = options.load(original, table=table, query=query)
+                lacking = [name for name in plan.schema if name not in bare.columns]
+                if not lacking:
+                    raise
+                strange = [_not_the_original(lacking)]
         tell("checking", 1, 2)
-        checks = verify_release(release, data)
+        checks = [*strange, *verify_release(release, data)]
     if json:
         show_json([vars(one) for one in checks])
     else:
         show_checks(f"Checks of {release}", checks)
     if any(one.passed is False for one in checks):
         raise typer.Exit(4)
+
+
+def _not_the_original(lacking: Sequence[str]) -> Check:
+    """Of a file that does not even have the variables of the plan."""
+    listed = ", ".join(f"'{name}'" for name in lacking[:_NAMED])
+    more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+    what = "the variable" if len(lacking) == 1 else "the variables"
+    said = f"this is not the original that was protected: it lacks {what} {listed}{more}"
+    return Check(name="original", passed=False, said=said)
 
 
 def show_checks(title: str, checks: Sequence[Check]) -> None:

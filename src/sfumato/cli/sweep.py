@@ -38,7 +38,7 @@ def sweep(
         typer.Option(
             "--set",
             help="A parameter and its values: k=3,5,7, or deterministic.k=3,5,7 for one method. "
-            "Lists of names are parted by semicolons. May be repeated: all combinations are run.",
+            "Lists and tables are parted by semicolons. May be repeated: all combinations are run.",
         ),
     ] = None,
     sizes: Annotated[
@@ -154,7 +154,8 @@ def _parsed(plan: Plan, name: str, listed: str) -> list[Any]:
         types = {one.name: one.type for one in catalogue.parameters_of(type(step))}
         # "coarsen.2.intervals" is that of the second such step.
         if method.partition(".")[0] in ("", step.name) and own in types:
-            parts = listed.split(";" if types[own].startswith("list") else ",")
+            inner = types[own].startswith(("list", "table")) or "{" in listed
+            parts = listed.split(";" if inner else ",")
             return [catalogue.parsed(type(step), {own: part.strip()})[own] for part in parts]
     return [listed]  # no step has it, which the sweep tells with a hint
 

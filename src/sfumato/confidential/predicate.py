@@ -23,7 +23,15 @@ ALLOWED = (
 _LONGEST = 10_000
 _LARGEST = 1e300
 _DEEPEST = 50
-_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`([^`]+)`", re.DOTALL)
+_QUOTED = re.compile(
+    r"""\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'"""
+    r"|\#[^\n]*|`([^`]+)`|(?<!\w)((?:[A-Za-z_][A-Za-z0-9_]*)?(?:[^\x00-\x7f\s][A-Za-z0-9_]*)+)",
+    re.DOTALL,
+)
+"""Texts and comments, which stay as they are; names in backticks; names with letters that Python
+would turn into others that look alike."""
+_ONE_EQUAL = re.compile(r"(?<![<>=!])=(?!=)")
+_CAPITALS = re.compile(r"\b(?:AND|OR|NOT|And|Or|Not)\b")
 _SIGNS: dict[type[ast.cmpop], Sign] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
     ast.In: "in", ast.NotIn: "in",
@@ -73,20 +81,27 @@ def parse(text: str) -> Predicate:
     names: dict[str, str] = {}
 
     def named(found: re.Match[str]) -> str:
-        if found[1] is None:
+        name = found[1] or found[2]
+        if not name or (found[2] and not name.isidentifier()):
             return found[0]
         # A name that the text cannot hold already, so that it hides no other variable.
         stand_in = f"_{'_' * text.count('_')}{len(names)}"
-        names[stand_in] = found[1]
+        names[stand_in] = name
         return f" {stand_in} "
 
     try:
+        text.encode()
         with warnings.catch_warnings():
             warnings.simplefilter("error", SyntaxWarning)
             tree = ast.parse(_QUOTED.sub(named, text).strip(), mode="eval")
-        return _read(tree.body, names, _DEEPEST)
+        found = _read(tree.body, names, _DEEPEST)
+        for one in comparisons(found):
+            "".join(map(str, one.constants)).encode()
+    except UnicodeEncodeError:
+        raise _refused("has half a character, which no text can hold") from None
     except (SyntaxError, RecursionError, MemoryError):
-        raise _refused("is not a statement that can be read") from None
+        raise _refused("is not a statement that can be read", _slips(text) + ALLOWED) from None
+    return found
 
 
 def variables_of(predicate: Predicate) -> tuple[str, ...]:
@@ -105,8 +120,19 @@ def comparisons(predicate: Predicate) -> Iterator[Comparison]:
             yield from comparisons(part)
 
 
-def _refused(what: str) -> ValueError:
-    return ValueError(f"{what}. Hint: {ALLOWED}")
+def _slips(text: str) -> str:
+    """What people write who know another language."""
+    bare = _QUOTED.sub(" ", text)
+    hints = []
+    if _ONE_EQUAL.search(bare):
+        hints.append("use == for equal")
+    if _CAPITALS.search(bare):
+        hints.append("write and, or, not in lower case")
+    return "".join(f"{hint}; " for hint in hints)
+
+
+def _refused(what: str, hint: str = ALLOWED) -> ValueError:
+    return ValueError(f"{what}. Hint: {hint}")
 
 
 def _read(node: ast.expr, names: dict[str, str], depth: int) -> Predicate:

@@ -14,7 +14,16 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.confidential.classes import places, typed
-from sfumato.confidential.predicate import Comparison, Constant
+from sfumato.confidential.constants import (
+    EPOCH,
+    Spans,
+    days_of,
+    ends_of,
+    moments_of,
+    number_of,
+    spans_of,
+)
+from sfumato.confidential.predicate import Comparison
 from sfumato.confidential.values import generalised
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -27,11 +36,8 @@ if TYPE_CHECKING:
 Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 _EXACT = 2**53
-_EPOCH = dt.date(1970, 1, 1)
-_MICROSECOND = dt.timedelta(microseconds=1)
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
-    "!=": operator.ne,
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 
 
@@ -78,14 +84,15 @@ def regions(data: Dataset, name: str, told: Sequence[Comparison]) -> Regions:
             f"Variable '{name}' is of a type that no statement can be made about.",
             hint="turn it into text, numbers or dates.",
         )
-    plain, cuts = _plain(values, told)
-    region = _placed(plain, sorted(set(cuts.values())))
-    last = 2 * len(set(cuts.values())) + 1
+    plain, spans = _plain(values, told)
+    cuts = ends_of(spans)
+    region = _placed(plain, cuts)
+    last = 2 * len(cuts) + 1
     region = np.where(values.is_null().to_numpy(), last, region)
-    return Regions(region, np.eye(last + 1, dtype=bool), _on_numbers(told, cuts))
+    return Regions(region, np.eye(last + 1, dtype=bool), _on_numbers(told, spans))
 
 
-def _plain(values: pl.Series, told: Sequence[Comparison]) -> tuple[pl.Series, dict[Any, Any]]:
+def _plain(values: pl.Series, told: Sequence[Comparison]) -> tuple[pl.Series, Spans]:
     """The values as plain numbers, and what each constant is among them."""
     moments = values.dtype == pl.Datetime
     if moments:
@@ -95,44 +102,8 @@ def _plain(values: pl.Series, told: Sequence[Comparison]) -> tuple[pl.Series, di
     else:
         plain = values.cast(pl.Float64) if values.dtype.is_decimal() else values
         plain = plain.cast(pl.Int8) if values.dtype == pl.Boolean else plain
-    dated = values.dtype.is_temporal()
-    read = _moment if moments else _date if dated else _number
-    return plain, {
-        one: read(one, values.name) for comparison in told for one in comparison.constants
-    }
-
-
-def _number(constant: Constant, name: str) -> int | float:
-    if isinstance(constant, str):
-        raise MeasureError(
-            f"Variable '{name}' holds numbers, and the statement compares it with text.",
-            hint="write numbers without quotes.",
-        )
-    return int(constant) if isinstance(constant, bool) else constant
-
-
-def _date(constant: Constant, name: str) -> int:
-    """Days since 1970."""
-    try:
-        return (dt.date.fromisoformat(str(constant)) - _EPOCH).days
-    except ValueError:
-        raise _no_date(name) from None
-
-
-def _moment(constant: Constant, name: str) -> int:
-    """Microseconds since 1970; a date is its midnight."""
-    try:
-        found = dt.datetime.fromisoformat(str(constant)).replace(tzinfo=None)
-    except ValueError:
-        raise _no_date(name) from None
-    return (found - dt.datetime.combine(_EPOCH, dt.time())) // _MICROSECOND
-
-
-def _no_date(name: str) -> MeasureError:
-    return MeasureError(
-        f"Variable '{name}' holds dates, and the statement compares it with something else.",
-        hint='write dates as text, such as "2020-01-31".',
-    )
+    read = moments_of if moments else days_of if values.dtype == pl.Date else number_of
+    return plain, spans_of(told, values.name, read)
 
 
 def _placed(values: pl.Series, cuts: list[Any]) -> Places:
@@ -147,13 +118,22 @@ def _placed(values: pl.Series, cuts: list[Any]) -> Places:
     return np.array([bisect_left(cuts, one) + bisect_right(cuts, one) for one in filled], np.int64)
 
 
-def _on_numbers(told: Sequence[Comparison], cuts: dict[Any, Any]) -> dict[Comparison, Flags]:
-    order = {cut: 2 * at + 1 for at, cut in enumerate(sorted(set(cuts.values())))}
-    raw = np.arange(2 * len(order) + 1)
+def _on_numbers(told: Sequence[Comparison], spans: Spans) -> dict[Comparison, Flags]:
+    place = {end: 2 * at + 1 for at, end in enumerate(ends_of(spans))}
+    raw = np.arange(2 * len(place) + 1)
     held = {}
     for one in told:
-        at = [order[cuts[constant]] for constant in one.constants]
-        held[one] = np.isin(raw, at) if one.sign == "in" else _COMPARE[one.sign](raw, at[0])
+        within = [
+            (place[low], place[high])
+            for low, high in (spans[constant] for constant in one.constants)
+        ]
+        if one.sign in ("in", "==", "!="):
+            found = np.any([(low <= raw) & (raw <= high) for low, high in within], axis=0)
+            held[one] = ~found if one.sign == "!=" else found
+        else:
+            # `<` and `>=` are about where a constant begins, `<=` and `>` about where it ends.
+            end = within[0][one.sign in ("<=", ">")]
+            held[one] = _COMPARE[one.sign](raw, end)
     return held
 
 
@@ -161,10 +141,9 @@ def _generalised(
     of: Places, distinct: pl.Series, column: Column, told: Sequence[Comparison], *, date: bool
 ) -> Regions:
     """Numbers or dates in text: ranges, sets and masks touch several regions."""
-    read: Any = _date if date else _number
-    cuts = {c: read(c, distinct.name) for one in told for c in one.constants}
-    ends = sorted(set(cuts.values()))
-    written = [str(_EPOCH + dt.timedelta(days=end)) if date else repr(end) for end in ends]
+    spans = spans_of(told, distinct.name, days_of if date else number_of)
+    ends = ends_of(spans)
+    written = [str(EPOCH + dt.timedelta(days=end)) if date else repr(end) for end in ends]
     cells, table = _cells([*distinct.to_list(), *written], column, distinct.name)
     # A constant is a cell of a single code. Codes between two constants are one region.
     cut_codes = np.array([table.low[_first(table, cell)] for cell in cells[len(distinct) :]])
@@ -172,7 +151,7 @@ def _generalised(
     region = np.searchsorted(cut_codes, codes, "left") + np.searchsorted(cut_codes, codes, "right")
     touched = _touched(cells[: len(distinct)], table, region, 2 * len(ends) + 1)
     touched[(distinct == WILDCARD).to_numpy(), :-1] = True
-    return _shared(of, touched, _on_numbers(told, cuts))
+    return _shared(of, touched, _on_numbers(told, spans))
 
 
 def _levels(of: Places, distinct: pl.Series, column: Column, told: Sequence[Comparison]) -> Regions:

@@ -14,6 +14,8 @@ from sfumato.schema import Column, Kind, Schema
 
 _SUFFIXES = (".csv", ".txt", ".csv.gz", ".txt.gz")
 _TWO = 2
+_LAST = "read_ranges takes the last column as confidential"
+_BEFORE = "read_ranges takes every column before the last as known to outsiders"
 
 
 def read_ranges(path: str | Path) -> Dataset:
@@ -21,9 +23,11 @@ def read_ranges(path: str | Path) -> Dataset:
 
     Question: what is in a file such as those published with the study named below?
     Assumes: a line of names, cells parted by commas; a cell is a value, a range `[min;max]`, a
-    masked code `937**`, or `*` for anything. The last variable is sensitive, all others are
-    known to outsiders. Variables of whole numbers and their ranges are of the kind "integer",
-    other numbers "continuous", dates "date"; all others are "nominal".
+    masked code `937**`, or `*` for anything. **The last column is taken as confidential** (its
+    role is "sensitive"), all others as known to outsiders; each variable's `reason` in the schema
+    says so. Other roles are given with `data.with_schema`. Variables of whole numbers and their
+    ranges are of the kind "integer", other numbers "continuous", dates "date"; all others are
+    "nominal".
 
     Parameters
     ----------
@@ -51,8 +55,8 @@ def read_ranges(path: str | Path) -> Dataset:
             hint="the cells must be parted by commas.",
         )
     kinds = {name: _kind(frames.column(data.frame, name)) for name in names}
-    told = {name: Column(role="quasi", kind=kinds[name]) for name in names[:-1]}
-    last = Column(role="sensitive", kind=kinds[names[-1]])
+    told = {name: Column(role="quasi", kind=kinds[name], reason=_BEFORE) for name in names[:-1]}
+    last = Column(role="sensitive", kind=kinds[names[-1]], reason=_LAST)
     return data.with_schema(Schema({**told, names[-1]: last}))
 
 
@@ -81,6 +85,11 @@ def write_ranges(data: Dataset, path: str | Path, *, overwrite: bool = False) ->
     from sfumato.formats.csv_write import write_csv
     from sfumato.formats.formulas import escape_name
 
+    if not isinstance(data, Dataset):
+        raise DataError(
+            "write_ranges needs a Dataset, which says which variable is confidential.",
+            hint='for instance sf.Dataset(frame, {"age": "quasi", "charge": "sensitive"}).',
+        )
     target = Path(path)
     _require_suffix(target)
     names = _in_order(data)

@@ -81,9 +81,9 @@ def levels_of(texts: Sequence[str], column: Column, name: str, *, ordered: bool)
 
     Without declared levels, ordered ones must be numbers: nothing else says what comes first.
     """
-    groups = _groups(column)
+    groups = groups_of(column)
     # What is generalised already, in the data or by what is declared, is no level.
-    declared = [one for one in map(_said, column.levels or ()) if _plain(one, groups)]
+    declared = [one for one in map(said, column.levels or ()) if _plain(one, groups)]
     more = sorted({text for text in texts if _plain(text, groups)}.difference(declared))
     if not ordered or not more:
         return [*declared, *more]
@@ -98,7 +98,7 @@ def levels_of(texts: Sequence[str], column: Column, name: str, *, ordered: bool)
 
 def is_level(texts: Sequence[str], column: Column) -> list[bool]:
     """Which texts are levels by themselves, and not sets, ranges, masks, groups or `*`."""
-    groups = _groups(column)
+    groups = groups_of(column)
     return [_plain(text, groups) for text in texts]
 
 
@@ -179,11 +179,13 @@ def _numbers(texts: Sequence[str]) -> Numbers:
     return found.fill_null(np.nan).to_numpy()
 
 
-def _said(level: object) -> str:
+def said(level: object) -> str:
+    """A declared level as text."""
     return str(canonical(pl.Series([level]))[0])
 
 
-def _groups(column: Column) -> set[str]:
+def groups_of(column: Column) -> set[str]:
+    """The names of the groups that the hierarchy declares."""
     values = column.hierarchy or {}
     return {group for broader in values.values() for group in broader if group not in values}
 

@@ -18,7 +18,7 @@ import polars as pl
 from sfumato.comparing.canonical import mean_of, total_of
 from sfumato.errors import MeasureError
 from sfumato.losses.levels import Held
-from sfumato.losses.numbers import Ends, Numbers, Places
+from sfumato.losses.numbers import Ends, Numbers, Places, same_cells
 
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ class Lost:
     moved : how far a cell moved, in standard deviations of the original.
     mean_moved : its mean over the records.
     granularity : over all cells, the share of the domain that each leaves open, in sum.
-    generalised : how many cells stand for more than the original cell.
+    generalised : how many cells were changed or generalised: no longer just what they were.
     bits : over all cells, the bits (non-uniform entropy) lost.
     most_bits : the same if every cell were suppressed.
     """
@@ -86,20 +86,19 @@ def lost_numbers(name: str, was: Ends, now: Ends, domain: tuple[float, float]) -
     width = domain[1] - domain[0]
     before, after = _widths(was, width)[first], _widths(now, width)[second]
     share = (after - before) / width if width > 0 else (after > before).astype(float)
-    wider = (now.open[second] | (after > before)) & ~was.open[first]
-    bits, most = _bits(was, now, pairs)
-    return _lost(pairs, moved, np.clip(share, 0.0, 1.0), wider, (bits, most))
+    changed = ~same_cells(was, now, first, second) & ~was.open[first]
+    return _lost(pairs, moved, np.clip(share, 0.0, 1.0), changed, _bits(was, now, pairs))
 
 
 def _lost(
-    pairs: Pairs, moved: Numbers, share: Numbers, wider: Flags, bits: tuple[float, float]
+    pairs: Pairs, moved: Numbers, share: Numbers, changed: Flags, bits: tuple[float, float]
 ) -> Lost:
     return Lost(
         of=pairs.of,
         moved=moved,
         mean_moved=total_of(moved * pairs.times) / int(pairs.times.sum()),
         granularity=total_of(share * pairs.times),
-        generalised=int(pairs.times[wider].sum()),
+        generalised=int(pairs.times[changed].sum()),
         bits=bits[0],
         most_bits=bits[1],
     )
@@ -237,10 +236,9 @@ def lost_levels(name: str, was: Held, now: Held, levels: int) -> Lost:
     moved = _standardised(name, np.where(gone, unit or 1.0, 0.0), 1.0 if unit else 0.0)
     shares = [_shares(cells, levels) for cells in (was, now)]
     share = np.clip(shares[1][second] - shares[0][first], 0.0, 1.0)
-    wider = (now.open | (now.beyond & (now.counts > 0)))[second] & (single[first] >= 0)
-    wider |= now.counts[second] > was.counts[first]
+    changed = gone | (now.counts[second] != was.counts[first])
     bits = _bits_of_levels(now, single[first], second, pairs.times, counts)
-    return _lost(pairs, moved, share, wider & ~was.open[first], bits)
+    return _lost(pairs, moved, share, changed & ~was.open[first], bits)
 
 
 def _distinct_pairs(was: Held, now: Held) -> Pairs:

@@ -149,3 +149,15 @@ def _typed(text: str, dtype: pl.DataType, name: str) -> Any:
         msg = "not whole"
         raise ValueError(msg)
     return int(number) if dtype.is_integer() else float(number)
+
+
+def typed_back(values: pl.Series, kind: Type) -> pl.Series:
+    """Text that holds nothing but numbers or dates, as numbers or dates; else as it is."""
+    if values.dtype != pl.String or kind == "level":
+        return values
+    if kind == "date":
+        tried = [values.str.to_date("%Y-%m-%d", strict=False)]
+    else:
+        tried = [values.cast(dtype, strict=False) for dtype in (pl.Int64, pl.Float64)]
+    gaps = values.null_count()
+    return next((made for made in tried if made.null_count() == gaps), values)

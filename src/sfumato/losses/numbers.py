@@ -78,6 +78,24 @@ class Ends:
         return replace(self, of=of, low=low, high=high)
 
 
+def same_cells(was: Ends, now: Ends, first: Any, second: Any) -> npt.NDArray[np.bool_]:
+    """For pairs of cells, whether both stand for just the same.
+
+    `first` and `second` are the numbers of the cells, or all of them in turn.
+    """
+    low, high = was.low[first], was.high[first]
+    same: npt.NDArray[np.bool_] = (low == now.low[second]) & (high == now.high[second])
+    if not was.sets and not now.sets:
+        return same
+    one, other = (np.arange(len(cells.low))[at] for cells, at in ((was, first), (now, second)))
+    among = np.isin(one, list(was.sets)) | np.isin(other, list(now.sets))
+    for at in np.flatnonzero(among & same & (low < high)).tolist():
+        before, after = was.sets.get(int(one[at])), now.sets.get(int(other[at]))
+        # A range is no set, though it has the same ends.
+        same[at] = before is not None and after is not None and np.array_equal(before, after)
+    return same
+
+
 def encoded(values: pl.Series) -> tuple[Places, list[str]]:
     """The distinct texts, and which each record has: the number after the last where missing."""
     import pyarrow as pa
@@ -186,7 +204,7 @@ def _cell(
     if text == WILDCARD:
         return -np.inf, np.inf, None
     if found := RANGE.fullmatch(text):
-        low, high = (_number(end, kind, name) for end in found.groups())
+        low, high = _ends(found[1], kind, name)[0], _ends(found[2], kind, name)[1]
         if low > high:
             raise DataError(
                 f"Variable '{name}' has a range whose first end is above its second.",
@@ -199,10 +217,15 @@ def _cell(
     if (found := MASK.fullmatch(text)) and found[1].isdecimal() and kind == "number":
         codes = 10 ** len(found[2])
         return float(int(found[1]) * codes), float(int(found[1]) * codes + codes - 1), None
+    return *_ends(text, kind, name), None
+
+
+def _ends(text: str, kind: Type, name: str) -> tuple[float, float]:
+    """Both ends of a value: for a year, a quarter or a month its first and its last day."""
     if (found := _PERIOD.fullmatch(text)) and kind == "date":
-        return *_period(*found.groups()), None
+        return _period(*found.groups())
     value = _number(text, kind, name)
-    return value, value, None
+    return value, value
 
 
 def _period(year: str, quarter: str | None, month: str | None) -> tuple[float, float]:
@@ -215,7 +238,10 @@ def _period(year: str, quarter: str | None, month: str | None) -> tuple[float, f
 
 
 def _of_set(texts: list[str], kind: Type, name: str) -> tuple[float, float, Numbers]:
-    members = np.unique([_number(one, kind, name) for one in texts])
+    held = [_ends(one, kind, name) for one in texts]
+    # A period among the members is all its days.
+    each = [np.arange(low, high + 1) if low < high else np.array([low]) for low, high in held]
+    members = np.unique(np.concatenate(each))
     return float(members[0]), float(members[-1]), members
 
 

@@ -14,6 +14,7 @@ from sfumato.losses.levels import held, levels_of, rank_ends, texts_of
 from sfumato.losses.lost import Lost, lost_levels, lost_numbers
 from sfumato.losses.numbers import Ends, Places, Type, number_ends
 from sfumato.losses.records import coded
+from sfumato.losses.renamed import with_renamed
 from sfumato.schema import Column
 
 _NUMBERS: dict[str, Type] = {"continuous": "number", "integer": "number", "date": "date"}
@@ -45,9 +46,11 @@ def losses(
     after = released.column(name) if name in released.columns else None
     column = _told(original.schema[name], released.schema.get(name))
     now = pl.Series(name, [None] * len(released), dtype=pl.String) if after is None else after
+    levels = _levels(values, column)
+    if after is not None and levels:
+        column = with_renamed(column, levels, values, now, at, released.schema.get(name))
     if column.kind in (*_NUMBERS, "ordinal"):
         return _of_numbers(values, now, column, at, dropped=after is None)
-    levels = levels_of(_distinct(values), column, name, ordered=False)
     was, cells = (held(one, levels, column) for one in (values, now))
     if was.open[was.of].all():
         return None
@@ -63,6 +66,13 @@ def _told(column: Column, after: Column | None) -> Column:
     if column.hierarchy is None and after is not None and after.hierarchy is not None:
         return replace(column, hierarchy=after.hierarchy)
     return column
+
+
+def _levels(values: pl.Series, column: Column) -> list[str]:
+    """The levels of a variable that has some; of an ordinal one, from low to high."""
+    if column.kind in _NUMBERS:
+        return []
+    return levels_of(_distinct(values), column, values.name, ordered=column.kind == "ordinal")
 
 
 def _distinct(values: pl.Series) -> list[str]:

@@ -13,11 +13,12 @@ from sfumato.data import Dataset
 from sfumato.engines import Combinations, Engine
 from sfumato.errors import MethodError
 from sfumato.generalised.text import MASK, RANGE, SET, WILDCARD, written
-from sfumato.hierarchies import Hierarchy, label_of, periods, range_of
+from sfumato.hierarchies import Hierarchy
 from sfumato.method import Fitted, RowWise
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
-from sfumato.recoding.rare import joined_neighbours, joined_rare
+from sfumato.recoding.periods import label_of, periods, range_of
+from sfumato.recoding.rare import joined_neighbours, joined_rare, rising
 from sfumato.recoding.schema import grouped, regrouped
 from sfumato.recoding.texts import are_codes, in_periods, masked, texts_of
 from sfumato.schema import Column, Schema
@@ -176,7 +177,7 @@ class Recode(RowWise):
             return joined_rare(counts, fewest, self.other)
         order = [written(level) for level in column.levels or ()]
         if column.kind == "integer":
-            order = sorted(counts, key=int)
+            order = _whole(name, counts)
         if not set(counts) <= set(order):
             raise _refused(
                 name,
@@ -213,6 +214,16 @@ class Recode(RowWise):
             changed = changed.with_columns({name: column}).changed([name], missing=kept)
         return changed
 
+    def public(self, fitted: Fitted) -> dict[str, Any]:
+        """Every parameter; of the groups their names and sizes, since no cell shows the values."""
+        told = super().public(fitted)
+        if self.groups is not None:
+            sizes = {new: len(held) for new, held in self.groups.items()}
+            told["groups"] = {
+                new: f"{size} value{'s' if size != 1 else ''}" for new, size in sizes.items()
+            }
+        return told
+
     def _column(self, column: Column, told: Mapping[str, Any]) -> Column:
         known = Hierarchy.of(column.hierarchy or {})
         if self.level is not None:
@@ -227,7 +238,7 @@ class Recode(RowWise):
         if self.groups is not None:
             new = self._merging
             return grouped(column, new, known.with_level(lambda one: new.get(one, one)))
-        numbers = sorted(told["new"], key=int) if column.kind == "integer" else None
+        numbers = rising(told["new"]) if column.kind == "integer" else None
         return grouped(column, told["new"], None, values=numbers)
 
     def _column_of_periods(
@@ -250,6 +261,17 @@ class Recode(RowWise):
 def _generalised(text: str) -> bool:
     found = (one.fullmatch(text) for one in (RANGE, SET, MASK))
     return text == WILDCARD or any(found)
+
+
+def _whole(name: str, counts: Mapping[str, int]) -> list[str]:
+    order = rising(counts)
+    if order is None:
+        raise _refused(
+            name,
+            "is declared integer, and not all its values are whole numbers",
+            "declare what it is, or correct the values.",
+        )
+    return order
 
 
 def _refused(name: str, what: str, hint: str) -> MethodError:

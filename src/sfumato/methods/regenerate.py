@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from sfumato.data import Dataset, coded_missing
 from sfumato.engines import Chance, Engine, Starts
 from sfumato.errors import MethodError, PlanError
-from sfumato.generalised.text import Type
+from sfumato.generalised.text import written
+from sfumato.losses.drawn import drawn, from_domain
 from sfumato.losses.handed import handed, proportional
-from sfumato.losses.masked import Counts, Masked, fitting, masked_cells, typed
+from sfumato.losses.masked import Counts, Masked, fitting, masked_cells, typed, typed_back
 from sfumato.method import Fitted, Method
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
@@ -24,6 +26,7 @@ from sfumato.schema import Column, Kind, Schema
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _NUMBERS = ("integer", "continuous", "date")
 _CELLS = ("missing", "wildcard", "partial")
+_PARTIAL = 'masked = ["missing", "wildcard"]'
 
 
 @parameters
@@ -34,20 +37,21 @@ class Regenerate(Method):
     Assumes: somebody published how often each value was masked (`counts`), or masked cells are
     distributed as the others. Which cell gets which value is random and follows the record. A
     cell that says something, such as `937**` or `[20;29]`, takes only a value that fits. The
-    values are made up: marginals are right, and what went together in the masked cells is not
-    (measure `correlations`).
+    values are made up: marginals follow what they are taken from, and what went together in the
+    masked cells does not (measure `correlations`).
 
     Parameters
     ----------
     variables : the variables with masked cells.
     counts : by variable, how many masked cells had each value.
     marginal : "given" needs counts for every variable; "observed" takes the distribution of the
-        unmasked values where there are none.
+        unmasked values where there are none. A partial cell draws from those that fit it; where
+        none does, every whole number, day or level in the cell is as likely.
     masked : which cells are filled: "missing", "wildcard" (`*`) and "partial" (ranges, sets,
         masks and groups).
     scale : take the counts as proportions, where they do not add up to the masked cells.
-    exact : fail when no way of filling the cells meets the counts; otherwise the cells that are
-        left over take values that fit, beyond their counts.
+    exact : fail when no way of filling the cells meets the counts given; otherwise the cells that
+        are left over take values that fit, beyond their counts.
 
     Examples
     --------
@@ -79,6 +83,12 @@ class Regenerate(Method):
     scale: bool = False
     exact: bool = True
 
+    @field_validator("counts", mode="before")
+    @classmethod
+    def _keys_as_text(cls, counts: Any) -> Any:
+        """A plan file has text as keys; in Python a number or a date is at hand."""
+        return _texts(counts) if isinstance(counts, Mapping) else counts
+
     @model_validator(mode="after")
     def _amounts_make_sense(self) -> Self:
         if not self.masked or not set(self.masked) <= set(_CELLS):
@@ -89,6 +99,13 @@ class Regenerate(Method):
             msg = "counts are whole numbers. Hint: scale = true takes them as proportions."
             raise ValueError(msg)
         return self
+
+    def public(self, fitted: Fitted) -> dict[str, Any]:
+        """Every parameter; of the counts only how many, since no cell need show their values."""
+        told = super().public(fitted)
+        if self.counts is not None:
+            told["counts"] = {name: f"{len(held)} values" for name, held in self.counts.items()}
+        return told
 
     def touches(self, schema: Schema) -> tuple[str, ...]:
         """The variables to fill."""
@@ -151,32 +168,61 @@ class Regenerate(Method):
         absent = values.is_null() if coded is None else values.is_null() | coded
         found = masked_cells(values, absent.to_numpy(), column, self.masked)
         rows = np.flatnonzero(found.sort >= 0)
-        choice, wanted = self._wanted(values, found, len(rows))
-        if len(rows):
-            given = self._given(found, choice, wanted, column)
-            ranked = rows[_order(found.sort[rows], draws, values.name, rows)]
-            values = values.scatter(ranked, choice.gather(given))
-            plain = found.plain.copy()
-            plain[rows] = True
-        else:
-            plain = found.plain
+        if values.name in (self.counts or {}):
+            choice, wanted = self._wanted(values, found, len(rows))
+            values = (
+                self._put(values, found, choice, wanted, column, draws) if len(rows) else values
+            )
+        elif len(rows):
+            values = self._observed(values, found, column, draws)
+        plain = found.plain.copy()
+        plain[rows] = True
         left = ~plain & ~values.is_null().to_numpy()
-        return values if left.any() else _typed_back(values, found.type)
+        return values if left.any() else typed_back(values, found.type)
+
+    def _put(
+        self,
+        values: pl.Series,
+        found: Masked,
+        choice: pl.Series,
+        wanted: Counts,
+        column: Column,
+        draws: Draws,
+    ) -> pl.Series:
+        """Hand out values as often as they are wanted."""
+        rows = np.flatnonzero(found.sort >= 0)
+        given = self._given(found, choice, wanted, column)
+        ranked = rows[_order(found.sort[rows], draws, values.name, rows)]
+        return values.scatter(ranked, choice.gather(given))
+
+    def _observed(
+        self, values: pl.Series, found: Masked, column: Column, draws: Draws
+    ) -> pl.Series:
+        """Fill cells by the unmasked values; where a cell says something, by those that fit."""
+        name, u = values.name, draws.uniform(values.name, 1)
+        choice, counts = _held(values, found.plain)
+        made = drawn(values, found, column, choice, counts, u)
+        rows = np.flatnonzero(found.sort == 0)
+        if len(rows) and not len(choice):
+            # Cells that say something are then all that tells how the others are distributed.
+            choice, counts = _held(made, found.sort > 0)
+        if not len(rows):
+            return made
+        if len(choice):
+            ranked = rows[_order(found.sort[rows], draws, name, rows)]
+            shares = proportional(counts, len(rows))
+            return made.scatter(ranked, choice.gather(np.repeat(np.arange(len(choice)), shares)))
+        if values.dtype != pl.String or not column.domain:
+            raise MethodError(
+                f"Variable '{name}' has no unmasked value to take the distribution of.",
+                hint="give counts for it, or declare its domain.",
+            )
+        texts = from_domain(found, column, name, u[rows])
+        return made.scatter(rows, pl.Series(texts, dtype=values.dtype))
 
     def _wanted(self, values: pl.Series, found: Masked, cells: int) -> tuple[pl.Series, Counts]:
-        """The values to hand out, in rising order, and how often each."""
+        """The values to hand out, in rising order, and how often each, by the counts given."""
         name = values.name
-        if name not in (self.counts or {}):
-            held = values.filter(pl.Series(found.plain)).alias("value").value_counts()
-            if cells and not held.height:
-                raise MethodError(
-                    f"Variable '{name}' has no unmasked value to take the distribution of.",
-                    hint="give counts for it.",
-                )
-            held = held.sort("value")
-            return held["value"].alias(name), proportional(
-                held["count"].cast(pl.Int64).to_numpy(), cells
-            )
         given = (self.counts or {})[name]
         # Two ways to write one number are one value.
         told = pl.DataFrame(
@@ -211,7 +257,8 @@ class Regenerate(Method):
             raise MethodError(
                 f"The counts for variable '{choice.name}' cannot be met: {int(without.sum())} "
                 "masked cells fit none of the values that are left.",
-                hint="correct the counts, or let these cells exceed them: exact = false.",
+                hint="correct the counts, let these cells exceed them (exact = false), or leave "
+                f"partial cells as they are: {_PARTIAL}.",
             )
         for sort in np.flatnonzero(without).tolist():
             given[sort] += self._more(choice.name, wanted[fits[sort]], int(without[sort]))
@@ -222,9 +269,27 @@ class Regenerate(Method):
         if not weights.any():
             raise MethodError(
                 f"Variable '{name}' has masked cells that fit none of the values.",
-                hint="give counts for values that fit, or leave partial cells as they are.",
+                hint=f"give counts for values that fit, or leave partial cells: {_PARTIAL}.",
             )
         return proportional(weights, cells)
+
+
+def _held(values: pl.Series, rows: npt.NDArray[np.bool_]) -> tuple[pl.Series, Counts]:
+    """The values of some records in rising order, each once, and how often each occurs."""
+    found = values.filter(pl.Series(rows)).alias("value").value_counts().sort("value")
+    return found["value"].alias(values.name), found["count"].cast(pl.Int64).to_numpy()
+
+
+def _texts(counts: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Counts whose values are text; two that become the same are refused, not lost."""
+    made = dict(counts)
+    for name, each in counts.items():
+        if isinstance(each, Mapping):
+            made[name] = {written(value): one for value, one in each.items()}
+            if len(made[name]) < len(each):
+                msg = "the counts of a variable name a value twice."
+                raise ValueError(msg)
+    return made
 
 
 def _order(
@@ -236,15 +301,3 @@ def _order(
         return np.lexsort((chance, sort))
     ids = draws.ids if isinstance(draws.ids, np.ndarray) else draws.ids.ids(draws.key)
     return np.lexsort((ids[rows, 1], ids[rows, 0], chance, sort))
-
-
-def _typed_back(values: pl.Series, kind: Type) -> pl.Series:
-    """Text that holds nothing but numbers or dates, as numbers or dates; else as it is."""
-    if values.dtype != pl.String or kind == "level":
-        return values
-    if kind == "date":
-        tried = [values.str.to_date("%Y-%m-%d", strict=False)]
-    else:
-        tried = [values.cast(dtype, strict=False) for dtype in (pl.Int64, pl.Float64)]
-    gaps = values.null_count()
-    return next((made for made in tried if made.null_count() == gaps), values)

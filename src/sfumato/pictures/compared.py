@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.pictures.bars import Bar, ends_of, put_bars, set_reach
+from sfumato.pictures.columns import better, rows_with
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.sheet import finish, key, name_row, rows_only, sheet
-from sfumato.pictures.source import Row, nothing, real, rows_of
+from sfumato.pictures.source import Row, nothing, real
 from sfumato.pictures.style import INK, PANEL, SMALL, Mark, house_style, mark
 from sfumato.pictures.words import shown, width_of, write
 
@@ -30,6 +31,8 @@ _ROOM = {1: 4.2, 2: 1.95, 3: 1.25}
 """Inches that a panel has at least when so many stand side by side."""
 _BELOW = 0.32
 """Inches from a panel to its legend."""
+_WAY = 0.16
+"""Inches for the line that says which way is better."""
 Numbers = dict[str, dict[str, float]]
 
 
@@ -44,7 +47,8 @@ def compared(
 
     Question: which plan costs least for the protection it gives?
     Assumes: rows with the same label are repeated runs, of which the mean is drawn. Panels have
-    scales of their own.
+    scales of their own. Whether lower or higher numbers are better stands below a panel's title,
+    where the evidence or the measure of that name says so.
 
     Parameters
     ----------
@@ -68,13 +72,15 @@ def compared(
     rows = _rows(table, label)
     wanted = panels or {name.replace("_", " "): [name] for name in _measures(rows, label)}
     named = [name for names in wanted.values() for name in names]
-    rows_of(rows, [label, *named], picture="compared")
+    rows_with(rows, [label, *named], picture="compared")
     numbers = _means(rows, label, named)
     _require_few(wanted, numbers)
     if not any(math.isfinite(one) for row in numbers.values() for one in row.values()):
         raise nothing("compared")
     with house_style():
-        figure = _sheet(wanted, numbers)
+        known = _evidence(table)
+        ways = {title: better(names, known) for title, names in wanted.items()}
+        figure = _sheet(wanted, numbers, ways)
         return finish(
             figure, f"What was measured, by {label}", _caption(rows, numbers), public=public
         )
@@ -82,7 +88,7 @@ def compared(
 
 def _rows(table: Any, label: str) -> list[Row]:
     if not isinstance(table, Mapping):
-        return rows_of(table, [label], picture="compared")
+        return rows_with(table, [label], picture="compared")
     rows: list[Row] = []
     for name, found in table.items():
         if not isinstance(found, Mapping) or not all(
@@ -99,6 +105,14 @@ def _rows(table: Any, label: str) -> list[Row]:
         rows.append(row)
     every = list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name) for name in every} for row in rows]
+
+
+def _evidence(table: Any) -> dict[str, Evidence]:
+    """Evidence by the label of its measure, of whichever plan has it first."""
+    found: dict[str, Evidence] = {}
+    for by_label in table.values() if isinstance(table, Mapping) else ():
+        found = {**by_label, **found}
+    return found
 
 
 def _measures(rows: Sequence[Row], label: str) -> list[str]:
@@ -146,7 +160,9 @@ def _require_few(panels: Mapping[str, Sequence[str]], numbers: Numbers) -> None:
         )
 
 
-def _sheet(panels: Mapping[str, Sequence[str]], numbers: Numbers) -> Figure:
+def _sheet(
+    panels: Mapping[str, Sequence[str]], numbers: Numbers, ways: Mapping[str, str]
+) -> Figure:
     # Four stand better as two and two.
     across = 2 if len(panels) == _FOUR else min(_ACROSS, len(panels))
     room = _ROOM[across]
@@ -154,10 +170,12 @@ def _sheet(panels: Mapping[str, Sequence[str]], numbers: Numbers) -> Figure:
     most = max(map(len, panels.values()))
     looks = {title: _looks(names, room) for title, names in panels.items()}
     tall = 0.85 + (0.26 + 0.1 * most) * len(numbers) + 0.2 * (most if most > 1 else 0)
+    tall += _WAY if any(ways.values()) else 0
     figure, all_axes = sheet(tall * high, rows=high, columns=across)
     for at, (title, names) in enumerate(panels.items()):
         axes = all_axes[at]
-        _head(axes, _LETTERS[at] if len(panels) > 1 else "", title, room)
+        _head(axes, _LETTERS[at] if len(panels) > 1 else "", title, room, below=any(ways.values()))
+        _put_way(axes, ways[title])
         rows_only(axes, len(numbers))
         _fill(axes, names, numbers, looks[title], room)
         if at % across == 0:
@@ -187,11 +205,23 @@ def _cut(text: str, size: float, room: float, lines: int) -> str:
     return made
 
 
-def _head(axes: Axes, letter: str, title: str, room: float) -> None:
-    text = axes.set_title("", loc="left", fontsize=PANEL, fontweight="bold", color=INK, pad=6)
+def _head(axes: Axes, letter: str, title: str, room: float, *, below: bool) -> None:
+    """The title of a panel, with room below it where some panel says which way is better."""
+    pad = 6 + 72 * _WAY * below
+    text = axes.set_title("", loc="left", fontsize=PANEL, fontweight="bold", color=INK, pad=pad)
     # Bold letters are wider by a tenth.
     cut = _cut(title, 1.1 * PANEL, room - 0.05, 2)
     write(text, f"{letter}  {cut}" if letter else cut)
+
+
+def _put_way(axes: Axes, way: str) -> None:
+    """Which way is better, small, between the title and the bars."""
+    if way:
+        text = axes.annotate(
+            "", (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points"
+        )
+        text.set(fontsize=SMALL, ha="left", va="baseline")
+        write(text, way)
 
 
 def _legend(axes: Axes, looks: Sequence[Mark]) -> None:

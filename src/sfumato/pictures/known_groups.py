@@ -23,6 +23,9 @@ NEEDED = ("known", "reidentification")
 _LOOKS = {"original": ORIGINAL, "released": RELEASED}
 _BETWEEN = " + "
 _MOST = 63
+_OF_FOUR = 15
+"""Combinations of four groups."""
+_SHOWN = 20
 _FEWEST = 3
 """Records that a public picture shows at least."""
 _ROUNDING = 1e-6
@@ -44,9 +47,11 @@ def known_groups(
 
     Parameters
     ----------
-    evidence : of the measure "reidentification" with `groups`, or its table.
+    evidence : of the measure "reidentification" with `groups`, or its table. With more than 4
+        groups the 20 combinations with the highest risk are drawn, the riskiest first.
     beside : a second one to draw beside it, such as that of the original.
-    names : what the one or two are called. Default: what was measured, original or released.
+    names : what the one or two are called. Default: original and released, where these were
+        measured.
     records : how many records the shares are of, where the evidence does not say.
     public : the custodian's word that it may be shown outside. 1 or 2 records are drawn as none.
 
@@ -70,24 +75,56 @@ def known_groups(
     if not any(math.isfinite(value) for one in shares for value in one.values()):
         raise nothing("known_groups")
     looks = _looks(given, names)
+    rows, left = _chosen(rows, shares, given)
+    some = f"the {len(rows)} riskiest combinations, {left} are left out" if left else ""
     with house_style():
         figure, (axes,) = sheet(0.75 + (0.26 + 0.1 * len(given)) * len(rows))
         rows_only(axes, len(rows))
         _fill(axes, rows, shares, looks)
-        label_axes(axes, "Share of records that can be singled out", width=60)
+        label_axes(axes, f"Share of records that can be singled out: {some}".strip(" :"), width=60)
         return finish(
             figure,
             "Records that can be singled out, by what is known",
             "A bar is the share of records that may be the only ones to fit what the outsider "
             "knows, in the worst case."
+            + (f" Shown: {some}." if some else "")
             + (f" Fewer than {_FEWEST} records are drawn as none." if public else ""),
             public=public,
             legend=looks if len(looks) > 1 or names else (),
         )
 
 
+def _chosen(
+    rows: list[str], shares: Sequence[dict[str, float]], given: Sequence[Source]
+) -> tuple[list[str], int]:
+    """As they come up to four groups; of more, the riskiest first, and how many are left out.
+
+    The risk that counts is that of the released data, where they stand beside the original.
+    """
+    if len(rows) <= _OF_FOUR:
+        return rows, 0
+    subjects = [one.subject if isinstance(one, Evidence) else "" for one in given]
+    counts = [one for one, of in zip(shares, subjects, strict=True) if of == "released"] or shares
+
+    def risk(name: str) -> tuple[float, float]:
+        first, every = (
+            max((one[name] for one in some if math.isfinite(one[name])), default=-1.0)
+            for some in (counts, shares)
+        )
+        return -first, -every
+
+    ranked = sorted(rows, key=risk)
+    return ranked[:_SHOWN], len(ranked[_SHOWN:])
+
+
 def _shares(source: Source, records: int | None, *, public: bool) -> dict[str, float]:
     """The risk of each combination; when public, 0 where it is that of one or two records."""
+    if isinstance(source, Evidence) and not _by_groups(source):
+        raise SfumatoError(
+            f"The picture 'known_groups' needs risks by what is known; '{source.name}' was "
+            "measured without groups.",
+            hint='measure it with groups={"census": [...], "family": [...]}.',
+        )
     rows = rows_of(source, NEEDED, picture="known_groups")
     if len(rows) > _MOST:
         raise SfumatoError(f"The table has {len(rows)} rows; the picture shows {_MOST} at most.")
@@ -106,10 +143,22 @@ def _shares(source: Source, records: int | None, *, public: bool) -> dict[str, f
     }
 
 
+def _by_groups(evidence: Evidence) -> bool:
+    if evidence.table is None:
+        return False
+    return "known" in rows_of(evidence, [], picture="known_groups")[0]
+
+
 def _looks(given: Sequence[Source], names: Sequence[str] | None) -> tuple[Mark, ...]:
     """Outlines and filled bars, so that nobody needs to tell colours apart."""
     subjects = [one.subject if isinstance(one, Evidence) else "" for one in given]
     known = len(set(subjects)) == len(given) and set(subjects) <= set(_LOOKS)
+    if len(given) > 1 and not known and names is None:
+        raise SfumatoError(
+            "The picture 'known_groups' cannot tell the two apart: they are not the original and "
+            "the released data.",
+            hint='name them, for instance names=["k = 5", "k = 20"].',
+        )
     looks = [_LOOKS[one] if known else mark(at, f"{at + 1}") for at, one in enumerate(subjects)]
     if names is not None:
         if isinstance(names, str) or len(names) != len(given):
@@ -123,7 +172,7 @@ def _looks(given: Sequence[Source], names: Sequence[str] | None) -> tuple[Mark, 
 
 
 def _fill(
-    axes: Axes, rows: Sequence[str], shares: Sequence[dict[str, float]], looks: Sequence[Mark]
+    axes: Axes, rows: list[str], shares: Sequence[dict[str, float]], looks: Sequence[Mark]
 ) -> None:
     bars = [
         Bar(at, one[name], place, len(shares))

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
+from sfumato.pictures.columns import rows_with
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.sheet import finish, label_axes, sheet
-from sfumato.pictures.source import Row, nothing, real, rows_of
+from sfumato.pictures.source import Row, nothing, real
 from sfumato.pictures.style import INK, SMALL, Mark, house_style
 from sfumato.pictures.words import number, shown, width_of, write
 
@@ -61,7 +62,7 @@ def surface(
 
     References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Figs. S5 and S6.
     """
-    rows = rows_of(table, [x, y, value], picture="surface")
+    rows = rows_with(table, [x, y, value], picture="surface")
     if x == y:
         raise SfumatoError("The picture 'surface' needs two different parameters.")
     columns, lines = _places(rows, x), _places(rows, y)

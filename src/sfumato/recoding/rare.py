@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sfumato.generalised.text import range_of
+
+
+def rising(texts: Iterable[str]) -> list[str] | None:
+    """Whole numbers in rising order; None where a text is no whole number.
+
+    Examples
+    --------
+    >>> rising(["10", "9", "-1"]), rising(["10", "1.5"])
+    (['-1', '9', '10'], None)
+    """
+    try:
+        return sorted(texts, key=lambda one: (int(one), one))
+    except ValueError:
+        return None  # what it says quotes a cell
 
 
 def joined_rare(counts: Mapping[str, int], fewest: int, other: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from sfumato.errors import SfumatoError
 from sfumato.report.bars import bars, bars_by_variable
 from sfumato.schema import ROLES
 from sfumato.version import __version__
+from sfumato.wording import value_said
 
 if TYPE_CHECKING:
     from sfumato.pictures import Picture
@@ -155,8 +156,6 @@ def _said(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    if isinstance(value, dict):
-        return "; ".join(f"{key}: {_said(one)}" for key, one in value.items())
+    if isinstance(value, (list, dict)):
+        return value_said(value)
     return f"{value:,}" if isinstance(value, int) else str(value)

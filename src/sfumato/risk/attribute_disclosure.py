@@ -52,7 +52,7 @@ class AttributeDisclosure(Measure):
     known : the variables the outsider knows. Default: all whose role is "quasi".
     where : a statement about variables: `charge > 100000`, `diagnosis == "AIDS"`,
         `diagnosis in ["a", "b"]`, `10 <= age < 20`, joined by and, or, not. Odd names stand in
-        backticks, dates in quotes: "2020-01-31".
+        backticks, dates in quotes: "2020-01-31", which is the whole day.
     confidential : without `where`, the variables nobody should learn. Default: all whose role is
         "sensitive".
 

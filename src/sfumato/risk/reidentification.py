@@ -95,7 +95,7 @@ class Reidentification(Measure):
     }
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
-    budget: Annotated[int, Field(ge=0)] = 10_000
+    budget: Annotated[int, Field(ge=0, le=2**62)] = 10_000
     groups: Groups | None = None
 
     @model_validator(mode="after")

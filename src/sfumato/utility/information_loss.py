@@ -34,6 +34,10 @@ _ASSUMPTIONS = (
         "a removed record, anything in every variable. What the original leaves open is no loss."
     ),
     (
+        "A released name that is neither an original level nor a known group, such as `other`, "
+        "stands for the original levels that became it."
+    ),
+    (
         "For the non-uniform entropy a released cell that does not hold the original value tells "
         "nothing of it."
     ),
@@ -51,7 +55,9 @@ class InformationLoss(Measure):
     value counts. Beside it are the measures that ARX reports: `granularity` (the mean share of
     the domain that a cell leaves open), `discernibility` (the sum of squared class sizes; a
     removed record counts as many as there are records), `non_uniform_entropy` (the share of the
-    bits that suppressing everything would lose) and `average_class_size`.
+    bits that suppressing everything would lose) and `average_class_size`. `generalised` (and over
+    all variables `generalised_cells`) is the share of cells that were changed or generalised:
+    that no longer are exactly what the original says.
 
     Parameters
     ----------
