@@ -230,7 +230,7 @@ def test_names_that_look_alike_are_told_apart(name):
 
 def test_names_in_texts_and_comments_are_left_alone():
     for quote in ('"', "'", '"""', "'''"):
-        made = parse(f"\u00b5g == {quote}\u00b5g `b` # it{quote}")
+        made: Any = parse(f"\u00b5g == {quote}\u00b5g `b` # it{quote}")
         assert (made.variable, made.constants) == ("\u00b5g", ("\u00b5g `b` # it",))
     made = parse("\u00b5g == '''it's \u00b5g `b`'''")
     assert made.constants == ("it's \u00b5g `b`",)

@@ -16,6 +16,7 @@ from tests.conftest import LIBRARIES, in_library
 import sfumato as sf
 from sfumato import frames, hierarchies
 from sfumato.errors import MethodError, PlanError
+from sfumato.recoding import periods
 
 CITY = {"Dresden": ("Saxony", "east"), "Leipzig": ("Saxony", "east"),
         "Halle": ("Anhalt", "east"), "Bonn": ("Rhine", "west")}  # fmt: skip
@@ -107,8 +108,8 @@ def test_periods_hold_their_days(days):
                 assert text is None
                 assert label is None
                 continue
-            assert text == hierarchies.range_of(day, period)
-            assert label == hierarchies.label_of(day, period)
+            assert text == periods.range_of(day, period)
+            assert label == periods.label_of(day, period)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -23,8 +23,8 @@ def data(n=100, seed=1):
             "illness": random.choice(["flu", "cold", "ulcer"], n),
         }
     )
-    roles = {"age": "quasi", "stay": "quasi", "charge": "sensitive", "illness": ILL}
-    return sf.Dataset(frame, sf.Schema(roles))
+    schema = sf.Schema({"age": "quasi", "stay": "quasi", "charge": "sensitive", "illness": ILL})
+    return sf.Dataset(frame, schema)
 
 
 def classes(made):
