@@ -43,9 +43,9 @@ class KAnonymity(Clustered):
         variable: narrow ranges, any variable, n log n. "mdav" gathers the k nearest around the
         records farthest from the average: for numbers and up to about 100 000 records. "origin"
         is Algorithm S2 as published, along the distance to the zero record: wide ranges.
-    output : what a cluster gets, for all variables or by variable: "range" (`[20;29]`; sets for
-        categories without an order), "set" (`{a;b}`), "level" (the narrowest group of the
-        hierarchy that holds all), "mean", "median" or "mode".
+    output : what a cluster gets, for all variables or by variable: "range" (`[20;29]`; `937**` for
+        codes of kind "text", sets for other categories without an order), "set" (`{a;b}`), "level"
+        (the narrowest group of the hierarchy that holds all), "mean", "median" or "mode".
     strata : variables within whose combinations clusters are formed. They stay as they are.
 
     Examples
