@@ -39,7 +39,7 @@ _HOMES = {
     # Not in a module of its own name, which would hide the function once it is imported.
     "sweep": "sweeps",
 }
-_ROOMS = ("datasets", "hierarchies", "methods", "pictures", "risk", "utility")
+_ROOMS = ("datasets", "hierarchies", "methods", "peering", "pictures", "risk", "utility")
 
 __all__ = [
     "Column",
@@ -56,6 +56,7 @@ __all__ = [
     "evaluate",
     "hierarchies",
     "methods",
+    "peering",
     "pictures",
     "protect",
     "read",

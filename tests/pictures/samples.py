@@ -154,6 +154,38 @@ def surface(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
     return pictures.surface(rows, a, b, "risk", **more)
 
 
+def shares(names: Sequence[str], people: int = 90) -> pl.DataFrame:
+    """Shares of protective peers of invented people, some of them none."""
+    chance = np.random.default_rng(8)
+    return pl.DataFrame(
+        {
+            name or "(empty)": np.round(np.clip(chance.normal(at / 10, 0.3, people), 0, 1), 2)
+            for at, name in enumerate(names)
+        }
+    )
+
+
+def protection(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    return pictures.protection(shares(names), **more)
+
+
+def gains(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    from sfumato.peering import Gains
+
+    frame = shares(names, 900)
+    found = Gains(sensitive=names[5], p=0.1, table=None, peers=frame, alternatives=frame)
+    return pictures.gains(found, **more)
+
+
+def widths(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    rows = [
+        {"categories": count, "protected": (at + 1) / (count + 3), "best": at == 1}
+        for count in (1, 2, 3, 5, 8, 40)
+        for at in (0, 1)
+    ]
+    return pictures.widths(rows, variable=names[4], **more)
+
+
 OF_MANY: dict[str, Callable[..., Picture]] = {
     "forest": forest,
     "propensity": propensity,
@@ -164,8 +196,14 @@ OF_MANY: dict[str, Callable[..., Picture]] = {
     "known_groups": known_groups,
     "compared": compared,
     "surface": surface,
+    "widths": widths,
 }
-OF_RECORDS: dict[str, Callable[..., Picture]] = {"steps": steps, "at_risk": at_risk}
+OF_RECORDS: dict[str, Callable[..., Picture]] = {
+    "steps": steps,
+    "at_risk": at_risk,
+    "protection": protection,
+    "gains": gains,
+}
 ALL = {**OF_MANY, **OF_RECORDS}
 WITH_NAMES = {
     name: made

@@ -30,7 +30,10 @@ _MANY = 0.1
 _NAMED = 3
 """Variables that are named before the others are only counted."""
 
-DRAWN = "coefficients, displacement, mahalanobis, moments, propensity, reidentification with groups"
+DRAWN = (
+    "coefficients, displacement, mahalanobis, moments, peers, propensity, reidentification with "
+    "groups"
+)
 """The measures that have pictures."""
 
 

@@ -11,14 +11,17 @@ from sfumato.pictures.at_risk import at_risk, at_risk_from
 from sfumato.pictures.compared import compared
 from sfumato.pictures.displacement import displacement
 from sfumato.pictures.forest import forest
+from sfumato.pictures.gains import gains
 from sfumato.pictures.known_groups import known_groups
 from sfumato.pictures.moments import moments
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.propensity import propensity
+from sfumato.pictures.protection import protection
 from sfumato.pictures.risk_curve import risk_curve
 from sfumato.pictures.steps import steps, steps_from
 from sfumato.pictures.surface import surface
 from sfumato.pictures.sweep import sweep
+from sfumato.pictures.widths import widths
 
 __all__ = [
     "Picture",
@@ -28,12 +31,15 @@ __all__ = [
     "compared",
     "displacement",
     "forest",
+    "gains",
     "known_groups",
     "moments",
     "propensity",
+    "protection",
     "risk_curve",
     "steps",
     "steps_from",
     "surface",
     "sweep",
+    "widths",
 ]

@@ -16,6 +16,7 @@ from sfumato.pictures.known_groups import NEEDED, known_groups
 from sfumato.pictures.moments import moments
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.propensity import propensity
+from sfumato.pictures.protection import protection
 from sfumato.pictures.risk_curve import risk_curve
 from sfumato.risk.mahalanobis import Mahalanobis
 
@@ -23,6 +24,7 @@ _FROM_EVIDENCE: dict[str, Callable[[Evidence], Picture]] = {
     "coefficients": forest,
     "displacement": displacement,
     "moments": moments,
+    "peers": protection,
     "propensity": propensity,
 }
 _WIDTHS = [0.0, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2]

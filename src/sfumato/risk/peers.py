@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
-from sfumato.confidential.classes import places, typed
 from sfumato.data import Dataset
-from sfumato.engines.local import class_of_each, counted
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.lattice import Effort, lattice
@@ -22,6 +18,7 @@ from sfumato.kernels.lattice import Peers as Found
 from sfumato.known import known_variables
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.peering.rows import coded_rows
 
 Threshold = Annotated[float, Field(ge=0, lt=1)]
 _EASY = 1.0
@@ -108,7 +105,7 @@ class Peers(Measure):
         known = known_variables(self.known, data, subject)
         sensitive = self._sensitive(data, subject)
         names = tuple(dict.fromkeys((*known, *sensitive)))
-        rows, counts, of = _distinct(data, names)
+        _, rows, counts, of = coded_rows(data, names)
         try:
             found = lattice(
                 rows,
@@ -169,18 +166,6 @@ class Peers(Measure):
         easy = [data.schema[name].accessibility for name in names]
         costs = [1 - (_EASY if one is None else one) for one in easy]
         return Effort(costs, self.effort)
-
-
-def _distinct(data: Dataset, names: Sequence[str]) -> tuple[Any, Any, npt.NDArray[np.int64]]:
-    """The distinct rows as codes, how many records each has, and which of them each record is."""
-    seen = replace(data, schema=data.schema.changed(names, missing=()))
-    batch = pl.DataFrame([typed(seen.column(name)) for name in names])
-    found = counted(batch)
-    columns = []
-    for one in found.values.get_columns():
-        levels = one.drop_nulls().unique().sort()
-        columns.append(places(one, levels).fill_null(len(levels)).to_numpy())
-    return np.column_stack(columns), found.counts, class_of_each(batch, found.values)
 
 
 def _table(

@@ -1,0 +1,9 @@
+"""Which variable to generalise, and how far: what would protect people who have too few peers."""
+
+from __future__ import annotations
+
+from sfumato.peering.gains import Gains, gains
+from sfumato.peering.recommended import Recommendation, recommend
+from sfumato.peering.widths import widths
+
+__all__ = ["Gains", "Recommendation", "gains", "recommend", "widths"]
