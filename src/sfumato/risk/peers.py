@@ -98,7 +98,7 @@ class Peers(Measure):
     q: Threshold = 0.0
     most: Annotated[int, Field(ge=1)] | None = None
     effort: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    budget: Annotated[int, Field(ge=1, le=2**62)] = 5_000_000_000
+    budget: Annotated[int, Field(ge=1, le=2**62)] = 500_000_000
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Go through every combination, and keep the worst for each record."""
@@ -121,7 +121,7 @@ class Peers(Measure):
         except ValueError as error:
             raise MeasureError(
                 f"Peers cannot be counted: {error}",
-                hint="name fewer variables in `known`, or a smaller `most`.",
+                hint="name fewer variables in `known`, a smaller `most`, or a larger `budget`.",
             ) from None
         table = _table(found, sensitive, names, counts, self.p)
         return Evidence(
