@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 
@@ -22,3 +24,28 @@ def part_of(progress: Progress | None, what: str) -> Callable[[int, int], None] 
 
 def silent(what: str, done: int, total: int) -> None:
     """Take no note."""
+
+
+_TOLD: ContextVar[Progress] = ContextVar("sfumato_progress", default=silent)
+
+
+@contextmanager
+def telling(progress: Progress | None) -> Iterator[None]:
+    """Let whatever is called within tell its progress, without handing it from call to call."""
+    before = _TOLD.set(progress or _TOLD.get())
+    try:
+        yield
+    finally:
+        _TOLD.reset(before)
+
+
+def told() -> Progress:
+    """How long work that was called by others tells how far it is.
+
+    Examples
+    --------
+    >>> with telling(lambda what, done, total: print(what, done, "of", total)):
+    ...     told()("counting", 1, 2)
+    counting 1 of 2
+    """
+    return _TOLD.get()

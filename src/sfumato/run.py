@@ -15,7 +15,7 @@ from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.method import Fitted
 from sfumato.plan import Plan
-from sfumato.progress import Progress, silent
+from sfumato.progress import Progress, silent, telling
 from sfumato.randomness import Key
 from sfumato.release import Release, aligned
 from sfumato.targets import Judgement, judge
@@ -271,7 +271,8 @@ def _take(
     for at, (label, one) in enumerate(measures.items()):
         say(f"measuring: {label}", at, len(measures))
         try:
-            found[label] = take(one)
+            with telling(say):
+                found[label] = take(one)
         except SchemaError:
             raise  # a wrong name is the user's to mend, not a measurement that failed
         except SfumatoError as error:
