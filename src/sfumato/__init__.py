@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from sfumato.data import Dataset, read
     from sfumato.errors import SfumatoError
     from sfumato.evidence import Evidence
+    from sfumato.noised.described import (
+        CodeNoise,
+        CorrelatedGaussian,
+        Gaussian,
+        Laplace,
+        Misclassification,
+    )
     from sfumato.plan import Plan
     from sfumato.randomness import Key
     from sfumato.release import Release
@@ -24,10 +31,15 @@ if TYPE_CHECKING:
 
 # Names are found when they are first used, so that importing Sfumato costs next to nothing.
 _HOMES = {
+    "CodeNoise": "noised.described",
     "Column": "schema",
+    "CorrelatedGaussian": "noised.described",
     "Dataset": "data",
     "Evidence": "evidence",
+    "Gaussian": "noised.described",
     "Key": "randomness",
+    "Laplace": "noised.described",
+    "Misclassification": "noised.described",
     "Plan": "plan",
     "Release": "release",
     "Schema": "schema",
@@ -42,10 +54,15 @@ _HOMES = {
 _ROOMS = ("datasets", "hierarchies", "methods", "peering", "pictures", "risk", "utility")
 
 __all__ = [
+    "CodeNoise",
     "Column",
+    "CorrelatedGaussian",
     "Dataset",
     "Evidence",
+    "Gaussian",
     "Key",
+    "Laplace",
+    "Misclassification",
     "Plan",
     "Release",
     "Schema",

@@ -1,0 +1,1 @@
+"""Noise of known distribution: how it is described, published and read again."""
