@@ -12,6 +12,7 @@ from sfumato.version import __version__
 
 if TYPE_CHECKING:
     from sfumato import datasets, methods, pictures, risk, utility
+    from sfumato.analysis.efficiency import efficiency
     from sfumato.data import Dataset, read
     from sfumato.errors import SfumatoError
     from sfumato.evidence import Evidence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         Laplace,
         Misclassification,
     )
+    from sfumato.noised.scales import Growth, Scale
     from sfumato.plan import Plan
     from sfumato.randomness import Key
     from sfumato.release import Release
@@ -37,14 +39,17 @@ _HOMES = {
     "Dataset": "data",
     "Evidence": "evidence",
     "Gaussian": "noised.described",
+    "Growth": "noised.scales",
     "Key": "randomness",
     "Laplace": "noised.described",
     "Misclassification": "noised.described",
     "Plan": "plan",
     "Release": "release",
+    "Scale": "noised.scales",
     "Schema": "schema",
     "SfumatoError": "errors",
     "assess": "run",
+    "efficiency": "analysis.efficiency",
     "evaluate": "run",
     "protect": "run",
     "read": "data",
@@ -60,16 +65,19 @@ __all__ = [
     "Dataset",
     "Evidence",
     "Gaussian",
+    "Growth",
     "Key",
     "Laplace",
     "Misclassification",
     "Plan",
     "Release",
+    "Scale",
     "Schema",
     "SfumatoError",
     "__version__",
     "assess",
     "datasets",
+    "efficiency",
     "evaluate",
     "hierarchies",
     "methods",

@@ -55,7 +55,7 @@ def fit_both(
     """Fit a formula to the complete records of both data sets; fail where that is impossible."""
     prepared = covariates(original, released, formula, binary=family == "logistic")
     fitted = {}
-    for side, (outcome, terms) in _matrices(formula, prepared).items():
+    for side, (outcome, terms) in matrices(formula, prepared).items():
         where = SAID[side]
         x = _terms(terms, formula, where)
         found = _estimates(_outcome(outcome, formula, family, where), x, family, where)
@@ -64,7 +64,7 @@ def fit_both(
     return Both(**fitted)
 
 
-def _matrices(
+def matrices(
     formula: Formula, prepared: Covariates
 ) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
     """Outcome and terms of both data sets, under aliases.
@@ -89,6 +89,15 @@ def _matrices(
         ) from None
     made = {"original": first, "released": second}
     return {side: (one.lhs, one.rhs) for side, one in made.items()}
+
+
+def estimated(
+    outcome: pd.DataFrame, terms: pd.DataFrame, formula: Formula, family: Family
+) -> tuple[Numbers, Numbers, Numbers]:
+    """The outcome, the terms and the coefficients of the model of one data set, the original."""
+    where = SAID["original"]
+    y, x = _outcome(outcome, formula, family, where), _terms(terms, formula, where)
+    return y, x, np.asarray(_estimates(y, x, family, where).params)
 
 
 def _terms(terms: pd.DataFrame, formula: Formula, where: str) -> Numbers:
