@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.run import assess, evaluate, protect
     from sfumato.schema import Column, Schema
     from sfumato.sweeps import sweep
+    from sfumato.tune.calibrate import calibrate
 
 # Names are found when they are first used, so that importing Sfumato costs next to nothing.
 _HOMES = {
@@ -49,6 +50,7 @@ _HOMES = {
     "Schema": "schema",
     "SfumatoError": "errors",
     "assess": "run",
+    "calibrate": "tune.calibrate",
     "efficiency": "analysis.efficiency",
     "evaluate": "run",
     "protect": "run",
@@ -76,6 +78,7 @@ __all__ = [
     "SfumatoError",
     "__version__",
     "assess",
+    "calibrate",
     "datasets",
     "efficiency",
     "evaluate",

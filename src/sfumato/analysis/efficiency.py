@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
-from sfumato.analysis.sandwich import variance
+from sfumato.analysis.lost import Known, loss
 from sfumato.analysis.simulated import draws_of, simulated
 from sfumato.comparing.canonical import one_thread
 from sfumato.data import Dataset
@@ -22,8 +21,6 @@ from sfumato.noised.described import CodeNoise, Misclassification
 from sfumato.noised.described import Noise as Described
 
 Floats = npt.NDArray[np.float64]
-_UNRELATED = 1e-8
-"""A calibration this near to singular: the noise has drowned a term."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,31 +100,18 @@ def efficiency(
         )
     with one_thread():
         model = _Model.of(data, read, family)
-        noisy, sigma = model.noised(told, draws)
-        exact = variance(family, model.x, [(model.x, model.y)], model.beta, np.zeros_like(sigma))
-        after = variance(family, model.x, noisy, model.beta, sigma)
-        gram = model.x.T @ model.x / len(model.x)
-        ratio = float(np.exp(np.linalg.slogdet(gram)[1] - np.linalg.slogdet(gram + sigma)[1]))
+        chance = draws_of(len(model.x))
+        found = loss(
+            model.family,
+            Known(model.terms, model.x, model.y, model.beta),
+            [model.drawn(told, chance, at) for at in range(draws)],
+        )
     return Efficiency(
         formula=formula,
         family=family,
-        table=data.like(_table(model, np.diag(exact), np.diag(after))),
-        determinant_ratio=ratio,
+        table=data.like(found.table),
+        determinant_ratio=found.determinant_ratio,
         records=len(model.y),
-    )
-
-
-def _table(model: _Model, exact: Floats, after: Floats) -> pl.DataFrame:
-    inflation = np.sqrt(after / exact)
-    return pl.DataFrame(
-        {
-            "term": model.terms,
-            "estimate": model.beta,
-            "se_original": np.sqrt(exact),
-            "se_predicted": np.sqrt(after),
-            "inflation": inflation,
-            "efficiency": 1 / inflation**2,
-        }
     )
 
 
@@ -151,29 +135,7 @@ class _Model:
         names = [formula.named(column, prepared.labels) for column in terms.columns]
         return cls(formula, prepared, family, names, x, y, beta)
 
-    def noised(
-        self, noise: Mapping[str, Described], draws: int
-    ) -> tuple[list[tuple[Floats, Floats]], Floats]:
-        """The terms and the outcome after each draw, right on average, and the noise's covariance.
-
-        Noise may shrink or shift a term on average (categories, a logarithm, a bound). A line
-        through all terms takes that out, as an analyst would who knows the noise.
-        """
-        chance = draws_of(len(self.x))
-        made = [self._drawn(noise, chance, at) for at in range(draws)]
-        terms = _calibrated(self.x, [one[0] for one in made])
-        ones = np.column_stack([np.ones(len(self.y)), self.y])
-        outcome = [
-            one[:, 1]
-            for one in _calibrated(
-                ones, [np.column_stack([np.ones(len(self.y)), one[1]]) for one in made]
-            )
-        ]
-        errors = [one - self.x for one in terms]
-        sigma = sum(one.T @ one for one in errors) / (len(self.x) * draws)
-        return list(zip(terms, outcome, strict=True)), np.asarray(sigma)
-
-    def _drawn(self, noise: Mapping[str, Described], chance: Any, at: int) -> tuple[Floats, Floats]:
+    def drawn(self, noise: Mapping[str, Described], chance: Any, at: int) -> tuple[Floats, Floats]:
         """The model's terms and outcome, as they would be released."""
         frame = self.prepared.original.copy()
         alias = {name: f"v{place}" for place, name in enumerate(self.formula.variables)}
@@ -214,16 +176,3 @@ class _Model:
 
 def _label(level: object) -> str:
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
-
-
-def _calibrated(clean: Floats, noisy: list[Floats]) -> list[Floats]:
-    """The noisy columns, moved and stretched so that on average they are the clean ones."""
-    mean = sum(noisy) / len(noisy)
-    turned, *_ = np.linalg.lstsq(clean, mean, rcond=None)
-    if np.linalg.cond(turned) > 1 / _UNRELATED:
-        raise MeasureError(
-            "The noise drowns a term of the model: nothing of it is left to be estimated.",
-            hint="add less noise to the variables of this model.",
-        )
-    back = np.linalg.inv(turned)
-    return [one @ back for one in noisy]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
 import polars as pl
 
 from sfumato.comparing.alike import Alike, alike
-from sfumato.comparing.canonical import order_of
+from sfumato.comparing.canonical import Positions, order_of
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.models.formula import Formula
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_LEVELS = 200
 """Of a category in a model: beyond that it is a name, and its columns would fill the memory."""
-SAID = {"original": "the original", "released": "the released data"}
+SAID = {"original": "the original", "released": "the released data", "both": "both data sets"}
 _BINARY = 2
 
 
@@ -39,16 +40,21 @@ class Covariates:
 
 
 def covariates(
-    original: Dataset, released: Dataset, formula: Formula, *, binary: bool
+    original: Dataset, released: Dataset, formula: Formula, *, binary: bool, paired: bool = False
 ) -> Covariates:
     """Prepare both data sets for a formula; a binary outcome may be a category of two levels.
 
     Levels and their order are those of the original: declared, where a domain is, else sorted.
+    Where the records are paired, row by row, those complete in both are taken, in one order.
     """
     original.schema.require(formula.variables)
     both = {name: _sides(original, released, name) for name in formula.variables}
     was = _complete([one.original for one in both.values()], "original")
     now = _complete([one.released for one in both.values()], "released")
+    if paired:
+        was = now = _complete(
+            [side for one in both.values() for side in (one.original, one.released)], "both"
+        )
     labels: dict[str, list[str]] = {}
     columns: dict[str, tuple[pl.Series, pl.Series]] = {}
     for name, one in both.items():
@@ -61,11 +67,14 @@ def covariates(
         columns[name] = kept, after
     plain = {formula.outcome} if binary and _is_binary(formula, labels) else set()
     categories = {name: list(labels[name]) for name in labels if name not in plain}
-    return Covariates(
-        _frame({name: sides[0] for name, sides in columns.items()}, categories),
-        _frame({name: sides[1] for name, sides in columns.items()}, categories),
-        labels,
+    arrays = [[sides[at].to_numpy() for sides in columns.values()] for at in (0, 1)]
+    # Sorted, so that nothing depends on the order of the records.
+    together = order_of([*arrays[0], *arrays[1]]) if paired else None
+    before, then = (
+        _frame(columns, one, categories, order_of(one) if together is None else together)
+        for one in arrays
     )
+    return Covariates(before, then, labels)
 
 
 def _sides(original: Dataset, released: Dataset, name: str) -> Alike:
@@ -132,15 +141,16 @@ def _is_binary(formula: Formula, labels: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _frame(
-    columns: Mapping[str, pl.Series], categories: Mapping[str, Sequence[str]]
+    names: Iterable[str],
+    arrays: Sequence[npt.NDArray[Any]],
+    categories: Mapping[str, Sequence[str]],
+    order: Positions,
 ) -> pd.DataFrame:
-    """The records under aliases, sorted, so that nothing depends on their order."""
+    """The records under aliases, in the order that is given."""
     import pandas as pd
 
-    arrays = [column.to_numpy() for column in columns.values()]
-    order = order_of(arrays)
     made: dict[str, object] = {}
-    for at, (name, values) in enumerate(zip(columns, arrays, strict=True)):
+    for at, (name, values) in enumerate(zip(names, arrays, strict=True)):
         if name in categories:
             codes = pd.Index([str(code) for code in range(len(categories[name]))])
             made[f"v{at}"] = pd.Categorical.from_codes(values[order], categories=codes)

@@ -1,0 +1,226 @@
+"""A model of noised data as arrays: what every engine gets.
+
+A record has an outcome y, clean predictors, and noised ones of which only a released value is
+seen. A latent value is the true one on the scale on which the noise was added. The engines draw
+coefficients from their distribution given all that was released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.noised.scales import Growth, Scale
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+Family = Literal["gaussian", "bernoulli", "binomial", "poisson"]
+Link = Literal["identity", "logit", "probit", "log"]
+Shape = Literal["auto", "normal", "mixture"]
+Of = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Number:
+    """A noised number.
+
+    Parameters
+    ----------
+    name : the variable.
+    seen : the released values on the scale of the noise, less the mean of the noise and over its
+        weight, so that seen = latent + noise; NaN where missing.
+    variance : of the noise; None where it grows with the latent value.
+    growth : how it grows.
+    laplace : whether the noise is Laplace, not normal.
+    scale : the true value is `scale.back(latent)`; None where it is the latent value itself.
+    low, high : what lay beyond was set to this before it was released, on the scale of the noise.
+    width : of the interval that rounding made one value of; 0 where nothing was rounded.
+    """
+
+    name: str
+    seen: Floats = field(repr=False)
+    variance: float | None
+    growth: Growth | None = None
+    laplace: bool = False
+    scale: Scale | None = None
+    low: float = -math.inf
+    high: float = math.inf
+    width: float = 0.0
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is normal noise of one variance and nothing else, without missing values."""
+        ends = math.isinf(self.low) and math.isinf(self.high)
+        alike = self.growth is None and self.scale is None and not self.laplace
+        return ends and alike and self.width == 0 and not bool(np.isnan(self.seen).any())
+
+    def true(self, latent: Floats) -> Floats:
+        """The true values of latent ones."""
+        return latent if self.scale is None else self.scale.back(latent)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Category:
+    """A noised category.
+
+    Parameters
+    ----------
+    name : the variable.
+    levels : its levels; the first is the reference.
+    density : log of the probability (density) of what was released, for each record and level;
+        0 where it is missing.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    density: Floats = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Term:
+    """A column of the model: a product of clean values, functions of numbers, and levels.
+
+    Parameters
+    ----------
+    name : as the formula has it.
+    clean : the product of all clean factors, a value per record; None for 1.
+    numbers : (place among the problem's numbers, function of the TRUE value) of each such factor;
+        None for the value itself.
+    levels : (place among the problem's categories, level) of each such factor.
+    """
+
+    name: str
+    clean: Floats | None = field(default=None, repr=False)
+    numbers: tuple[tuple[int, Of | None], ...] = ()
+    levels: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def noised(self) -> bool:
+        """Whether it depends on anything noised."""
+        return bool(self.numbers or self.levels)
+
+    def simple(self, problem: Problem) -> bool:
+        """Whether it is clean, one latent number alone, or one level alone."""
+        if not self.noised:
+            return True
+        if self.clean is not None or len(self.numbers) + len(self.levels) > 1:
+            return False
+        return all(of is None and problem.numbers[at].scale is None for at, of in self.numbers)
+
+    def column(self, latent: Floats, codes: Codes, problem: Problem) -> Floats:
+        """Its values, given latent numbers (record, number) and levels (record, category)."""
+        made = np.ones(problem.records) if self.clean is None else self.clean
+        for at, of in self.numbers:
+            true = problem.numbers[at].true(latent[:, at])
+            made = made * (true if of is None else of(true))
+        for at, level in self.levels:
+            made = made * (codes[:, at] == level)
+        return made
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Problem:
+    """The model, the records, and what is known of the noise.
+
+    Parameters
+    ----------
+    family, link : of the outcome.
+    y : the outcome as released; of "binomial" the number of successes among `trials`.
+    trials : see there.
+    outcome_number : the noise of a noised outcome that is a number (its `seen` is y).
+    outcome_category : that of a noised outcome of two levels (its levels are 0 and 1).
+    numbers, categories : the noised predictors.
+    error : the covariance of the noise of the numbers, where each has one variance;
+        diagonal unless the noise was correlated.
+    terms : the columns of the model.
+    covariates : (record, column) the clean columns on which true values may depend, the constant
+        among them.
+    groups : the group of each record, from 0 on; None in a model of one level.
+    random : the terms whose coefficients differ by group.
+    shape : the shape of true values given all that is clean: normal, a mixture of normals, or
+        whichever the data ask for.
+    clustered : whether true values may differ by group as well. Only for comparison with the
+        literature is it turned off.
+    """
+
+    family: Family
+    link: Link
+    y: Floats = field(repr=False)
+    trials: Floats | None = field(default=None, repr=False)
+    outcome_number: Number | None = None
+    outcome_category: Category | None = None
+    numbers: tuple[Number, ...] = ()
+    categories: tuple[Category, ...] = ()
+    error: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
+    terms: tuple[Term, ...]
+    covariates: Floats = field(repr=False)
+    groups: Codes | None = field(default=None, repr=False)
+    random: tuple[int, ...] = ()
+    shape: Shape = "auto"
+    clustered: bool = True
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return len(self.y)
+
+    @property
+    def simple(self) -> bool:
+        """Whether every term is clean, one latent number, or one level, and all noise is plain."""
+        return all(one.plain for one in self.numbers) and all(
+            one.simple(self) for one in self.terms
+        )
+
+    def design(self, latent: Floats, codes: Codes) -> Floats:
+        """All terms, given latent numbers and levels."""
+        return np.column_stack([one.column(latent, codes, self) for one in self.terms])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sampling:
+    """How much to draw.
+
+    Parameters
+    ----------
+    chains, draws, warmup : how many chains, draws kept of each, and draws before those.
+    seed : of the analyst's own chance; the same seed gives the same draws.
+    """
+
+    chains: int = 4
+    draws: int = 1000
+    warmup: int = 500
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Posterior:
+    """What an engine found.
+
+    Parameters
+    ----------
+    engine : its name.
+    parameters : the coefficients by the names of their terms, then "residual variance", and
+        "variance of <term> by group" or the like.
+    draws : (chain, draw, parameter).
+    independent : whether the draws are independent of each other.
+    shape : "normal" or "mixture", as used, with the number of components.
+    components : see there.
+    notes : what the analyst must know, in words.
+    complete : whether it ran to its end; an interrupt leaves what is there.
+    details : further numbers, such as the Pareto k of importance sampling.
+    """
+
+    engine: str
+    parameters: tuple[str, ...]
+    draws: Floats = field(repr=False)
+    independent: bool
+    shape: str = "normal"
+    components: int = 1
+    notes: Sequence[str] = ()
+    complete: bool = True
+    details: dict[str, float] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""The search for parameters that meet a target at least loss."""

@@ -1,0 +1,114 @@
+"""One size of noise, tried: how far off an attacker would land, over several draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.analysis.simulated import draws_of, simulated
+from sfumato.noised.described import Noise as Described
+from sfumato.progress import told
+from sfumato.tune.exposed import Group
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What must hold in every group.
+
+    Parameters
+    ----------
+    mean_h : the least mean of h; or None.
+    below, at_most : the highest share of records with h below a limit; or None.
+    """
+
+    mean_h: float | None
+    below: int
+    at_most: float | None
+
+    @property
+    def goal(self) -> float:
+        """The number to be reached."""
+        return float(self.mean_h if self.mean_h is not None else self.at_most or 0.0)
+
+    def met(self, value: float, error: float) -> bool:
+        """Whether it is reached, twice the Monte Carlo error granted."""
+        if self.mean_h is not None:
+            return value - 2 * error >= self.goal
+        return value + 2 * error <= self.goal
+
+    def said(self) -> str:
+        """In words."""
+        if self.mean_h is not None:
+            return f"mean of h at least {self.goal:g}"
+        return f"share of records with h below {self.below} at most {self.goal:g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What one size of noise does, by group.
+
+    Parameters
+    ----------
+    share : the size of the noise.
+    values, errors : what was asked for, in each group, and its Monte Carlo standard error.
+    met : whether it is reached in every group.
+    worst : the group that is furthest from it.
+    """
+
+    share: float
+    values: tuple[float, ...] = field(repr=False)
+    errors: tuple[float, ...] = field(repr=False)
+    met: bool
+    worst: int
+
+
+@dataclass(frozen=True, eq=False)
+class Attack:
+    """Records that an attacker knows, on the scale of the distances.
+
+    Parameters
+    ----------
+    columns : the true values by variable, in canonical order.
+    scale : what each variable is multiplied by.
+    groups : whose exposure counts.
+    draws : how often the noise is drawn.
+    """
+
+    columns: Mapping[str, Floats]
+    scale: Floats
+    groups: Sequence[Group]
+    draws: int
+
+    def trial(self, noise: Mapping[str, Described], asked: Asked, share: float) -> Trial:
+        """Draw the noise several times and see how far off the attacker lands each time."""
+        from sfumato.kernels.ranks import ranks
+
+        original = np.column_stack([self.columns[name] for name in self.columns])
+        chance = draws_of(len(original))
+        among = np.logical_or.reduce([one.among for one in self.groups])
+        cap = None if asked.at_most is None else asked.below
+        found = np.empty((self.draws, len(self.groups)))
+        for at in range(self.draws):
+            told()(f"trying noise of share {share:.3g}", at, self.draws)
+            made = simulated(noise, self.columns, chance, at)
+            released = np.column_stack(
+                [made.get(name, self.columns[name]) for name in self.columns]
+            )
+            seen = ranks(original, released, self.scale, among=among, cap=cap)
+            each = seen.mean() if cap is None else seen.share_below(cap)
+            found[at] = [each[one.among].mean() for one in self.groups]
+        values, errors = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(self.draws)
+        pairs = list(zip(values.tolist(), errors.tolist(), strict=True))
+        sign = 1 if asked.mean_h is not None else -1
+        return Trial(
+            share,
+            tuple(values.tolist()),
+            tuple(errors.tolist()),
+            all(asked.met(*one) for one in pairs),
+            int(np.argmin(sign * values)),
+        )

@@ -1,0 +1,125 @@
+"""The least noise that suffices: met, least, repeatable, and honest where none does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sfumato as sf
+from sfumato.errors import MeasureError
+
+
+def _normal(records: int = 300, seed: int = 1, tail: float | None = None) -> sf.Dataset:
+    chance = np.random.default_rng(seed)
+    covariance = np.full((3, 3), 0.25) + 0.75 * np.eye(3)
+    values = chance.multivariate_normal(np.zeros(3), covariance, records)
+    if tail is not None:
+        values[0] = tail
+    schema = sf.Schema(dict.fromkeys("abc", sf.Column(role="quasi", kind="continuous")))
+    return sf.Dataset(pl.DataFrame(values, schema=list("abc")), schema)
+
+
+def _measured(data: sf.Dataset, found: Any, draws: int = 30) -> tuple[float, float]:
+    """Mean of h and share below 3, by the measure and by fresh draws of the method itself."""
+    seen = []
+    for at in range(draws):
+        released = found.step.apply(data, key=bytes([at + 1]) * 32)
+        one = sf.risk.HIndex(p=3).measure(data, released)
+        seen.append((one.details["mean_h"], one.value))
+    return tuple(np.mean(seen, axis=0))
+
+
+def test_the_mean_is_reached_and_hardly_exceeded() -> None:
+    data = _normal()
+    found = sf.calibrate(data, mean_h=3)
+    assert found.met
+    assert found.achieved - 2 * found.error >= 3
+    assert found.achieved < 3.6
+    assert _measured(data, found)[0] == pytest.approx(found.achieved, rel=0.12)
+
+
+def test_the_share_below_is_kept() -> None:
+    data = _normal()
+    found = sf.calibrate(data, below=3, at_most=0.5)
+    assert found.met
+    assert found.achieved + 2 * found.error <= 0.5
+    assert _measured(data, found)[1] == pytest.approx(found.achieved, abs=0.04)
+
+
+def test_more_asked_for_is_more_noise() -> None:
+    data = _normal(200)
+    sizes = [sf.calibrate(data, mean_h=one, draws=4).share for one in (1, 3, 9)]
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == 3
+    table = sf.calibrate(data, mean_h=3, draws=4).table
+    assert table["achieved"].is_sorted()
+
+
+def test_it_repeats_whatever_the_order() -> None:
+    data = _normal(120)
+    order = np.random.default_rng(0).permutation(120)
+    shuffled = sf.Dataset(data.frame[order], data.schema)
+    first, second = (sf.calibrate(one, mean_h=2, draws=3) for one in (data, shuffled))
+    assert (first.share, first.achieved) == (second.share, second.achieved)
+
+
+def test_every_tenth_needs_more_than_all_together() -> None:
+    data = _normal(300)
+    together = sf.calibrate(data, mean_h=3, draws=4)
+    apart = sf.calibrate(data, mean_h=3, who="deciles", by="distance", draws=4)
+    assert apart.share > together.share
+    assert len(apart.groups) == 10
+    assert apart.groups["achieved"].min() == apart.achieved
+
+
+def test_the_most_exposed_need_more_than_all() -> None:
+    data = _normal(300)
+    together = sf.calibrate(data, at_most=0.6, draws=4)
+    exposed = sf.calibrate(data, at_most=0.6, who=0.1, draws=4)
+    assert exposed.share > together.share
+    assert exposed.groups["records"].to_list() == [30]
+
+
+def test_weights_set_the_proportion() -> None:
+    found = sf.calibrate(_normal(150), mean_h=2, weights={"a": 0.5, "b": 2}, draws=3)
+    shares = found.step.variance_share
+    assert isinstance(shares, dict)
+    assert shares["b"] == pytest.approx(4 * shares["a"])
+    assert shares["c"] == pytest.approx(2 * shares["a"])
+
+
+def test_an_outlier_cannot_be_hidden_by_noise_and_is_told_so() -> None:
+    found = sf.calibrate(_normal(200, tail=40.0), at_most=0.5, who=0.005, draws=3)
+    assert not found.met
+    assert "far from all others" in found.reason
+    assert all(one.met for one in found.offers)
+    assert any(one.step.at_most is not None for one in found.offers)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({}, "what must hold"),
+        ({"mean_h": 3, "at_most": 0.1}, "what must hold"),
+        ({"mean_h": 0}, "above 0"),
+        ({"at_most": 1.5}, "share"),
+        ({"mean_h": 3, "who": 2.0}, "who"),
+        ({"mean_h": 3, "who": "deciles", "by": "z"}, "'z'"),
+        ({"mean_h": 3, "draws": 1}, "two draws"),
+        ({"mean_h": 3, "largest": 4}, "share"),
+        ({"mean_h": 3, "weights": {"z": 1}}, "'z'"),
+        ({"mean_h": 3, "weights": {"a": 0}}, "above 0"),
+        ({"mean_h": 3, "known": ["c"], "variables": ["a"]}, "none of the variables"),
+    ],
+)
+def test_nonsense_is_refused(told: dict[str, Any], said: str) -> None:
+    with pytest.raises(MeasureError, match=said):
+        sf.calibrate(_normal(50), **told)
+
+
+def test_one_record_cannot_be_hidden() -> None:
+    with pytest.raises(MeasureError):
+        sf.calibrate(_normal(1), mean_h=3)
