@@ -163,7 +163,7 @@ def test_a_parameter_that_no_measure_taken_has_names_those_that_have_it(place):
     assert error.what == (
         "None of the measures taken here ('uniqueness', 'diversity') has --formula."
     )
-    assert error.hint == "coefficients has it: --measure coefficients"
+    assert error.hint == "coefficients, efficiency have it: --measure coefficients"
     error = refused("assess", "people.csv", "-m", "uniqueness", "--missing-confidential", "none")
     assert "diversity has it" in error.hint
 

@@ -186,6 +186,29 @@ def widths(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
     return pictures.widths(rows, variable=names[4], **more)
 
 
+def landing(**more: Any) -> Picture:
+    places = (0, 1, 2, 3, 5, 10, 20)
+    rows = [
+        {"from_quantile": start, "to_quantile": end, "targets": 60}
+        | {f"up_to_{x}": 1 - (0.6 - start / 4) / (x + 1) for x in places}
+        for start, end in ((0.0, 1.0), *((at / 10, (at + 1) / 10) for at in range(10)))
+    ]
+    return pictures.landing(rows, **more)
+
+
+def calibrated(**more: Any) -> Picture:
+    chance = np.random.default_rng(3)
+    frame = pl.DataFrame(chance.normal(size=(60, 2)), schema=["age", "height"])
+    data = sf.Dataset(frame, sf.Schema(dict.fromkeys(frame.columns, "quasi")))
+    return pictures.calibrated(sf.calibrate(data, mean_h=2, draws=2), **more)
+
+
+def balance(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    risk, use, label = names[0], names[1], names[5]
+    rows = [{label: x / 10, risk: 0.9 / x, use: 1 - x / 20} for x in (1, 2, 4, 8)]
+    return pictures.balance(rows, risk=risk, use=use, label=label, **more)
+
+
 OF_MANY: dict[str, Callable[..., Picture]] = {
     "forest": forest,
     "propensity": propensity,
@@ -197,6 +220,9 @@ OF_MANY: dict[str, Callable[..., Picture]] = {
     "compared": compared,
     "surface": surface,
     "widths": widths,
+    "landing": landing,
+    "calibrated": calibrated,
+    "balance": balance,
 }
 OF_RECORDS: dict[str, Callable[..., Picture]] = {
     "steps": steps,
@@ -208,7 +234,7 @@ ALL = {**OF_MANY, **OF_RECORDS}
 WITH_NAMES = {
     name: made
     for name, made in ALL.items()
-    if name not in ("propensity", "risk_curve", "displacement")
+    if name not in ("propensity", "risk_curve", "displacement", "landing", "calibrated")
 }
 
 

@@ -32,13 +32,14 @@ class Calibrated:
     ----------
     step : the noise, as a step of a plan. Where nothing met what was asked for, the most that
         was tried.
-    met : whether what was asked for is met, twice the Monte Carlo error granted.
-    asked : what was asked for, in words.
+    met : whether what was asked for is met, with the margin that chance may take (97.5 % sure).
+    asked, goal : what was asked for, in words and as a number.
     share : the variance of the noise as a share of that of the variable, times its weight.
     achieved, error : what was reached in the worst group, and its Monte Carlo standard error.
     worst : that group.
     table : a row per size that was tried.
     groups : a row per group, at the size that was chosen.
+    warnings : what was left out.
     reason : why not, where it is not met.
     offers : other noise that does meet it, tried the same way: with released values cut off at
         the tails, or with more noise there. Each is a `Calibrated` of its own.
@@ -47,12 +48,14 @@ class Calibrated:
     step: Noise
     met: bool
     asked: str
+    goal: float
     share: float
     achieved: float
     error: float
     worst: str
     table: Any = field(repr=False)
     groups: Any = field(repr=False)
+    warnings: tuple[str, ...] = ()
     reason: str = ""
     offers: tuple[Calibrated, ...] = ()
 
@@ -153,12 +156,14 @@ class _Search:
             step=way(chosen.share),
             met=chosen.met,
             asked=self.asked.said(),
+            goal=self.asked.goal,
             share=chosen.share,
             achieved=chosen.values[chosen.worst],
             error=chosen.errors[chosen.worst],
             worst=self.attack.groups[chosen.worst].name,
             table=self.data.like(_path(trials)),
             groups=self.data.like(_by_group(chosen, self.attack)),
+            warnings=self.attack.warnings,
         )
 
     def _tried(self, step: Noise, share: float) -> Trial:
@@ -203,7 +208,13 @@ def _attack(
     where = space(told, told.original, standardise=True, distance="euclidean", owner=OWNER)
     near = asked.below if asked.at_most is not None else max(1, int(np.ceil(asked.goal)))
     columns = {name: where.plain[:, at].copy() for at, name in enumerate(where.names)}
-    return Attack(columns, where.scale, groups(where, who, by=by, near=near), draws)
+    return Attack(
+        columns,
+        where.scale,
+        groups(where, who, by=by, near=near),
+        draws,
+        (*told.warnings, *where.warnings),
+    )
 
 
 def _weights(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:

@@ -35,17 +35,25 @@ class Asked:
         """The number to be reached."""
         return float(self.mean_h if self.mean_h is not None else self.at_most or 0.0)
 
-    def met(self, value: float, error: float) -> bool:
-        """Whether it is reached, twice the Monte Carlo error granted."""
+    def met(self, value: float, error: float, draws: int) -> bool:
+        """Whether it is reached, whatever chance has added: 97.5 % sure."""
+        margin = error * sureness(draws)
         if self.mean_h is not None:
-            return value - 2 * error >= self.goal
-        return value + 2 * error <= self.goal
+            return value - margin >= self.goal
+        return value + margin <= self.goal
 
     def said(self) -> str:
         """In words."""
         if self.mean_h is not None:
             return f"mean of h at least {self.goal:g}"
         return f"share of records with h below {self.below} at most {self.goal:g}"
+
+
+def sureness(draws: int) -> float:
+    """How many standard errors of a mean over so many draws are granted; about two for many."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(draws - 1, 0.975))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +85,14 @@ class Attack:
     scale : what each variable is multiplied by.
     groups : whose exposure counts.
     draws : how often the noise is drawn.
+    warnings : what was left out.
     """
 
     columns: Mapping[str, Floats]
     scale: Floats
     groups: Sequence[Group]
     draws: int
+    warnings: tuple[str, ...] = ()
 
     def trial(self, noise: Mapping[str, Described], asked: Asked, share: float) -> Trial:
         """Draw the noise several times and see how far off the attacker lands each time."""
@@ -103,12 +113,23 @@ class Attack:
             each = seen.mean() if cap is None else seen.share_below(cap)
             found[at] = [each[one.among].mean() for one in self.groups]
         values, errors = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(self.draws)
+        if cap is not None:
+            # Nobody in a few draws of a few records is not nobody at all.
+            sizes = np.array([self.draws * int(one.among.sum()) for one in self.groups])
+            errors = np.maximum(errors, _least_error(values, sizes))
         pairs = list(zip(values.tolist(), errors.tolist(), strict=True))
         sign = 1 if asked.mean_h is not None else -1
         return Trial(
             share,
             tuple(values.tolist()),
             tuple(errors.tolist()),
-            all(asked.met(*one) for one in pairs),
+            all(asked.met(*one, self.draws) for one in pairs),
             int(np.argmin(sign * values)),
         )
+
+
+def _least_error(shares: Floats, sizes: npt.NDArray[np.int64]) -> Floats:
+    """Of a share of so many: two found and two not found are added (Agresti & Coull)."""
+    near = (shares * sizes + 2) / (sizes + 4)
+    made: Floats = np.sqrt(near * (1 - near) / (sizes + 4))
+    return made
