@@ -21,7 +21,7 @@ from tests.docs.blocks import (
     as_shown,
     blocks,
     commands,
-    needs_titanic,
+    downloads,
 )
 
 import sfumato as sf
@@ -71,8 +71,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             sf.datasets.cohort(500).write_csv("cohort.csv")
-            if needs_titanic(page):
-                shutil.copy(Path(os.environ["SFUMATO_DATA"]) / "titanic.csv", "titanic.csv")
+            for file in downloads(page):
+                shutil.copy(Path(os.environ["SFUMATO_DATA"]) / file, file)
             text = refreshed(page)
             os.chdir(here)
         page.write_text(text, "utf-8")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato import datasets, methods, pictures, risk, utility
+    from sfumato import attackers, datasets, methods, pictures, risk, utility
     from sfumato.analysis.efficiency import efficiency
+    from sfumato.analysis.fit import fit
     from sfumato.data import Dataset, read
     from sfumato.errors import SfumatoError
     from sfumato.evidence import Evidence
@@ -53,12 +54,22 @@ _HOMES = {
     "calibrate": "tune.calibrate",
     "efficiency": "analysis.efficiency",
     "evaluate": "run",
+    "fit": "analysis.fit",
     "protect": "run",
     "read": "data",
     # Not in a module of its own name, which would hide the function once it is imported.
     "sweep": "sweeps",
 }
-_ROOMS = ("datasets", "hierarchies", "methods", "peering", "pictures", "risk", "utility")
+_ROOMS = (
+    "attackers",
+    "datasets",
+    "hierarchies",
+    "methods",
+    "peering",
+    "pictures",
+    "risk",
+    "utility",
+)
 
 __all__ = [
     "CodeNoise",
@@ -78,10 +89,12 @@ __all__ = [
     "SfumatoError",
     "__version__",
     "assess",
+    "attackers",
     "calibrate",
     "datasets",
     "efficiency",
     "evaluate",
+    "fit",
     "hierarchies",
     "methods",
     "peering",

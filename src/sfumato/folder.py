@@ -4,6 +4,7 @@ release/
   data.csv          the protected records
   manifest.json     public: what was done, what holds, checksums
   report.html       public edition of the report
+  accredited/       for accredited analysts: the manifest with the noise in full, if kept back
   custody/          private: key, plan, custody record, per-record evidence, inside report
 """
 
@@ -23,7 +24,16 @@ from sfumato.atomic import put_in_place
 from sfumato.errors import ReleaseError, TargetError
 from sfumato.formats import suffix_for, write_table
 from sfumato.identity import matched
-from sfumato.opened import CUSTODY, MANIFEST, RECORDS, REMOVED, opened_as, plain_json, sha256
+from sfumato.opened import (
+    ACCREDITED,
+    CUSTODY,
+    MANIFEST,
+    RECORDS,
+    REMOVED,
+    opened_as,
+    plain_json,
+    sha256,
+)
 from sfumato.place import partial, require_free, warn_of_earlier
 from sfumato.plan import Plan
 from sfumato.progress import Progress, part_of, silent
@@ -86,6 +96,7 @@ def _write_all(release: Release, place: Path, say: Progress) -> None:
     private.mkdir(mode=0o700)
     _put(place / MANIFEST, plain_json(manifest), mode=0o644)
     _put(place / "report.html", render(manifest).encode(), mode=0o644)
+    special = _write_accredited(release, place, manifest)
     _put(private / "key", f"{release.key.text}\n".encode(), mode=0o600)
     _put(private / "plan.toml", plan.text(comments=True).encode(), mode=0o600)
     _write_records(release, private, order)
@@ -96,13 +107,22 @@ def _write_all(release: Release, place: Path, say: Progress) -> None:
         "manifest_sha256": hashlib.sha256(plain_json(manifest)).hexdigest(),
         "files": {
             str(path.relative_to(place)): sha256(path)
-            for path in (place / "report.html", private / RECORDS, private / REMOVED)
+            for path in (place / "report.html", special, private / RECORDS, private / REMOVED)
             if path.is_file()
         },
     }
     _put(private / "report.html", render(manifest, custody).encode(), mode=0o600)
     _put(private / "custody.json", plain_json(custody), mode=0o600)
     say("writing", 3, 3)
+
+
+def _write_accredited(release: Release, place: Path, manifest: Mapping[str, Any]) -> Path:
+    """The manifest with the noise in full, where the public one keeps a part of it back."""
+    path = place / ACCREDITED / MANIFEST
+    if release.accredited is not None:
+        path.parent.mkdir(mode=0o700)
+        _put(path, plain_json({**manifest, "noise": release.accredited["noise"]}), mode=0o600)
+    return path
 
 
 def _described(

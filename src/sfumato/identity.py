@@ -22,6 +22,8 @@ from sfumato.schema import Schema
 # Public and fixed: this only mixes. Secrecy comes from the key, in `Identity.ids`.
 _MIX = bytes(range(KEY_BYTES))
 _BLOCK = 16
+_BATCH = 1 << 17
+"""Records for which ordinary memory is quicker to get."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,9 @@ class Identity:
 
     def ids(self, key: Key) -> Words:
         """The keyed record ids: without the key they say nothing of the content."""
-        out, subkey = room(self.digests.shape, np.uint64), key.subkey("record id")
+        # A batch is not worth a mapping of its own.
+        new = np.empty if len(self.digests) <= _BATCH else room
+        out, subkey = new(self.digests.shape, np.uint64), key.subkey("record id")
         for start in range(0, len(out), SLICE):
             out[start : start + SLICE] = encrypt(self.digests[start : start + SLICE], subkey)
         return out

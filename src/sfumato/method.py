@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
@@ -14,6 +14,9 @@ from sfumato.errors import DataError, MethodError
 from sfumato.parameters import given
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.noised.described import Noise
 
 Fitted = Mapping[str, Any]
 """A few small values, JSON-able, computed once on the original and kept in custody."""
@@ -62,10 +65,16 @@ class Method(ABC):
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """What an analyst may and must know of it. Never a fitted value unless overridden.
 
-        It is published. Override it where a parameter names values, which no cell may show.
+        It is published. Override it where a parameter names values, which no cell may show, or
+        gives away what the custodian may keep back: the size of noise (see `describes`).
         """
         del fitted
         return {"method": self.name, **given(self)}
+
+    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, Noise]:
+        """The noise it leaves in each variable, for analysts who take it out. Most leave none."""
+        del fitted, schema
+        return {}
 
 
 class RowWise(Method):

@@ -19,6 +19,7 @@ from sfumato.frames import Positions
 from sfumato.generalised.published import from_plain
 from sfumato.identity import Identity, matched
 from sfumato.measure import Measure
+from sfumato.noised.published import belongs
 from sfumato.plan import Plan
 from sfumato.randomness import Key, keyed_order
 from sfumato.release import aligned, content_digest
@@ -27,6 +28,7 @@ from sfumato.targets import Judgement, judge
 
 MANIFEST = "manifest.json"
 CUSTODY = "custody"
+ACCREDITED = "accredited"
 RECORDS = "records.parquet"
 REMOVED = "removed.parquet"
 
@@ -59,6 +61,13 @@ class Opened:
     def has_custody(self) -> bool:
         """Whether the private part is here: it is for the custodian, not for an analyst."""
         return (self.folder / CUSTODY / "custody.json").is_file()
+
+    @property
+    def noise(self) -> Mapping[str, Any]:
+        """What is told here of noise: in full where the accredited manifest lies here too."""
+        told = _accredited(self.folder) or self.manifest
+        noise: Mapping[str, Any] = told.get("noise", {})
+        return noise
 
     def key(self) -> Key:
         """The key of this release; only the custodian has it."""
@@ -194,6 +203,20 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def _accredited(folder: Path) -> dict[str, Any] | None:
+    """The manifest for accredited analysts, where it is here."""
+    path = folder / ACCREDITED / MANIFEST
+    try:
+        found: dict[str, Any] | None = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise ReleaseError(f"{ACCREDITED}/{MANIFEST} of this release is damaged.")
+    return found
+
+
 def _unreadable(folder: Path) -> ReleaseError:
     return ReleaseError(
         f"'{folder}' is not a release: it has no readable {MANIFEST}.",
@@ -227,6 +250,11 @@ def verify_release(folder: Path, original: Dataset | None = None) -> tuple[Check
     intact = path.is_file() and sha256(path) == manifest["data"]["sha256"]
     said = "is what the manifest says" if intact else "was changed or is missing"
     checks = [Check(name="data", passed=intact, said=f"{path.name} {said}")]
+    if (accredited := _accredited(folder)) is not None:
+        same = belongs(accredited, manifest)
+        said = "belongs to" if same else "is not that of"
+        said = f"the manifest for accredited analysts {said} the public one"
+        checks.append(Check(name="accredited", passed=same, said=said))
     if not (folder / CUSTODY).is_dir():
         said = "they can be measured again only with the custody record"
         return (*checks, Check(name="targets", passed=None, said=said))

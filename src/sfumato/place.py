@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sfumato.errors import ReleaseError, RepeatedReleaseWarning
-from sfumato.opened import CUSTODY, MANIFEST
+from sfumato.opened import ACCREDITED, CUSTODY, MANIFEST
 from sfumato.randomness import Key
 from sfumato.release import Release
 
 _PARTIAL = ".sfumato-partial-"
-_OURS = {MANIFEST, "report.html", CUSTODY}
+_OURS = {MANIFEST, "report.html", ACCREDITED, CUSTODY}
 
 
 def require_free(release: Release, target: Path, *, overwrite: bool) -> None:
@@ -78,7 +78,8 @@ def warn_of_earlier(release: Release, target: Path) -> None:
         warnings.warn(
             "The same data were released before under another key, in "
             f"{', '.join(repr(one) for one in found)}. Who has both releases learns more than "
-            f"from one. Hint: use the key in '{found[0]}/{CUSTODY}/key'.",
+            f"from one: averaging leaves a share of 1/{len(found) + 1} of the noise's variance. "
+            f"Hint: use the key in '{found[0]}/{CUSTODY}/key'.",
             RepeatedReleaseWarning,
             stacklevel=4,
         )

@@ -28,11 +28,16 @@ class Writing:
         since a place in a file can point to a person.
     formulas : what to do with text in a CSV file that a spreadsheet would run as a formula:
         "escape" it with an apostrophe, "refuse" to write, or "keep" it.
+    noise : what the public manifest tells of noise: "all"; "safe", the default: all but what
+        tells about values (variances that grow with the value, knots of a scale by ranks); or
+        "none", only which variables have noise. The rest goes into `accredited/manifest.json`.
     """
 
     format: Literal["csv", "parquet", "arrow", "xlsx", "dta", "sav", "xpt"] | None = None
     keep_order: bool = False
     formulas: Literal["escape", "refuse", "keep"] = "escape"
+    # None, so that plans written before there was noise keep their digest.
+    noise: Literal["all", "safe", "none"] | None = None
 
 
 @dataclass(frozen=True, init=False)

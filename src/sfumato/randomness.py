@@ -15,12 +15,13 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
@@ -34,6 +35,10 @@ Words = npt.NDArray[np.uint64]
 KEY_BYTES = 32
 SLICE = 1 << 16
 """Records worked on at a time: few enough to stay in the processor's cache."""
+_PIECE = 1 << 14
+"""Records whose blocks take so little memory that it is used again, not given back."""
+_ROOM = 15
+"""Bytes beyond its blocks that `update_into` asks for."""
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
 _COMMITMENT = b"sfumato key commitment, version 1\0"
 
@@ -109,11 +114,14 @@ def encrypt(blocks: Words, subkey: bytes) -> Words:
     if not len(blocks):
         return np.empty((0, 2), np.uint64)
     source = np.ascontiguousarray(blocks, np.uint64)
-    out = np.empty(source.nbytes + 15, np.uint8)  # the room that update_into asks for
-    # ECB is what we want here: a pseudorandom function of counters, not a hidden message.
-    cipher = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()  # noqa: S305
-    cipher.update_into(source.view(np.uint8).data.cast("B"), out.data)
+    out = np.empty(source.nbytes + _ROOM, np.uint8)
+    _encryptor(subkey).update_into(source.view(np.uint8).data.cast("B"), out.data)
     return out[: source.nbytes].view(np.uint64).reshape(source.shape)
+
+
+def _encryptor(subkey: bytes) -> CipherContext:
+    # ECB is what we want here: a pseudorandom function of counters, not a hidden message.
+    return Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()  # noqa: S305
 
 
 class Records(Protocol):
@@ -138,8 +146,7 @@ class Draws:
         """Uniform in the open interval (0, 1), 53 bits, one a record."""
         # A block holds two draws: an even one and the odd one after it.
         subkey = self.key.subkey("draw", self.step, column, draw // 2)
-        ids = self.ids if isinstance(self.ids, np.ndarray) else self.ids.ids(self.key)
-        words = encrypt(ids, subkey)[:, draw % 2]
+        words = encrypt(self._ids, subkey)[:, draw % 2]
         return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
     def normal(self, column: str, draw: int = 0) -> Floats:
@@ -148,6 +155,45 @@ class Draws:
 
         values: Floats = ndtri(self.uniform(column, draw))
         return values
+
+    def lasting(self, column: str, purpose: str, values: Floats) -> Floats:
+        """Uniform draws that stay the same in every plan: they know no step, but the value.
+
+        Two releases under one key must not draw anew for the same value, or somebody averages
+        the two; nor repeat a draw for another purpose (such as a smaller noise) or another
+        value, or somebody takes the difference of the two. So the same record, column, purpose
+        and value have the same draw, and any other an independent one.
+
+        Values count to the seven digits of a short float: one that went through another file
+        format is the same value still.
+        """
+        cipher = _encryptor(self.key.subkey("lasting draw", column, purpose))
+        # One place to work in, slice after slice: fresh memory costs more than the cipher.
+        blocks = np.empty((min(_PIECE, len(values)), 2), np.uint64)
+        made = np.empty(blocks.nbytes + _ROOM, np.uint8)
+        short = np.empty(len(blocks), np.float32)
+        out = np.empty(len(values))
+        for start in range(0, len(values), _PIECE):
+            some = out[start : start + _PIECE]
+            block, value = blocks[: len(some)], short[: len(some)]
+            with np.errstate(over="ignore"):
+                np.copyto(value, values[start : start + _PIECE], casting="same_kind")
+            value += 0  # minus zero is zero
+            # Ids are random blocks, so no two records meet by this.
+            ids = self._ids[start : start + _PIECE]
+            np.bitwise_xor(ids[:, 0], value.view(np.uint32), out=block[:, 0])
+            block[:, 1] = ids[:, 1]
+            cipher.update_into(block.view(np.uint8).data.cast("B"), made.data)
+            words = made[: block.nbytes].view(np.uint64)[::2]
+            # 52 bits and a half: exact, never 0, never 1, and even about the middle.
+            np.right_shift(words, np.uint64(12), out=words)
+            np.add(words, 0.5, out=some)
+            some *= 2.0**-52
+        return out
+
+    @cached_property
+    def _ids(self) -> Words:
+        return self.ids if isinstance(self.ids, np.ndarray) else self.ids.ids(self.key)
 
 
 def keyed_order(ids: Words, key: Key) -> npt.NDArray[np.intp]:

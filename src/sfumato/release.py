@@ -13,11 +13,14 @@ from typing import Any
 
 from sfumato import frames
 from sfumato.data import Dataset
+from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
 from sfumato.frames import Positions
 from sfumato.generalised.published import plain, published
 from sfumato.identity import Identity, digest, matched
 from sfumato.method import Fitted
+from sfumato.noised import published as noise_parts
+from sfumato.noised.described import Noise
 from sfumato.plan import Plan
 from sfumato.progress import Progress
 from sfumato.randomness import Key, keyed_order
@@ -43,6 +46,9 @@ class Release:
     key: Key = field(repr=False)
     fitted: Sequence[Fitted] = field(repr=False)
 
+    def __post_init__(self) -> None:
+        self._noise()  # noise that cannot be described is no release
+
     @property
     def data(self) -> Any:
         """The protected data as a frame of the user's own library."""
@@ -60,6 +66,7 @@ class Release:
                 step.public(fitted)
                 for step, fitted in zip(self.plan.steps, self.fitted, strict=True)
             ],
+            **self._noise_for(self.plan.release.noise or "safe"),
             "targets": [one.plain() for one in self.verdict],
             "evidence": {
                 label: one.public().plain()
@@ -69,6 +76,40 @@ class Release:
             "order_of_rows": "as given" if self.plan.release.keep_order else "random",
             "key_commitment": self.key.commitment,
         }
+
+    @cached_property
+    def accredited(self) -> dict[str, Any] | None:
+        """The manifest with the noise in full, for accredited analysts; None: all is public."""
+        full = self._noise_for("all")
+        return None if full.get("noise") == self.manifest.get("noise") else self.manifest | full
+
+    @property
+    def noise(self) -> dict[str, Noise]:
+        """The noise in each released variable, in full."""
+        return {name: one for name, (one, _) in self._noise().items()}
+
+    def _noise_for(self, level: noise_parts.Level) -> dict[str, Any]:
+        noise = self._noise()
+        if not noise:
+            return {}
+        then = {name: later for name, (_, later) in noise.items() if later}
+        return {"noise": noise_parts.public(noise_parts.whole(self.noise, then), level)}
+
+    def _noise(self) -> dict[str, tuple[Noise, list[str]]]:
+        """Each noised variable that is released, and the steps that changed it afterwards."""
+        schema, found = self.original.schema, dict[str, tuple[Noise, list[str]]]()
+        for step, fitted in zip(self.plan.steps, self.fitted, strict=True):
+            described = step.describes(fitted, schema)
+            for name in step.touches(schema):
+                if name in found and name in described:
+                    raise PlanError(
+                        f"Two steps add noise to variable '{name}', which nobody could take out.",
+                        hint="add it in one step: the variances of independent noise add up.",
+                    )
+                if name in found:
+                    found[name][1].append(step.name)
+            found |= {name: (one, []) for name, one in described.items()}
+        return {name: one for name, one in found.items() if name in self.dataset.schema}
 
     @cached_property
     def custody(self) -> dict[str, Any]:

@@ -116,6 +116,7 @@ def _release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
         "format": "file format of the data",
         "keep_order": "false: rows go into a random order that only the key repeats",
         "formulas": "text that a spreadsheet would run as a formula: escape, refuse or keep",
+        "noise": "what everybody may know of noise: all, safe (nothing that tells values) or none",
     }
     lines = ["", "[release]"]
     if comments:

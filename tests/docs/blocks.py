@@ -31,7 +31,8 @@ _SAME = {"make demo": "sfumato demo --out demo"}
 _SYSTEM = ("cat", "cp", "echo", "ls", "mkdir", "mv", "rm")
 _STEPS = re.compile(
     r"(reading|looking at the variables|protecting.*|measuring.*|writing|checking.*|drawing|"
-    r"sweeping|inventing a cohort)$"
+    r"sweeping|inventing a cohort|recommending.*|combinations|trying noise|looking for the nearest|"
+    r"counting nearer records|fitting.*)$"
 )
 
 
@@ -87,9 +88,10 @@ def blocks(page: Path) -> Iterator[Block]:
         at += 1
 
 
-def needs_titanic(page: Path) -> bool:
-    """Whether the page works on the public passenger list, which the reader downloads."""
-    return any("titanic.csv" in block.text for block in blocks(page))
+def downloads(page: Path) -> list[str]:
+    """The public files that the page works on, which the reader downloads."""
+    texts = [block.text for block in blocks(page)]
+    return [name for name in ("adult.csv", "titanic.csv") if any(name in one for one in texts)]
 
 
 def commands(block: Block) -> list[Command]:

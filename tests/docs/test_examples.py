@@ -14,8 +14,8 @@ from tests.docs.blocks import (
     announced,
     blocks,
     commands,
+    downloads,
     missing_lines,
-    needs_titanic,
 )
 
 import sfumato as sf
@@ -34,8 +34,8 @@ def cohort_text() -> bytes:
 def test_examples_run_and_show_what_they_print(page, cohort_text, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     Path("cohort.csv").write_bytes(cohort_text)
-    if needs_titanic(page):
-        shutil.copy(request.getfixturevalue("shared_data") / "titanic.csv", "titanic.csv")
+    for name in downloads(page):
+        shutil.copy(request.getfixturevalue("shared_data") / name, name)
     session = Session()
     for block in blocks(page):
         if block.language == "python":

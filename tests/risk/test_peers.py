@@ -77,8 +77,8 @@ def test_limits_are_told():
 
 
 def test_refusals():
-    with pytest.raises(sf.SfumatoError, match="No variable is declared as sensitive"):
-        sf.risk.Peers().measure(data())
+    with pytest.raises(sf.SfumatoError, match="None of the sensitive variables is in the data"):
+        sf.risk.Peers(sensitive=[]).measure(data())
     with pytest.raises(sf.SfumatoError, match="Peers cannot be counted"):
         sf.risk.Peers(known=EVERY, sensitive=EVERY, budget=1).measure(data())
     with pytest.raises(sf.SfumatoError, match="'p' parameter"):

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli import catalogue, demo, look, release, sweep
+from sfumato.cli import calibrate, catalogue, demo, fit, look, recommend, release, sweep
 from sfumato.cli.console import out, say, show_error, told_warnings
 from sfumato.errors import SfumatoError
 from sfumato.version import __version__
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for group in (look, release, sweep, catalogue, demo):
+for group in (look, recommend, calibrate, release, fit, sweep, catalogue, demo):
     group.register(app)
 
 

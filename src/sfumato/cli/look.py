@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
+from time import process_time
 from typing import Annotated, Any
 
 import typer
@@ -12,13 +14,17 @@ from sfumato.cli.console import progress, said, say, show_json, show_table
 from sfumato.data import Dataset
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
+from sfumato.frames import wrap
 from sfumato.measure import Measure
 from sfumato.plan import Plan
+from sfumato.progress import Progress
 from sfumato.run import assess as run_assess
 from sfumato.run import named
 from sfumato.schema import Schema
 from sfumato.starter import first_plan
 
+_LONG = 0.5
+"""CPU seconds from which it is said how long a measure took."""
 _WIDE = 5
 """Columns beside the first that a terminal can show."""
 
@@ -52,7 +58,7 @@ def inspect(
         tell("looking at the variables", 1, 2)
         made = first_plan(data)
     if plan is not None:
-        _write(plan, made, overwrite=overwrite, source=file)
+        write_plan(plan, made, overwrite=overwrite, source=file)
     if json:
         show_json(_described(data, made.schema))
         return
@@ -62,9 +68,13 @@ def inspect(
         say(f"  sfumato protect {file} --plan {plan} --out release")
 
 
-def _write(path: Path, plan: Plan, *, overwrite: bool, source: str) -> None:
+def write_plan(
+    path: Path, plan: Plan, *, overwrite: bool, source: str, option: str = "--plan"
+) -> None:
+    """Write a plan with its comments; never over another file unless that was said."""
     if path.suffix != ".toml" or path.resolve() == Path(source).resolve():
-        raise PlanError("A plan is written to a file that ends in .toml.", hint="--plan plan.toml")
+        hint = f"{option} plan.toml"
+        raise PlanError("A plan is written to a file that ends in .toml.", hint=hint)
     try:
         with path.open("w" if overwrite else "x", encoding="utf-8") as file:
             file.write(plan.text(comments=True))
@@ -135,10 +145,43 @@ def assess(
         measures = options.chosen(measure, parameters)
         if measures is None:
             measures = options.adjusted(_usual(loaded), parameters)
-        found = run_assess(data, measures, progress=tell)
+        clock = _Clock(tell)
+        found = run_assess(data, measures, progress=clock)
+    if not quiet:
+        clock.say(found)
     if loaded is None and not quiet:
         say("No plan was given, so the roles are guesses (see `sfumato inspect`).")
     show_evidence(found, as_json=json, quiet=quiet)
+
+
+class _Clock:
+    """Hears when each measure begins, so that it can be said how long it took.
+
+    It is said here and nowhere else: a report of the same data has the same bytes tomorrow.
+    """
+
+    def __init__(self, tell: Progress) -> None:
+        self._tell = tell
+        self._began: list[tuple[str, float]] = []
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Take note of the beginning of each measure, and pass everything on."""
+        if what == "measuring" or what.startswith("measuring: "):
+            self._began.append((what.removeprefix("measuring: "), process_time()))
+        self._tell(what, done, total)
+
+    def say(self, found: dict[str, Evidence]) -> None:
+        """How long those took that went through many combinations."""
+        for (label, began), (_, ended) in pairwise(self._began):
+            one = found.get(label)
+            if one is None or "combinations" not in one.details or ended - began < _LONG:
+                continue
+            variables = 1 if one.table is None else len(wrap(one.table))
+            say(
+                f"{label}: {one.details['combinations']:,} combinations, "
+                f"{variables} variable{'s' if variables != 1 else ''} in turn, in "
+                f"{ended - began:.1f} CPU seconds."
+            )
 
 
 def _usual(plan: Plan | None) -> dict[str, Measure]:
@@ -171,7 +214,7 @@ def _show_one(label: str, one: Evidence) -> None:
     if plain["baseline"] is not None:
         what = "by chance" if one.subject == "pair" else "of the original"
         rows.append((f"{one.name} {what}", said(plain["baseline"])))
-    rows += [(key, said(value)) for key, value in plain["details"].items()]
+    rows += [(key, said(value)) for key, value in plain["details"].items() if not _long(value)]
     show_table(label, ["number", "value"], rows)
     if plain["table"]:
         columns = list(plain["table"][0])
@@ -183,6 +226,11 @@ def _show_one(label: str, one: Evidence) -> None:
             show_table(title, shown, below)
     for line in one.warnings:
         say(f"Warning: {line}", style="yellow")
+
+
+def _long(value: Any) -> bool:
+    """Whether it is a table of its own, which JSON and the report show."""
+    return isinstance(value, list) and any(isinstance(one, dict) for one in value)
 
 
 def _show_assumptions(found: dict[str, Evidence]) -> None:

@@ -31,8 +31,8 @@ _NAMED = 3
 """Variables that are named before the others are only counted."""
 
 DRAWN = (
-    "coefficients, displacement, mahalanobis, moments, peers, propensity, reidentification with "
-    "groups"
+    "coefficients, displacement, h_index, mahalanobis, moments, peers, propensity, "
+    "reidentification with groups"
 )
 """The measures that have pictures."""
 

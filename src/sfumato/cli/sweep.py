@@ -22,7 +22,7 @@ from sfumato.targets import home
 
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 _MOST_AXES = 2
-_PICTURES = (".svg", ".png", ".pdf")
+PICTURES = (".svg", ".png", ".pdf")
 
 
 def register(app: typer.Typer) -> None:
@@ -70,8 +70,8 @@ def sweep(
     refuse stay in the table with the reason. Exit code 2 when not one run could be done.
     """
     loaded = Plan.load(plan)
-    for path, known in ((to, _TABLES), (picture, _PICTURES)):
-        _require_free(path, known, overwrite=overwrite)  # said before the work is done
+    for path, known in ((to, _TABLES), (picture, PICTURES)):
+        require_free(path, known, overwrite=overwrite)  # said before the work is done
     over = _values(loaded, values or [])
     wanted = None if sizes is None else _numbers(sizes)
     axes = [] if picture is None else _axes(over, wanted or [], measure or [])
@@ -97,7 +97,8 @@ def sweep(
     _show(frame, loaded, to, as_json=json, quiet=quiet)
 
 
-def _require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool) -> None:
+def require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool) -> None:
+    """Refuse a file whose format nobody knows, or that exists already."""
     if path is None:
         return
     if path.suffix not in known:

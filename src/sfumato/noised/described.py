@@ -6,7 +6,7 @@ None holds a key, a seed or a draw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -113,6 +113,40 @@ class CorrelatedGaussian(Noise):
 
 
 @parameters
+class StratifiedGaussian(Noise):
+    """Noise that keeps means and covariances within each stratum.
+
+    Parameters
+    ----------
+    variables : those perturbed together, in the order of each mean and covariance.
+    weight : what the true value is multiplied by.
+    strata : a list of tables with `where` (values of other variables), and `mean` and
+        `covariance` of the noise there.
+    """
+
+    distribution = "stratified_gaussian"
+    variables: Annotated[list[str], Field(min_length=1)]
+    weight: Annotated[float, Field(ge=0, le=1)]
+    strata: Annotated[list[dict[str, Any]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _each_stratum(self) -> Self:
+        for number in range(len(self.strata)):
+            self.within(number)
+        return self
+
+    def within(self, number: int) -> CorrelatedGaussian:
+        """The noise in one of the strata."""
+        told = self.strata[number]
+        return CorrelatedGaussian(
+            variables=self.variables,
+            weight=self.weight,
+            mean=told.get("mean", []),
+            covariance=told.get("covariance", []),
+        )
+
+
+@parameters
 class CodeNoise(Noise):
     """Normal noise on the codes of categories.
 
@@ -189,7 +223,14 @@ class Misclassification(Noise):
 
 _KINDS: dict[str, type[Noise]] = {
     one.distribution: one
-    for one in (Gaussian, Laplace, CorrelatedGaussian, CodeNoise, Misclassification)
+    for one in (
+        Gaussian,
+        Laplace,
+        CorrelatedGaussian,
+        StratifiedGaussian,
+        CodeNoise,
+        Misclassification,
+    )
 }
 
 
@@ -211,8 +252,11 @@ def written(noise: Mapping[str, Noise]) -> dict[str, Any]:
     }
 
 
-def read(told: Mapping[str, Any]) -> dict[str, Noise]:
+def read(told: Mapping[str, Any], names: Iterable[str] | None = None) -> dict[str, Noise]:
     """Descriptions by variable, from a manifest.
+
+    Refuses those that are not whole: a part is kept for accredited analysts, or a later step
+    changed the variable again. With `names`, only of these variables.
 
     Examples
     --------
@@ -224,11 +268,23 @@ def read(told: Mapping[str, Any]) -> dict[str, Noise]:
             f"The noise is described in a form that is not known here (version {VERSION} is).",
             hint="use the version of Sfumato that made the release, or a newer one.",
         )
-    return {name: one_from(name, one) for name, one in told.get("variables", {}).items()}
+    every = told.get("variables", {})
+    wanted = every if names is None else [name for name in names if name in every]
+    return {name: one_from(name, every[name]) for name in wanted}
 
 
 def one_from(name: str, told: Mapping[str, Any]) -> Noise:
     """One description from its plain form."""
+    if told.get("withheld"):
+        raise DataError(
+            f"The noise of variable '{name}' is described only in part.",
+            hint="ask the custodian for accredited/manifest.json.",
+        )
+    if later := told.get("then"):
+        raise DataError(
+            f"Variable '{name}' was changed again after its noise was added: {', '.join(later)}.",
+            hint="no model for noise alone fits it; leave it out.",
+        )
     kind = _KINDS.get(str(told.get("distribution")))
     if kind is None:
         raise DataError(

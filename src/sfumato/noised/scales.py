@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from sfumato.parameters import parameters
 
@@ -59,6 +59,10 @@ class Scale:
                 raise ValueError(msg)
         return self
 
+    @model_serializer(mode="wrap")
+    def _told(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _given(plain(self))
+
     def holds(self, x: Floats) -> npt.NDArray[np.bool_]:
         """Which values have a place on the scale."""
         if self.name == "logit":
@@ -97,6 +101,11 @@ class Scale:
     @property
     def _high(self) -> float:
         return 1.0 if self.high is None else self.high
+
+
+def _given(plain: dict[str, Any]) -> dict[str, Any]:
+    """What was said: a plan file and a manifest have no word for nothing."""
+    return {name: value for name, value in plain.items() if value is not None}
 
 
 def _lines(x: Floats, at: list[float], to: list[float]) -> Floats:
@@ -142,6 +151,10 @@ class Growth:
             msg = "step needs rising breaks, and one variance more than there are breaks."
             raise ValueError(msg)
         return self
+
+    @model_serializer(mode="wrap")
+    def _told(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _given(plain(self))
 
     def variance(self, x: Floats) -> Floats:
         """The variance of the noise of each true value."""

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from sfumato.pictures.album import album
 from sfumato.pictures.at_risk import at_risk, at_risk_from
+from sfumato.pictures.balance import balance
+from sfumato.pictures.calibrated import calibrated
 from sfumato.pictures.compared import compared
 from sfumato.pictures.displacement import displacement
 from sfumato.pictures.forest import forest
 from sfumato.pictures.gains import gains
 from sfumato.pictures.known_groups import known_groups
+from sfumato.pictures.landing import landing
 from sfumato.pictures.moments import moments
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.propensity import propensity
@@ -28,11 +31,14 @@ __all__ = [
     "album",
     "at_risk",
     "at_risk_from",
+    "balance",
+    "calibrated",
     "compared",
     "displacement",
     "forest",
     "gains",
     "known_groups",
+    "landing",
     "moments",
     "propensity",
     "protection",

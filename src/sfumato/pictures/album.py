@@ -8,23 +8,28 @@ from sfumato.data import Dataset
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.frames import wrap
+from sfumato.known import known_variables
 from sfumato.measure import Measure
 from sfumato.pictures.at_risk import at_risk
 from sfumato.pictures.displacement import displacement
 from sfumato.pictures.forest import forest
+from sfumato.pictures.gains import gains
 from sfumato.pictures.known_groups import NEEDED, known_groups
+from sfumato.pictures.landing import landing
 from sfumato.pictures.moments import moments
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.propensity import propensity
 from sfumato.pictures.protection import protection
 from sfumato.pictures.risk_curve import risk_curve
 from sfumato.risk.mahalanobis import Mahalanobis
+from sfumato.risk.peers import Peers
 
 _FROM_EVIDENCE: dict[str, Callable[[Evidence], Picture]] = {
     "coefficients": forest,
     "displacement": displacement,
+    "h_index": landing,
     "moments": moments,
-    "peers": protection,
+    "peers": protection,  # with the measure's own threshold, see below
     "propensity": propensity,
 }
 _WIDTHS = [0.0, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2]
@@ -59,6 +64,8 @@ def album(
 def _drawn(
     label: str, one: Evidence, measure: Measure, original: Dataset, released: Dataset
 ) -> dict[str, Callable[[], Picture]]:
+    if one.computed and isinstance(measure, Peers):
+        return _of_peers(label, one, measure, released)
     if one.computed and one.name in _FROM_EVIDENCE:
         return {label: lambda: _FROM_EVIDENCE[one.name](one)}
     if one.computed and isinstance(measure, Mahalanobis):
@@ -74,3 +81,17 @@ def _drawn(
             f"{label}-by-knowledge": lambda: known_groups(measure.look(original, "original"), one)
         }
     return {}
+
+
+def _of_peers(
+    label: str, one: Evidence, measure: Peers, released: Dataset
+) -> dict[str, Callable[[], Picture]]:
+    """The map of people, and what would protect them where the variable is in most danger."""
+    from sfumato.peering.gains import gains as measured
+
+    known = known_variables(measure.known, released, "released")
+    worst = str(one.details["worst_variable"])
+    return {
+        label: lambda: protection(one, p=measure.p),
+        f"{label}-gains": lambda: gains(measured(released, worst, known, measure.p)),
+    }

@@ -65,7 +65,7 @@ def protection(
     Fig. 2.
     """
     refuse_public("protection", public=public)
-    names, values = numbers_of(source, "protection")
+    names, values = numbers_of(source, "protection", sampled=isinstance(source, Evidence))
     return heat_map(
         names,
         values,
@@ -77,8 +77,11 @@ def protection(
     )
 
 
-def numbers_of(source: Any, picture: str) -> tuple[list[str], Floats]:
-    """The names of the variables, and people x variables; nothing may be missing."""
+def numbers_of(source: Any, picture: str, *, sampled: bool = False) -> tuple[list[str], Floats]:
+    """The names of the variables, and people x variables; nothing may be missing.
+
+    Only of a sample of people those who were not drawn have no number at all: they are left out.
+    """
     if isinstance(source, Evidence):
         if source.records is None:
             raise SfumatoError(
@@ -90,6 +93,10 @@ def numbers_of(source: Any, picture: str) -> tuple[list[str], Floats]:
     if not names or not len(columns[0]):
         raise nothing(picture)
     values = np.column_stack(columns)
+    if sampled:
+        values = values[~np.isnan(values).all(axis=1)]
+        if not len(values):
+            raise nothing(picture)
     if not (np.isfinite(values).all() and (values >= 0).all() and (values <= 1).all()):
         raise SfumatoError(
             f"The picture '{picture}' needs shares from 0 to 1, and some cells are none.",

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from sfumato import catalogue
 from sfumato.errors import SfumatoError
 from sfumato.report.bars import bars, bars_by_variable
+from sfumato.report.groups import gain_bars, group_view
 from sfumato.schema import ROLES
 from sfumato.version import __version__
 from sfumato.wording import value_said
@@ -103,6 +104,17 @@ def _evidence(label: str, one: Mapping[str, Any], *, inside: bool) -> dict[str, 
         "rows": [[_said(value) for value in row.values()] for row in table],
         "bars": _bars(one["name"], table),
         **_drawn(one, table, inside=inside),
+        **_people(one["details"], inside=inside),
+    }
+
+
+def _people(details: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
+    """Groups of people, and what would protect them: known by their details, and only inside."""
+    if not inside:
+        return {"groups": None, "gains": None}
+    return {
+        "groups": group_view(details.get("groups")),
+        "gains": gain_bars(details.get("gains"), str(details.get("worst_variable", ""))),
     }
 
 

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
 import numpy as np
 import polars as pl
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sfumato.data import Dataset
-from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
-from sfumato.kernels.lattice import Effort, lattice
-from sfumato.kernels.lattice import Peers as Found
-from sfumato.known import known_variables
-from sfumato.measure import Measure
+from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
-from sfumato.peering.rows import coded_rows
+from sfumato.peering import match_told
+from sfumato.peering.groups import gains_of, groups_of
+from sfumato.peering.matching import BUDGET, Asked, Found, find, named
+from sfumato.peering.rows import share_of
 
 Threshold = Annotated[float, Field(ge=0, lt=1)]
-_EASY = 1.0
-"""How accessible a variable is of which nobody has said it."""
-_ASSUMPTIONS = (
-    (
-        "The outsider knows that the person is in the data, and the exact cells of some of the "
-        "known variables; which, nobody can say, so the worst combination counts."
-    ),
-    "The outsider knows nothing of other persons. Missing is a value of its own.",
-    (
-        "Numbers count as different as soon as they are not equal, and ranges as soon as they are "
-        "not the same range."
-    ),
-)
+Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @parameters
@@ -41,22 +28,31 @@ class Peers(Measure):
     """Share of records whose sensitive value somebody could learn from some of what is known.
 
     Question: whose secret is safe among others who look the same, whatever an outsider knows?
-    Assumes: peers are the records that share what the outsider knows. They protect a person if
+    Assumes: peers are the records that match what the outsider knows. They protect a person if
     their sensitive value differs. A record is breached if, for some combination of the known
     variables, at most a share p of its peers protect it. The table has, for each sensitive
     variable, also the share of records for which some other value can be ruled out (`downward`).
+    Values match if they are equal, or within a tolerance. Ranges, sets, masks and wildcards match
+    what they stand for: who matches for sure protects, who may match does not, so that the share
+    of protective peers is a bound from below (`exact` says where it is the share itself).
 
     Parameters
     ----------
     known : what an outsider may know, in any combination. Default: all whose role is "quasi".
-    sensitive : the variables to protect, each in turn. Default: all whose role is "sensitive". One
-        that is also known is not known while it is its turn.
+    sensitive : the variables to protect, each in turn. Default: all whose role is "sensitive", or
+        if there is none, all that are known. One that is also known is not known while it is its
+        turn.
     p : the share of protective peers that is still a breach.
     q : the share of peers up to which a value counts as ruled out.
     most : look only at combinations of at most so many variables.
     effort : look only at combinations that are easy enough: each variable costs 1 less its
         accessibility in the schema, and a combination the sum.
-    budget : how many rows times combinations may be looked at.
+    budget : how many steps may be taken: rows times combinations.
+    tolerance : by variable, how far numbers may be apart and still match; dates in days.
+    relative_tolerance : the same as a share of the record's own number.
+    individuals : look only at so many records, drawn at random, among all others. The value is then
+        an estimate with an interval.
+    seed : another seed draws other records.
 
     Examples
     --------
@@ -86,6 +82,13 @@ class Peers(Measure):
             "q": 0.05,
             "most": 2,
         },
+        {
+            "known": ["sex", "height", "birth_date"],
+            "sensitive": ["smoking", "systolic"],
+            "tolerance": {"birth_date": 365, "systolic": 10},
+            "relative_tolerance": {"height": 0.02},
+            "individuals": 100,
+        },
     )
     provides = ("breached_records", "fewest_protective_peers")
     reach = {  # noqa: RUF012 - a class variable by its base
@@ -98,114 +101,114 @@ class Peers(Measure):
     q: Threshold = 0.0
     most: Annotated[int, Field(ge=1)] | None = None
     effort: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    budget: Annotated[int, Field(ge=1, le=2**62)] = 500_000_000
+    budget: Annotated[int, Field(ge=1, le=2**62)] = BUDGET
+    tolerance: dict[str, Tolerance] | None = None
+    relative_tolerance: dict[str, Tolerance] | None = None
+    individuals: Annotated[int, Field(ge=1)] | None = None
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _one_tolerance_each(self) -> Self:
+        for name in {*(self.tolerance or {})} & {*(self.relative_tolerance or {})}:
+            msg = f"variable '{name}' has a tolerance and a relative one; one of them is enough."
+            raise ValueError(msg)
+        return self
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Go through every combination, and keep the worst for each record."""
-        known = known_variables(self.known, data, subject)
-        sensitive = self._sensitive(data, subject)
-        names = tuple(dict.fromkeys((*known, *sensitive)))
-        _, rows, counts, of = coded_rows(data, names)
-        try:
-            found = lattice(
-                rows,
-                counts,
-                sensitive=[names.index(name) for name in sensitive],
-                known=[names.index(name) for name in known],
-                most=self.most,
-                effort=self._effort(data, names),
-                budget=self.budget,
-                q=self.q,
-                p=self.p,
-            )
-        except ValueError as error:
-            raise MeasureError(
-                f"Peers cannot be counted: {error}",
-                hint="name fewer variables in `known`, a smaller `most`, or a larger `budget`.",
-            ) from None
-        table = _table(found, sensitive, names, counts, self.p)
+        found = find(data, self._asked(data, subject))
+        table = match_told.table(found)
+        out = match_told.left_out(found, data)
+        in_turn = self.sensitive is None and not data.schema.having("sensitive")
         return Evidence(
             name=self.name,
             subject=subject,
             value=max(table[self.name]),
             direction=self.direction,
-            records=data.like(
-                pl.DataFrame(dict(zip(sensitive, found.least_ppp[:, of], strict=True)))
-            ),
+            interval=_interval(found),
+            records=data.like(_records(found)),
             table=data.like(table),
-            details={
-                "breached_records": max(table["breached_records"]),
-                "fewest_protective_peers": int(found.fewest_protective.min()),
-                "worst_variable": table["variable"][table[self.name].arg_max() or 0],
-                "combinations": int(max(found.combinations)),
-                "combinations_left_out": int(max(found.left_out)),
-                "known": ", ".join(known),
-                "sensitive": ", ".join(sensitive),
-            },
-            assumptions=_ASSUMPTIONS,
-            warnings=() if found.complete else (_left_out(found),),
+            details=self._details(found, table, out, subject),
+            assumptions=tuple(match_told.assumptions(found)),
+            warnings=tuple(match_told.warnings(found, out, in_turn=in_turn)),
             audience="public" if subject == "released" else "custodian",
         )
 
-    def _sensitive(self, data: Dataset, subject: Subject) -> tuple[str, ...]:
-        named = data.schema.having("sensitive") if self.sensitive is None else self.sensitive
-        if subject == "released":
-            # What the release left out, nobody can learn from it.
-            named = [name for name in named if name in data.schema]
-        data.schema.require(named)
-        if not named:
-            raise MeasureError(
-                "No variable is declared as sensitive.",
-                hint='give some the role "sensitive", or name them: sensitive = [...].',
-            )
-        return tuple(named)
-
-    def _effort(self, data: Dataset, names: Sequence[str]) -> Effort | None:
-        if self.effort is None:
-            return None
-        easy = [data.schema[name].accessibility for name in names]
-        costs = [1 - (_EASY if one is None else one) for one in easy]
-        return Effort(costs, self.effort)
-
-
-def _table(
-    found: Found, sensitive: Sequence[str], names: Sequence[str], counts: Any, p: float
-) -> pl.DataFrame:
-    """A row per sensitive variable."""
-    records = int(counts.sum())
-    rows = []
-    for at, name in enumerate(sensitive):
-        least = found.least_ppp[at]
-        # The share itself decides: 1 of 5 is not above 0.2, whatever a float makes of it.
-        breached = found.least_protective[at] <= p * found.least_peers[at] * (1 + 1e-12)
-        sizes = found.breach_size[at][found.breach_size[at] > 0]
-        rows.append(
-            {
-                "variable": name,
-                "peers": int(counts[breached].sum()) / records,
-                "breached_records": int(counts[breached].sum()),
-                "downward": int(counts[~(found.least_poac[at] >= 1)].sum()) / records,
-                "mean_least_ppp": math.fsum(np.sort(least * counts)) / records,
-                "fewest_known": int(sizes.min()) if len(sizes) else None,
-                "often_by": _often(found.breach_mask[at], counts, names),
-            }
+    def _asked(self, data: Dataset, subject: Subject) -> Asked:
+        known, sensitive = named(self.known, self.sensitive, data, subject)
+        return Asked(
+            known=known,
+            sensitive=sensitive,
+            p=self.p,
+            q=self.q,
+            most=self.most,
+            effort=self.effort,
+            budget=self.budget,
+            tolerance=_left(self.tolerance, data, subject),
+            relative_tolerance=_left(self.relative_tolerance, data, subject),
+            individuals=self.individuals,
+            seed=self.seed,
         )
-    return pl.DataFrame(rows, schema_overrides={"fewest_known": pl.Int64, "often_by": pl.String})
+
+    def _details(
+        self, found: Found, table: pl.DataFrame, out: match_told.LeftOut | None, subject: Subject
+    ) -> dict[str, Any]:
+        fewest = int(found.peers.fewest_protective.min())
+        details: dict[str, Any] = {
+            "breached_records": max(table["breached_records"]),
+            # The least of a sample says nothing of those who were not drawn.
+            "fewest_protective_peers": math.nan if found.sampled else fewest,
+            "worst_variable": table["variable"][table[self.name].arg_max() or 0],
+            "combinations": int(max(found.peers.combinations)),
+            "combinations_left_out": int(max(found.peers.left_out)),
+            "known": ", ".join(found.asked.known),
+            "sensitive": ", ".join(found.asked.sensitive),
+            "exact": bool(found.exact.all()),
+        }
+        if out is not None:
+            details["left_out"] = out.said()
+        ends = match_told.interval(found)
+        if ends is not None:
+            details |= {
+                "individuals": int(found.counts.sum()),
+                "fewest_protective_peers_of_drawn": fewest,
+                f"{self.name}{AT_WORST}": ends[1] / len(found.of),
+                f"breached_records{AT_WORST}": ends[1],
+            }
+        if subject != "released":
+            details["breaching_combinations"] = match_told.breaching(found)
+        details["groups"] = groups_of(
+            found.peers.least_ppp.T, found.counts, found.asked.sensitive, self.p
+        )
+        codes = found.matched.codes
+        if codes is not None and not found.sampled:
+            details["gains"] = gains_of(
+                codes,
+                found.counts,
+                found.matched.names,
+                details["worst_variable"],
+                found.asked.known,
+                share_of(self.p, "p"),
+            )
+        return details
 
 
-def _often(masks: Any, counts: Any, names: Sequence[str]) -> str | None:
-    """The smallest combination that breaches most records."""
-    used, at = np.unique(masks, return_inverse=True)
-    totals = np.bincount(at.ravel(), counts)
-    totals[used == 0] = 0
-    if not totals.any():
-        return None
-    mask = int(used[int(np.argmax(totals))])
-    return ", ".join(name for bit, name in enumerate(names) if mask >> bit & 1)
+def _left(
+    tolerance: Mapping[str, float] | None, data: Dataset, subject: Subject
+) -> dict[str, float]:
+    """Tolerances; of a release only those of the variables that it has left."""
+    told = tolerance or {}
+    return {
+        name: value for name, value in told.items() if subject != "released" or name in data.schema
+    }
 
 
-def _left_out(found: Found) -> str:
-    return (
-        f"Only {int(max(found.combinations)):,} combinations were looked at; "
-        f"{int(max(found.left_out)):,} were left out and may breach more."
-    )
+def _records(found: Found) -> pl.DataFrame:
+    """The least share of protective peers, a column per sensitive variable; NaN if not drawn."""
+    least = np.where(found.of < 0, np.nan, found.peers.least_ppp[:, found.of])
+    return pl.DataFrame(dict(zip(found.asked.sensitive, least, strict=True)))
+
+
+def _interval(found: Found) -> tuple[float, float] | None:
+    ends = match_told.interval(found)
+    return None if ends is None else (ends[0] / len(found.of), ends[1] / len(found.of))

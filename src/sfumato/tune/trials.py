@@ -104,7 +104,7 @@ class Attack:
         cap = None if asked.at_most is None else asked.below
         found = np.empty((self.draws, len(self.groups)))
         for at in range(self.draws):
-            told()(f"trying noise of share {share:.3g}", at, self.draws)
+            told()("trying noise", at, self.draws)
             made = simulated(noise, self.columns, chance, at)
             released = np.column_stack(
                 [made.get(name, self.columns[name]) for name in self.columns]

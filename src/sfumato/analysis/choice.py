@@ -1,0 +1,45 @@
+"""Which engine fits a problem: the first in order of speed that can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Protocol, cast
+
+from sfumato.analysis.problem import Posterior, Problem, Sampling
+from sfumato.errors import MeasureError
+from sfumato.progress import Progress
+
+ENGINES = ("saturated", "collapsed", "marginal", "metropolis")
+_HOME = "sfumato.analysis.engines"
+
+
+class Engine(Protocol):
+    """What draws coefficients from their distribution given all that was released."""
+
+    can: Callable[[Problem], bool]
+    sample: Callable[[Problem, Sampling, Progress], Posterior]
+
+
+def available() -> dict[str, Engine]:
+    """The engines that are installed, in the order in which they are tried."""
+    found = {}
+    for name in ENGINES:
+        try:
+            found[name] = cast("Engine", import_module(f"{_HOME}.{name}"))
+        except ModuleNotFoundError as error:
+            if error.name != f"{_HOME}.{name}":
+                raise
+    return found
+
+
+def engine_for(problem: Problem) -> Engine:
+    """The engine for a problem; an error says what to do where there is none."""
+    for one in available().values():
+        if one.can(problem):
+            return one
+    raise MeasureError(
+        "There is no engine yet for a model of this kind with noise of this kind.",
+        hint='try method="simex" or method="calibration"; or leave out powers and products of '
+        "noised variables, and variables whose noise grows with the value.",
+    )

@@ -1,0 +1,116 @@
+"""Whether draws can be trusted: R-hat, effective sample size, Monte Carlo error.
+
+As in Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16:667: chains are
+split, draws are replaced by normal scores of their ranks. Arrays are (chain, draw).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+_FEWEST = 4
+_BLOM = 3 / 8
+
+
+def rhat(draws: Floats) -> float:
+    """Rank-normalised split R-hat: the larger of that of the draws and of their distances.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> alike, apart = rng.normal(size=(4, 500)), rng.normal([[0], [0], [0], [1]], size=(4, 500))
+    >>> rhat(alike) < 1.01 < rhat(apart)
+    True
+    """
+    parts = _split(draws)
+    if not _usable(parts):
+        return math.nan
+    folded = np.abs(parts - np.median(parts))
+    return max(_rhat(_scores(parts)), _rhat(_scores(folded)))
+
+
+def bulk_ess(draws: Floats) -> float:
+    """How many independent draws say as much of the middle of the distribution."""
+    parts = _split(draws)
+    return _ess(_scores(parts)) if _usable(parts) else math.nan
+
+
+def tail_ess(draws: Floats) -> float:
+    """How many independent draws say as much of its tails: the less of both."""
+    parts = _split(draws)
+    if not _usable(parts):
+        return math.nan
+    return min(_ess((parts <= np.quantile(parts, one)).astype(float)) for one in (0.05, 0.95))
+
+
+def mcse(draws: Floats) -> float:
+    """The Monte Carlo standard error of the mean."""
+    parts = _split(draws)
+    if not _usable(parts):
+        return math.nan
+    return float(np.std(draws, ddof=1)) / math.sqrt(_ess(parts))
+
+
+def _split(draws: Floats) -> Floats:
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
+
+
+def _usable(parts: Floats) -> bool:
+    enough = parts.shape[1] >= _FEWEST and bool(np.isfinite(parts).all())
+    return enough and bool(np.ptp(parts) > 0)
+
+
+def _scores(parts: Floats) -> Floats:
+    """Normal scores of ranks; ties share their mean rank."""
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    ranks = rankdata(parts, method="average").reshape(parts.shape)
+    made: Floats = ndtri((ranks - _BLOM) / (parts.size - 2 * _BLOM + 1))
+    return made
+
+
+def _rhat(parts: Floats) -> float:
+    count = parts.shape[1]
+    within = float(parts.var(axis=1, ddof=1).mean())
+    between = float(parts.mean(axis=1).var(ddof=1)) if len(parts) > 1 else 0.0
+    if within == 0:
+        return math.inf if between > 0 else math.nan
+    return math.sqrt((count - 1) / count + between / within)
+
+
+def _ess(parts: Floats) -> float:
+    """Effective sample size by Geyer's initial monotone sequence over all chains."""
+    chains, count = parts.shape
+    covariance = _autocovariance(parts)
+    within = covariance[:, 0] * count / (count - 1)
+    mean = float(within.mean())
+    plus = mean * (count - 1) / count
+    if chains > 1:
+        plus += float(parts.mean(axis=1).var(ddof=1))
+    if plus <= 0:
+        return float(chains * count)
+    rho = 1 - (mean - covariance.mean(axis=0)) / plus
+    rho[0] = 1.0
+    pairs = rho[: 2 * (count // 2)].reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs < 0)
+    last = int(negative[0]) if len(negative) else len(pairs)
+    total = float(np.minimum.accumulate(pairs[:last]).sum())
+    # The pair at which the sum ends would be below nought; its first half may still be above.
+    extra = max(float(rho[2 * last]), 0.0) if 2 * last < len(rho) else 0.0
+    time = max(-1 + 2 * total + extra, 1 / math.log10(chains * count))
+    return chains * count / time
+
+
+def _autocovariance(parts: Floats) -> Floats:
+    count = parts.shape[1]
+    size = 1 << (2 * count - 1).bit_length()
+    centred = parts - parts.mean(axis=1, keepdims=True)
+    turned = np.fft.rfft(centred, n=size, axis=1)
+    made: Floats = np.fft.irfft(np.abs(turned) ** 2, n=size, axis=1)[:, :count] / count
+    return made

@@ -1,0 +1,34 @@
+"""Draws for ArviZ, of either generation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import SfumatoError
+
+
+def to_arviz(
+    names: Sequence[str], draws: npt.NDArray[np.float64], attributes: Mapping[str, Any]
+) -> Any:
+    """Draws (chain, draw, parameter) as ArviZ takes them."""
+    try:
+        with warnings.catch_warnings():
+            # Version 0.x warns of version 1 when it is imported.
+            warnings.simplefilter("ignore")
+            import arviz
+    except ImportError:
+        raise SfumatoError(
+            "ArviZ is not installed.", hint="pip install arviz; or take `.draws`, a plain frame."
+        ) from None
+    posterior = {name: np.ascontiguousarray(draws[:, :, at]) for at, name in enumerate(names)}
+    if int(arviz.__version__.partition(".")[0]) >= 1:
+        made: Any = arviz.from_dict({"posterior": posterior})
+    else:
+        made = arviz.from_dict(posterior=posterior)
+    made["posterior"].attrs.update(attributes)
+    return made

@@ -1,0 +1,198 @@
+"""Corrected moments and scores: the estimating equations of clean data, made right on average.
+
+Linear models: every product of two terms is replaced by one with the same expectation (Fuller 1987;
+powers by Hermite polynomials). Poisson: the corrected score (Nakamura 1990). Logit: the conditional
+score (Stefanski & Carroll 1987). No shape is assumed of the true values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.analysis.functions import Of
+from sfumato.analysis.naive import Estimates
+from sfumato.analysis.problem import Problem
+from sfumato.analysis.sandwich import variance as sandwich
+from sfumato.analysis.unbiased import NoMomentsError, power
+
+Floats = npt.NDArray[np.float64]
+_ROUNDS = 100
+_TWO = 2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Corrected:
+    """What corrected moments give.
+
+    Parameters
+    ----------
+    estimates : with standard errors.
+    gram : an estimate of the products of the true terms, in sum; None but for linear models.
+    noisy : the products of terms that are right on average and have all the noise, in sum.
+    records : how many records it rests on.
+    """
+
+    estimates: Estimates
+    gram: Floats | None = field(default=None, repr=False)
+    noisy: Floats | None = field(default=None, repr=False)
+    records: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    clean: Floats | None
+    powers: Mapping[int, int]
+    levels: Mapping[int, int]
+
+
+def moments(problem: Problem, levels: Mapping[str, Floats], start: Estimates) -> Corrected:
+    """Fit by corrected moments or scores.
+
+    Parameters
+    ----------
+    problem : the model.
+    levels : for each noised category the scores of its levels, see `unbiased.scores`.
+    start : the naive fit, where the search begins.
+    """
+    if problem.outcome_category is not None:
+        raise NoMomentsError("the outcome is a noised category")
+    if problem.family == "gaussian":
+        if problem.outcome_number is not None and not problem.outcome_number.plain:
+            raise NoMomentsError("the noise of the outcome is not plain")
+        return _Linear(problem, levels).fit()
+    return _scored(problem, start)
+
+
+class _Linear:
+    """Unbiased products of terms, record by record."""
+
+    def __init__(self, problem: Problem, levels: Mapping[str, Floats]) -> None:
+        self.problem = problem
+        self.levels = [levels[one.name] for one in problem.categories]
+        self.terms = [self._term(at) for at in range(len(problem.terms))]
+        known = ~np.isnan(problem.y)
+        for one in problem.numbers:
+            known &= ~np.isnan(one.seen)
+        for made in self.levels:
+            known &= ~np.isnan(made).any(axis=1)
+        self.known = known
+
+    def _term(self, at: int) -> _Term:
+        one = self.problem.terms[at]
+        powers: dict[int, int] = {}
+        for place, of in one.numbers:
+            exponent = 1 if of is None else of.power if isinstance(of, Of) else None
+            if exponent is None:
+                raise NoMomentsError(f"'{one.name}' is no power of a noised variable")
+            powers[place] = powers.get(place, 0) + exponent
+        return _Term(one.clean, powers, dict(one.levels))
+
+    def product(self, a: _Term, b: _Term | None = None) -> Floats:
+        """A value for each record whose expectation is a term, or the product of two."""
+        made = np.ones(self.problem.records)
+        powers: dict[int, int] = {}
+        levels: dict[int, int] = {}
+        for one in (a,) if b is None else (a, b):
+            made = made if one.clean is None else made * one.clean
+            for at, exponent in one.powers.items():
+                powers[at] = powers.get(at, 0) + exponent
+            for at, level in one.levels.items():
+                if levels.setdefault(at, level) != level:
+                    return np.zeros(self.problem.records)
+        for at, level in levels.items():
+            made = made * self.levels[at][:, level]
+        return made * self._numbers({at: one for at, one in powers.items() if one})
+
+    def _numbers(self, powers: Mapping[int, int]) -> Floats:
+        numbers, error = self.problem.numbers, self.problem.error
+        together = [(a, b) for a in powers for b in powers if a < b and error[a, b]]
+        if not together:
+            made = np.ones(self.problem.records)
+            for at, exponent in powers.items():
+                made = made * power(numbers[at], exponent)
+            return made
+        if sum(powers.values()) > _TWO:
+            raise NoMomentsError("noise is correlated, and terms have products of noised variables")
+        ((a, b),) = together
+        return numbers[a].seen * numbers[b].seen - error[a, b]
+
+    def fit(self) -> Corrected:
+        problem, known, size = self.problem, self.known, len(self.terms)
+        y = problem.y[known]
+        gram = np.zeros((size, size))
+        x = np.column_stack([self.product(one)[known] for one in self.terms])
+        moment, noisy = x.T @ y, x.T @ x
+        for a in range(size):
+            for b in range(a + 1):
+                made = float(self.product(self.terms[a], self.terms[b])[known].sum())
+                gram[a, b] = gram[b, a] = made
+        if np.linalg.eigvalsh(gram / np.outer(*[np.sqrt(np.abs(np.diag(gram)))] * 2))[0] <= 0:
+            raise NoMomentsError("the noise is larger than what is left of a term")
+        beta = np.linalg.solve(gram, moment)
+        score = self._score(beta, x * y[:, None])
+        if problem.groups is not None:
+            groups = problem.groups[known]
+            score = np.column_stack([np.bincount(groups, weights=one) for one in score.T])
+        inverse = np.linalg.inv(gram)
+        covariance = inverse @ score.T @ score @ inverse
+        square = float(y @ y - 2 * beta @ moment + beta @ gram @ beta)
+        names = [one.name for one in problem.terms]
+        values = dict(zip(names, beta.tolist(), strict=True))
+        if problem.groups is None:
+            extra = problem.outcome_number.variance if problem.outcome_number else 0.0
+            values["residual variance"] = square / (len(y) - size) - (extra or 0.0)
+        errors = dict(zip(names, np.sqrt(np.diag(covariance)).tolist(), strict=True))
+        return Corrected(
+            estimates=Estimates(value=values, error=errors, covariance=covariance),
+            gram=gram,
+            noisy=noisy,
+            records=len(y),
+        )
+
+    def _score(self, beta: Floats, outcome: Floats) -> Floats:
+        made = outcome.copy()
+        for a, one in enumerate(self.terms):
+            for b, other in enumerate(self.terms):
+                made[:, a] -= self.product(one, other)[self.known] * beta[b]
+        return made
+
+
+def _scored(problem: Problem, start: Estimates) -> Corrected:
+    """Poisson and logit models with normal noise on terms that enter as they are."""
+    from scipy.optimize import root
+
+    from sfumato.analysis.sandwich import _SCORES
+
+    family = {"log": "poisson", "logit": "logistic"}.get(problem.link)
+    whole = problem.trials is None or bool((problem.trials == 1).all())
+    if family is None or problem.groups is not None or not whole:
+        raise NoMomentsError(f"no corrected score is known for this {problem.family} model")
+    if problem.categories or not problem.simple:
+        raise NoMomentsError("a corrected score is known for normal noise on plain terms only")
+    x = problem.design(
+        np.column_stack([one.seen for one in problem.numbers] or [np.empty((problem.records, 0))]),
+        np.empty((problem.records, 0), np.int64),
+    )
+    place = [one.numbers[0][0] if one.numbers else -1 for one in problem.terms]
+    sigma = np.array(
+        [[problem.error[a, b] if min(a, b) >= 0 else 0.0 for a in place] for b in place]
+    )
+    names = [one.name for one in problem.terms]
+    first = np.array([start.value[name] for name in names])
+    score = _SCORES[family]
+    found = root(lambda beta: score(x, problem.y, beta, sigma).mean(axis=0), first, method="hybr")
+    if not found.success or not np.isfinite(found.x).all():
+        raise NoMomentsError("the corrected score has no root near the naive fit")
+    covariance = sandwich(family, x, [(x, problem.y)], found.x, sigma)
+    return Corrected(
+        estimates=Estimates(
+            value=dict(zip(names, found.x.tolist(), strict=True)),
+            error=dict(zip(names, np.sqrt(np.diag(covariance)).tolist(), strict=True)),
+            covariance=covariance,
+        ),
+        records=problem.records,
+    )

@@ -1,0 +1,32 @@
+"""Quick looks by name: corrected moments, regression calibration, simulation-extrapolation."""
+
+from __future__ import annotations
+
+from sfumato.analysis.calibration import calibration
+from sfumato.analysis.modelled import Modelled
+from sfumato.analysis.naive import Estimates
+from sfumato.analysis.result import Method
+from sfumato.analysis.simex import simex
+from sfumato.errors import MeasureError
+
+
+def quick(model: Modelled, method: Method, seed: int) -> tuple[Estimates, tuple[str, ...]]:
+    """Estimates with standard errors, and what is to be known of them."""
+    if model.problem.groups is not None and model.problem.family != "gaussian":
+        raise MeasureError(
+            f"A two-level {model.problem.family} model has no quick look.",
+            hint='use method="posterior".',
+        )
+    if method == "calibration":
+        return calibration(model, seed)
+    if method == "simex":
+        return simex(model, model.noise, seed)
+    if model.corrected is None:
+        raise MeasureError(
+            f"There are no corrected moments for this model: {model.why_not}.",
+            hint='use method="posterior", or "simex" for a quick look.',
+        )
+    notes: tuple[str, ...] = ()
+    if model.problem.groups is not None:
+        notes = ("Corrected moments use the groups for standard errors only.",)
+    return model.corrected.estimates, notes

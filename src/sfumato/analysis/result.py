@@ -1,0 +1,222 @@
+"""What a fit found: estimates beside the naive ones, draws, and what to be wary of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato.analysis.diagnostics import bulk_ess, mcse, rhat
+from sfumato.analysis.naive import Estimates
+from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    from sfumato.data import Dataset
+    from sfumato.pictures.picture import Picture
+
+Floats = npt.NDArray[np.float64]
+Method = Literal["posterior", "moments", "calibration", "simex"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Fit:
+    """A model of noised data, with the noise taken out.
+
+    Parameters
+    ----------
+    formula, family, link : the model.
+    method : how it was fitted; `engine` says by which engine where draws were made.
+    records, left_out : how many records it rests on, and how many lacked a value that is needed.
+    level : of the intervals.
+    terms : the columns of the model.
+    estimates : by parameter: posterior means and SDs, or estimates and standard errors.
+    naive : the fit that takes released values for true ones.
+    moments : the fit by corrected moments, as a check; None where there is none.
+    normal : posterior means where true values are taken as normal, when a mixture was used.
+    sampled : the draws as an array (chain, draw, parameter); None but for a posterior.
+    shape, components : the shape of true values given all that is clean.
+    warnings : what to be wary of, and what to do about it.
+    notes : what was done, in words.
+    efficiency_rows : see `efficiency`.
+    determinant_ratio : the paper's overall measure of efficiency. It is optimistic: it knows
+        nothing of what taking the noise out costs.
+    complete : whether it ran to its end.
+    """
+
+    formula: str
+    family: str
+    link: str
+    method: Method
+    engine: str
+    records: int
+    left_out: int
+    level: float
+    terms: tuple[str, ...]
+    estimates: Estimates = field(repr=False)
+    naive: Estimates = field(repr=False)
+    moments: Estimates | None = field(default=None, repr=False)
+    normal: Mapping[str, float] | None = field(default=None, repr=False)
+    sampled: Floats | None = field(default=None, repr=False)
+    shape: str = ""
+    components: int = 1
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    efficiency_rows: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+    determinant_ratio: float = math.nan
+    complete: bool = True
+    data: Dataset | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        drawn = ""
+        if self.sampled is not None:
+            chains, draws, _ = self.sampled.shape
+            drawn = f", {chains} x {draws:,} draws by {self.engine}"
+        wary = f", {len(self.warnings)} warnings" if self.warnings else ""
+        return f"Fit({self.formula!r}, {self.family}, {self.records:,} records, {self.method}{drawn}{wary})"  # noqa: E501
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The coefficients by term, then variances."""
+        return tuple(self.estimates.value)
+
+    @cached_property
+    def rows(self) -> tuple[dict[str, Any], ...]:
+        """The summary, a row per parameter."""
+        return tuple(self._row(at, name) for at, name in enumerate(self.parameters))
+
+    def _row(self, at: int, name: str) -> dict[str, Any]:
+        nan = math.nan
+        mean, sd = self.estimates.value[name], self.estimates.error.get(name, nan)
+        made: dict[str, Any] = {"term": name, "mean": mean, "sd": sd}
+        if self.sampled is None:
+            from scipy.special import ndtri
+
+            reach = float(ndtri((1 + self.level) / 2)) * sd
+            made |= {"low": mean - reach, "high": mean + reach, "rhat": nan, "ess": nan}
+            made |= {"mcse": nan}
+        else:
+            draws = self.sampled[:, :, at]
+            tails = [(1 - self.level) / 2, (1 + self.level) / 2]
+            low, high = (float(one) for one in np.quantile(draws, tails))
+            made |= {"low": low, "high": high, "rhat": rhat(draws), "ess": bulk_ess(draws)}
+            made |= {"mcse": mcse(draws)}
+        made["naive"] = self.naive.value.get(name, nan)
+        made["moments"] = self.moments.value.get(name, nan) if self.moments else nan
+        if self.normal is not None:
+            made["normal"] = self.normal.get(name, nan)
+        return made
+
+    def summary(self) -> Any:
+        """A pandas frame indexed by term: estimate, SD, interval, diagnostics, naive, moments.
+
+        `table` has the same in the library of the data.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows)).set_index("term")
+
+    @property
+    def table(self) -> Any:
+        """The summary as a frame of the library that the data came in, with a column `term`."""
+        return self._like(pl.DataFrame(list(self.rows)))
+
+    @property
+    def draws(self) -> Any:
+        """The draws as a frame: chain, draw, and a column per parameter."""
+        sampled = self._sampled("draws")
+        chains, count, _ = sampled.shape
+        made = {
+            "chain": np.repeat(np.arange(chains), count),
+            "draw": np.tile(np.arange(count), chains),
+        }
+        for at, name in enumerate(self.parameters):
+            made[name] = sampled[:, :, at].ravel()
+        return self._like(pl.DataFrame(made))
+
+    @property
+    def efficiency(self) -> Any:
+        """Standard errors without noise against those with it, by term; None where not known.
+
+        `se_without_noise` is what the same records would have given as they were;
+        `predicted` and `realised` are the shares of records that would do without noise, by
+        corrected moments in large samples and by this fit.
+        """
+        rows = list(self.efficiency_rows)
+        return self._like(pl.DataFrame(rows)) if rows else None
+
+    def to_arviz(self) -> Any:
+        """The draws for ArviZ: an InferenceData (ArviZ 0.x) or a DataTree (1.x)."""
+        from sfumato.analysis.exported import to_arviz
+
+        return to_arviz(self.parameters, self._sampled("to_arviz"), self._attributes())
+
+    def _attributes(self) -> dict[str, Any]:
+        return {"formula": self.formula, "family": self.family, "engine": self.engine}
+
+    def plot_trace(self, terms: Sequence[str] | None = None) -> Picture:
+        """The draws of each parameter in the order in which they were made, by chain."""
+        from sfumato.pictures.chains import trace
+
+        return trace(self._chosen(terms, "plot_trace"))
+
+    def plot_ranks(self, terms: Sequence[str] | None = None) -> Picture:
+        """How the ranks of each chain's draws are spread: evenly, if the chains agree."""
+        from sfumato.pictures.chains import ranks
+
+        return ranks(self._chosen(terms, "plot_ranks"))
+
+    def plot_forest(
+        self, terms: Sequence[str] | None = None, *, intercept: bool = False
+    ) -> Picture:
+        """The coefficients with their intervals, beside the naive ones."""
+        from sfumato.pictures.adjusted import adjusted
+
+        wanted = list(self.terms if terms is None else terms)
+        known = {row["term"]: row for row in self.rows}
+        self._require(wanted, known)
+        if terms is None and not intercept and len(wanted) > 1:
+            wanted = [name for name in wanted if name != "Intercept"]
+        return adjusted([self._beside(known[name]) for name in wanted], level=self.level)
+
+    def _beside(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        from scipy.special import ndtri
+
+        name = row["term"]
+        reach = float(ndtri((1 + self.level) / 2)) * self.naive.error.get(name, math.nan)
+        return {
+            **{key: row[key] for key in ("term", "mean", "low", "high", "naive")},
+            "naive_low": row["naive"] - reach,
+            "naive_high": row["naive"] + reach,
+        }
+
+    def _chosen(self, terms: Sequence[str] | None, what: str) -> dict[str, Floats]:
+        sampled = self._sampled(what)
+        every = {name: sampled[:, :, at] for at, name in enumerate(self.parameters)}
+        self._require(terms or (), every)
+        return every if terms is None else {name: every[name] for name in terms}
+
+    def _require(self, terms: Sequence[str], known: Mapping[str, Any]) -> None:
+        from sfumato.errors import did_you_mean
+
+        for name in terms:
+            if name not in known:
+                raise SfumatoError(
+                    f"The model has no term '{name}'.", hint=did_you_mean(name, known)
+                )
+
+    def _sampled(self, what: str) -> Floats:
+        if self.sampled is None:
+            raise SfumatoError(
+                f"A fit by method '{self.method}' has no draws, which `{what}` needs.",
+                hint='fit with method="posterior".',
+            )
+        return self.sampled
+
+    def _like(self, made: pl.DataFrame) -> Any:
+        return made if self.data is None else self.data.like(made)

@@ -1,0 +1,180 @@
+"""Models of noised data from the command line."""
+
+from __future__ import annotations
+
+import json as json_format
+import math
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from sfumato.analysis.fit import fit as run_fit
+from sfumato.analysis.result import Fit
+from sfumato.cli import options
+from sfumato.cli.console import progress, say, show_json, show_table
+from sfumato.cli.sweep import PICTURES, require_free
+from sfumato.errors import PlanError
+from sfumato.formats import write_table
+from sfumato.frames import wrap
+from sfumato.progress import telling
+
+_TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
+_SHOWN = ("mean", "sd", "low", "high", "naive", "moments", "normal")
+_DRAWN = ("rhat", "ess", "mcse")
+_LARGE = 1000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog='Example: sfumato fit "exam ~ reading + (1 | school)" release')(fit)
+
+
+def fit(
+    formula: Annotated[str, typer.Argument(help='The model, such as "y ~ x + (1 | school)".')],
+    release: Annotated[
+        str, typer.Argument(help="The folder of a release; or a data file, with --noise.")
+    ],
+    noise: Annotated[
+        Path | None,
+        typer.Option(help="A TOML or JSON file that describes the noise of each variable."),
+    ] = None,
+    accredited: Annotated[
+        Path | None, typer.Option(help="The manifest for accredited analysts.")
+    ] = None,
+    clean: Annotated[
+        list[str] | None,
+        typer.Option(help="A variable to take as it is, though it was changed; may be repeated."),
+    ] = None,
+    family: Annotated[
+        str, typer.Option(help="gaussian, bernoulli, binomial or poisson.")
+    ] = "gaussian",
+    link: Annotated[str | None, typer.Option(help="logit or probit.")] = None,
+    trials: Annotated[
+        str | None, typer.Option(help="The variable with the trials of a binomial model.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="posterior; or a quick look: moments, calibration, simex.")
+    ] = "posterior",
+    shape: Annotated[
+        str, typer.Option(help="Of true values given clean ones: auto, normal or mixture.")
+    ] = "auto",
+    draws: Annotated[int, typer.Option(help="Draws of each chain.", min=1)] = 1000,
+    chains: Annotated[int, typer.Option(help="How many chains.", min=1)] = 4,
+    seed: Annotated[int, typer.Option(help="Another seed, other draws.")] = 0,
+    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    to: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write the summary to this CSV, Parquet or Excel file."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the coefficients into this SVG, PNG or PDF file.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Fit a model to noised data, with the noise taken out.
+
+    The noise is read from the manifest of the release, or from a file. The summary has the naive
+    estimates beside the corrected ones.
+    """
+    for path, known in ((to, _TABLES), (picture, PICTURES)):
+        require_free(path, known, overwrite=overwrite)  # said before the work is done
+    with progress(quiet=quiet or json) as tell, telling(tell):
+        found = run_fit(
+            formula,
+            release,
+            family=family,
+            link=link,
+            noise=None if noise is None else _described(noise),
+            clean=clean or (),
+            draws=draws,
+            chains=chains,
+            seed=seed,
+            method=cast("Any", method),  # an unknown one is told with a hint
+            shape=cast("Any", shape),
+            level=level,
+            trials=trials,
+            accredited=accredited,
+        )
+        if to is not None:
+            write_table(wrap(found.table).to_polars(), to)
+        if picture is not None:
+            tell("drawing", 0, 1)
+            found.plot_forest().save(picture, overwrite=overwrite)
+    _show(found, to, as_json=json, quiet=quiet)
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """Descriptions by variable, as they stand in a manifest or under [noise] in a TOML file."""
+    try:
+        text = path.read_text("utf-8")
+        told = json_format.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError):
+        raise PlanError(
+            f"'{path}' cannot be read as a description of noise.",
+            hint='write a TOML file with a table per variable: [x] distribution = "gaussian" ...',
+        ) from None
+    for key in ("noise", "variables"):
+        if isinstance(told, dict) and isinstance(told.get(key), dict):
+            told = told[key]
+    if not isinstance(told, dict) or not all(isinstance(one, dict) for one in told.values()):
+        raise PlanError(
+            f"'{path}' describes no noise.",
+            hint='write a table per variable: [x] distribution = "gaussian", variance = 0.2',
+        )
+    return told
+
+
+def _show(found: Fit, to: Path | None, *, as_json: bool, quiet: bool) -> None:
+    rows = [{key: _plain(value) for key, value in row.items()} for row in found.rows]
+    if as_json:
+        show_json(_told(found, rows))
+    elif to is None:
+        _show_rows(found, rows)
+    elif not quiet:
+        say(f"The summary of {found.records:,} records is in '{to}'.")
+    if not as_json:
+        for line in () if quiet else found.notes:
+            say(line)
+        for line in found.warnings:
+            say(f"Warning: {line}", style="yellow")
+    if not found.complete:
+        raise typer.Exit(130)
+
+
+def _show_rows(found: Fit, rows: list[dict[str, Any]]) -> None:
+    title = f"{found.formula} ({found.family}, {found.records:,} records)"
+    for head, names in ((title, _SHOWN), ("How well it was drawn", _DRAWN)):
+        shown = [name for name in names if any(row.get(name) is not None for row in rows)]
+        cells = [[row["term"], *(_cell(row.get(name)) for name in shown)] for row in rows]
+        if shown:
+            show_table(head, ["term", *shown], cells)
+
+
+def _told(found: Fit, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fit for machines."""
+    names = ("formula", "family", "link", "method", "records", "left_out", "level", "complete")
+    return {
+        **{name: getattr(found, name) for name in names},
+        "engine": found.engine or None,
+        "summary": rows,
+        "efficiency": [
+            {key: _plain(value) for key, value in row.items()} for row in found.efficiency_rows
+        ],
+        "determinant_ratio": _plain(found.determinant_ratio),
+        "warnings": list(found.warnings),
+        "notes": list(found.notes),
+    }
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if abs(value) < _LARGE else f"{value:,.0f}"
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,170 @@
+"""Normal noise on the codes of categories: paper 001, Eq. 4."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from sfumato.data import Dataset
+from sfumato.engines import Chance, Engine
+from sfumato.errors import MethodError, PlanError
+from sfumato.kernels.deviates import normal
+from sfumato.method import Fitted, RowWise
+from sfumato.noised import described
+from sfumato.noised.codes import back, levels_of, levels_told, on_grid, places, retyped
+from sfumato.parameters import parameters
+from sfumato.randomness import Draws
+from sfumato.schema import Schema
+
+Variance = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+MOST = 10_000
+"""Levels that a manifest can list."""
+
+
+@parameters
+class CodeNoise(RowWise):
+    """Add normal noise to the codes of categories.
+
+    Question: how can a category be blurred so that an analyst can still take the blur out?
+    Assumes: whoever analyses the release reads the description of the noise; taken as they are,
+    noisy codes bias every estimate. The noise follows the code, so neighbouring levels are taken
+    for each other most, also where the order of the levels means nothing.
+
+    Codes are the levels themselves where these are whole numbers one apart, else 0, 1, 2, ... in
+    the order that the schema declares; without a declaration, of nominal levels in alphabetical and
+    of numbers in rising order, which the manifest says. Missing stays missing.
+
+    Parameters
+    ----------
+    variables : the categories: nominal, ordinal, yes/no, or whole numbers with few values.
+    variance : of the noise, in squared steps from one code to the next: one number for all, or by
+        variable a number, or a list with one for each level in their order.
+    ends : "clip" sets what lies beyond the first or last code to that code, so that a value far
+        out does not give an outer level away, and releases numbers; "round" releases the category
+        with the nearest code; "free" releases numbers, wherever they lie.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> told = sf.Column(role="quasi", kind="ordinal", domain=("low", "middle", "high"))
+    >>> frame = pl.DataFrame({"wealth": ["low", "high", "low", None]})
+    >>> data = sf.Dataset(frame, sf.Schema({"wealth": told}))
+    >>> noisy = CodeNoise(variables=["wealth"], variance=0.2).apply(data, key=bytes(32))
+    >>> noisy.frame["wealth"].dtype, noisy.frame["wealth"].null_count()
+    (Float64, 1)
+    >>> rounded = CodeNoise(variables=["wealth"], variance=0.2, ends="round")
+    >>> set(rounded.apply(data, key=bytes(32)).frame["wealth"]) <= {"low", "middle", "high", None}
+    True
+
+    References: Goldstein & Shlomo (2020), A probabilistic procedure for anonymisation, for
+    assessing the risk of disclosure and for the analysis of perturbed data sets, J. Official
+    Statistics 36:89, Eq. 4 and appendix.
+    """
+
+    name = "code_noise"
+    examples = (
+        {"variables": ["education", "smoking"], "variance": 0.3},
+        {"variables": ["sex"], "variance": {"sex": [0.2, 0.4]}, "ends": "free"},
+        {"variables": ["region", "children"], "variance": 1, "ends": "round"},
+    )
+    keyed = True
+    variables: Annotated[list[str], Field(min_length=1)]
+    variance: Variance | dict[str, Variance | list[Variance]]
+    ends: Literal["clip", "round", "free"] = "clip"
+
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The categories."""
+        del schema
+        return tuple(self.variables)
+
+    def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
+        """Find the levels of each variable."""
+        data.schema.require(self.variables)
+        if isinstance(self.variance, Mapping) and set(self.variance) != set(self.variables):
+            raise PlanError(
+                "A variance by variable needs one for each of `variables`, and for no other.",
+                hint="add what is missing, or give one variance for all.",
+            )
+        fitted = {}
+        for name in self.variables:
+            found = engine.distinct(data, [name])
+            levels, declared = levels_of(name, data.schema[name], found, most=MOST, ordered=True)
+            given = self.variance
+            variance = given[name] if isinstance(given, Mapping) else given
+            if isinstance(variance, Sequence) and len(variance) != len(levels):
+                raise PlanError(
+                    f"{len(variance)} variances are given for variable '{name}', which has "
+                    f"{len(levels)} levels.",
+                    hint="give one for each level, in their order.",
+                )
+            fitted[name] = {"levels": levels, "declared": declared, "variance": variance}
+        return fitted
+
+    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.Noise]:
+        """The noise on each variable."""
+        del schema
+        return {name: self._described(fitted[name]) for name in self.variables}
+
+    def _described(self, told: Mapping[str, Any]) -> described.CodeNoise:
+        return described.CodeNoise(variance=told["variance"], levels=told["levels"], ends=self.ends)
+
+    def public(self, fitted: Fitted) -> dict[str, Any]:
+        """Which variables have noise; what noise stands in the manifest under `noise`."""
+        return {"method": self.name, "variables": list(self.variables), **levels_told(fitted)}
+
+    def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
+        """Noisy codes for a batch of records."""
+        if draws is None:
+            raise MethodError("Noise needs a key.", hint="pass key=…, or leave it to protect.")
+        return pl.DataFrame(
+            [self._noisy(batch[name], self._described(fitted[name]), draws) for name in fitted]
+        )
+
+    def _noisy(self, values: pl.Series, noise: described.CodeNoise, draws: Draws) -> pl.Series:
+        at = places(values, noise.levels)
+        codes = noise.codes
+        size = np.sqrt(noise.variances)[at]
+        # However the ends are treated, the noise is the same: so nothing is gained by having both.
+        sort = json.dumps([noise.distribution, noise.variance, noise.levels])
+        noisy = codes[at] + on_grid(size * normal(draws.lasting(values.name, sort, codes[at])))
+        if self.ends == "round":
+            # Codes are one apart, so the nearest is found by counting from the first.
+            near = np.clip(np.floor(noisy - codes[0] + 0.5), 0, len(codes) - 1).astype(np.int64)
+            return back(np.where(at < 0, -1, near), noise.levels, values)
+        if self.ends == "clip":
+            noisy = np.clip(noisy, codes[0], codes[-1])
+        return pl.Series(values.name, noisy).set(pl.Series(at < 0), None)
+
+    def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
+        """Noisy codes are numbers; between the outer codes where they were clipped."""
+        if self.ends == "round":
+            return schema
+        changed = schema
+        for name in self.variables:
+            codes = described.codes_of(fitted[name]["levels"])
+            ends = (float(codes[0]), float(codes[-1])) if self.ends == "clip" else None
+            changed = changed.changed(
+                [name], kind="continuous", domain=ends, hierarchy=None, missing=()
+            )
+        return changed
+
+    def transform(
+        self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+    ) -> Dataset:
+        """Add the noise; categories keep their type, and noisy codes hold no code for missing."""
+        if self.ends == "round":
+            made = super().transform(data, fitted, engine=engine, chance=chance)
+            return retyped(data, made, self.variables)
+        # A noisy code may be the very number that meant "missing" before.
+        bare = replace(
+            data,
+            schema=data.schema.changed(self.variables, missing=()),
+            given_identity=data.identity,
+        ).with_columns(data.batch(self.variables))
+        return super().transform(bare, fitted, engine=engine, chance=chance)

@@ -1,0 +1,225 @@
+"""Noise that keeps means and covariances: Kim (1986), Shlomo (2010)."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Annotated, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from pydantic import Field, model_validator
+
+from sfumato.data import Dataset
+from sfumato.engines import Engine, Starts
+from sfumato.errors import MethodError
+from sfumato.kernels.deviates import normal
+from sfumato.method import Fitted, RowWise, require_numbers
+from sfumato.noised import combined
+from sfumato.noised.codes import plain
+from sfumato.noised.combined import UnperturbedWarning, moments, noise_of
+from sfumato.noised.described import CorrelatedGaussian, Noise, StratifiedGaussian
+from sfumato.noised.strata import draws_of, in_order, require_enough, stratum_of_each
+from sfumato.parameters import parameters
+from sfumato.randomness import Draws
+from sfumato.schema import Schema
+
+Floats = npt.NDArray[np.float64]
+_NUMBERS = ("continuous", "integer")
+_MOMENTS = "__sfumato_moments__"
+_APART = ("direct", "weight", "cluster")
+
+
+@parameters
+class CorrelatedNoise(RowWise):
+    """Mix numbers with noise that has their own means and covariances.
+
+    Question: how can numbers be blurred so that regressions on the release alone stay right?
+    Assumes: models rest on means and covariances, as linear regression does, and all their
+    variables are perturbed here together. Relations with variables that stay as they are become
+    weaker, by the root of 1 - `noise_share`; so do curved relations and interactions. For other
+    models take "noise", and the noise out again. Missing stays missing.
+
+    released = weight * true + noise, with weight = root of (1 - noise_share), and normal noise of
+    mean (1 - weight) * mean and covariance noise_share * covariance of the variables. Means and
+    covariances of the release are expected to be those of the original; shapes become more normal.
+
+    Parameters
+    ----------
+    variables : the numbers to perturb, together.
+    noise_share : the share of the released variance that is noise, between 0 and 1.
+    strata : variables within whose combinations means and covariances are taken, and kept. They
+        are released as they are.
+    fewest : records a stratum must have (the data, where there are no strata). Means and
+        covariances are published, and those of few records would tell of each.
+    partly : do not warn that other numbers stay as they are.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> frame = pl.DataFrame({"age": range(20, 70), "stay": [n % 7 for n in range(50)]})
+    >>> data = sf.Dataset(frame, sf.Schema({"age": "quasi", "stay": "sensitive"}))
+    >>> noise = CorrelatedNoise(variables=["age", "stay"], noise_share=0.2)
+    >>> made = noise.apply(data, key=bytes(32))
+    >>> abs(made.frame["age"].mean() - frame["age"].mean()) < 5
+    True
+
+    References: Kim (1986), A method for limiting disclosure in microdata based on random noise and
+    transformation, Proc. ASA Survey Research Methods, 370; Shlomo (2010), Releasing microdata:
+    disclosure risk estimation, data masking and assessing utility, J. Privacy and
+    Confidentiality 2(1):7.
+    """
+
+    name = "correlated_noise"
+    examples = (
+        {"variables": ["height", "weight_kg"], "noise_share": 0.2, "partly": True},
+        {
+            "variables": ["systolic", "glucose", "hdl", "exam_score"],
+            "noise_share": 0.5,
+            "strata": ["sex"],
+            "partly": True,
+        },
+    )
+    reports = ("correlations",)
+    keyed = True
+    variables: Annotated[list[str], Field(min_length=1)]
+    noise_share: Annotated[float, Field(gt=0, lt=1)]
+    strata: list[str] = Field(default_factory=list)
+    fewest: Annotated[int, Field(ge=2)] = 10
+    partly: bool = False
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        both = set(self.variables) & set(self.strata)
+        if both:
+            msg = f"'{min(both)}' cannot be both perturbed and a stratum."
+            raise ValueError(msg)
+        return self
+
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The numbers."""
+        del schema
+        return tuple(self.variables)
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """The numbers and the strata."""
+        del schema
+        return (*self.variables, *self.strata)
+
+    def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
+        """Means and covariances in each stratum."""
+        data.schema.require(self.reads(data.schema))
+        require_numbers(data, self.touches(data.schema), "Correlated noise", dates=False)
+        for name in self.variables:
+            if data.schema[name].kind in ("nominal", "ordinal"):
+                raise MethodError(
+                    f"Variable '{name}' is declared as categories, whose codes have no covariance.",
+                    hint='use "code_noise" or "misclassify", or declare another kind.',
+                )
+        self._warn(data.schema)
+        require_enough(engine.distinct(data, self.strata).counts, self.fewest, self.strata)
+        slim = Dataset(data.batch(self.reads(data.schema)), given_identity=data.identity)
+        made = engine.map_groups(slim, self._moments, by=self.strata, reads=self.variables)
+        rows = engine.distinct(made, [*self.strata, _MOMENTS]).values.iter_rows()
+        found = {tuple(map(plain, row[:-1])): json.loads(row[-1]) for row in rows}
+        strata = [
+            {"where": dict(zip(self.strata, row, strict=True)), **found[row]}
+            for row in in_order(list(found))
+        ]
+        whole = [name for name in self.variables if not data.column(name).dtype.is_float()]
+        return {"strata": strata, "whole": whole}
+
+    def _moments(self, batch: pl.DataFrame, starts: Starts, draws: Draws | None) -> pl.DataFrame:
+        """The moments of each stratum as text, beside each of its records."""
+        del draws
+        told = [
+            json.dumps(moments(batch[low:high], self.variables, self.fewest))
+            for low, high in pairwise(starts.tolist())
+        ]
+        each = np.repeat(np.arange(len(told)), np.diff(starts))
+        return pl.DataFrame([pl.Series(_MOMENTS, told).gather(each)])
+
+    def _warn(self, schema: Schema) -> None:
+        others = [
+            name
+            for name, column in schema.items()
+            if column.kind in _NUMBERS
+            and column.role not in _APART
+            and name not in (*self.variables, *self.strata)
+        ]
+        if others and not self.partly:
+            weight = math.sqrt(1 - self.noise_share)
+            warnings.warn(
+                f"These variables stay as they are: {', '.join(others)}. Their covariances with "
+                f"the perturbed ones are multiplied by {weight:.2f}. Perturb all variables of a "
+                "model together, or say partly = true.",
+                UnperturbedWarning,
+                stacklevel=4,
+            )
+
+    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, Noise]:
+        """One description of all variables together, under the name of each."""
+        del schema
+        weight = math.sqrt(1 - self.noise_share)
+        each = [
+            {"where": one["where"], **combined.described(one, self.noise_share)}
+            for one in fitted["strata"]
+        ]
+        told: Noise
+        if self.strata:
+            told = StratifiedGaussian(variables=self.variables, weight=weight, strata=each)
+        else:
+            told = CorrelatedGaussian(
+                variables=self.variables,
+                weight=weight,
+                mean=each[0]["mean"],
+                covariance=each[0]["covariance"],
+            )
+        return dict.fromkeys(self.variables, told)
+
+    def public(self, fitted: Fitted) -> dict[str, Any]:
+        """Which variables have noise; what noise stands in the manifest under `noise`."""
+        del fitted
+        told = {"method": self.name, "variables": list(self.variables)}
+        return told | ({"strata": list(self.strata)} if self.strata else {})
+
+    def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
+        """Noisy numbers for a batch of records."""
+        if draws is None:
+            raise MethodError("Noise needs a key.", hint="pass key=…, or leave it to protect.")
+        true = [batch[name].cast(pl.Float64).to_numpy() for name in self.variables]
+        made = [np.full(batch.height, np.nan) for _ in self.variables]
+        stratum = stratum_of_each(batch, self.strata, fitted["strata"])
+        for place, told in enumerate(fitted["strata"]):
+            some = np.flatnonzero(stratum == place)
+            if not len(some):
+                continue
+            mine = draws_of(draws, some)
+            for at, noisy in enumerate(self._noisy(told, [one[some] for one in true], mine)):
+                made[at][some] = noisy
+        columns = zip(self.variables, made, strict=True)
+        return pl.DataFrame([pl.Series(n, one, nan_to_null=True) for n, one in columns])
+
+    def _noisy(self, told: Mapping[str, Any], true: list[Floats], draws: Draws) -> list[Floats]:
+        """The numbers of the records of one stratum."""
+        weight = math.sqrt(1 - self.noise_share)
+        sort = json.dumps([weight, self.variables, told["mean"], told["sd"], told["relation"]])
+        normals = [
+            normal(draws.lasting(name, sort, np.nan_to_num(x)))
+            for name, x in zip(self.variables, true, strict=True)
+        ]
+        noise = noise_of(told, normals, self.noise_share)
+        return [
+            combined.on_grid(weight * x + e, sd)
+            for x, e, sd in zip(true, noise, told["sd"], strict=True)
+        ]
+
+    def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
+        """Measured numbers, that no declared domain bounds."""
+        changed = schema.changed(self.variables, kind="continuous", domain=None, hierarchy=None)
+        # A code for missing survives only where the type does.
+        return changed.changed(fitted["whole"], missing=())

@@ -1,0 +1,290 @@
+"""Add noise of known distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import polars as pl
+from pydantic import Field, model_validator
+
+from sfumato.data import Dataset
+from sfumato.engines import Engine
+from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summary
+from sfumato.errors import MethodError, did_you_mean
+from sfumato.method import Fitted, RowWise, require_numbers
+from sfumato.noised.described import Gaussian, Laplace, one_from
+from sfumato.noised.described import Noise as Described
+from sfumato.noised.fitted import LEAST_RECORDS, Knots, Least, On, rounded
+from sfumato.noised.scales import Finite, Growth, Scale
+from sfumato.parameters import parameters
+from sfumato.randomness import Draws
+from sfumato.schema import Column, Schema
+
+Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1)]
+ScaleName = Literal["log", "square_root", "logit", "rank_normal"]
+_SIZES = ("variance", "variance_share", "sd_share", "growth")
+_TABLES = (*_SIZES, "scale", "shift", "at_least", "at_most")
+_FEWEST_KNOTS = 5
+
+
+@parameters
+class Noise(RowWise):
+    """Add independent noise of known distribution to numbers: released = original + noise.
+
+    Question: how can nobody be sure of a value, and every model still be estimated?
+    Assumes: analysts take the noise out again (`sf.fit`, or any method for measurement error),
+    for which its description is published. Without that, slopes come out too small. How much
+    noise protects is not known beforehand: measure `h_index`, and set a target.
+
+    Give exactly one of `variance`, `variance_share`, `sd_share` and `growth`. The noise of a
+    value belongs to the record and the key: no order of rows and no second release under the
+    same key draws it anew.
+
+    Parameters
+    ----------
+    variables : the numbers to perturb.
+    variance : of the noise; one for all, or a table by variable.
+    variance_share : its variance as a share of the original's variance: 0.1 is a tenth.
+    sd_share : its standard deviation as a share of the original's: 0.1 is a variance share of 0.01.
+    growth : instead, how the variance of the noise grows with the value; see `sf.Growth`.
+    distribution : "gaussian", or "laplace", which has more very small and very large noise.
+    scale : add it on another scale, for skewed variables; one for all, or a table by variable.
+        Variances then are those on the scale. "logit" takes its ends from the declared domain.
+    shift : added to the value before "log" or "square_root" is taken.
+    at_least, at_most : released values beyond this constant are set to it.
+    bounds : "declared" keeps released values in the domain that the schema declares.
+    whole : whole numbers stay whole numbers: the released value is rounded.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> data = sf.Dataset(pl.DataFrame({"bmi": [22.5, 31.0]}), sf.Schema({"bmi": "quasi"}))
+    >>> noise = Noise(variables=["bmi"], variance=4)
+    >>> noise.apply(data, key=bytes(32)).frame["bmi"].round(3).to_list()
+    [...]
+    >>> Noise(variables=["bmi"], sd_share=0.5).fit(data, sf.engines.engine_for(data.frame))
+    {'bmi': {'distribution': 'gaussian', 'variance': 9.03, 'whole': False}}
+
+    References: Goldstein & Shlomo (2020), J. Official Statistics 36:89, sections 2 and 10.
+    """
+
+    name = "noise"
+    keyed = True
+    examples = (
+        {"variables": ["systolic", "glucose"], "variance_share": 0.1},
+        {"variables": ["height", "income"], "sd_share": 0.3, "scale": {"income": "log"},
+         "shift": {"income": 1.0}, "at_most": {"income": 200_000.0}},
+        {"variables": ["income"], "variance_share": 0.2, "scale": "rank_normal"},
+        {"variables": ["exam_score"], "distribution": "laplace",
+         "growth": {"form": "power", "constant": 1.0, "slope": 0.005, "power": 2.0}},
+    )  # fmt: skip
+    variables: Annotated[list[str], Field(min_length=1)]
+    variance: Size | dict[str, Size] | None = None
+    variance_share: Share | dict[str, Share] | None = None
+    sd_share: Share | dict[str, Share] | None = None
+    growth: Growth | dict[str, Growth] | None = None
+    distribution: Literal["gaussian", "laplace"] = "gaussian"
+    scale: ScaleName | dict[str, ScaleName] | None = None
+    shift: Finite | dict[str, Finite] | None = None
+    at_least: Finite | dict[str, Finite] | None = None
+    at_most: Finite | dict[str, Finite] | None = None
+    bounds: Literal["declared", "ignore"] = "declared"
+    whole: bool = True
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        sizes = [one for one in _SIZES if getattr(self, one) is not None]
+        if len(sizes) != 1:
+            msg = f"give exactly one of {', '.join(_SIZES)}."
+            raise ValueError(msg)
+        for table in _TABLES:
+            told = getattr(self, table)
+            if not isinstance(told, dict):
+                continue
+            for one in told:
+                if one not in self.variables:
+                    hint = did_you_mean(one, self.variables)
+                    msg = f"{table} names '{one}', which is none of the variables. Hint: {hint}"
+                    raise ValueError(msg)
+            if table in _SIZES and len(told) != len(self.variables):
+                msg = f"{table} must name every variable."
+                raise ValueError(msg)
+        return self
+
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The numbers to perturb."""
+        del schema
+        return tuple(self.variables)
+
+    def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
+        """The description of each variable's noise."""
+        require_numbers(data, self.touches(data.schema), "Noise", dates=False)
+        _require_measured(data, self.variables)
+        ends: list[Summary] = [Count(), Minimum(), Maximum()]
+        wanted = {
+            name: [*ends, Knots()] if _of(self.scale, name) == "rank_normal" else ends
+            for name in self.variables
+        }
+        found = engine.aggregate(data, wanted)
+        scales = {name: self._scale(name, data, found[name]) for name in self.variables}
+        sizes: dict[str, list[Summary]] = {
+            name: list(self._sought(name, scales[name])) for name in self.variables
+        }
+        measured = engine.aggregate(data, sizes)
+        return {
+            name: self._described(
+                name, data, scales[name], found[name], list(measured[name].values())
+            ).plain()
+            for name in self.variables
+        }
+
+    def _scale(self, name: str, data: Dataset, found: Mapping[str, Any]) -> Scale | None:
+        wanted: ScaleName | None = _of(self.scale, name)
+        if wanted is None:
+            return None
+        told: dict[str, Any] = {"shift": _of(self.shift, name) or 0.0}
+        if wanted == "logit":
+            told = _open_ends(name, data.schema[name], whole=_whole(data, name))
+        if wanted == "rank_normal":
+            told = found["knots"]
+            if len(told["values"]) < _FEWEST_KNOTS:
+                raise MethodError(
+                    f"Variable '{name}' has too few records or too few different values for a "
+                    f"scale by ranks: a knot stands for at least {LEAST_RECORDS} records.",
+                    hint="take another scale, such as log.",
+                )
+        scale = Scale(name=wanted, **told)
+        if found["count"] and not scale.holds(np.array([found["min"], found["max"]])).all():
+            hint = "give a shift that makes every value positive, or declare the domain."
+            if wanted == "logit":
+                hint = "declare a wider domain, or take another scale."
+            what = f"Variable '{name}' has values that have no place on the scale '{wanted}'."
+            raise MethodError(what, hint=hint)
+        return scale
+
+    def _sought(self, name: str, scale: Scale | None) -> tuple[Summary, ...]:
+        """What must be known of a variable on the scale of the noise."""
+        if self.variance is not None:
+            return ()
+        growth = _of(self.growth, name)
+        sought: Summary = Deviation() if growth is None else Least(growth)
+        return (sought if scale is None else On(scale, sought),)
+
+    def _described(
+        self,
+        name: str,
+        data: Dataset,
+        scale: Scale | None,
+        found: Mapping[str, Any],
+        measured: list[float],
+    ) -> Gaussian:
+        whole = self.whole and _whole(data, name)
+        size: dict[str, Any] = {"variance": _of(self.variance, name)}
+        if self.growth is not None:
+            if measured[-1] <= 0:
+                raise MethodError(
+                    f"Some values of variable '{name}' would get no noise at all.",
+                    hint="give the growth a constant above 0.",
+                )
+            size = {"growth": _of(self.growth, name)}
+        elif self.variance is None:
+            size = {"variance": self._share(name, found, measured[-1])}
+        low, high = self._limits(name, data.schema[name], whole=whole)
+        kind = Laplace if self.distribution == "laplace" else Gaussian
+        return kind(**size, scale=scale, at_least=low, at_most=high, whole=whole)
+
+    def _share(self, name: str, found: Mapping[str, Any], deviation: float) -> float:
+        if found["count"] == 0 or found["min"] == found["max"] or not deviation > 0:
+            raise MethodError(
+                f"Variable '{name}' does not vary, so a share of its variance is no noise.",
+                hint="leave it out, or give the variance itself.",
+            )
+        share = _of(self.variance_share, name)
+        wanted = (
+            deviation**2 * share if share else (deviation * (_of(self.sd_share, name) or 0)) ** 2
+        )
+        if not 0 < wanted < math.inf:
+            raise MethodError(
+                f"Variable '{name}' varies too much or too little to be computed with.",
+                hint="take another unit, such as millions.",
+            )
+        return rounded(wanted)
+
+    def _limits(
+        self, name: str, column: Column, *, whole: bool
+    ) -> tuple[float | None, float | None]:
+        """Where released values end, on either side: constants given, and the declared domain."""
+        low, high = _of(self.at_least, name), _of(self.at_most, name)
+        if self.bounds == "declared" and column.bounds is not None:
+            least, most = column.bounds
+            low = float(least) if low is None else max(low, float(least))
+            high = float(most) if high is None else min(high, float(most))
+        if whole:
+            low = None if low is None else float(math.ceil(low))
+            high = None if high is None else float(math.floor(high))
+        if low is not None and high is not None and low > high:
+            raise MethodError(
+                f"Variable '{name}': no value lies between the limits.",
+                hint="at_least must lie below at_most, and both within the declared domain.",
+            )
+        return low, high
+
+    def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
+        """Perturbed values for a batch of records."""
+        if draws is None:
+            raise MethodError("Noise needs a key.", hint="pass key=…, or leave it to protect.")
+        from sfumato.noised.added import noised
+
+        return pl.DataFrame(
+            [noised(batch[name], one_from(name, fitted[name]), draws) for name in self.variables]
+        )
+
+    def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
+        """Whole numbers may have become others, and values may lie beyond the domain."""
+        loose = [one for one in self.variables if not fitted[one]["whole"]]
+        whole = [one for one in loose if schema[one].kind == "integer"]
+        made = schema.changed(whole, kind="continuous")
+        return made.changed(self.variables, domain=None) if self.bounds == "ignore" else made
+
+    def describes(self, fitted: Fitted, schema: Schema) -> dict[str, Described]:
+        """The noise of each variable."""
+        del schema
+        return {name: one_from(name, fitted[name]) for name in self.variables}
+
+    def public(self, fitted: Fitted) -> dict[str, Any]:
+        """Which variables have noise. What noise stands in the manifest under `noise`."""
+        del fitted
+        return {"method": self.name, "variables": list(self.variables)}
+
+
+def _of(told: Any, name: str) -> Any:
+    """A parameter of one variable: the same for all, or its own in a table."""
+    return told.get(name) if isinstance(told, dict) else told
+
+
+def _require_measured(data: Dataset, names: list[str]) -> None:
+    for name in names:
+        if data.schema[name].kind in ("nominal", "ordinal"):
+            raise MethodError(
+                f"Variable '{name}' is declared as categories; noise is for measured numbers.",
+                hint='use the method "code_noise" or "misclassify", or declare another kind.',
+            )
+
+
+def _whole(data: Dataset, name: str) -> bool:
+    return data.schema[name].kind == "integer" or data.column(name).dtype.is_integer()
+
+
+def _open_ends(name: str, column: Column, *, whole: bool) -> dict[str, float]:
+    if column.bounds is None:
+        raise MethodError(
+            f"Variable '{name}' has no declared domain, so its logit has no ends.",
+            hint="declare one in the schema, such as domain = [0, 100].",
+        )
+    # The ends themselves have no logit; whole numbers reach half a unit beyond theirs.
+    beyond = 0.5 if whole else 0.0
+    return {"low": float(column.bounds[0]) - beyond, "high": float(column.bounds[1]) + beyond}

@@ -1,0 +1,277 @@
+"""How many persons are nearer to a target than the one an attacker takes for it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from sfumato.attackers.knowledge import Flags, Knowledge, knowledge
+from sfumato.attackers.outcomes import by_group, by_record, distributed, mean_of, means_told
+from sfumato.attackers.rescaling import rescaled
+from sfumato.attackers.shrinkage import expected
+from sfumato.attackers.spaces import Space, space
+from sfumato.attackers.targets import Groups, at_quantiles, order_values, tenths
+from sfumato.comparing.pairs import Numbers
+from sfumato.data import Dataset
+from sfumato.errors import MeasureError
+from sfumato.evidence import Evidence
+from sfumato.measure import AT_WORST, Measure
+from sfumato.parameters import ParameterError, parameters
+
+if TYPE_CHECKING:
+    from sfumato.kernels.ranks import Ranks
+
+Quantile = Annotated[float, Field(ge=0, le=1)]
+Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+_TAIL = 0.05
+"""The share of records, farthest from the centre, that count as the tail."""
+_EXPOSED = 0.1
+"""A share of the tail that is worth a warning, if it is twice that of everybody."""
+_UNITS = 1.5
+"""How much more is found after rescaling before it is worth a warning."""
+_EVERYBODY = "Each record is the attacker's target in turn."
+_AT = "The attacker's targets are the records at the quantiles named."
+_DISTANCES = {
+    "mahalanobis": "The distance is Mahalanobis', by the covariance of the original.",
+    "standardised": "Distances are Euclidean, in standard deviations of the original.",
+    "euclidean": "Distances are Euclidean, in the units of the variables.",
+}
+_NOISE = {
+    "unknown": "The attacker compares with the released values as they are.",
+    "reliability": "The attacker knows how reliable each variable is, and draws it to its mean.",
+    "matrix": "The attacker knows the noise, and compares with the expected original values.",
+}
+_TIES = "Of several released records that are equally near, the attacker takes any by chance."
+
+
+@parameters
+class HIndex(Measure):
+    """Share of records for which an attacker comes within p persons of the target.
+
+    Question: when somebody who knows a person takes the nearest released record for them, how
+    many other persons are nearer to that person than the one they found? That number is h.
+    Assumes: the attacker knows that the person is in the release, knows the variables named
+    exactly, and nothing of other persons. h = 0 means found (or somebody with equal values); the
+    value is Pr(h < p). h counts persons strictly nearer; of several nearest released records the
+    attacker takes any by chance, so a record's h is the mean over them. Records that the release
+    removed are neither targets nor counted. The baseline is a pick by chance: p of n.
+
+    Beside it: `pr_h_0`; `mean_h`, where more is better; the worst group of the table for either
+    (`h_index_worst_group`, `mean_h_worst_group`); `h_index_tail`, the share among the 5 % of
+    records that are farthest from the centre; and `h_index_rescaled`, the share for an attacker
+    who first gives the release the means and standard deviations of the original. A target on
+    the value is held against the higher of the two.
+
+    One release holds one draw of the noise. For the mean over draws, see
+    `sfumato.attackers.redrawn`.
+
+    Parameters
+    ----------
+    variables : the numbers that the attacker knows. Default: all numbers whose role is "quasi";
+        if there are none, all whose role is "sensitive".
+    standardise : count distances in standard deviations of the original; otherwise in the units
+        of the variables.
+    distance : "euclidean", or "mahalanobis" by the covariance of the original.
+    p : how few persons nearer than the one found are too few.
+    noise : what the attacker makes of the noise: "unknown" takes the released values as they
+        are; "reliability" draws each variable to its mean by var(y)/var(z); "matrix" takes the
+        expected values under both covariances.
+    noise_variances : the published variance of the noise, by variable. Default: the attacker
+        knows the covariance of the original itself.
+    by : the order of the targets: "sum" of the variables, "distance" from the centre, or a
+        variable.
+    at : look only for the records at these quantiles of that order. Default: everybody, told by
+        tenths.
+    cap : stop counting there, which is faster; the mean of h is then not known.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> schema = sf.Schema({"age": "quasi"})
+    >>> original = sf.Dataset(pl.DataFrame({"age": [30.0, 40.0, 60.0, 61.0]}), schema)
+    >>> released = sf.Dataset(pl.DataFrame({"age": [32.0, 62.0, 38.0, 59.0]}), schema)
+    >>> found = HIndex(p=1).measure(original, released)
+    >>> found.value, found.records["h"].to_list(), found.details["mean_h"]
+    (0.25, [0.0, 2.0, 1.0, 2.0], 1.25)
+
+    References: Goldstein & Shlomo (2020), A probabilistic procedure for anonymisation, for
+    assessing the risk of disclosure and for the analysis of perturbed data sets, section 2.
+    """
+
+    name = "h_index"
+    examples = (
+        {},
+        {
+            "variables": ["height", "weight_kg", "glucose"],
+            "distance": "mahalanobis",
+            "noise": "matrix",
+            "at": [0.1, 0.5, 0.9],
+            "by": "distance",
+        },
+        {"variables": ["height", "systolic"], "noise": "reliability", "p": 2, "cap": 5},
+    )
+    of = "pair"
+    provides = (
+        "mean_h", "pr_h_0", "h_index_rescaled", "h_index_tail", "h_index_worst_group",
+        "mean_h_worst_group",
+    )  # fmt: skip
+    reach = {  # noqa: RUF012 - a class variable by its base
+        name: (0.0, math.inf if name.startswith("mean") else 1.0) for name in ("h_index", *provides)
+    }
+    variables: list[str] | None = None
+    standardise: bool = True
+    distance: Literal["euclidean", "mahalanobis"] = "euclidean"
+    p: Annotated[int, Field(ge=1)] = 3
+    noise: Literal["unknown", "reliability", "matrix"] = "unknown"
+    noise_variances: dict[str, Variance] | None = None
+    by: str = "sum"
+    at: list[Quantile] | None = None
+    cap: Annotated[int, Field(ge=1, le=2**30)] | None = None
+
+    def __post_init__(self) -> None:
+        wrong = []
+        if self.cap is not None and self.cap < self.p:
+            wrong.append(("cap", f"must be at least p, which is {self.p}."))
+        if self.noise_variances is not None and self.noise == "unknown":
+            wrong.append(("noise_variances", 'needs noise = "reliability" or "matrix".'))
+        if self.at is not None and (not self.at or len(set(self.at)) < len(self.at)):
+            wrong.append(("at", "must name some quantiles, each once."))
+        if wrong:
+            raise ParameterError(type(self).__name__, wrong)
+
+    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+        """Attack every target, and count who is nearer than the one found."""
+        known, where, groups, found = self._attacked(original, released)
+        again = self._again(known, found)
+        table = by_group(found, groups, p=self.p, share=self.name)
+        every = table.row(0, named=True)
+        tail, exposed = self._tail(where, found, every[self.name])
+        return Evidence(
+            name=self.name,
+            subject="pair",
+            value=every[self.name],
+            direction=self.direction,
+            baseline=min(self.p / len(known.original), 1.0),
+            records=original.like(self._records(known, found)),
+            table=original.like(table),
+            details={
+                **means_told(table),
+                "pr_h_0": every["pr_h_0"],
+                "h_index_worst_group": max(table[self.name][1:]),
+                "h_index_rescaled": again,
+                f"{self.name}{AT_WORST}": max(again, every[self.name]),
+                **tail,
+                "p": self.p,
+                "targets": every["targets"],
+                "targets_with_ties": int((found.ties > 1).sum()),
+                "comparable_records": len(known.original),
+                "records": len(known.complete),
+                "by": self.by,
+                "variables": ", ".join(where.names),
+            },
+            assumptions=self._assumptions(where),
+            warnings=(*known.warnings, *where.warnings, *exposed, *_told(again, every[self.name])),
+        )
+
+    def distribution(self, original: Dataset, released: Dataset, *, most: int = 20) -> Any:
+        """The distribution of h by group of targets: Pr(h = x) and Pr(h <= x) for x up to `most`.
+
+        The first group is everybody; the others are as in the table.
+        """
+        if most < 0 or (self.cap is not None and self.cap <= most):
+            wrong = "must be at least 0, and below the cap."
+            raise ParameterError("HIndex.distribution", [("most", wrong)])
+        _, _, groups, found = self._attacked(original, released)
+        return original.like(distributed(found, groups, most=most))
+
+    def _attacked(
+        self, original: Dataset, released: Dataset
+    ) -> tuple[Knowledge, Space, Groups, Ranks]:
+        known = knowledge(original, released, self.variables, owner=self.name)
+        where = self._space(known, self._seen(known))
+        values = order_values(where, self.by, standardise=self._standardised(), owner=self.name)
+        groups = tenths(values) if self.at is None else at_quantiles(values, self.at)
+        among = None
+        if self.at is not None:
+            among = np.zeros(len(values), bool)
+            among[np.concatenate(groups.rows)] = True
+        return known, where, groups, self._ranked(where, among, self.cap)
+
+    def _again(self, known: Knowledge, found: Ranks) -> float:
+        """Pr(h < p) for an attacker who has given the release the original's means and SDs."""
+        where = self._space(known, rescaled(known, self._seen(known)))
+        asked = found.ties > 0
+        return mean_of(self._ranked(where, asked, self.p).share_below(self.p)[asked])
+
+    def _seen(self, known: Knowledge) -> Numbers:
+        return expected(known, self.noise, self.noise_variances, owner=self.name)
+
+    def _space(self, known: Knowledge, seen: Numbers) -> Space:
+        how: Any = {"standardise": self.standardise, "distance": self.distance}
+        return space(known, seen, **how, owner=self.name)
+
+    def _ranked(self, where: Space, among: Flags | None, cap: int | None) -> Ranks:
+        from sfumato.kernels.ranks import ranks
+
+        try:
+            return ranks(where.original, where.released, where.scale, among=among, cap=cap)
+        except ValueError as error:
+            raise MeasureError(
+                f"'{self.name}' cannot be computed: {error}",
+                hint="look for fewer targets, at = [0.1, 0.5, 0.9], or at values in another unit.",
+            ) from None
+
+    def _standardised(self) -> bool:
+        return self.standardise or self.distance == "mahalanobis"
+
+    def _tail(
+        self, where: Space, found: Ranks, overall: float
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Pr(h < p) for those farthest from the centre: the same noise hides them less."""
+        if self.at is not None:
+            why = "only some quantiles were looked at."
+            return {"h_index_tail": math.nan, "h_index_tail_reason": why}, ()
+        apart = order_values(where, "distance", standardise=True, owner=self.name)
+        farthest = apart >= np.sort(apart)[-max(1, int(_TAIL * len(apart) + 1e-9))]
+        share = mean_of(found.share_below(self.p)[farthest])
+        told = (
+            f"Of the records farthest from the centre, a share of {share:.2f} is found within "
+            f"{self.p} persons, of all {overall:.2f}: what hides the others does not hide them. "
+            "Top-code them, or let the noise grow with the value."
+        )
+        return {"h_index_tail": share}, (told,) if share > max(2 * overall, _EXPOSED) else ()
+
+    def _assumptions(self, where: Space) -> tuple[str, ...]:
+        metric = "standardised" if self.standardise else "euclidean"
+        listed = ", ".join(where.names)
+        return (
+            f"The attacker knows that the person is in the release, and knows exactly: {listed}.",
+            _EVERYBODY if self.at is None else _AT,
+            _DISTANCES["mahalanobis" if self.distance == "mahalanobis" else metric],
+            _NOISE[self.noise],
+            _TIES,
+        )
+
+    def _records(self, known: Knowledge, found: Ranks) -> pl.DataFrame:
+        columns = {
+            "h": found.mean(),
+            "pr_h_0": found.share_below(1),
+            "pr_h_below_p": found.share_below(self.p),
+        }
+        return by_record(known.complete, columns)
+
+
+def _told(again: float, value: float) -> tuple[str, ...]:
+    """Warn where the protection is little but a change of units."""
+    if again <= max(_UNITS * value, _EXPOSED):
+        return ()
+    told = (
+        f"With the means and standard deviations of the original, a share of {again:.2f} is found, "
+        f"not {value:.2f}: the release has moved or scaled everybody alike, which hides nobody."
+    )
+    return (told,)

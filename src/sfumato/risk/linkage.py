@@ -1,0 +1,210 @@
+"""How many released records could be linked to the right person by nearness alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from sfumato.attackers.assignments import assigned, sample
+from sfumato.attackers.knowledge import Knowledge, knowledge
+from sfumato.attackers.outcomes import by_record, mean_of
+from sfumato.attackers.rescaling import rescaled
+from sfumato.attackers.shrinkage import expected
+from sfumato.attackers.spaces import Space, space
+from sfumato.comparing.pairs import Numbers
+from sfumato.data import Dataset
+from sfumato.errors import MeasureError
+from sfumato.evidence import Evidence
+from sfumato.measure import AT_WORST, Measure
+from sfumato.parameters import ParameterError, parameters
+
+Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+_AT_ONCE = 1000
+"""Records up to which all are assigned without being asked: a fraction of a second."""
+_MOST = 5000
+"""Records that one assignment takes at most: its time grows with their cube."""
+_TWO_SIDED = 1.959963984540054
+"""The normal quantile of an interval that holds 95 %."""
+_ASSUMPTIONS = (
+    "A link counts as correct if it names the very person.",
+    "Of several that are equally near the attacker takes any by chance: each counts by its share.",
+    "Standard deviations and covariances are those of the original.",
+)
+
+
+@parameters
+class Linkage(Measure):
+    """Share of records that an attacker links to the right person by nearness.
+
+    Question: with a register of exact values, how many of the released records can be named?
+    Assumes: the attacker knows the variables named exactly, for everybody in the release, and
+    that everybody is in it. The value is the share of persons whose nearest released record is
+    their own. Its interval (Wilson, 95 %) says how far chance alone could move it, if records
+    were linked independently. The baseline is a guess: 1 of n.
+
+    Beside it: `linked_backwards`, the share of released records whose nearest person is the
+    right one; `assigned`, the share that is right when all are linked at once, one to one, at
+    the least total of squared distances, as somebody would who holds the whole register; and
+    `linkage_rescaled`, for an attacker who first gives the release the means and standard
+    deviations of the original. A target on the value is held against the higher of the two.
+    Records that the release removed are in none of them.
+
+    Parameters
+    ----------
+    variables : the numbers that the attacker knows. Default: all numbers whose role is "quasi";
+        if there are none, all whose role is "sensitive".
+    standardise : count distances in standard deviations of the original; otherwise in the units
+        of the variables.
+    distance : "euclidean", or "mahalanobis" by the covariance of the original.
+    noise : what the attacker makes of the noise: "unknown", "reliability" or "matrix", as in
+        `h_index`.
+    noise_variances : the published variance of the noise, by variable. Default: the attacker
+        knows the covariance of the original itself.
+    individuals : assign only so many records, picked without pattern, at most 5000. Fewer are
+        easier to tell apart, so the share among them is the higher. Default: all if there are at
+        most 1000, otherwise none.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> schema = sf.Schema({"age": "quasi"})
+    >>> original = sf.Dataset(pl.DataFrame({"age": [30.0, 40.0, 60.0]}), schema)
+    >>> released = sf.Dataset(pl.DataFrame({"age": [39.0, 42.0, 58.0]}), schema)
+    >>> found = Linkage().measure(original, released)
+    >>> round(found.value, 3), found.details["assigned"]
+    (0.667, 1.0)
+
+    References: Domingo-Ferrer & Torra (2001), Disclosure control methods and information loss
+    for microdata; Winkler (1998), Re-identification methods for evaluating the confidentiality
+    of analytically valid microdata.
+    """
+
+    name = "linkage"
+    examples = (
+        {},
+        {"variables": ["height", "glucose"], "distance": "mahalanobis", "noise": "matrix"},
+        {"variables": ["height", "systolic"], "standardise": False, "individuals": 50},
+    )
+    of = "pair"
+    provides = ("linked_backwards", "linkage_rescaled", "assigned")
+    reach = dict.fromkeys(("linkage", *provides), (0.0, 1.0))
+    variables: list[str] | None = None
+    standardise: bool = True
+    distance: Literal["euclidean", "mahalanobis"] = "euclidean"
+    noise: Literal["unknown", "reliability", "matrix"] = "unknown"
+    noise_variances: dict[str, Variance] | None = None
+    individuals: Annotated[int, Field(ge=2, le=_MOST)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.noise_variances is not None and self.noise == "unknown":
+            wrong = 'needs noise = "reliability" or "matrix".'
+            raise ParameterError(type(self).__name__, [("noise_variances", wrong)])
+
+    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+        """Link everybody by nearness, in either direction and all at once."""
+        known = knowledge(original, released, self.variables, owner=self.name)
+        seen = expected(known, self.noise, self.noise_variances, owner=self.name)
+        where, again = (self._space(known, one) for one in (seen, rescaled(known, seen)))
+        forwards, backwards = (self._linked(where, back=back) for back in (False, True))
+        count = len(forwards)
+        value, other = mean_of(forwards), mean_of(self._linked(again, back=False))
+        return Evidence(
+            name=self.name,
+            subject="pair",
+            value=value,
+            interval=wilson(value, count),
+            direction=self.direction,
+            baseline=1 / count,
+            records=original.like(
+                by_record(known.complete, {"linked": forwards, "linked_backwards": backwards})
+            ),
+            table=original.like(_table(forwards, backwards)),
+            details={
+                "linked_backwards": mean_of(backwards),
+                "linkage_rescaled": other,
+                f"{self.name}{AT_WORST}": max(value, other),
+                **self._assigned(where),
+                "comparable_records": count,
+                "records": len(known.complete),
+                "variables": ", ".join(where.names),
+            },
+            assumptions=(
+                f"The attacker knows exactly, of everybody: {', '.join(where.names)}.",
+                *_ASSUMPTIONS,
+            ),
+            warnings=(*known.warnings, *where.warnings),
+        )
+
+    def _space(self, known: Knowledge, seen: Numbers) -> Space:
+        how: Any = {"standardise": self.standardise, "distance": self.distance}
+        return space(known, seen, **how, owner=self.name)
+
+    def _linked(self, where: Space, *, back: bool) -> Numbers:
+        """Each record's chance of being linked correctly, from the person or from the release."""
+        from sfumato.kernels.ranks import nearest
+
+        sides = (where.released, where.original) if back else (where.original, where.released)
+        try:
+            found = nearest(*sides, where.scale)
+        except ValueError as error:
+            raise MeasureError(
+                f"'{self.name}' cannot be computed: {error}", hint="give values in another unit."
+            ) from None
+        own = np.zeros(len(where.original))  # summed as the kernel does, to be equal to the bit
+        for at, factor in enumerate(where.scale):
+            gap = (where.released[:, at] - where.original[:, at]) * factor
+            own += gap * gap
+        return np.where(own == found.squared, 1 / np.maximum(found.ties, 1), 0.0)
+
+    def _assigned(self, where: Space) -> dict[str, Any]:
+        count = len(where.original)
+        size = count if self.individuals is None else min(count, self.individuals)
+        if self.individuals is None and count > _AT_ONCE:
+            why = (
+                f"{count} records take long to assign all at once; say how many to pick: "
+                f"individuals = {_AT_ONCE}."
+            )
+            return {"assigned": math.nan, "assigned_reason": why, "assigned_records": 0}
+        original, released = where.original, where.released
+        if size < count:
+            rows = sample(original, released, size)
+            original, released = original[rows], released[rows]
+        share = assigned(original, released, where.scale) / size
+        low, high = wilson(share, size)
+        return {
+            "assigned": share,
+            "assigned_low": low,
+            "assigned_high": high,
+            "assigned_records": size,
+            "assigned_by_chance": 1 / size,
+        }
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in wilson(0.0, 100)]
+    [0.0, 0.037]
+    """
+    square = _TWO_SIDED * _TWO_SIDED
+    middle = share + square / (2 * count)
+    reach = _TWO_SIDED * math.sqrt(share * (1 - share) / count + square / (4 * count * count))
+    whole = 1 + square / count
+    return max(0.0, (middle - reach) / whole), min(1.0, (middle + reach) / whole)
+
+
+def _table(forwards: Numbers, backwards: Numbers) -> pl.DataFrame:
+    """The share either way, its interval, and how many are certain."""
+    rows = []
+    for way, each in (("person to release", forwards), ("release to person", backwards)):
+        share = mean_of(each)
+        rows.append((way, share, *wilson(share, len(each)), int((each == 1.0).sum())))
+    names = ["way", "linkage", "low", "high", "certain_records"]
+    return pl.DataFrame(rows, schema=names, orient="row")

@@ -1,0 +1,200 @@
+"""Ranks against a count over all pairs, with ties, whatever the order of the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.kernels.ranks import Ranks, nearest, ranks
+from sfumato.progress import telling
+
+
+def squared(one, others, scale):
+    total = np.zeros(len(others))
+    for at, factor in enumerate(scale):
+        gap = (others[:, at] - one[at]) * factor
+        total += gap * gap
+    return total
+
+
+def slowly(original, released, scale):
+    """For each target, the sorted ranks of the originals behind its nearest released records."""
+    found = []
+    for target in original:
+        near, truth = squared(target, released, scale), squared(target, original, scale)
+        tied = np.flatnonzero(near == near.min())
+        found.append(sorted(int((truth < truth[one]).sum()) for one in tied))
+    return found
+
+
+def listed(found: Ranks):
+    return [
+        None if of < 0 else found.ranks[found.starts[of] : found.starts[of + 1]].tolist()
+        for of in found.of
+    ]
+
+
+@st.composite
+def pairs(draw):
+    rows, columns = draw(st.integers(1, 60)), draw(st.integers(1, 4))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    levels = draw(st.sampled_from([1, 2, 4, 30, 0]))
+    original = random.normal(size=(rows, columns))
+    if levels:  # whole numbers: many ties, among the originals and to the released
+        original = random.integers(0, levels, (rows, columns)).astype(float)
+        released = original + random.integers(-2, 3, (rows, columns)) * draw(st.integers(0, 1))
+    else:
+        released = original + draw(st.sampled_from([0.0, 0.1, 2.0])) * random.normal(
+            size=original.shape
+        )
+    scale = random.choice([1.0, 0.3, 1 / 3, 7.1], columns)
+    return original, released, scale
+
+
+@given(pairs())
+@settings(max_examples=150)
+def test_the_same_as_by_brute_force(pair):
+    assert listed(ranks(*pair)) == slowly(*pair)
+
+
+@given(pairs(), st.integers(1, 5))
+def test_a_cap_changes_nothing_below_it(pair, cap):
+    whole, capped = listed(ranks(*pair)), ranks(*pair, cap=cap)
+    assert listed(capped) == [[min(one, cap) for one in several] for several in whole]
+    assert np.array_equal(capped.share_below(cap), ranks(*pair).share_below(cap))
+    with pytest.raises(ValueError, match="before that limit"):
+        capped.share_below(cap + 1)
+
+
+@given(pairs(), st.integers(0, 2**32 - 1))
+def test_rows_in_another_order(pair, seed):
+    original, released, scale = pair
+    order = np.random.default_rng(seed).permutation(len(original))
+    there, here = ranks(*pair), ranks(original[order], released[order], scale)
+    assert np.array_equal(here.mean(), there.mean()[order])
+    assert np.array_equal(here.share_below(1), there.share_below(1)[order])
+    assert np.array_equal(here.ties, there.ties[order])
+
+
+@given(pairs(), st.integers(0, 2**32 - 1))
+def test_some_targets_only(pair, seed):
+    among = np.random.default_rng(seed).random(len(pair[0])) < 0.4
+    some, every = listed(ranks(*pair, among=among)), listed(ranks(*pair))
+    assert some == [one if asked else None for one, asked in zip(every, among, strict=True)]
+    found = nearest(*pair, among=among)
+    whole = nearest(*pair)
+    assert np.array_equal(found.ties[among], whole.ties[among])
+    assert np.isnan(found.squared[~among]).all()
+    assert not found.ties[~among].any()
+
+
+@given(pairs())
+def test_nearest_against_brute_force(pair):
+    original, released, scale = pair
+    found = nearest(*pair)
+    for at, target in enumerate(original):
+        near = squared(target, released, scale)
+        assert found.squared[at] == near.min()
+        assert found.ties[at] == (near == near.min()).sum()
+
+
+@given(pairs(), st.sampled_from([0.25, 1024.0]), st.integers(-3, 3))
+def test_powers_of_two_and_shifts_of_whole_numbers_change_nothing(pair, factor, shift):
+    original, released, scale = (np.round(one) for one in pair[:2]), None, np.ones(pair[2].shape)
+    one, other = original
+    del released
+    moved = ranks(one * factor + shift * factor, other * factor + shift * factor, scale)
+    assert listed(moved) == listed(ranks(one, other, scale))
+
+
+@pytest.mark.parametrize("levels", [0, 12])
+def test_a_tree_of_several_levels(levels):
+    random = np.random.default_rng(7)
+    original = random.normal(size=(20_000, 3))
+    if levels:
+        original = np.round(original * levels) / 4
+    released = original + np.round(random.normal(size=original.shape), 1 if levels else 9) / 2
+    among = np.zeros(len(original), bool)
+    among[random.choice(len(original), 150, replace=False)] = True
+    scale = 1 / original.std(axis=0)
+    found = listed(ranks(original, released, scale, among=among))
+    for at in np.flatnonzero(among):
+        near = squared(original[at], released, scale)
+        truth = squared(original[at], original, scale)
+        tied = np.flatnonzero(near == near.min())
+        assert found[at] == sorted(int((truth < truth[one]).sum()) for one in tied)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 15, 16, 17, 256, 257, 300])
+def test_a_release_of_one_value_only(rows):
+    # Everybody ties with everybody: all ranks of all targets, by one look at all points.
+    original = np.random.default_rng(rows).normal(size=(rows, 2))
+    released = np.zeros_like(original)
+    found = ranks(original, released, np.ones(2))
+    assert listed(found) == slowly(original, released, np.ones(2))
+    assert found.mean() == pytest.approx((rows - 1) / 2)
+    assert found.share_below(1) == pytest.approx(1 / rows)
+
+
+def test_identical_data_are_found_at_once():
+    original = np.random.default_rng(3).integers(0, 9, (500, 2)).astype(float)
+    found = ranks(original, original, np.ones(2))
+    assert not found.mean().any()
+    assert found.share_below(1).all()
+
+
+def test_negative_zero_is_zero():
+    found = ranks(np.array([[0.0], [-0.0], [5.0]]), np.array([[-0.0], [4.0], [0.0]]), np.ones(1))
+    assert found.mean().tolist() == [1.0, 1.0, 1.0]  # of ranks 0 and 2; and of rank 1
+    assert found.ties.tolist() == [2, 2, 1]
+
+
+def test_the_mean_is_not_told_where_counting_stopped():
+    original = np.arange(10.0)[:, None]
+    found = ranks(original, original[::-1].copy(), np.ones(1), cap=2)
+    assert np.isnan(found.mean()).any()
+    assert (found.share_below(2) <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("original", "released", "scale", "said"),
+    [
+        (np.empty((0, 2)), np.empty((0, 2)), [1, 1], "at least one row"),
+        (np.empty((3, 0)), np.empty((3, 0)), [], "at least one row"),
+        (np.ones((3, 1)), np.ones((2, 1)), [1], "same rows"),
+        (np.ones(3), np.ones(3), [1], "same rows"),
+        (np.ones((3, 1)), np.full((3, 1), np.nan), [1], "finite"),
+        (np.ones((3, 1)), np.full((3, 1), np.inf), [1], "finite"),
+        (np.ones((3, 1)), np.ones((3, 1)), [0], "positive"),
+        (np.ones((3, 1)), np.ones((3, 1)), [1, 1], "per column"),
+        (np.full((3, 1), 1e200), np.ones((3, 1)), [1], "overflow"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused(original, released, scale, said):
+    with pytest.raises(ValueError, match=said):
+        ranks(original, released, np.array(scale, float))
+
+
+def test_wrong_marks_and_caps_are_refused():
+    one = np.ones((3, 1))
+    with pytest.raises(ValueError, match="mark for each row"):
+        ranks(one, one, np.ones(1), among=np.ones(2, bool))
+    with pytest.raises(ValueError, match="cap"):
+        ranks(one, one, np.ones(1), cap=0)
+
+
+def test_too_many_ties_are_refused():
+    original = np.random.default_rng(1).normal(size=(9000, 1))
+    with pytest.raises(ValueError, match="equally near"):
+        ranks(original, np.zeros_like(original), np.ones(1))
+
+
+def test_it_tells_how_far_it_is():
+    heard = []
+    original = np.random.default_rng(1).normal(size=(20_000, 2))
+    with telling(lambda what, done, total: heard.append((what, done, total))):
+        ranks(original, original + 0.1, np.ones(2), cap=3)
+    assert ("counting nearer records", 20_000, 20_000) in heard
+    assert len({done for what, done, _ in heard if what == "looking for the nearest"}) > 1
