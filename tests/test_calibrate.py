@@ -131,3 +131,16 @@ def test_nonsense_is_refused(told: dict[str, Any], said: str) -> None:
 def test_one_record_cannot_be_hidden() -> None:
     with pytest.raises(MeasureError):
         sf.calibrate(_normal(1), mean_h=3)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_two_draws_of_two_records_prove_nothing(seed: int) -> None:
+    # Of two records the mean of h is a half at most, however much noise there is.
+    found = sf.calibrate(_normal(2, seed), ["a"], mean_h=0.6, draws=2)
+    assert not found.met
+
+
+def test_more_than_a_pick_by_chance_is_told_to_be_impossible() -> None:
+    found = sf.calibrate(_normal(50), mean_h=40, draws=2)
+    assert not found.met
+    assert "24.5 persons off on average" in found.reason

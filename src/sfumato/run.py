@@ -224,9 +224,15 @@ def require_met(verdict: Iterable[Judgement], evidence: Mapping[str, Evidence]) 
 def _what_to_do(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> str:
     if decided := [one for one in missed if one.worst]:
         named = ", ".join(sorted({f"'{one.worst}'" for one in decided}))
+        label = decided[0].measure
+        if hasattr(catalogue.measure(evidence[label].name), "sensitive"):
+            return (
+                f"make what is known coarser (`sfumato recommend` says what protects {named}), or "
+                f"say which variables count: [evaluate.{label}] sensitive = [...]."
+            )
         return (
             f"name {named} in the step as well, or say which variables count: "
-            f"[evaluate.{decided[0].measure}] confidential = [...]."
+            f"[evaluate.{label}] confidential = [...]."
         )
     rooms = {catalogue.measure(evidence[one.measure].name).room() for one in missed}
     if rooms == {"utility"}:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -18,12 +21,15 @@ from sfumato.errors import MeasureError, SfumatoError
 SECRET = 987654.5
 
 
-def problem_of(formula: str, frame: pl.DataFrame, noise: dict, family: str = "gaussian", **more):
+def problem_of(
+    formula: str, frame: pl.DataFrame, noise: Mapping[str, Any], family: str = "gaussian", **more
+):
     read = read_model(formula)
     got = received(frame, noise, read.variables)
     ready = prepared(got, read, more.pop("measured", {}), more.pop("trials", None))
     kind = family_and_link(family, None)
-    return posed(read, ready, got.noise, kind, shape="auto", clustered=True)
+    problem, _ = posed(read, ready, got.noise, kind, shape="auto", clustered=True)
+    return problem
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +121,7 @@ def test_the_columns_of_true_values_are_those_of_formulaic(frame):
     clean[at["x"]] = true
     import pandas as pd
 
-    clean[at["sex"]] = pd.Categorical.from_codes(codes.tolist(), categories=["0", "1"])
+    clean[at["sex"]] = pd.Categorical.from_codes(codes.tolist(), categories=pd.Index(["0", "1"]))
     expected = formulaic.Formula(read.fixed.aliased()).get_model_matrix(
         clean, context={"sqrt": np.sqrt}
     )
@@ -177,7 +183,9 @@ def test_noised_outcomes(frame):
     with pytest.raises(MeasureError, match="function"):
         problem_of("exp(y) ~ x", frame, noise)
     scaled = {"x": sf.Gaussian(variance=0.1, scale=sf.Scale(name="log"))}
-    assert problem_of("log(x) ~ kind", frame, scaled).outcome_number.scale is None
+    undone = problem_of("log(x) ~ kind", frame, scaled).outcome_number
+    assert undone is not None
+    assert undone.scale is None
 
 
 def test_families_and_links():

@@ -17,6 +17,7 @@ from sfumato.analysis.measured import category_of, error_of, is_none, number_of,
 from sfumato.analysis.problem import Number
 from sfumato.analysis.unbiased import NoMomentsError, power, scores, shares
 from sfumato.errors import DataError
+from sfumato.noised.described import Level
 
 NOTHING = pl.DataFrame()
 POSITIVE = st.floats(0.05, 2.0)
@@ -40,7 +41,7 @@ def test_clipped_codes_add_up_to_one(variance, count):
 
 @given(POSITIVE, st.integers(2, 5))
 def test_rounded_codes_add_up_to_one(variance, count):
-    levels = [f"level {at}" for at in range(count)]
+    levels: list[Level] = [f"level {at}" for at in range(count)]
     noise = sf.CodeNoise(variance=variance, levels=levels, ends="round")
     np.testing.assert_allclose(density(noise, levels).sum(axis=0), 1, atol=1e-12)
 
@@ -175,7 +176,7 @@ def test_noise_that_is_none():
 
 @pytest.mark.parametrize("ends", ["clip", "round", "free"])
 def test_scores_of_levels_are_right_on_average(ends):
-    levels = ["a", "b", "c"]
+    levels: list[Level] = ["a", "b", "c"]
     noise = sf.CodeNoise(variance=[0.1, 0.2, 0.3], levels=levels, ends=ends)
     rng = np.random.default_rng(3)
     true = rng.choice(3, p=[0.6, 0.3, 0.1], size=200_000)

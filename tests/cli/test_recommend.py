@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 import sfumato as sf
 from sfumato.cli.app import app
 from sfumato.cli.look import _Clock
+from sfumato.cli.recommend import _percent
 from sfumato.errors import SfumatoError
 
 PLAN = """
@@ -230,3 +231,35 @@ def test_no_cell_of_the_data_is_printed(place):
     }
     words = set(re.findall(r"[\w-]+", made.output))
     assert not cells & (words - {"none", "other"})
+
+
+def test_a_measured_secret_is_warned_of(place):
+    words = ("recommend", "people.csv", "-p", "plan.toml", "--sensitive", "glucose")
+    made = sfumato(*words, "--known", "sex", cwd=place)
+    assert "'glucose' holds measured numbers" in made.stderr
+    plain = json.loads(told(*words, "--known", "sex", "--json").stdout)
+    assert "tolerance" in plain["warnings"][0]
+    assert json.loads(told(*WORDS, "--json").stdout)["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("share", "said"), [(1.0, "100.0%"), (0.99999, "99.9%"), (0.803, "80.3%"), (0.9499, "94.9%")]
+)
+def test_protected_shares_are_never_rounded_up(share, said):
+    assert _percent(share) == said
+
+
+def test_the_plans_own_measure_says_what_is_known_and_what_is_a_breach(place):
+    (place / "plan.toml").write_text(
+        PLAN + '\n[evaluate.peers]\nsensitive = ["diagnosis"]\nknown = ["sex", "region"]\np = 0.3\n'
+    )
+    made = found(*WORDS)
+    assert made["p"] == 0.3
+    assert {row["variable"] for row in made["variables"]} == {"sex", "region"}
+    assert found(*WORDS, "--p", "0.1")["p"] == 0.1
+
+
+def test_assess_takes_the_measure_that_alone_has_a_parameter(place):
+    (place / "plan.toml").write_text(PLAN + "\n[evaluate.uniqueness]\n")
+    words = ("assess", "people.csv", "--plan", "plan.toml", "--sensitive", "diagnosis")
+    assert set(found(*words, "--known", "sex,region")) == {"uniqueness", "peers"}

@@ -216,3 +216,18 @@ def test_types_are_kept() -> None:
 def test_an_empty_table_stays_empty() -> None:
     data = dataset(pl.Series([], dtype=pl.String), domain=("a", "b"))
     assert len(released(data, retention=0.8)) == 0
+
+
+def test_a_matrix_by_frequencies_does_not_tell_that_all_of_a_stratum_are_alike() -> None:
+    frame = pl.DataFrame({"sex": ["f"] * 30 + ["m"] * 30, "ill": ["a", "b", "c"] * 10 + ["a"] * 30})
+    schema = sf.Schema(
+        {
+            "sex": sf.Column(role="quasi", kind="nominal"),
+            "ill": sf.Column(role="sensitive", kind="nominal"),
+        }
+    )
+    method = sf.methods.Misclassify(
+        variables=["ill"], retention=0.8, towards="marginal", strata=["sex"]
+    )
+    with pytest.raises(sf.SfumatoError, match="one level only in a stratum"):
+        method.apply(sf.Dataset(frame, schema), key=bytes(32))

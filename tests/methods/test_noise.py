@@ -173,7 +173,9 @@ def test_knots_are_means_of_the_inner_half():
         / (high - low - 2 * ((high - low) // 4))
         for low, high in itertools.pairwise(ends)
     ]
-    np.testing.assert_allclose(made["values"], slow, rtol=1e-14)
+    # To two digits of the way to the next: nobody works a value out from the others and the mean.
+    np.testing.assert_allclose(made["values"], slow, atol=0.05 * np.diff(slow).min())
+    assert made["values"] == [round(one, 2) for one in slow]
 
 
 @pytest.mark.parametrize(
@@ -311,3 +313,30 @@ def test_what_is_no_measured_number_is_refused(column, values):
         Noise(variables=["od d.*"], variance_share=0.1).apply(data, key=KEY)
     with pytest.raises(SchemaError, match="'x' is not in the data"):
         Noise(variables=["x"], variance=1.0).apply(data, key=KEY)
+
+
+# -- noise that would not be there ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [pl.Float64, pl.Float32])
+def test_noise_that_the_type_rounds_away_is_refused(dtype):
+    base = 1e15 if dtype == pl.Float64 else 1e8
+    values = pl.Series(base + np.arange(200.0) * 16, dtype=dtype)
+    data = people(200, bmi=values)
+    with pytest.raises(MethodError, match="swallows the noise"):
+        Noise(variables=["bmi"], variance=0.001).apply(data, key=KEY)
+    spread = noise_of(Noise(variables=["bmi"], variance=1e6), data, "bmi")
+    assert spread.std() == pytest.approx(1000, rel=0.2)
+
+
+def test_growth_that_leaves_next_to_nothing_is_refused():
+    tiny = Growth(form="power", slope=5.0, power=4.0)
+    data = people(100, bmi=np.linspace(1e-6, 1e-4, 100))
+    with pytest.raises(MethodError, match="next to none"):
+        Noise(variables=["bmi"], growth=tiny).apply(data, key=KEY)
+
+
+def test_whole_numbers_beyond_all_numbers_are_refused_without_showing_them():
+    with pytest.raises(MethodError, match="beyond all numbers") as error:
+        Noise(variables=["age"], variance=1e40).apply(people(50), key=KEY)
+    assert "e19" not in str(error.value)

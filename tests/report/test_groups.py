@@ -200,3 +200,9 @@ def test_a_map_of_a_sample_shows_those_who_were_drawn():
     none = sf.Evidence(name="peers", subject="original", value=0.1, records=frame[2:])
     with pytest.raises(sf.SfumatoError, match="nothing to show"):
         sf.pictures.protection(none)
+
+
+def test_a_narrow_screen_scrolls_over_the_map_instead_of_shrinking_its_letters(release):
+    names = ["salary", "illness"]
+    page = page_of(release, evidence(names))
+    assert '<div class="scroll"><svg style="min-width:' in page

@@ -190,15 +190,28 @@ def test_unprotected_data_are_all_found():
     assert found.baseline == 3 / 300
 
 
-@pytest.mark.parametrize(("factor", "shift"), [(1, 1000), (100, 0), (0.01, -3)])
+@pytest.mark.parametrize(("factor", "shift"), [(1, 1000), (100, 0), (0.01, -3), (-1, 0)])
 def test_another_unit_hides_nobody(factor, shift):
     original, _ = normal()
     found = HIndex().measure(dataset(original), dataset(original * factor + shift))
     assert found.value < 0.2
     assert found.details["h_index_rescaled"] == 1.0
     assert any("hides nobody" in one for one in found.warnings)
-    judged = judge(read_targets({"h_index.max": 0.2}), {"h_index": HIndex()}, {"h_index": found})
-    assert not judged[0].met
+    targets = {
+        "h_index.max": 0.9, "pr_h_0.max": 0.9, "h_index_worst_group.max": 0.9,
+        "h_index_tail.max": 0.9, "mean_h.min": 1, "mean_h_worst_group.min": 1,
+    }  # fmt: skip
+    judged = judge(read_targets(targets), {"h_index": HIndex()}, {"h_index": found})
+    assert not any(one.met for one in judged)
+
+
+def test_a_target_on_a_mean_that_is_not_known_is_missed_with_the_reason():
+    found = HIndex(cap=5).measure(*map(dataset, normal()))
+    (judged,) = judge(
+        read_targets({"mean_h.min": 1}), {"h_index": HIndex(cap=5)}, {"h_index": found}
+    )
+    assert not judged.met
+    assert "cap" in judged.reason
 
 
 def test_one_missing_value_leaves_one_record_out_and_says_so():

@@ -97,11 +97,14 @@ def test_identical_data_are_all_linked_and_a_constant_release_is_a_guess():
     assert none.details["linked_backwards"] == pytest.approx(1 / 200)
 
 
-def test_another_unit_hides_nobody():
+@pytest.mark.parametrize("factor", [10, -1])
+def test_another_unit_hides_nobody(factor):
     original, _ = normal()
-    found = Linkage().measure(dataset(original), dataset(original * 10 + 1000))
+    found = Linkage().measure(dataset(original), dataset(original * factor + 1000))
     assert found.value < 0.1
     assert found.details["linkage_rescaled"] == found.details["linkage_at_worst"] == 1.0
+    assert found.details["linked_backwards_at_worst"] == 1.0
+    assert found.details["assigned_at_worst"] == 1.0
 
 
 def test_large_data_are_assigned_only_when_sampled():

@@ -170,3 +170,40 @@ def test_a_budget_refuses_with_what_would_fit(cohort):
     with pytest.raises(sf.SfumatoError, match="individuals=") as caught:
         measure.measure(cohort)
     assert "budget of 500" in str(caught.value)
+
+
+def test_where_nothing_is_known_the_variable_is_named():
+    with pytest.raises(sf.SfumatoError, match="besides 'diagnosis'"):
+        sf.risk.Peers(known=["diagnosis"], sensitive=["diagnosis"]).measure(data())
+    gone = data(EXAMPLE.select("diagnosis"))
+    with pytest.raises(sf.SfumatoError, match="besides 'diagnosis'"):
+        sf.risk.Peers(known=["age"], sensitive=["diagnosis"]).measure(data(), gone)
+    hard = data(age=sf.Column(role="quasi", accessibility=0.2))
+    dear = sf.risk.Peers(known=["age"], sensitive=["diagnosis"], effort=0.5)
+    with pytest.raises(sf.SfumatoError, match=r"'diagnosis' .* effort of 0\.5"):
+        dear.measure(hard)
+
+
+def test_a_measured_secret_without_a_tolerance_is_warned_of():
+    frame = pl.DataFrame(
+        {
+            "sex": ["f", "m"] * 30,
+            "glucose": [5 + at / 1000 for at in range(60)],
+            "ill": [0.0, 1.0, 1.0] * 20,
+        }
+    )
+    plain = sf.risk.Peers(known=["sex"], sensitive=["glucose", "ill"]).measure(data(frame))
+    assert plain.value == 0  # although everybody has about the same glucose
+    (warning,) = plain.warnings
+    assert "without a tolerance: glucose." in warning
+    near = sf.risk.Peers(known=["sex"], sensitive=["glucose"], tolerance={"glucose": 0.1})
+    found = near.measure(data(frame))
+    assert found.value == 1
+    assert "without a tolerance" not in " ".join(found.warnings)
+
+
+def test_numbers_that_came_as_text_are_equal_as_numbers() -> None:
+    frame = pl.DataFrame({"age": ["30", "30.0", "30"], "ill": ["1", "1.0", "1.00"]})
+    kinds = {"age": ("quasi", "integer"), "ill": ("sensitive", "integer")}
+    schema = sf.Schema({name: sf.Column(role=r, kind=k) for name, (r, k) in kinds.items()})  # type: ignore[arg-type]
+    assert sf.risk.Peers().measure(sf.Dataset(frame, schema)).value == 1.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analysis.modelled import Modelled
+from sfumato.analysis.modelled import Modelled, left_out
 from sfumato.analysis.naive import Estimates, fitted
 from sfumato.analysis.problem import Problem, Term
 from sfumato.errors import MeasureError
@@ -58,7 +58,7 @@ def calibration(model: Modelled, seed: int) -> tuple[Estimates, tuple[str, ...]]
     sd = spread.std(axis=0, ddof=1) if len(drawn) > 1 else np.full(len(names), np.nan)
     gone = problem.records - len(known)
     notes = [f"Standard errors from {len(drawn)} resamples."]
-    notes += [f"{gone:,} records with missing noised values were left out."] if gone else []
+    notes += [left_out(gone)] if gone else []
     value = {name: best.value[name] for name in names}
     return Estimates(value=value, error=dict(zip(names, sd.tolist(), strict=True))), tuple(notes)
 

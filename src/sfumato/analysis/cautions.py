@@ -26,8 +26,8 @@ def reliabilities(problem: Problem, levels: Mapping[str, Floats]) -> dict[str, f
     clean = problem.covariates
     made = {}
     for at, one in enumerate(problem.numbers):
-        known = np.isfinite(one.seen)
-        made[one.name] = 1 - problem.error[at, at] / _left(clean[known], one.seen[known])
+        seen = np.isfinite(one.seen)
+        made[one.name] = 1 - problem.error[at, at] / _left(clean[seen], one.seen[seen])
     for category in problem.categories:
         scores = levels.get(category.name)
         if scores is None:
@@ -44,19 +44,21 @@ def _left(clean: Floats, values: Floats) -> float:
     """The variance of values given clean columns."""
     beta, *_ = np.linalg.lstsq(clean, values, rcond=None)
     rest = values - clean @ beta
-    return max(float(rest @ rest) / max(len(rest) - clean.shape[1], 1), 1e-300)
+    return float(max(rest @ rest / max(len(rest) - clean.shape[1], 1), 1e-300))
 
 
 def of_problem(problem: Problem, reliability: Mapping[str, float], naive: Estimates) -> list[str]:
     """What can be said before anything is drawn."""
     made = []
+    numbers = {one.name for one in problem.numbers}
     for name, one in reliability.items():
         if one < _UNRELIABLE:
+            look = " Compare shape='normal' with 'mixture'." if name in numbers else ""
             much = "nearly all" if one < _LOST else "more than half"
             made.append(
                 f"Of the variance of '{name}' {much} is noise (reliability {max(one, 0):.2f}): its "
-                "coefficient rests on the model of its true values. Compare shape='normal' with "
-                "'mixture', and ask for a release with less noise on it."
+                f"coefficient rests on the model of its true values.{look} Ask for a release with "
+                "less noise on it."
             )
     if problem.groups is not None and (count := len(np.unique(problem.groups))) < _FEW_GROUPS:
         made.append(
@@ -80,8 +82,9 @@ def of_draws(rows: Sequence[Mapping[str, Any]], posterior: Posterior) -> list[st
     bad = [row["term"] for row in rows if row["rhat"] > _MIXED_BADLY]
     if bad:
         made.append(
-            f"The chains do not agree yet (R-hat above {_MIXED_BADLY}) on {_listed(bad)}. Draw "
-            "more: draws=4000."
+            f"The chains do not agree (R-hat above {_MIXED_BADLY}) on {_listed(bad)}: do not use "
+            "these. Draw more: draws=4000; if that does not help, leave out a term, or take "
+            "shape='normal'."
         )
     few = [row["term"] for row in rows if row["ess"] < _FEW_DRAWS]
     if few:

@@ -104,7 +104,7 @@ def _ess(parts: Floats) -> float:
     # The pair at which the sum ends would be below nought; its first half may still be above.
     extra = max(float(rho[2 * last]), 0.0) if 2 * last < len(rho) else 0.0
     time = max(-1 + 2 * total + extra, 1 / math.log10(chains * count))
-    return chains * count / time
+    return float(chains * count / time)
 
 
 def _autocovariance(parts: Floats) -> Floats:

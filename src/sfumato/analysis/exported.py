@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,16 @@ def to_arviz(
         with warnings.catch_warnings():
             # Version 0.x warns of version 1 when it is imported.
             warnings.simplefilter("ignore")
-            import arviz
+            arviz = import_module("arviz")
     except ImportError:
         raise SfumatoError(
             "ArviZ is not installed.", hint="pip install arviz; or take `.draws`, a plain frame."
         ) from None
     posterior = {name: np.ascontiguousarray(draws[:, :, at]) for at, name in enumerate(names)}
     if int(arviz.__version__.partition(".")[0]) >= 1:
-        made: Any = arviz.from_dict({"posterior": posterior})
+        # In a tree a slash parts a branch from its leaf.
+        leaves = {name.replace("/", "\u2215"): one for name, one in posterior.items()}
+        made: Any = arviz.from_dict({"posterior": leaves})
     else:
         made = arviz.from_dict(posterior=posterior)
     made["posterior"].attrs.update(attributes)

@@ -104,7 +104,7 @@ def _cut(one: Number, noise: Gaussian) -> Number:
         beyond = made.seen <= at if side == "low" else made.seen >= at
         # Where no record lies at an end, the end says nothing.
         if beyond.any():
-            made = replace(made, **{side: at})
+            made = replace(made, low=at) if side == "low" else replace(made, high=at)
     return made
 
 
@@ -162,16 +162,19 @@ def error_of(numbers: Sequence[Number], noise: Mapping[str, Noise]) -> Floats:
             made[at, at] = float(np.nanmean(one.growth.variance(one.seen)))
         else:
             made[at, at] = one.variance or 0.0
-        told = noise.get(one.name)
-        if not isinstance(told, CorrelatedGaussian):
-            continue
         for other in range(at):
-            name = numbers[other].name
-            if name in told.variables and noise.get(name) == told:
-                pair = told.variables.index(one.name), told.variables.index(name)
-                made[at, other] = made[other, at] = told.covariance[pair[0]][pair[1]]
-                made[at, other] = made[other, at] = made[at, other] / told.weight**2
+            both = shared_noise(noise, one.name, numbers[other].name)
+            made[at, other] = made[other, at] = both
     return made
+
+
+def shared_noise(noise: Mapping[str, Noise], one: str, other: str) -> float:
+    """The covariance of the noise of two variables."""
+    told = noise.get(one)
+    if not isinstance(told, CorrelatedGaussian) or noise.get(other) != told:
+        return 0.0
+    places = told.variables.index(one), told.variables.index(other)
+    return told.covariance[places[0]][places[1]] / told.weight**2
 
 
 def category_of(name: str, values: pl.Series, noise: Noise, strata: pl.DataFrame) -> Category:

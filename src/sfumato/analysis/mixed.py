@@ -95,7 +95,8 @@ def _sums(x: Floats, y: Floats, groups: npt.NDArray[np.int64], random: tuple[int
         moment[:, a] = np.bincount(place, weights=x[:, a] * y)
         for b in range(a + 1):
             gram[:, a, b] = gram[:, b, a] = np.bincount(place, weights=x[:, a] * x[:, b])
-    return _Sums(gram, moment, np.bincount(place, weights=y * y), len(y), random)
+    square = np.bincount(place, weights=y * y).astype(np.float64)
+    return _Sums(gram, moment, square, len(y), random)
 
 
 def _profile(factor: Floats, sums: _Sums) -> tuple[float, Floats, Floats, float]:

@@ -38,6 +38,7 @@ class Modelled:
     noise : its description by variable.
     why_not : why there are no corrected moments.
     notes : what is to be known.
+    shift : what is to be added to coefficients, see `posed`.
     """
 
     formula: str
@@ -50,6 +51,22 @@ class Modelled:
     noise: Mapping[str, Noise] = field(repr=False)
     why_not: str
     notes: tuple[str, ...]
+    shift: Mapping[str, float] = field(default_factory=dict)
+
+
+def missing(problem: Problem) -> npt.NDArray[np.bool_]:
+    """Which records lack a value of a noised predictor."""
+    made = np.zeros(problem.records, bool)
+    for one in problem.numbers:
+        made |= np.isnan(one.seen)
+    for category in problem.categories:
+        made |= (category.density == 0).all(axis=1)
+    return made
+
+
+def left_out(count: int) -> str:
+    """What a quick look does with records that lack a noised value."""
+    return f"{count:,} records that lack a noised value were left out."
 
 
 def modelled(
@@ -64,7 +81,7 @@ def modelled(
 ) -> Modelled:
     """Pose the problem, and fit it in the plain ways."""
     ready = prepared(got, formula, measured, trials)
-    problem = posed(formula, ready, got.noise, kind, shape=shape, clustered=clustered)
+    problem, shift = posed(formula, ready, got.noise, kind, shape=shape, clustered=clustered)
     plain = naive(problem, ready.columns)
     levels: dict[str, Floats] = {}
     corrected, why = None, ""
@@ -87,6 +104,7 @@ def modelled(
         noise=got.noise,
         why_not=why,
         notes=tuple(_notes(ready, problem, plain, why)),
+        shift=shift,
     )
 
 
@@ -97,10 +115,6 @@ def _notes(ready: Prepared, problem: Problem, plain: Estimates, why: str) -> lis
             f"{ready.left_out:,} records without a value of the outcome or of a clean variable "
             "were left out."
         )
-    gone = sum(int(np.isnan(one.seen).sum()) for one in problem.numbers)
-    gone += sum(int((one.density == 0).all(axis=1).sum()) for one in problem.categories)
-    if gone:
-        made.append(f"{gone:,} missing values of noised variables are part of the model.")
     noised: list[Any] = [*problem.numbers, *problem.categories]
     if not noised and problem.outcome_number is None and problem.outcome_category is None:
         made.append("No variable of the formula has noise: this is a plain fit.")

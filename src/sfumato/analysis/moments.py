@@ -63,7 +63,7 @@ def moments(problem: Problem, levels: Mapping[str, Floats], start: Estimates) ->
     if problem.family == "gaussian":
         if problem.outcome_number is not None and not problem.outcome_number.plain:
             raise NoMomentsError("the noise of the outcome is not plain")
-        return _Linear(problem, levels).fit()
+        return _Linear(problem, levels).fit(start)
     return _scored(problem, start)
 
 
@@ -118,38 +118,44 @@ class _Linear:
         if sum(powers.values()) > _TWO:
             raise NoMomentsError("noise is correlated, and terms have products of noised variables")
         ((a, b),) = together
-        return numbers[a].seen * numbers[b].seen - error[a, b]
+        return np.asarray(numbers[a].seen * numbers[b].seen - error[a, b], float)
 
-    def fit(self) -> Corrected:
+    def fit(self, start: Estimates) -> Corrected:
+        """Solve the corrected equations; those of groups weigh records of one group together."""
         problem, known, size = self.problem, self.known, len(self.terms)
         y = problem.y[known]
-        gram = np.zeros((size, size))
+        groups = np.arange(len(y)) if problem.groups is None else problem.groups[known]
         x = np.column_stack([self.product(one)[known] for one in self.terms])
-        moment, noisy = x.T @ y, x.T @ x
+        each = np.empty((int(groups.max()) + 1, size, size)) if problem.groups is not None else None
+        gram = np.zeros((size, size))
         for a in range(size):
             for b in range(a + 1):
-                made = float(self.product(self.terms[a], self.terms[b])[known].sum())
-                gram[a, b] = gram[b, a] = made
-        if np.linalg.eigvalsh(gram / np.outer(*[np.sqrt(np.abs(np.diag(gram)))] * 2))[0] <= 0:
-            raise NoMomentsError("the noise is larger than what is left of a term")
-        beta = np.linalg.solve(gram, moment)
-        score = self._score(beta, x * y[:, None])
-        if problem.groups is not None:
-            groups = problem.groups[known]
-            score = np.column_stack([np.bincount(groups, weights=one) for one in score.T])
-        inverse = np.linalg.inv(gram)
-        covariance = inverse @ score.T @ score @ inverse
+                made = self.product(self.terms[a], self.terms[b])[known]
+                gram[a, b] = gram[b, a] = float(made.sum())
+                if each is not None:
+                    each[:, a, b] = each[:, b, a] = np.bincount(groups, weights=made)
+        moment = x.T @ y
+        beta = _solved(gram, moment)
         square = float(y @ y - 2 * beta @ moment + beta @ gram @ beta)
+        extra = (problem.outcome_number.variance if problem.outcome_number else 0.0) or 0.0
+        residual = square / (len(y) - size) - extra
         names = [one.name for one in problem.terms]
+        if each is not None:
+            between = start.value.get(f"variance of {names[problem.random[0]]} by group", 0.0)
+            ratio = between / max(residual - between, 1e-9 * residual)
+            beta, covariance = _by_group(x, y, groups, each, ratio)
+        else:
+            score = self._score(np.asarray(beta, float), x * y[:, None])
+            inverse = np.linalg.inv(gram)
+            covariance = np.asarray(inverse @ score.T @ score @ inverse, float)
         values = dict(zip(names, beta.tolist(), strict=True))
-        if problem.groups is None:
-            extra = problem.outcome_number.variance if problem.outcome_number else 0.0
-            values["residual variance"] = square / (len(y) - size) - (extra or 0.0)
+        if each is None:
+            values["residual variance"] = residual
         errors = dict(zip(names, np.sqrt(np.diag(covariance)).tolist(), strict=True))
         return Corrected(
             estimates=Estimates(value=values, error=errors, covariance=covariance),
             gram=gram,
-            noisy=noisy,
+            noisy=x.T @ x,
             records=len(y),
         )
 
@@ -161,11 +167,49 @@ class _Linear:
         return made
 
 
+def _solved(gram: Floats, moment: Floats) -> Floats:
+    size = np.sqrt(np.abs(np.diag(gram)))
+    if np.linalg.eigvalsh(gram / np.outer(size, size))[0] <= 0:
+        raise NoMomentsError("the noise is larger than what is left of a term")
+    return np.asarray(np.linalg.solve(gram, moment), float)
+
+
+def _by_group(
+    x: Floats, y: Floats, groups: npt.NDArray[np.int64], each: Floats, ratio: float
+) -> tuple[Floats, Floats]:
+    """Weighted as if each group had an effect of its own; errors from the spread of groups.
+
+    Noise is independent from record to record, so products of two records need no correction.
+
+    Parameters
+    ----------
+    x, y : terms that are right on average, and the outcome.
+    groups : of each record.
+    each : of each group the corrected products of the terms, in sum.
+    ratio : the variance of the groups over that of the rest.
+    """
+    size = x.shape[1]
+    count = np.bincount(groups, minlength=len(each))
+    total = np.column_stack([np.bincount(groups, weights=one) for one in x.T])
+    weight = ratio / (1 + ratio * count)
+    outer = total[:, :, None] * total[:, None, :]
+    for a in range(size):
+        for b in range(size):
+            outer[:, a, b] -= np.bincount(groups, weights=x[:, a] * x[:, b])
+    gram = each - weight[:, None, None] * (outer + each)
+    moment = np.column_stack([np.bincount(groups, weights=one * y) for one in x.T])
+    moment = moment - weight[:, None] * total * np.bincount(groups, weights=y)[:, None]
+    beta = _solved(gram.sum(axis=0), moment.sum(axis=0))
+    score = moment - gram @ beta
+    inverse = np.linalg.inv(gram.sum(axis=0))
+    return beta, np.asarray(inverse @ score.T @ score @ inverse, float)
+
+
 def _scored(problem: Problem, start: Estimates) -> Corrected:
     """Poisson and logit models with normal noise on terms that enter as they are."""
     from scipy.optimize import root
 
-    from sfumato.analysis.sandwich import _SCORES
+    from sfumato.analysis.sandwich import SCORES
 
     family = {"log": "poisson", "logit": "logistic"}.get(problem.link)
     whole = problem.trials is None or bool((problem.trials == 1).all())
@@ -183,7 +227,7 @@ def _scored(problem: Problem, start: Estimates) -> Corrected:
     )
     names = [one.name for one in problem.terms]
     first = np.array([start.value[name] for name in names])
-    score = _SCORES[family]
+    score = SCORES[family]
     found = root(lambda beta: score(x, problem.y, beta, sigma).mean(axis=0), first, method="hybr")
     if not found.success or not np.isfinite(found.x).all():
         raise NoMomentsError("the corrected score has no root near the naive fit")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,14 @@ class Estimates:
     covariance: Floats | None = field(default=None, repr=False)
     note: str = ""
     certain: bool = False
+
+    def shifted(self, shift: Mapping[str, float]) -> Estimates:
+        """The same with something added to some."""
+        if not shift:
+            return self
+        return replace(
+            self, value={name: one + shift.get(name, 0.0) for name, one in self.value.items()}
+        )
 
 
 def released_design(problem: Problem, released: Mapping[str, Floats]) -> Floats:
@@ -158,7 +166,7 @@ def _generalised(
     problem: Problem, x: Floats, y: Floats, trials: Floats, names: list[str]
 ) -> Estimates:
     """Iteratively reweighted least squares."""
-    beta = np.zeros(len(names))
+    beta: Floats = np.zeros(len(names))
     mean = (y + trials / 2) / 2 if problem.link != "log" else y + 0.1
     line = _link(problem.link, mean / trials)
     gram = np.eye(len(names))
@@ -171,7 +179,7 @@ def _generalised(
         work = np.where(np.isfinite(work), work, 0.0)
         gram = (x * weight[:, None]).T @ x
         try:
-            new = np.linalg.solve(gram, x.T @ (weight * work))
+            new: Floats = np.asarray(np.linalg.solve(gram, x.T @ (weight * work)), float)
         except np.linalg.LinAlgError:
             break
         moved = float(np.abs(new - beta).max() / (1 + np.abs(new).max()))
@@ -181,7 +189,7 @@ def _generalised(
             break
     mean, _ = _mean(problem.link, line)
     certain = bool(mean.min() < _CERTAIN or (problem.link != "log" and mean.max() > 1 - _CERTAIN))
-    covariance = np.linalg.pinv(gram)
+    covariance: Floats = np.asarray(np.linalg.pinv(gram), float)
     values = dict(zip(names, beta.tolist(), strict=True))
     errors = dict(zip(names, np.sqrt(np.diag(covariance)).tolist(), strict=True))
     return Estimates(value=values, error=errors, covariance=covariance, certain=certain)

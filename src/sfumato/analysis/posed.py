@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from sfumato.analysis.formula import ModelFormula
 from sfumato.analysis.functions import Of, function_of
-from sfumato.analysis.measured import error_of
+from sfumato.analysis.measured import error_of, shared_noise
 from sfumato.analysis.prepared import Prepared
 from sfumato.analysis.problem import Category, Family, Link, Number, Problem, Shape
-from sfumato.analysis.terms import matrices, same_terms, terms_of
+from sfumato.analysis.terms import Made, matrices, same_terms, terms_of
 from sfumato.errors import DataError, MeasureError
-from sfumato.noised.described import CorrelatedGaussian, Noise
+from sfumato.noised.described import Noise
 
 Floats = npt.NDArray[np.float64]
 _LINKS: Mapping[str, tuple[Link, ...]] = {
@@ -58,8 +58,11 @@ def posed(
     *,
     shape: Shape,
     clustered: bool,
-) -> Problem:
-    """The problem of fitting a formula to what was released."""
+) -> tuple[Problem, Mapping[str, float]]:
+    """The problem of fitting a formula to what was released.
+
+    With it comes what must be added to each coefficient afterwards.
+    """
     made = terms_of(formula.fixed, ready)
     names = {one.name: at for at, one in enumerate(made.terms)}
     random: tuple[int, ...] = ()
@@ -70,10 +73,13 @@ def posed(
         wanted = [formula.random.named(one, ready.labels) for one in columns.columns]
         random = same_terms(names, wanted)
     y, number, category = _outcome(formula, ready, kind[0])
-    _require_apart(noise, made.numbers, number)
+    error, shift = error_of(made.numbers, noise), dict[str, float]()
+    if number is not None:
+        number, shift = _apart(noise, made, error, number)
+        y = number.seen
     clean = made.clean if len(made.clean) else np.ones((len(y), 1))
     outcome = formula.fixed.outcome
-    return Problem(
+    problem = Problem(
         family=kind[0],
         link=kind[1],
         y=y,
@@ -82,7 +88,7 @@ def posed(
         outcome_category=category,
         numbers=made.numbers,
         categories=tuple(one for name, one in ready.categories.items() if name != outcome),
-        error=error_of(made.numbers, noise),
+        error=error,
         terms=made.terms,
         covariates=clean,
         groups=ready.groups,
@@ -90,6 +96,7 @@ def posed(
         shape=shape,
         clustered=clustered,
     )
+    return problem, shift
 
 
 def _outcome(
@@ -197,20 +204,37 @@ def _trials(trials: Floats | None, y: Floats, family: Family) -> Floats | None:
     return trials
 
 
-def _require_apart(
-    noise: Mapping[str, Noise],
-    numbers: tuple[Number, ...],
-    outcome: Number | None,
-) -> None:
-    """Noise of the outcome that goes together with that of a predictor has no place here."""
-    told = noise.get(outcome.name) if outcome is not None else None
-    if not isinstance(told, CorrelatedGaussian) or outcome is None:
-        return
-    at = told.variables.index(outcome.name)
-    for one in numbers:
-        if noise.get(one.name) == told and told.covariance[at][told.variables.index(one.name)]:
+def _apart(
+    noise: Mapping[str, Noise], made: Made, error: Floats, outcome: Number
+) -> tuple[Number, dict[str, float]]:
+    """The outcome without the noise that it shares with predictors, and what that takes away.
+
+    What the noise of the predictors says of that of the outcome is a line. Less that line of the
+    released predictors, the outcome has noise of its own only, and each coefficient is smaller by
+    the slope of its predictor, which is added again afterwards.
+    """
+    shared = np.array([shared_noise(noise, outcome.name, one.name) for one in made.numbers])
+    if not shared.any():
+        return outcome, {}
+    slope = np.linalg.lstsq(error, shared, rcond=None)[0]
+    shift = {}
+    for at, one in enumerate(made.numbers):
+        if not slope[at]:
+            continue
+        own = [
+            term.name
+            for term in made.terms
+            if term.numbers == ((at, None),) and term.clean is None and not term.levels
+        ]
+        if not own:
             raise MeasureError(
-                f"The noise of the outcome '{outcome.name}' and of '{one.name}' is correlated.",
-                hint="noise that keeps means and covariances needs no correction in a linear model "
-                "of nothing but the variables perturbed together: fit that as it is.",
+                f"The noise of the outcome '{outcome.name}' and of '{one.name}' is correlated, and "
+                f"'{one.name}' is no term of its own.",
+                hint=f"add '{one.name}' to the formula.",
             )
+        shift[own[0]] = float(slope[at])
+    seen = outcome.seen - sum(
+        slope[at] * one.seen for at, one in enumerate(made.numbers) if slope[at]
+    )
+    variance = max((outcome.variance or 0.0) - float(slope @ shared), 0.0)
+    return replace(outcome, seen=np.asarray(seen, float), variance=variance), shift

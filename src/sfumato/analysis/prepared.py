@@ -16,6 +16,7 @@ from sfumato.analysis.measured import (
     is_none,
     is_number,
     number_of,
+    shared_noise,
     strata_of,
 )
 from sfumato.analysis.problem import Category, Codes, Number
@@ -24,7 +25,7 @@ from sfumato.comparing.canonical import order_of
 from sfumato.data import Dataset
 from sfumato.errors import DataError
 from sfumato.models.covariates import MOST_LEVELS
-from sfumato.noised.described import CodeNoise, Gaussian, Noise
+from sfumato.noised.described import CodeNoise, Gaussian, Noise, StratifiedGaussian
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +104,10 @@ def prepared(
     every = list(dict.fromkeys([*wanted, *(one for names in strata.values() for one in names)]))
     batch = got.data.batch(every)
     latent = {name for name in [*noise, *measured] if name in formula.fixed.variables}
-    latent -= {formula.fixed.outcome} if formula.fixed.outcome else set()
+    if formula.fixed.outcome is not None:
+        # Noise that a predictor shares with the outcome is known only where both are.
+        latent -= {formula.fixed.outcome}
+        latent -= {name for name in latent if shared_noise(noise, formula.fixed.outcome, name)}
     complete = batch.select(
         pl.all_horizontal([pl.lit(True), *(pl.col(n).is_not_null() for n in wanted
                                            if n not in latent)])
@@ -166,6 +170,12 @@ def _require_usable(
                 f"Variable '{name}' has noise, so nobody knows the groups or the trials.",
                 hint="use a variable that was released as it is.",
             )
+    apart = sorted(name for name, one in noise.items() if isinstance(one, StratifiedGaussian))
+    if apart:
+        raise DataError(
+            f"The noise of these variables differs by stratum: {', '.join(apart)}.",
+            hint="fit one stratum at a time: keep its records, and pass its CorrelatedGaussian.",
+        )
     odd = sorted(set(measured) - set(formula.fixed.variables))
     if odd:
         raise DataError(

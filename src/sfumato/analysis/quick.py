@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato.analysis.calibration import calibration
-from sfumato.analysis.modelled import Modelled
+from sfumato.analysis.modelled import Modelled, left_out, missing
 from sfumato.analysis.naive import Estimates
 from sfumato.analysis.result import Method
 from sfumato.analysis.simex import simex
@@ -26,7 +26,11 @@ def quick(model: Modelled, method: Method, seed: int) -> tuple[Estimates, tuple[
             f"There are no corrected moments for this model: {model.why_not}.",
             hint='use method="posterior", or "simex" for a quick look.',
         )
-    notes: tuple[str, ...] = ()
+    gone = int(missing(model.problem).sum())
+    notes: tuple[str, ...] = (left_out(gone),) if gone else ()
     if model.problem.groups is not None:
-        notes = ("Corrected moments use the groups for standard errors only.",)
+        notes = (
+            *notes,
+            "Corrected moments weigh records as if each group had an intercept of its own.",
+        )
     return model.corrected.estimates, notes

@@ -131,7 +131,7 @@ class Fit:
         """The draws as a frame: chain, draw, and a column per parameter."""
         sampled = self._sampled("draws")
         chains, count, _ = sampled.shape
-        made = {
+        made: dict[str, Any] = {
             "chain": np.repeat(np.arange(chains), count),
             "draw": np.tile(np.arange(count), chains),
         }

@@ -31,7 +31,7 @@ def variance(
     beta : the coefficients.
     sigma : the covariance of the noise in the terms.
     """
-    score = _SCORES[family]
+    score = SCORES[family]
     slope = np.zeros((len(beta), len(beta)))
     spread = np.zeros_like(slope)
     for terms, outcome in noisy:
@@ -76,4 +76,4 @@ def _logistic(terms: Floats, outcome: Floats, beta: Floats, sigma: Floats) -> Fl
     return made
 
 
-_SCORES: dict[str, Score] = {"linear": _linear, "poisson": _poisson, "logistic": _logistic}
+SCORES: dict[str, Score] = {"linear": _linear, "poisson": _poisson, "logistic": _logistic}

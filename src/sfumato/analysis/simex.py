@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.analysis.measured import category_of
-from sfumato.analysis.modelled import Modelled
+from sfumato.analysis.modelled import Modelled, left_out
 from sfumato.analysis.naive import Estimates, fitted
 from sfumato.analysis.problem import Number, Problem, Term
 from sfumato.errors import MeasureError
@@ -49,7 +49,7 @@ def simex(
     plain = _fit(problem, known, [one.seen for one in problem.numbers], places)
     names = [name for name in plain.value if name in plain.error]
     value, spread = [_row(plain.value, names)], [_row(plain.error, names) ** 2]
-    root = np.linalg.cholesky(problem.error + 1e-300 * np.eye(len(problem.error)))
+    root = _root(problem.error)
     for step, more in enumerate(_MORE):
         found = []
         for at in range(repeats):
@@ -68,7 +68,7 @@ def simex(
     sd = np.sqrt(np.where(variance > 0, variance, np.nan))
     gone = int((~known).sum())
     notes = ["The extrapolation is a parabola, which goes a little less far than it should."]
-    notes += [f"{gone:,} records with missing noised values were left out."] if gone else []
+    notes += [left_out(gone)] if gone else []
     return (
         Estimates(
             value=dict(zip(names, best.tolist(), strict=True)),
@@ -80,6 +80,12 @@ def simex(
 
 def _row(of: Mapping[str, float], names: list[str]) -> Floats:
     return np.array([of[name] for name in names])
+
+
+def _root(error: Floats) -> Floats:
+    """A square root of a covariance that may be singular."""
+    size, turned = np.linalg.eigh(error)
+    return np.asarray(turned * np.sqrt(np.maximum(size, 0.0)), float)
 
 
 def _extrapolated(rows: Floats) -> Floats:

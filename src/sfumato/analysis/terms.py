@@ -179,7 +179,7 @@ class _Maker:
         level = _LEVEL.match(text)
         if level is not None and f"v{level[1]}" in self.frame and "C(" not in text[1:]:
             values = self.ready.columns[self.formula.variables[int(level[1])]]
-            return (values == int(level[2])).astype(float)
+            return np.asarray(values == int(level[2]), float)
         expression, _, _ = text.partition("[")
         with np.errstate(all="ignore"):
             made = formulaic.Formula(f"0 + {expression}").get_model_matrix(

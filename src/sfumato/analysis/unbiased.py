@@ -91,7 +91,7 @@ def _of_codes(noise: Noise, likelihood: Floats) -> Floats:
 def _inverse(meet: Floats, noise: Noise) -> Floats:
     if np.linalg.cond(meet) > 1e8:  # noqa: PLR2004 - the levels can no longer be told apart
         raise NoMomentsError(f"the {noise.distribution} leaves levels that cannot be told apart")
-    return np.linalg.inv(meet)
+    return np.asarray(np.linalg.inv(meet), float)
 
 
 def _released_values(noise: CodeNoise) -> tuple[Floats, Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from sfumato.attackers.knowledge import Flags
 from sfumato.attackers.targets import Groups, Rows
 from sfumato.comparing.canonical import total_of
 from sfumato.comparing.pairs import Numbers
+from sfumato.measure import AT_WORST
 
 if TYPE_CHECKING:
     from sfumato.kernels.ranks import Ranks
@@ -63,6 +65,22 @@ def means_told(table: pl.DataFrame) -> dict[str, Any]:
         found |= (
             {name: value} if value is not None else {name: math.nan, f"{name}_reason": _STOPPED}
         )
+    return found
+
+
+def at_worst(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float]:
+    """What targets are held against: whichever attacker does better. Not known stays so.
+
+    Examples
+    --------
+    >>> at_worst({"mean_h": 7.0, "pr_h_0": 0.1}, {"mean_h": 2.0, "pr_h_0": 0.3})
+    {'mean_h_at_worst': 2.0, 'pr_h_0_at_worst': 0.3}
+    """
+    found = {}
+    for name, value in one.items():
+        if isinstance(value, float):
+            worse = np.minimum if name.startswith("mean") else np.maximum
+            found[f"{name}{AT_WORST}"] = float(worse(value, other[name]))
     return found
 
 

@@ -72,7 +72,8 @@ def space(
         original, released = (_turned(one, means, deviations, matrix) for one in (plain, released))
         scale, centre = np.ones(len(names)), np.zeros(len(names))
     elif standardise:
-        scale = 1 / deviations
+        with np.errstate(over="ignore"):  # infinite is refused where distances are taken
+            scale = 1 / deviations
     else:
         # A power of two changes no digit, and keeps the squares of tiny and huge values numbers.
         power = math.frexp(float(deviations.max()))[1]

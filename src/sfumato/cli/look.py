@@ -144,7 +144,8 @@ def assess(
             data = data.with_schema(Schema.infer(data.frame))
         measures = options.chosen(measure, parameters)
         if measures is None:
-            measures = options.adjusted(_usual(loaded), parameters)
+            usual = options.needed(_usual(loaded), parameters, named(None, of="one"))
+            measures = options.adjusted(usual, parameters)
         clock = _Clock(tell)
         found = run_assess(data, measures, progress=clock)
     if not quiet:

@@ -121,6 +121,18 @@ def adjusted(measures: Mapping[str, Measure], parameters: Parameters) -> dict[st
     return made
 
 
+def needed(
+    measures: Mapping[str, Measure], parameters: Parameters, offered: Mapping[str, Measure]
+) -> dict[str, Measure]:
+    """The measures taken, and those offered that alone have a parameter that was given."""
+    made = dict(measures)
+    for name in parameters:
+        if not any(_own(type(one), {name: []}) for one in made.values()):
+            having = {key: one for key, one in offered.items() if _own(type(one), {name: []})}
+            made |= having if len(having) == 1 else {}
+    return made
+
+
 def _own(entry: type[Measure], parameters: Parameters) -> dict[str, list[str]]:
     own = {one.name for one in catalogue.parameters_of(entry)}
     return {name: texts for name, texts in parameters.items() if name in own}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,11 +19,13 @@ from sfumato.frames import wrap
 from sfumato.parameters import given
 from sfumato.peering.gains import gains as run_gains
 from sfumato.peering.joint import USUAL, JointRecommendation, recommend_jointly
+from sfumato.peering.match_told import measured_apart
 from sfumato.peering.recommended import Recommendation
 from sfumato.peering.recommended import recommend as run_recommend
 from sfumato.peering.written import Place, names_in, place_for, with_steps
 from sfumato.plan import Plan
 from sfumato.progress import telling
+from sfumato.risk.peers import Peers
 
 _NAMED = 5
 """Variables that are named before the others are only counted."""
@@ -49,9 +51,12 @@ def recommend(
         typer.Option(help="What an outsider may know: sex,region. Default: role quasi."),
     ] = None,
     p: Annotated[
-        float,
-        typer.Option("--p", help="The share of protective peers that is still a breach."),
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            "--p",
+            help="The share of protective peers that is still a breach. Default: the plan's, or 0.",
+        ),
+    ] = None,
     enough: Annotated[float, typer.Option(help="The share of records that suffices.")] = 0.95,
     budget: Annotated[
         int, typer.Option(help="How much may be looked at: records times combinations.", min=1)
@@ -88,7 +93,7 @@ def recommend(
         place = place_for(loaded, data)
         seen = place.reach(data)
         secret = sensitive or _only(seen)
-        names = _listed(known)
+        p, names = _asked(loaded, secret, p, _listed(known))
         alone = run_recommend(seen, secret, names, p=p, enough=enough, budget=budget)
         # A variable that the first steps leave out can be named by nobody after them.
         here = [[one for one in some if one in seen.schema] for some in (place.fixed, place.needed)]
@@ -102,9 +107,12 @@ def recommend(
     if write is not None:
         write_plan(write, made, overwrite=overwrite, source=file, option="--write")
     if json:
-        show_json({"sensitive": secret, "p": p, "enough": enough, **_plain(alone, joint, write)})
+        told = {"sensitive": secret, "p": p, "enough": enough, **_plain(alone, joint, write)}
+        show_json(told | {"warnings": list(_warnings(seen, secret))})
         return
     _show(alone, joint, secret, enough, quiet=quiet)
+    for one in _warnings(seen, secret):
+        say(f"Warning: {one}", style="yellow")
     if not quiet:
         _remark(place, joint, loaded, seen)
         if write is not None:
@@ -125,10 +133,35 @@ def _only(data: Dataset) -> str:
     raise PlanError(what, hint=f"name one: --sensitive {found[0] if found else 'NAME'}")
 
 
+def _asked(
+    plan: Plan, secret: str, p: float | None, known: list[str] | None
+) -> tuple[float, list[str] | None]:
+    """What the plan's own measure of peers says, where nothing else was said."""
+    for one in plan.measures.values():
+        if isinstance(one, Peers) and secret in (one.sensitive or [secret]):
+            return one.p if p is None else p, one.known if known is None else known
+    return p or 0.0, known
+
+
 def _listed(known: str | None) -> list[str] | None:
     if known is None:
         return None
     return [name.strip() for name in known.split(",") if name.strip()]
+
+
+def _warnings(data: Dataset, secret: str) -> Iterator[str]:
+    """What makes the numbers less than they seem; said even when quiet."""
+    if measured_apart(data, [secret]):
+        yield (
+            f"'{secret}' holds measured numbers. Even who has nearly the same number counts as "
+            f"protective here. Measure it with a tolerance: sfumato assess FILE --measure peers "
+            f"--sensitive {secret} --tolerance '{{ {secret} = ... }}'"
+        )
+
+
+def _percent(share: float) -> str:
+    """A share of protected records, never rounded up: all but one are not 100.0%."""
+    return f"{math.floor(round(share * 1000, 6)) / 1000:.1%}"
 
 
 def _draw(
@@ -166,8 +199,8 @@ def _show(
 ) -> None:
     rows = _rows(alone.table)
     show_table(
-        f"Records whose '{secret}' is protected: {joint.before:.1%}. Each variable alone: what "
-        "would be gained if it were unknown, in points, and its best generalisation.",
+        f"Records whose '{secret}' is protected: {_percent(joint.before)}. Each variable alone: "
+        "what would be gained if it were unknown, in points, and its best generalisation.",
         ["variable", "gain", "best generalisation", "categories", "then"],
         [_alone(row) for row in rows],
     )
@@ -179,15 +212,16 @@ def _show(
             [_step(row) for row in path],
         )
     tone = "" if joint.reached else "yellow"
-    said = f"With all steps {joint.protected:.1%} of the records are protected"
-    end = f"; {enough:.1%} are enough." if joint.reached else f", not {enough:.1%}. {joint.reason}"
+    said = f"With all steps {_percent(joint.protected)} of the records are protected"
+    wanted = f"{100 * enough:.6g}%"
+    end = f"; {wanted} are enough." if joint.reached else f", not {wanted}. {joint.reason}"
     if not quiet or not joint.reached:
         say(said + end, style=tone)
 
 
 def _alone(row: Mapping[str, Any]) -> tuple[str, ...]:
     best = row["how"] or "none"
-    after = "" if row["coarsened"] is None else f"{row['coarsened']:.1%}"
+    after = "" if row["coarsened"] is None else _percent(row["coarsened"])
     return (
         row["variable"],
         f"{100 * row['gain']:+.1f}",
@@ -204,7 +238,7 @@ def _step(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["variable"],
         f"{row['how']}{why}",
         f"{row['categories_before']:.0f} → {row['categories']:.0f}",
-        f"{row['after']:.1%}",
+        _percent(row["after"]),
     )
 
 

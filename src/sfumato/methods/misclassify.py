@@ -195,22 +195,22 @@ class Misclassify(RowWise):
         """The probabilities of one variable in one stratum."""
         shares = shares_of(counts)
         floor = self.retention.get(name) if isinstance(self.retention, Mapping) else self.retention
-        if name in (self.matrix or {}):
+        given = name in (self.matrix or {})
+        if given:
             ordered = column.domain is not None or isinstance(levels[0], bool)
             made = given_matrix((self.matrix or {})[name], name, levels, declared=ordered)
             _require_floor(made, floor, name)
         else:
             made = self._spread(name, column, shares, floor or 0.0)
-        if not self.invariant:
-            return made
-        if (counts > 0).sum() == 1:
+        told = self.invariant or (self.towards == "marginal" and not given)
+        if told and (counts > 0).sum() == 1:
             where = "in a stratum " if self.strata else ""
             raise MethodError(
-                f"Variable '{name}' has one level only {where}that occurs, and an invariant matrix "
-                "would leave it as it is.",
-                hint="say invariant = false, or use fewer variables in `strata`.",
+                f"Variable '{name}' has one level only {where}that occurs, and a matrix by "
+                "frequencies would tell so.",
+                hint='take towards = "equal" without invariant, or fewer variables in `strata`.',
             )
-        return invariant(made, shares)
+        return invariant(made, shares) if self.invariant else made
 
     def _spread(self, name: str, column: Column, shares: Floats, floor: float) -> Floats:
         """A level stays with the stated probability, and the rest goes where `towards` says."""

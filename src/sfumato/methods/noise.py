@@ -185,12 +185,8 @@ class Noise(RowWise):
         whole = self.whole and _whole(data, name)
         size: dict[str, Any] = {"variance": _of(self.variance, name)}
         if self.growth is not None:
-            if measured[-1] <= 0:
-                raise MethodError(
-                    f"Some values of variable '{name}' would get no noise at all.",
-                    hint="give the growth a constant above 0.",
-                )
             size = {"growth": _of(self.growth, name)}
+            _require_some(name, Gaussian(**size), measured[-1])
         elif self.variance is None:
             size = {"variance": self._share(name, found, measured[-1])}
         low, high = self._limits(name, data.schema[name], whole=whole)
@@ -264,6 +260,16 @@ class Noise(RowWise):
 def _of(told: Any, name: str) -> Any:
     """A parameter of one variable: the same for all, or its own in a table."""
     return told.get(name) if isinstance(told, dict) else told
+
+
+def _require_some(name: str, one: Gaussian, least: float) -> None:
+    from sfumato.noised.added import drowned
+
+    if least <= 0 or drowned(one, least):
+        raise MethodError(
+            f"Some values of variable '{name}' would get no noise at all, or next to none.",
+            hint="give the growth a constant above 0.",
+        )
 
 
 def _require_measured(data: Dataset, names: list[str]) -> None:

@@ -18,6 +18,9 @@ Floats = npt.NDArray[np.float64]
 _SIZE = ("distribution", "variance", "growth", "scale")
 _FINE = 20
 """Released values lie on a grid this many powers of two finer than the noise."""
+_FEWEST = 16
+"""Steps of a number, or of the grid, that a standard deviation of noise has at least."""
+_WHOLE = 2.0**63
 
 
 def purpose(one: Gaussian) -> str:
@@ -37,16 +40,30 @@ def noised(values: pl.Series, one: Noise, draws: Draws) -> pl.Series:
         raise MethodError(f"The noise of variable '{name}' is of another method.")
     x = values.cast(pl.Float64).fill_null(math.nan).to_numpy()
     made = perturbed(one, np.ascontiguousarray(x), draws, name)
-    if np.isinf(made).any():
+    whole = one.whole and values.dtype.is_integer()
+    _require_room(name, one, float(np.fmax.reduce(np.abs(made), initial=0.0)), values.dtype)
+    out = pl.Series(name, made).fill_nan(None)
+    if whole:
+        # In the widest type: noise may lead out of the reach of a narrow one.
+        return out.cast(pl.Int64)
+    return out.cast(values.dtype) if values.dtype.is_float() else out
+
+
+def _require_room(name: str, one: Gaussian, top: float, dtype: pl.DataType) -> None:
+    """Refuse numbers that are too large for their type, or so large that it rounds noise away."""
+    if top >= (_WHOLE if one.whole and dtype.is_integer() else math.inf):
         raise MethodError(
             f"The noise takes variable '{name}' beyond all numbers.",
             hint="give less noise, or truncate it with at_most.",
         )
-    out = pl.Series(name, made).fill_nan(None)
-    if one.whole and values.dtype.is_integer():
-        # In the widest type: noise may lead out of the reach of a narrow one.
-        return out.cast(pl.Int64)
-    return out.cast(values.dtype) if values.dtype.is_float() else out
+    if one.scale is not None or not one.variance or one.whole:
+        return
+    step = np.spacing(np.float32(top)) if dtype == pl.Float32 else np.spacing(top)
+    if step * _FEWEST > math.sqrt(one.variance):
+        raise MethodError(
+            f"Variable '{name}' has values so large that their last digit swallows the noise.",
+            hint="give more noise, count from another zero, or store it as 64-bit numbers.",
+        )
 
 
 def perturbed(one: Gaussian, x: Floats, draws: Draws, column: str) -> Floats:
@@ -69,6 +86,11 @@ def _deviation(one: Gaussian, place: Floats) -> Floats | float:
     if one.growth is None:
         return math.sqrt(one.variance or 0.0)
     return np.sqrt(one.growth.variance(place))
+
+
+def drowned(one: Gaussian, least: float) -> bool:
+    """Whether noise of the least variance is lost between the steps of the grid."""
+    return math.sqrt(least) < _FEWEST * _grid(one)
 
 
 def _cut(one: Gaussian, made: Floats) -> Floats:

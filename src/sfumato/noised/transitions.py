@@ -23,8 +23,9 @@ Floats = npt.NDArray[np.float64]
 def shares_of(counts: Floats) -> Floats:
     """How frequent each level is, to three digits.
 
-    The matrix is published: with three digits nobody works out the level of a single record. And
-    a new record mostly leaves the matrix as it was, and so the draws of all others.
+    The matrix is published, and tells how frequent levels are: of a rare one, how many records
+    have it. With three digits a new record mostly leaves the matrix as it was, and so the draws of
+    all others.
 
     Examples
     --------

@@ -21,7 +21,6 @@ _OFFSETS = 6
 _OFFSETS_ABOVE = 2
 """Places to begin that are tried for each width; above a share each takes far longer."""
 _SPENT = "The budget is spent; more may be found with a larger one."
-_NOTHING = "Nothing else protects more records."
 USUAL = "most gain per loss"
 _WHY = {
     "first": USUAL,
@@ -124,6 +123,14 @@ def recommend_jointly(  # noqa: PLR0913 - all but three by name only
     return search.told(data)
 
 
+def _nothing(needed: set[str]) -> str:
+    """Why the search has come to an end."""
+    if not needed:
+        return "Nothing else protects more records."
+    listed = ", ".join(f"'{name}'" for name in sorted(needed))
+    return f"Nothing else protects more records, and other steps need {listed}, which stay."
+
+
 class _Search:
     """The state of a search: what was chosen for each variable, and the path so far."""
 
@@ -147,7 +154,7 @@ class _Search:
             if self._take(coarser, "first") or (not self.reason and self._leap()):
                 continue
             if self.reason or not self._take(self._dropped(stay), "last"):
-                self.reason = self.reason or _NOTHING
+                self.reason = self.reason or _nothing(stay.intersection(self.rows.known))
                 break
         self._take_back()
 

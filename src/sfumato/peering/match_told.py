@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ _LISTED = 10
 """Combinations that are named; of more, only the number is told."""
 _VISITED = 20_000
 """Combinations that are gone through to find those that were left out."""
+_CODES = 20
+"""Up to so many different numbers with decimals may be codes, such as 0.0 and 1.0."""
 AND = " + "
 """Stands between the variables of a combination."""
 
@@ -196,8 +198,29 @@ def assumptions(found: Found) -> Iterator[str]:
         )
 
 
-def warnings(found: Found, out: LeftOut | None, *, in_turn: bool) -> Iterator[str]:
+def measured_apart(data: Dataset, secrets: Iterable[str]) -> tuple[str, ...]:
+    """Secrets that are measured numbers: without a tolerance those nearly equal seem to protect.
+
+    Examples
+    --------
+    >>> frame = pl.DataFrame({"kilos": [50 + at / 8 for at in range(40)], "ill": [0.0, 1.0] * 20})
+    >>> measured_apart(Dataset(frame), ["kilos", "ill"])
+    ('kilos',)
+    """
+    kinds = {name: data.schema[name].kind for name in secrets}
+    some = [name for name, kind in kinds.items() if kind == "continuous"]
+    return tuple(name for name in some if data.column(name).n_unique() > _CODES)
+
+
+def warnings(found: Found, out: LeftOut | None, data: Dataset, *, in_turn: bool) -> Iterator[str]:
     """What makes the numbers less than they seem."""
+    held = {*found.matched.tolerated, *found.matched.fitted}
+    exactly = [one for one in found.asked.sensitive if one not in held]
+    if apart := measured_apart(data, exactly):
+        yield (
+            f"Measured numbers without a tolerance: {', '.join(apart)}. Even who has nearly the "
+            "same number counts as protective, so that people may be less safe than it seems."
+        )
     if out is not None:
         yield (
             f"Only {int(max(found.peers.combinations)):,} combinations were looked at; "

@@ -146,6 +146,7 @@ def _counted(
     sensitive, known = ([columns[name] for name in some] for some in (asked.sensitive, asked.known))
     limits: dict[str, Any] = {"most": asked.most, "effort": effort, "budget": asked.budget}
     limits |= {"sensitive": sensitive, "known": known, "p": asked.p, "q": asked.q, "say": told()}
+    _require_known(asked, effort)
     codes = rows.codes
     if codes is not None and (targets is None or _lattice_pays(rows, asked, effort, len(targets))):
         found = lattice(codes, rows.counts, **limits)
@@ -153,6 +154,28 @@ def _counted(
         return found, np.ones(found.peers.shape[1], bool)
     met = matches(rows.relations, rows.counts, targets=targets, **limits)
     return met, met.exact
+
+
+def _require_known(asked: Asked, effort: Effort | None) -> None:
+    """Something must be known from which each secret could be learned, or nothing is measured."""
+    from sfumato.kernels.lattice_limits import limits
+
+    within = limits(len(asked.names), asked.most, effort)
+    for secret in asked.sensitive:
+        others = [asked.names.index(name) for name in asked.known if name != secret]
+        if not others:
+            raise MeasureError(
+                f"Nothing that an outsider may know is in the data besides '{secret}', which is "
+                "sensitive.",
+                hint='give other variables the role "quasi", or name them: known = [...].',
+            )
+        if not sum(within.sizes(others)):
+            raise MeasureError(
+                f"Every variable from which '{secret}' could be learned takes more than the effort "
+                f"of {asked.effort:g}, so that nothing would be looked at.",
+                hint="allow more `effort`, or say that a variable is easier to learn: "
+                "`accessibility` in the schema.",
+            )
 
 
 def _lattice_pays(rows: Matched, asked: Asked, effort: Effort | None, targets: int) -> bool:

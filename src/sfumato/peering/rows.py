@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
@@ -20,6 +21,8 @@ from sfumato.known import known_variables
 Ints = npt.NDArray[np.integer[Any]]
 _MOST = (1 << 31) - 1
 """Records at most: below this, products of two counts are exact in 64 bits."""
+_PLACES = 30
+"""Digits of a number that are written out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,7 @@ def coded_rows(data: Dataset, names: Sequence[str]) -> tuple[pl.DataFrame, Ints,
     Missing is a value of its own, and a release shows which code for missing a cell holds.
     """
     seen = replace(data, schema=data.schema.changed(names, missing=()))
-    batch = pl.DataFrame([typed(seen.column(name)) for name in names])
+    batch = pl.DataFrame([_read(seen, name) for name in names])
     found = counted(batch)
     columns = []
     for one in found.values.get_columns():
@@ -83,6 +86,27 @@ def coded_rows(data: Dataset, names: Sequence[str]) -> tuple[pl.DataFrame, Ints,
         columns.append(places(one, levels).fill_null(len(levels)).to_numpy())
     counts = np.asarray(found.counts, np.int64)
     return found.values, np.column_stack(columns), counts, class_of_each(batch, found.values)
+
+
+def _read(data: Dataset, name: str) -> pl.Series:
+    """A variable's values; numbers that came as text are equal if they are equal as numbers."""
+    values = typed(data.column(name))
+    if values.dtype != pl.String or data.schema[name].kind not in ("continuous", "integer"):
+        return values
+    levels = values.drop_nulls().unique()
+    return values.replace_strict(levels, [_plain(one) for one in levels], return_dtype=pl.String)
+
+
+def _plain(text: str) -> str:
+    """One text for a number, however it was written; anything else stays as it is."""
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        return text
+    if not number.is_finite():
+        return text
+    short = number.normalize()
+    return f"{short:f}" if abs(short.adjusted()) < _PLACES else str(short)
 
 
 def share_of(number: float, name: str) -> Fraction:

@@ -20,7 +20,7 @@ _MOST = 4
 """Groups beside all: the outermost two, and those in the middle."""
 
 
-def landing(found: Any, *, public: bool = False) -> Picture:
+def landing(found: Any, *, by: str | None = None, public: bool = False) -> Picture:
     """How many persons are nearer to a target than the one found: its distribution, by group.
 
     Question: how far off does an attacker land, and for whom is it less far?
@@ -29,6 +29,7 @@ def landing(found: Any, *, public: bool = False) -> Picture:
     Parameters
     ----------
     found : the evidence of `h_index`, or its table.
+    by : the order of the groups, where only the table is given.
     public : the custodian's word that it may be shown outside. It shows shares of many records.
 
     Examples
@@ -40,6 +41,7 @@ def landing(found: Any, *, public: bool = False) -> Picture:
     References: Goldstein & Shlomo (2020), Table 1.
     """
     rows = rows_of(found, _NEEDED, picture="landing")
+    by = by or getattr(found, "details", {}).get("by")
     places = sorted(int(one[1]) for name in rows[0] if (one := _UP_TO.fullmatch(name)))
     drawn = [(row, _line(row, places)) for row in rows]
     drawn = [(row, line) for row, line in drawn if line]
@@ -64,7 +66,7 @@ def landing(found: Any, *, public: bool = False) -> Picture:
             "A line is the share of targets for which at most so many persons are nearer to the "
             "target than the one the attacker finds. At 0 the target itself is found, or somebody "
             "with equal values. The lower a line, the safer."
-            + (" Groups are shares of the targets in the order named." if shown[1:] else ""),
+            + (f" Groups are shares of the targets{_ordered(by)}." if shown[1:] else ""),
             public=public,
             legend=marks,
         )
@@ -87,6 +89,13 @@ def _name(row: Row) -> str:
     if start == end:
         return f"At quantile {number(start)}"
     return f"From {number(start)} to {number(end)}"
+
+
+def _ordered(by: str | None) -> str:
+    if not by:
+        return ""
+    words = {"sum": "the sum of the variables", "distance": "the distance from the centre"}
+    return f" in the order of {words.get(by, by)}"
 
 
 def _scale(axes: Any, places: Sequence[int]) -> None:

@@ -249,15 +249,18 @@ def _key(palette: Palette, p: float) -> tuple[Mark, ...]:
     )
 
 
+_RIGHT = " At the right of each row stands the share of all people who are dark in it."
+
+
 def _reading(columns: Sequence[Column], subject: str, p: float) -> str:
     """How to read a cell, and how many people it stands for."""
     people = {one.people for one in columns}
     breach = "of 0" if p == 0 else f"at or below {number(p)}"
     if people == {1}:
-        return f"Each column is a person. Dark cells: a {subject} {breach}."
+        return f"Each column is a person. Dark cells: a {subject} {breach}.{_RIGHT}"
     least, most = min(people), max(people)
     many = f"{least:,}" if least == most else f"{least:,} or {most:,}"
     return (
         f"Each column stands for {many} people. The dark part of a cell is the share of them with "
-        f"a {subject} {breach}; the colour of the rest is the mean of the others."
+        f"a {subject} {breach}; the colour of the rest is the mean of the others.{_RIGHT}"
     )

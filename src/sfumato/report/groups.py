@@ -83,7 +83,7 @@ def _table(one: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "head": f"Group {one['group']}: {one['records']:,} people",
         "worst": f"{worst['variable']}: {_words(worst['breached'])} breached, "
-        f"mean {worst['mean_least_ppp']:.3g}",
+        f"mean least share {worst['mean_least_ppp']:.3g}",
         "rows": [
             (told["variable"], _words(told["breached"]), f"{told['mean_least_ppp']:.3g}")
             for told in one["variables"]
@@ -98,7 +98,7 @@ def gain_bars(gains: Groups | None, sensitive: str) -> dict[str, Any] | None:
     most = max(abs(one["gain"]) for one in gains) or 1.0
     return {
         "title": f"Which variable to make coarser first: how many more records, in points, would "
-        f"have '{sensitive}' protected if it were unknown",
+        f"have '{sensitive}' protected if it were unknown and all others known",
         "rows": [
             {
                 "label": str(one["variable"]),

@@ -13,6 +13,7 @@ from sfumato import catalogue
 from sfumato.errors import SfumatoError
 from sfumato.report.bars import bars, bars_by_variable
 from sfumato.report.groups import gain_bars, group_view
+from sfumato.report.noise import noise_view
 from sfumato.schema import ROLES
 from sfumato.version import __version__
 from sfumato.wording import value_said
@@ -33,6 +34,8 @@ def render(manifest: Mapping[str, Any], custody: Mapping[str, Any] | None = None
         custody=custody,
         verdict=_verdict(manifest["targets"]),
         methods=[_method(one) for one in manifest["methods"]],
+        noise=noise_view(manifest),
+        landed=any(one["name"] == "h_index" for one in evidence.values()),
         evidence=[
             _evidence(label, one, inside=custody is not None) for label, one in evidence.items()
         ],
@@ -146,7 +149,7 @@ def _drawn(one: Mapping[str, Any], table: Table, *, inside: bool) -> dict[str, A
 
 def _picture(table: Table, details: Mapping[str, Any], *, public: bool) -> Picture | None:
     # The few tables that have a picture are known by their columns, not by a measure's name.
-    from sfumato.pictures import forest, known_groups, moments, propensity
+    from sfumato.pictures import forest, known_groups, landing, moments, propensity
 
     columns = set(table[0])
     if {"term", "original_low", "released_low"} <= columns:
@@ -155,6 +158,8 @@ def _picture(table: Table, details: Mapping[str, Any], *, public: bool) -> Pictu
         return propensity(table, share=details.get("share_released"), public=public)
     if {"known", "reidentification", "guess"} <= columns:
         return known_groups(table, records=details.get("records"), public=public)
+    if {"from_quantile", "to_quantile", "up_to_0"} <= columns:
+        return landing(table, by=details.get("by"), public=public)
     several = {"statistic", "variable", "original", "released"} <= columns
     if several and any(row["statistic"] == "correlation" for row in table):
         return moments(table, public=public)

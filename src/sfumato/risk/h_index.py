@@ -10,7 +10,14 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.attackers.knowledge import Flags, Knowledge, knowledge
-from sfumato.attackers.outcomes import by_group, by_record, distributed, mean_of, means_told
+from sfumato.attackers.outcomes import (
+    at_worst,
+    by_group,
+    by_record,
+    distributed,
+    mean_of,
+    means_told,
+)
 from sfumato.attackers.rescaling import rescaled
 from sfumato.attackers.shrinkage import expected
 from sfumato.attackers.spaces import Space, space
@@ -19,7 +26,7 @@ from sfumato.comparing.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.measure import AT_WORST, Measure
+from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
 
 if TYPE_CHECKING:
@@ -65,7 +72,7 @@ class HIndex(Measure):
     (`h_index_worst_group`, `mean_h_worst_group`); `h_index_tail`, the share among the 5 % of
     records that are farthest from the centre; and `h_index_rescaled`, the share for an attacker
     who first gives the release the means and standard deviations of the original. A target on
-    the value is held against the higher of the two.
+    any of these numbers must hold for that attacker too.
 
     One release holds one draw of the noise. For the mean over draws, see
     `sfumato.attackers.redrawn`.
@@ -147,27 +154,25 @@ class HIndex(Measure):
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Attack every target, and count who is nearer than the one found."""
         known, where, groups, found = self._attacked(original, released)
-        again = self._again(known, found)
         table = by_group(found, groups, p=self.p, share=self.name)
-        every = table.row(0, named=True)
-        tail, exposed = self._tail(where, found, every[self.name])
+        numbers = self._numbers(where, found, table)
+        again = self._again(known, found)
+        second = self._numbers(where, again, by_group(again, groups, p=self.p, share=self.name))
+        value, rescaled_value = numbers.pop(self.name), second[self.name]
         return Evidence(
             name=self.name,
             subject="pair",
-            value=every[self.name],
+            value=value,
             direction=self.direction,
             baseline=min(self.p / len(known.original), 1.0),
             records=original.like(self._records(known, found)),
             table=original.like(table),
             details={
-                **means_told(table),
-                "pr_h_0": every["pr_h_0"],
-                "h_index_worst_group": max(table[self.name][1:]),
-                "h_index_rescaled": again,
-                f"{self.name}{AT_WORST}": max(again, every[self.name]),
-                **tail,
+                **numbers,
+                "h_index_rescaled": rescaled_value,
+                **at_worst({self.name: value, **numbers}, second),
                 "p": self.p,
-                "targets": every["targets"],
+                "targets": table["targets"][0],
                 "targets_with_ties": int((found.ties > 1).sum()),
                 "comparable_records": len(known.original),
                 "records": len(known.complete),
@@ -175,7 +180,12 @@ class HIndex(Measure):
                 "variables": ", ".join(where.names),
             },
             assumptions=self._assumptions(where),
-            warnings=(*known.warnings, *where.warnings, *exposed, *_told(again, every[self.name])),
+            warnings=(
+                *known.warnings,
+                *where.warnings,
+                *self._exposed(numbers["h_index_tail"], value),
+                *_told(rescaled_value, value),
+            ),
         )
 
     def distribution(self, original: Dataset, released: Dataset, *, most: int = 20) -> Any:
@@ -202,11 +212,20 @@ class HIndex(Measure):
             among[np.concatenate(groups.rows)] = True
         return known, where, groups, self._ranked(where, among, self.cap)
 
-    def _again(self, known: Knowledge, found: Ranks) -> float:
-        """Pr(h < p) for an attacker who has given the release the original's means and SDs."""
+    def _again(self, known: Knowledge, found: Ranks) -> Ranks:
+        """The same for an attacker who has given the release the original's means and SDs."""
         where = self._space(known, rescaled(known, self._seen(known)))
-        asked = found.ties > 0
-        return mean_of(self._ranked(where, asked, self.p).share_below(self.p)[asked])
+        return self._ranked(where, found.ties > 0, self.cap)
+
+    def _numbers(self, where: Space, found: Ranks, table: pl.DataFrame) -> dict[str, Any]:
+        """What a target may be set on, and the reason where it is not known."""
+        return {
+            self.name: table[self.name][0],
+            **means_told(table),
+            "pr_h_0": table["pr_h_0"][0],
+            "h_index_worst_group": max(table[self.name][1:]),
+            **self._tail(where, found),
+        }
 
     def _seen(self, known: Knowledge) -> Numbers:
         return expected(known, self.noise, self.noise_variances, owner=self.name)
@@ -229,22 +248,25 @@ class HIndex(Measure):
     def _standardised(self) -> bool:
         return self.standardise or self.distance == "mahalanobis"
 
-    def _tail(
-        self, where: Space, found: Ranks, overall: float
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def _tail(self, where: Space, found: Ranks) -> dict[str, Any]:
         """Pr(h < p) for those farthest from the centre: the same noise hides them less."""
         if self.at is not None:
             why = "only some quantiles were looked at."
-            return {"h_index_tail": math.nan, "h_index_tail_reason": why}, ()
+            return {"h_index_tail": math.nan, "h_index_tail_reason": why}
         apart = order_values(where, "distance", standardise=True, owner=self.name)
         farthest = apart >= np.sort(apart)[-max(1, int(_TAIL * len(apart) + 1e-9))]
-        share = mean_of(found.share_below(self.p)[farthest])
+        return {"h_index_tail": mean_of(found.share_below(self.p)[farthest])}
+
+    def _exposed(self, share: float, overall: float) -> tuple[str, ...]:
+        """Warn where the tail stays exposed; not where it is not known."""
+        if not share > max(2 * overall, _EXPOSED):
+            return ()
         told = (
             f"Of the records farthest from the centre, a share of {share:.2f} is found within "
             f"{self.p} persons, of all {overall:.2f}: what hides the others does not hide them. "
             "Top-code them, or let the noise grow with the value."
         )
-        return {"h_index_tail": share}, (told,) if share > max(2 * overall, _EXPOSED) else ()
+        return (told,)
 
     def _assumptions(self, where: Space) -> tuple[str, ...]:
         metric = "standardised" if self.standardise else "euclidean"

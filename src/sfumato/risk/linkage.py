@@ -51,7 +51,7 @@ class Linkage(Measure):
     right one; `assigned`, the share that is right when all are linked at once, one to one, at
     the least total of squared distances, as somebody would who holds the whole register; and
     `linkage_rescaled`, for an attacker who first gives the release the means and standard
-    deviations of the original. A target on the value is held against the higher of the two.
+    deviations of the original. A target on any of these numbers must hold for that attacker too.
     Records that the release removed are in none of them.
 
     Parameters
@@ -112,7 +112,15 @@ class Linkage(Measure):
         where, again = (self._space(known, one) for one in (seen, rescaled(known, seen)))
         forwards, backwards = (self._linked(where, back=back) for back in (False, True))
         count = len(forwards)
-        value, other = mean_of(forwards), mean_of(self._linked(again, back=False))
+        value, back, *other = (
+            mean_of(one)
+            for one in (
+                forwards,
+                backwards,
+                *(self._linked(again, back=way) for way in (False, True)),
+            )
+        )
+        assignment = self._assigned(where)
         return Evidence(
             name=self.name,
             subject="pair",
@@ -125,10 +133,15 @@ class Linkage(Measure):
             ),
             table=original.like(_table(forwards, backwards)),
             details={
-                "linked_backwards": mean_of(backwards),
-                "linkage_rescaled": other,
-                f"{self.name}{AT_WORST}": max(value, other),
-                **self._assigned(where),
+                "linked_backwards": back,
+                "linkage_rescaled": other[0],
+                **assignment,
+                f"{self.name}{AT_WORST}": max(value, other[0]),
+                f"linked_backwards{AT_WORST}": max(back, other[1]),
+                # Not a number stays so: both are, or none is.
+                f"assigned{AT_WORST}": max(
+                    assignment["assigned"], self._assigned(again)["assigned"]
+                ),
                 "comparable_records": count,
                 "records": len(known.complete),
                 "variables": ", ".join(where.names),

@@ -130,7 +130,7 @@ class Peers(Measure):
             table=data.like(table),
             details=self._details(found, table, out, subject),
             assumptions=tuple(match_told.assumptions(found)),
-            warnings=tuple(match_told.warnings(found, out, in_turn=in_turn)),
+            warnings=tuple(match_told.warnings(found, out, data, in_turn=in_turn)),
             audience="public" if subject == "released" else "custodian",
         )
 

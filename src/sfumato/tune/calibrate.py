@@ -130,11 +130,22 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     offers = [search.of(way) for way in ways.tails()]
     return replace(
         found,
-        reason=(
-            f"Noise of {found.share:g} times the variance of the variables does not suffice for "
-            f"{found.worst}. Some records lie far from all others, and stay so."
-        ),
+        reason=_why(found, asked, len(next(iter(attack.columns.values())))),
         offers=tuple(one for one in offers if one.met),
+    )
+
+
+def _why(found: Calibrated, asked: Asked, records: int) -> str:
+    """Why nothing suffices."""
+    by_chance = (records - 1) / 2
+    if asked.mean_h is not None and asked.mean_h >= by_chance:
+        return (
+            f"Whoever picks one of the {records} records by chance lands {by_chance:g} persons off "
+            "on average, so no noise takes them farther."
+        )
+    return (
+        f"Noise of {found.share:g} times the variance of the variables does not suffice for "
+        f"{found.worst}. Some records lie far from all others, and stay so."
     )
 
 

@@ -113,10 +113,10 @@ class Attack:
             each = seen.mean() if cap is None else seen.share_below(cap)
             found[at] = [each[one.among].mean() for one in self.groups]
         values, errors = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(self.draws)
-        if cap is not None:
-            # Nobody in a few draws of a few records is not nobody at all.
-            sizes = np.array([self.draws * int(one.among.sum()) for one in self.groups])
-            errors = np.maximum(errors, _least_error(values, sizes))
+        # The same in a few draws of a few records is not the same in all.
+        sizes = np.array([self.draws * int(one.among.sum()) for one in self.groups])
+        least = _least_error(values, sizes) if cap is not None else _least_of_means(values, sizes)
+        errors = np.maximum(errors, least)
         pairs = list(zip(values.tolist(), errors.tolist(), strict=True))
         sign = 1 if asked.mean_h is not None else -1
         return Trial(
@@ -132,4 +132,10 @@ def _least_error(shares: Floats, sizes: npt.NDArray[np.int64]) -> Floats:
     """Of a share of so many: two found and two not found are added (Agresti & Coull)."""
     near = (shares * sizes + 2) / (sizes + 4)
     made: Floats = np.sqrt(near * (1 - near) / (sizes + 4))
+    return made
+
+
+def _least_of_means(means: Floats, sizes: npt.NDArray[np.int64]) -> Floats:
+    """Of a mean of so many: two of nought and two of twice the mean are added to equal ones."""
+    made: Floats = 2 * means / (sizes + 4)
     return made

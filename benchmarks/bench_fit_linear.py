@@ -1,0 +1,143 @@
+"""Linear models of noised data: effective draws per CPU second, growth, bias and coverage.
+
+The baseline is a plain Gibbs sampler in numpy that draws true values too, in the same run. No other
+package is compared: NumPyro is not installed here. `python -m benchmarks.bench_fit_linear study`
+prints Table 4 of paper 001 (400 data sets) and a study of skewed predictors instead.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+from tests.analysis.linear_problems import least_squares, number_and_level, one_number, table_4
+
+from benchmarks.cost import cost
+from sfumato.analysis.engines import collapsed, saturated
+from sfumato.analysis.problem import Sampling
+
+SIZES = (1_000, 10_000, 100_000)
+MILLION = """
+import numpy as np
+from sfumato.analysis.engines import saturated
+from sfumato.analysis.problem import Sampling
+from tests.analysis.linear_problems import one_number
+chance = np.random.default_rng(1)
+true, clean = chance.normal(size=(2, {records}))
+y = 1 + true - clean + chance.normal(size={records})
+seen = true + chance.normal(size={records}) / 2
+problem = one_number(y, seen, 0.25, clean=clean)
+small = one_number(y[:100], seen[:100], 0.25, clean=clean[:100])
+saturated.sample(small, Sampling(draws=10))
+"""
+WORK = "assert saturated.can(problem); saturated.sample(problem, Sampling())"
+
+
+def effective(draws: np.ndarray) -> float:
+    """Effective draws of (chain, draw): Geyer's initial positive sequence."""
+    chains, length = draws.shape
+    away = draws - draws.mean(axis=1, keepdims=True)
+    spectrum = np.abs(np.fft.rfft(away, 2 * length, axis=1)) ** 2
+    covariance = np.fft.irfft(spectrum, axis=1)[:, :length].mean(axis=0) / length
+    between = draws.mean(axis=1).var(ddof=1) if chains > 1 else 0.0
+    whole = covariance[0] + between
+    ratio = 1 - (covariance[0] - covariance) / whole
+    total, at = 1.0, 1
+    while at + 1 < length and ratio[at] + ratio[at + 1] > 0:
+        total += 2 * (ratio[at] + ratio[at + 1])
+        at += 2
+    return float(chains * length / total)
+
+
+def plain_gibbs(y, seen, density, variance: float, draws: int, chance) -> np.ndarray:
+    """The baseline: true numbers and levels drawn record by record, then coefficients."""
+    n = len(y)
+    true, level = seen.copy(), density.argmax(axis=1).astype(float)
+    kept = np.zeros((draws, 4))
+    for at in range(draws):
+        design = np.column_stack([np.ones(n), true, level])
+        inverse = np.linalg.inv(design.T @ design)
+        center = inverse @ (design.T @ y)
+        residual = ((y - design @ center) ** 2).sum() / chance.chisquare(n - 3)
+        beta = chance.multivariate_normal(center, residual * inverse)
+        own = design[:, [0, 2]]
+        back = np.linalg.inv(own.T @ own)
+        middle = back @ (own.T @ true)
+        spread = ((true - own @ middle) ** 2).sum() / chance.chisquare(n - 2)
+        gamma = chance.multivariate_normal(middle, spread * back)
+        share = chance.beta(0.5 + level.sum(), 0.5 + n - level.sum())
+        away = y - beta[0] - beta[1] * true
+        odds = np.log(share / (1 - share)) + density[:, 1] - density[:, 0]
+        odds += (away**2 - (away - beta[2]) ** 2) / 2 / residual
+        off = true - gamma[0]
+        odds += (off**2 - (off - gamma[1]) ** 2) / 2 / spread
+        level = (chance.random(n) < 1 / (1 + np.exp(-np.clip(odds, -500, 500)))).astype(float)
+        weight = 1 / variance + 1 / spread + beta[1] ** 2 / residual
+        pull = seen / variance + (gamma[0] + gamma[1] * level) / spread
+        pull += beta[1] * (y - beta[0] - beta[2] * level) / residual
+        true = pull / weight + chance.normal(size=n) / np.sqrt(weight)
+        kept[at] = *beta, residual
+    return kept
+
+
+def speed() -> None:
+    """Print effective draws per CPU second of both, and their ratio."""
+    print(f"{'records':>10} {'ours /CPU s':>12} {'plain Gibbs':>12} {'ratio':>7} {'us/pass':>9}")
+    for records in SIZES:
+        (_, _, y), released = table_4(np.random.default_rng(1), records)
+        problem = number_and_level(y, *released, 0.2)
+        collapsed.sample(problem, Sampling(chains=1, draws=1, warmup=1))
+        draws = 1000 if records < SIZES[-1] else 300
+        start = time.process_time()
+        found = collapsed.sample(problem, Sampling(chains=2, draws=draws, warmup=100)).draws
+        ours = time.process_time() - start
+        density = problem.categories[0].density
+        start = time.process_time()
+        theirs = plain_gibbs(y, released[0], density, 0.2, draws, np.random.default_rng(2))[100:]
+        plain = time.process_time() - start
+        rate = min(effective(found[..., at]) for at in range(4)) / ours
+        other = min(effective(theirs[None, :, at]) for at in range(4)) / plain
+        each = ours / 2 / (draws + 100) * 1e6
+        print(f"{records:>10,} {rate:>12.0f} {other:>12.1f} {rate / other:>7.1f} {each:>9.0f}")
+    print(f"{'records':>10} {'saturated CPU s':>16} {'peak MB':>8}")
+    for records in (100_000, 1_000_000):
+        used = cost(WORK, setup=MILLION.format(records=records), repeats=2)
+        print(f"{records:>10,} {used.cpu:>16.2f} {used.peak:>8.0f}")
+
+
+def study(times: int = 400) -> None:
+    """Print bias against the fit without noise, with its error, and coverage of 95 % intervals."""
+    away, inside, naive = [], np.zeros(4), []
+    for at in range(times):
+        (first, second, y), released = table_4(np.random.default_rng([400, at]))
+        draws = collapsed.sample(
+            number_and_level(y, *released, 0.2), Sampling(chains=1, draws=800, warmup=150)
+        ).draws[0]
+        away.append(draws.mean(axis=0) - least_squares([np.ones(1000), first, second], y)[0])
+        naive.append(least_squares([np.ones(1000), *released], y)[0])
+        low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+        inside += (low <= 1) & (high >= 1)
+    print(f"Table 4, {times} data sets: intercept, x1, x2, residual variance")
+    print("naive      ", np.mean(naive, axis=0).round(4))
+    print("bias       ", np.mean(away, axis=0).round(4))
+    print("its error  ", (np.std(away, axis=0) / np.sqrt(times)).round(4))
+    print("coverage   ", (inside / times).round(3))
+    for shape in ("normal", "skewed"):
+        inside, means = np.zeros(3), []
+        for at in range(2 * times):
+            chance = np.random.default_rng([401, at])
+            skewed = shape == "skewed"
+            true = chance.exponential(size=400) if skewed else chance.normal(size=400)
+            y = 1 + true + chance.normal(size=400)
+            problem = one_number(y, true + chance.normal(size=400) * 0.7, 0.49)
+            draws = saturated.sample(problem, Sampling(chains=1, draws=1000)).draws[0]
+            low, high = np.quantile(draws, [0.025, 0.975], axis=0)
+            inside += (low <= 1) & (high >= 1)
+            means.append(np.median(draws, axis=0))
+        print(f"saturated, {shape}: median {np.mean(means, axis=0).round(3)},", end=" ")
+        print(f"coverage {(inside / 2 / times).round(3)} of {2 * times}")
+
+
+if __name__ == "__main__":
+    study() if "study" in sys.argv else speed()

@@ -1,0 +1,1 @@
+"""Ways to draw coefficients from their distribution given what was released."""

@@ -1,0 +1,181 @@
+"""Where a chain begins, and what stays fixed while it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.analysis.engines.collapsed_layout import Layout, combination
+from sfumato.analysis.engines.mixture import Mixture, chosen
+from sfumato.analysis.problem import Problem
+
+if TYPE_CHECKING:
+    from sfumato.kernels.gibbs_arrays import Data, State
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+_STEPS = (3, 6)
+"""Steps on the coefficients for each pass over the records: with few of them, and with many."""
+_MANY = 10_000
+_MOST_CELLS = 200
+_RECORDS_IN_CELL = 20
+
+
+def shape_of(problem: Problem, layout: Layout) -> Mixture:
+    """The mixture that true numbers, less what is known of them, ask for."""
+    d = len(problem.numbers)
+    there = layout.present[layout.pattern][:, :d].all(axis=1)
+    features = np.column_stack([layout.clean, _expected(layout) @ dummies_of(problem, layout)])
+    features, seen = features[there], layout.seen[there, :d].copy()
+    if problem.groups is not None and problem.clustered:
+        group = layout.group[there]
+        counts = np.maximum(np.bincount(group), 1)
+        for columns in (features[:, 1:], seen):
+            for at in range(columns.shape[1]):
+                columns[:, at] -= (np.bincount(group, columns[:, at]) / counts)[group]
+    residual = seen - features @ np.linalg.lstsq(features, seen, rcond=None)[0]
+    return chosen(residual, layout.error[:d, :d], problem.shape)
+
+
+def dummies_of(problem: Problem, layout: Layout) -> Floats:
+    """(joint level, dummy): one for each level of a category but the first."""
+    columns = [
+        layout.joint[:, at] == level
+        for at, one in enumerate(problem.categories)
+        for level in range(1, len(one.levels))
+    ]
+    return np.column_stack(columns).astype(float) if columns else np.zeros((len(layout.joint), 0))
+
+
+def fixed_of(problem: Problem, layout: Layout) -> Data:
+    """What stays as it is while a chain runs."""
+    from sfumato.kernels.gibbs_arrays import Data
+
+    roles, earlier = _splits(problem, layout)
+    clustered = problem.groups is not None and problem.clustered
+    cell = np.zeros(len(layout.order), np.int64)
+    split = clustered
+    if len(layout.joint) > 1 and not split:
+        cell, split = _cells(layout)
+    interacting = bool((layout.outcome[:, :, 1:] != layout.outcome[:1, :, 1:]).any())
+    upper = np.ascontiguousarray(layout.clean[layout.starts[:-1], : layout.upper])
+    lifts = _lifts(layout, upper)
+    steps = _STEPS[len(layout.order) >= _MANY]
+    return Data(
+        clean=layout.clean,
+        seen=layout.seen,
+        pattern=layout.pattern,
+        present=layout.present,
+        density=layout.density,
+        roles=roles,
+        earlier=earlier,
+        dummies=dummies_of(problem, layout),
+        cell=cell,
+        group=layout.group,
+        starts=layout.starts,
+        random=layout.random,
+        outcome=layout.outcome,
+        outcome_prior=layout.outcome_prior,
+        error=layout.error,
+        lift_random=np.array([one[0] for one in lifts], np.int64),
+        lift_column=np.array([one[1] for one in lifts]).reshape(len(lifts), layout.groups),
+        lift_term=np.array([one[2] for one in lifts]).reshape(len(lifts), len(layout.plain)),
+        upper=upper,
+        options=np.array([clustered, split, interacting, steps], np.int64),
+    )
+
+
+def state_of(data: Data, mixture: Mixture, chance: np.random.Generator) -> State:
+    """A beginning that differs from chain to chain more than draws do."""
+    from sfumato.kernels.gibbs_arrays import State
+
+    n, columns = data.clean.shape
+    d, q, groups = data.seen.shape[1] - 1, data.random.shape[1], len(data.starts) - 1
+    levels, splits, features = len(data.outcome), len(data.roles), data.dummies.shape[1]
+    front = d if data.options[0] else 0
+    wide = columns + front + d + 1
+    gamma = np.zeros((columns - 1 + features, d))
+    gamma[: columns - 1] = data.clean[:, 1:].T @ data.seen[:, :d] / n
+    ways = mixture.components
+    return State(
+        beta=np.zeros(data.outcome.shape[1]),
+        slope=chance.normal(0, 0.3, d),
+        residual=chance.uniform(0.3, 1.5, 1),
+        gamma=gamma,
+        middle=mixture.means + data.seen[:, :d].mean(axis=0),
+        spread=mixture.covariances.copy(),
+        share=np.tile(mixture.shares, (levels, 1)),
+        effect=np.zeros((groups, q)),
+        between=np.eye(q) * chance.uniform(0.02, 0.3),
+        shift=np.zeros((groups, d)),
+        among=np.eye(d) * 0.1,
+        table=np.full((int(data.cell.max(initial=0)) + 1, levels), -np.log(levels)),
+        alpha=np.zeros((splits, columns + features)),
+        tilt=np.zeros((splits, groups)),
+        wide=np.ones(splits),
+        code=data.density.argmax(axis=1).astype(np.int64),
+        component=np.zeros(n, np.int64),
+        stats=np.zeros((ways, len(data.present), levels, wide, wide)),
+    )
+
+
+def prior_of(mixture: Mixture) -> Floats:
+    """Precision of components' means, and scale of their covariances, before the data."""
+    sizes = [np.trace(one) / len(one) for one in mixture.covariances if len(one)]
+    return np.array([1e-2, 0.1 * float(np.mean(sizes)) if sizes else 0.0])
+
+
+def _expected(layout: Layout) -> Floats:
+    """(record, joint level) probabilities by what was released of the categories alone."""
+    made = np.exp(layout.density)
+    shares: Floats = made / made.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _splits(problem: Problem, layout: Layout) -> tuple[Codes, Floats]:
+    """Roles of the levels in each split, and the dummies of the categories before it."""
+    every = dummies_of(problem, layout)
+    roles, earlier = [], []
+    before = 0
+    for at, one in enumerate(problem.categories):
+        seen = every.copy()
+        seen[:, before:] = 0.0
+        for level in range(len(one.levels) - 1):
+            found = layout.joint[:, at]
+            roles.append(np.where(found == level, 1, np.where(found > level, 0, -1)))
+            earlier.append(seen)
+        before += len(one.levels) - 1
+    levels = len(layout.joint)
+    return (
+        np.array(roles, np.int64).reshape(-1, levels),
+        np.array(earlier, float).reshape(len(roles), levels, every.shape[1]),
+    )
+
+
+def _cells(layout: Layout) -> tuple[Codes, bool]:
+    """The combination of clean values of each record; or that there are too many of them."""
+    n, columns = layout.clean.shape
+    if columns == 1:
+        return np.zeros(n, np.int64), False
+    rows = np.ascontiguousarray(np.round(layout.clean, 9) + 0.0)
+    found = np.unique(rows.view(f"V{rows.shape[1] * 8}").reshape(-1), return_inverse=True)[1]
+    place = found.reshape(-1).astype(np.int64)
+    many = int(place.max()) + 1
+    if many > _MOST_CELLS or many * len(layout.joint) * _RECORDS_IN_CELL > n:
+        return np.zeros(n, np.int64), True
+    return place, False
+
+
+def _lifts(layout: Layout, upper: Floats) -> list[tuple[int, Floats, Floats]]:
+    """Directions in which coefficients and group effects can be exchanged."""
+    made = []
+    for r, column in enumerate(layout.random.T):
+        same = bool((column == column[0]).all())
+        for c in range(upper.shape[1] if same else 1):
+            wanted = layout.clean.T @ (column * layout.clean[:, c]) / len(column)
+            term = combination(layout.outcome, wanted)
+            if term is not None:
+                made.append((r, upper[:, c].copy(), term))
+    return made

@@ -1,0 +1,294 @@
+"""One chain: latent numbers, levels, the true outcome, coefficients, variances, covariate models.
+
+Nothing is tuned while it runs: all proposals follow from the present state.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.analysis.engines.metropolis_categories import Levels
+from sfumato.analysis.engines.metropolis_chance import covariance_of, one_of, variance_above
+from sfumato.analysis.engines.metropolis_coefficients import effects, exchanged, linear, stepped
+from sfumato.analysis.engines.metropolis_covariates import Covariates
+from sfumato.analysis.engines.metropolis_first import first_coefficients, first_latent
+from sfumato.analysis.engines.metropolis_numbers import Target, independent, newton
+from sfumato.analysis.engines.metropolis_outcome import Outcome
+from sfumato.analysis.engines.metropolis_predictor import Predictor
+from sfumato.analysis.engines.metropolis_released import Parts
+from sfumato.analysis.engines.metropolis_start import Start
+
+Floats = npt.NDArray[np.float64]
+_LEVEL_SD = 10.0
+"""Of the prior of a coefficient of a level, in SD of the outcome or on the scale of the link."""
+_JUMP = 4
+"""Every so-and-so-many-th pass proposes latent values afresh, where there may be several modes."""
+
+
+class Chain:
+    """A chain and its present state.
+
+    Parameters
+    ----------
+    start : what all chains share.
+    seed : its own.
+    """
+
+    def __init__(self, start: Start, seed: np.random.SeedSequence) -> None:
+        problem = start.problem
+        self.start, self.problem = start, problem
+        self.chance = np.random.default_rng(seed)
+        self.outcome = Outcome(problem)
+        own = problem.clustered and problem.groups is not None
+        group, groups = (problem.groups if own else None), (start.groups if own else 0)
+        self.levels: list[Levels] = []
+        self.offsets: list[int] = []
+        earlier = 0
+        for one in problem.categories:
+            self.offsets.append(earlier)
+            self.levels.append(Levels(one, start.clean, earlier, group, groups))
+            earlier += len(one.levels) - 1
+        self.codes = np.zeros((problem.records, len(problem.categories)), np.int64)
+        for at, levels in enumerate(self.levels):
+            self.codes[:, at] = one_of(levels.density + levels.log(), self.chance)
+        self.covariates = Covariates(
+            start.clean, earlier, len(problem.numbers), start.mixture, group, groups, start.shared
+        )
+        self._write_levels()
+        self.latent = first_latent(start, self.chance)
+        self.predictor = Predictor(problem, self.latent, self.codes, 1e-4 * start.size)
+        design = self.predictor.design
+        self.beta, self.outcome.variance = first_coefficients(design, self.outcome)
+        if self.outcome.linear:
+            self.outcome.variance = max(self.outcome.variance, 1.01 * self._known)
+        random = problem.random if problem.groups is not None else ()
+        self.random = list(random)
+        self.effect = np.zeros((max(start.groups, 1), len(self.random)))
+        self.between = self._first_between()
+        self.prior = self._prior()
+        self.passes = 0
+        self.accepted = np.zeros(len(problem.numbers))
+        self.eta = self._eta()
+
+    @property
+    def _known(self) -> float:
+        """The part of the outcome's variance that is noise, where it is integrated out."""
+        return 0.0 if self.outcome.released is not None else self.outcome.noise
+
+    def step(self) -> None:
+        """One pass over everything."""
+        self._numbers()
+        self._categories()
+        self.predictor.refresh()
+        self.eta = self._eta()
+        self._truth()
+        self._coefficients()
+        self._effects()
+        self._variance()
+        if self.problem.numbers:
+            self.covariates.update(self.latent, self.chance)
+        for at, levels in enumerate(self.levels):
+            levels.update(self.codes[:, at], self.chance)
+        self.passes += 1
+
+    def values(self) -> Floats:
+        """Coefficients, residual variance, variances and covariances between groups."""
+        made = [self.beta]
+        if self.outcome.linear:
+            made.append(np.array([self.outcome.variance - self._known]))
+        if self.random:
+            made.append(np.diag(self.between))
+            made.append(self.between[np.tril_indices(len(self.random), -1)])
+        return np.concatenate(made)
+
+    def _eta(self) -> Floats:
+        made = self.predictor.design @ self.beta
+        for at, term in enumerate(self.random):
+            made += self.predictor.design[:, term] * self.effect[self.problem.groups, at]
+        return made
+
+    def _coefficient(self) -> list[Floats | float]:
+        """Of each term; by record where it differs by group."""
+        made: list[Floats | float] = list(self.beta)
+        for at, term in enumerate(self.random):
+            made[term] = self.beta[term] + self.effect[self.problem.groups, at]
+        return made
+
+    def _numbers(self) -> None:
+        coefficient = self._coefficient()
+        centre = self.covariates.centre() if self.problem.numbers else self.latent
+        for at, released in enumerate(self.start.released):
+            of_number = self.predictor.of_number[at]
+            weights = self.predictor.weights(at, coefficient)
+            present = self.latent[:, at]
+            rest = self.eta
+            for weight, one in zip(weights, of_number.values(present), strict=True):
+                rest = rest - weight * one
+            given = self.covariates.given(at, self.latent - centre, centre[:, at])
+            target = Target(
+                of_number, weights, rest, self.outcome, given, released, self._shift(at)
+            )
+            size = float(self.start.size[at])
+            several = given.logs is not None or not all(of_number.linear)
+            if several and self.passes % _JUMP == _JUMP - 1:
+                made, self.eta, share = independent(present, target, size, self.chance)
+            else:
+                made, self.eta, share = newton(present, target.parts, size, self.chance)
+            self.latent[:, at] = made
+            self.accepted[at] += share
+
+    def _shift(self, at: int) -> Floats | float:
+        """What the noise of other numbers tells of this one's, taken off what was seen."""
+        weight = self.start.others[at]
+        if weight is None:
+            return 0.0
+        seen = np.column_stack([one.seen for one in self.start.released])
+        made: Floats = -(weight * (seen - self.latent)).sum(axis=1)
+        return made
+
+    def _categories(self) -> None:
+        for at, levels in enumerate(self.levels):
+            added = self.predictor.levels(at, self._coefficient())
+            codes = self.codes[:, at]
+            rows = np.arange(len(codes))
+            rest = self.eta - added[codes, rows]
+            logs = levels.density + levels.log()
+            first = self.covariates.first + self.offsets[at]
+            own = self.covariates.slopes[first : first + levels.count - 1]
+            slopes = np.vstack([np.zeros(self.latent.shape[1]), own])
+            bare = self.latent - self.covariates.centre() + slopes[codes]
+            for level in range(levels.count):
+                logs[level] += self.outcome.parts(rest + added[level]).log
+                if self.latent.shape[1]:
+                    logs[level] += self.covariates.log(bare - slopes[level])
+                for later in range(at + 1, len(self.levels)):
+                    logs[level] += self._later(later, at, level)
+            codes = one_of(logs, self.chance)
+            self.codes[:, at] = codes
+            self.eta = rest + added[codes, rows]
+            self._write_levels()
+
+    def _later(self, later: int, at: int, level: int) -> Floats:
+        """Log probability of a later category's level, had this one another level."""
+        model, codes = self.levels[later], self.codes[:, at]
+        first = model.first + self.offsets[at]
+        last = first + self.levels[at].count - 1
+        slopes = np.column_stack([np.zeros(model.count - 1), model.slopes[:, first:last]])
+        made = model.predictor()
+        made[1:] += slopes[:, level, None] - slopes[:, codes]
+        rows = np.arange(len(codes))
+        logs: Floats = made[self.codes[:, later], rows] - np.logaddexp.reduce(made, axis=0)
+        return logs
+
+    def _write_levels(self) -> None:
+        """The columns of levels in the models of true values."""
+        for at, levels in enumerate(self.levels):
+            for level in range(1, levels.count):
+                own = self.codes[:, at] == level
+                column = self.offsets[at] + level - 1
+                self.covariates.design[:, self.covariates.first + column] = own
+                for later in self.levels[at + 1 :]:
+                    later.design[:, later.first + column] = own
+
+    def _truth(self) -> None:
+        """The true outcome, where its noise cannot be integrated out."""
+        released = self.outcome.released
+        if released is None:
+            return
+        scale, variance = released.number.scale, self.outcome.variance
+        step = 1e-4 * np.sqrt(variance + self.outcome.noise)
+
+        def at(y: Floats) -> tuple[Parts, Floats]:
+            away = self.eta - y
+            with np.errstate(all="ignore"):
+                latent = y if scale is None else scale.forth(y)
+                rise: Floats | float = 1.0
+                if scale is not None:
+                    rise = (scale.forth(y + step) - scale.forth(y - step)) / (2 * step)
+                seen = released.parts(latent)
+                log = seen.log - 0.5 * away**2 / variance
+                slope = seen.slope * rise + away / variance
+                curve = seen.curve * np.square(rise) + 1 / variance
+            bad = ~(np.isfinite(log) & np.isfinite(slope) & np.isfinite(curve))
+            return Parts(
+                np.where(bad, -np.inf, log), np.where(bad, 0.0, slope), np.where(bad, 1.0, curve)
+            ), y
+
+        size = float(np.sqrt(variance + self.outcome.noise))
+        self.outcome.true, _, _ = newton(self.outcome.true, at, size, self.chance)
+
+    def _coefficients(self) -> None:
+        design = self.predictor.design
+        if self.outcome.linear:
+            effect = self.eta - design @ self.beta
+            y = self.outcome.true - effect
+            self.beta = linear(design, y, self.outcome.variance, self.prior, self.chance)
+            self.eta = design @ self.beta + effect
+            return
+        self.beta, self.eta = stepped(
+            design, self.outcome.parts, self.eta, self.beta, self.prior, self.chance
+        )
+
+    def _effects(self) -> None:
+        if not self.random or self.problem.groups is None:
+            return
+        columns = self.predictor.design[:, self.random]
+        self.effect, self.eta = effects(
+            columns, self.problem.groups, self.outcome.parts, self.eta, self.effect, self.between,
+            self.chance, exact=self.outcome.linear,
+        )  # fmt: skip
+        for at, (terms, shared) in enumerate(self._exchanges):
+            self.beta[terms] += exchanged(self.effect, self.between, at, shared, self.chance)
+        groups, size = self.effect.shape
+        squares = self.effect.T @ self.effect
+        self.between = covariance_of(groups - size - 1, squares, self.chance)
+
+    def _first_between(self) -> Floats:
+        """First variances, and which coefficients can take over effects of groups."""
+        self._exchanges: list[tuple[list[int], Floats]] = []
+        group = self.problem.groups
+        if group is None:
+            return np.zeros((0, 0))
+        rows = np.zeros(self.start.groups, np.int64)
+        rows[group] = np.arange(len(group))
+        design = self.predictor.design
+        for term in self.random:
+            one = self.problem.terms[term]
+            terms, shared = [term], [np.ones(self.start.groups)]
+            if not one.noised and one.clean is None:
+                for at, other in enumerate(self.problem.terms):
+                    column = design[:, at]
+                    if at != term and not other.noised and (column == column[rows][group]).all():
+                        terms.append(at)
+                        shared.append(column[rows])
+            self._exchanges.append((terms, np.column_stack(shared)))
+        scale = self.outcome.variance if self.outcome.linear else 1.0
+        sizes = np.mean(design[:, self.random] ** 2, axis=0) if self.random else np.zeros(0)
+        return np.diag(0.1 * scale / np.maximum(sizes, 1e-300))
+
+    def _prior(self) -> Floats:
+        """Precisions of coefficients: flat, but for levels, which may have no record at times."""
+        made = np.zeros(len(self.beta))
+        scale = float(np.std(self.outcome.true)) if self.outcome.linear else 1.0
+        for at, term in enumerate(self.problem.terms):
+            if term.levels:
+                own = self.predictor.design[:, at]
+                used = own[own != 0]
+                size = float(np.mean(used**2)) if len(used) else 1.0
+                made[at] = size / (_LEVEL_SD * scale) ** 2
+        return made
+
+    def _variance(self) -> None:
+        if not self.outcome.linear:
+            return
+        away = self.outcome.true - self.eta
+        squares, least, noise = float(away @ away), self._known, self.outcome.noise
+        made = variance_above(least, len(away), squares, self.chance)
+        if self.outcome.released is not None:
+            # The prior is 1 / (variance + noise): 1 / variance has no end at nought here.
+            now = self.outcome.variance
+            ratio = made * (now + noise) / (now * (made + noise))
+            if self.chance.uniform() >= ratio:
+                return
+        self.outcome.variance = made

@@ -1,0 +1,294 @@
+"""The marginal log likelihood of a block of records, and all that its gradient is made of.
+
+The sum over the levels of noised categories and over the components of a mixture is taken here;
+given both, the true numbers are normal, so is the linear predictor, and one integral of one
+dimension is left whatever the number of noised predictors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from sfumato.kernels.quadrature import (
+    LOGIT,
+    NOTHING,
+    PROBIT,
+    adaptive,
+    logit,
+    mixed,
+    probit,
+)
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+
+
+class Records(NamedTuple):
+    """What is seen of each record.
+
+    Parameters
+    ----------
+    clean : (record, column) the clean part of the model.
+    covariates : (record, column) what true values may depend on.
+    seen : (record, number) the released numbers, anything where missing.
+    pattern : which numbers are missing, as a place in the lists of `Values`.
+    y, trials : the outcome.
+    released : (record, 2) the chance of the released outcome given the true one; no rows where
+        the outcome is as it was.
+    density : (record, cell) log chance of the released categories, given the true ones.
+    """
+
+    clean: Floats
+    covariates: Floats
+    seen: Floats
+    pattern: Codes
+    y: Floats
+    trials: Floats
+    released: Floats
+    density: Floats
+
+
+class Values(NamedTuple):
+    """The parameters, made ready: P patterns, K components, J cells of categories, m numbers.
+
+    Parameters
+    ----------
+    family : see `quadrature`.
+    slopes : of the clean columns.
+    offset : (J) what the levels add to the linear predictor.
+    loading : (m) the coefficients of the true numbers.
+    centre : (m, covariate) the true numbers' regression on the covariates.
+    shift : (J, m) what the levels add to it.
+    move : (K, m) what the components add to it.
+    odds : (J, covariate) the multinomial logit of the levels.
+    inverse : (P, K, m, m) of the covariance of the released numbers; nought where missing.
+    lean : (P, K, m) how the linear predictor follows the released numbers.
+    rest : (P, K, m) the loading less that.
+    constant : (P, K) log weight of the component less half the log determinant.
+    spread : (P, K) the standard deviation of the linear predictor.
+    nodes, weights : (P * K, node) the rules of integration.
+    length : (P, K) how long they are.
+    """
+
+    family: int
+    slopes: Floats
+    offset: Floats
+    loading: Floats
+    centre: Floats
+    shift: Floats
+    move: Floats
+    odds: Floats
+    inverse: Floats
+    lean: Floats
+    rest: Floats
+    constant: Floats
+    spread: Floats
+    nodes: Floats
+    weights: Floats
+    length: Codes
+
+
+class Parts(NamedTuple):
+    """Sums over records, each weighted by the chance of its cell and component.
+
+    Parameters
+    ----------
+    clean : slope of the log likelihood by `slopes`.
+    offset : by `offset`.
+    direct : by `loading`, the released numbers held fixed.
+    centre, shift, move, odds : by those.
+    weight : (P, K) the weight; its sum over patterns is the expected count of a component.
+    square : (P, K, m, m) of the residuals of the released numbers, squared.
+    pull : (P, K, m) of the residuals times the slope by the mean of the linear predictor.
+    width : (P, K) of the slope by its variance.
+    """
+
+    clean: Floats
+    offset: Floats
+    direct: Floats
+    centre: Floats
+    shift: Floats
+    move: Floats
+    odds: Floats
+    weight: Floats
+    square: Floats
+    pull: Floats
+    width: Floats
+
+
+@njit(cache=True, nogil=True)
+def _integral(family, y, trials, if_0, if_1, mean, spread, nodes, weights, place, count):  # type: ignore[no-untyped-def]
+    """The log chance of the outcome and its derivatives by mean and variance."""
+    if family == NOTHING:
+        return 0.0, 0.0, 0.0
+    if family in (LOGIT, PROBIT):
+        if if_0 >= 0:
+            return mixed(family, mean, spread, nodes, weights, place, count, if_0, if_1)
+        sign = 1.0 if y > 0 else -1.0
+        if family == PROBIT:
+            return probit(sign, mean, spread * spread)
+        return logit(sign, mean, spread, nodes, weights, place, count)
+    return adaptive(family, y, trials, mean, spread * spread, nodes, weights, place, count)
+
+
+@njit(cache=True, nogil=True)
+def _odds(odds, covariates, at, into):  # type: ignore[no-untyped-def]
+    """Log chances of the cells given the covariates."""
+    cells, columns = odds.shape
+    into[0] = 0.0
+    if cells == 1:
+        return
+    top = 0.0
+    for j in range(1, cells):
+        into[j] = 0.0
+        for column in range(columns):
+            into[j] += odds[j, column] * covariates[at, column]
+        top = max(top, into[j])
+    whole = 0.0
+    for j in range(cells):
+        whole += math.exp(into[j] - top)
+    for j in range(cells):
+        into[j] -= top + math.log(whole)
+
+
+@njit(cache=True, nogil=True)
+def _exponentials(logs):  # type: ignore[no-untyped-def]
+    """Turn logs into shares of their sum; gives the log of the sum."""
+    top = -np.inf
+    for one in range(len(logs)):
+        top = max(top, logs[one])
+    if not top > -np.inf:
+        return -np.inf
+    whole = 0.0
+    for one in range(len(logs)):
+        logs[one] = math.exp(logs[one] - top)
+        whole += logs[one]
+    for one in range(len(logs)):
+        logs[one] /= whole
+    return top + math.log(whole)
+
+
+@njit(cache=True, nogil=True)
+def _empty(values, width):  # type: ignore[no-untyped-def]
+    """Sums of nothing."""
+    cells, components, patterns = len(values.offset), len(values.move), len(values.inverse)
+    numbers, columns = values.centre.shape
+    return Parts(
+        np.zeros(width),
+        np.zeros(cells),
+        np.zeros(numbers),
+        np.zeros((numbers, columns)),
+        np.zeros((cells, numbers)),
+        np.zeros((components, numbers)),
+        np.zeros((cells, columns)),
+        np.zeros((patterns, components)),
+        np.zeros((patterns, components, numbers, numbers)),
+        np.zeros((patterns, components, numbers)),
+        np.zeros((patterns, components)),
+    )
+
+
+# One long function on purpose: handing some thirty arrays from call to call for every record
+# takes several times as long as the integrals.
+@njit(cache=True, nogil=True)
+def total(records, values, first, last, sloped):  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
+    """The log likelihood of the records from `first` to `last`, and what its gradient is made of.
+
+    Without `sloped` the sums stay nought.
+    """
+    clean, covariates, seen = records.clean, records.covariates, records.seen
+    noised = len(records.released) > 0
+    loading, inverse, lean, rest = values.loading, values.inverse, values.lean, values.rest
+    cells, components = len(values.offset), len(values.move)
+    numbers, columns = values.centre.shape
+    width = clean.shape[1]
+    parts = _empty(values, width)
+    logs, prior = np.zeros(cells * components), np.zeros(cells)
+    by_mean, by_variance = np.zeros(cells * components), np.zeros(cells * components)
+    residual, start, turn = (
+        np.zeros((cells * components, numbers)),
+        np.zeros(numbers),
+        np.zeros(numbers),
+    )
+    summed = 0.0
+    for at in range(first, last):
+        p = records.pattern[at]
+        predicted = 0.0
+        for column in range(width):
+            predicted += clean[at, column] * values.slopes[column]
+        for number in range(numbers):
+            start[number] = 0.0
+            for column in range(columns):
+                start[number] += values.centre[number, column] * covariates[at, column]
+        _odds(values.odds, covariates, at, prior)
+        if_0, if_1 = -1.0, -1.0
+        if noised:
+            if_0, if_1 = records.released[at, 0], records.released[at, 1]
+        for j in range(cells):
+            chance = prior[j] + records.density[at, j]
+            for k in range(components):
+                one = j * components + k
+                logs[one], by_mean[one], by_variance[one] = -np.inf, 0.0, 0.0
+                if not chance > -np.inf:
+                    continue
+                mean, square = predicted + values.offset[j], 0.0
+                for number in range(numbers):
+                    here = start[number] + values.shift[j, number] + values.move[k, number]
+                    mean += loading[number] * here
+                    residual[one, number] = seen[at, number] - here
+                for number in range(numbers):
+                    mean += lean[p, k, number] * residual[one, number]
+                    for other in range(numbers):
+                        step = residual[one, number] * inverse[p, k, number, other]
+                        square += step * residual[one, other]
+                value, by_mean[one], by_variance[one] = _integral(
+                    values.family, records.y[at], records.trials[at], if_0, if_1, mean,
+                    values.spread[p, k], values.nodes, values.weights,
+                    p * components + k, values.length[p, k],
+                )  # fmt: skip
+                logs[one] = chance + value + values.constant[p, k] - 0.5 * square
+        added = _exponentials(logs)
+        summed += added
+        if not added > -np.inf:
+            return -np.inf, parts
+        if not sloped:
+            continue
+        slope = 0.0
+        turn[:] = 0.0
+        for j in range(cells):
+            chance = 0.0
+            for k in range(components):
+                one = j * components + k
+                share = logs[one]
+                push = share * by_mean[one]
+                chance += share
+                slope += push
+                parts.offset[j] += push
+                parts.weight[p, k] += share
+                parts.width[p, k] += share * by_variance[one]
+                for number in range(numbers):
+                    step = push * rest[p, k, number]
+                    left = residual[one, number]
+                    for other in range(numbers):
+                        step += share * inverse[p, k, number, other] * residual[one, other]
+                        parts.square[p, k, number, other] += share * left * residual[one, other]
+                    parts.pull[p, k, number] += push * left
+                    parts.direct[number] += push * (seen[at, number] - left)
+                    parts.shift[j, number] += step
+                    parts.move[k, number] += step
+                    turn[number] += step
+            if cells > 1:
+                chance -= math.exp(prior[j])
+                for column in range(columns):
+                    parts.odds[j, column] += chance * covariates[at, column]
+        for column in range(width):
+            parts.clean[column] += slope * clean[at, column]
+        for number in range(numbers):
+            for column in range(columns):
+                parts.centre[number, column] += turn[number] * covariates[at, column]
+    return summed, parts
