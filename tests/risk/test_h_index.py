@@ -269,6 +269,14 @@ def test_ranges_and_text_are_refused_by_name_only():
     found = HIndex().measure(dataset(original), ranges)
     assert found.details["variables"] == "x0, x2"
     assert any("no longer holds numbers there: 'x1'" in one for one in found.warnings)
+    # An attacker reads the ranges too: what was measured is no promise.
+    for wanted in ({"h_index.max": 1}, {"mean_h.min": 0}):
+        (judged,) = judge(read_targets(wanted), {"h_index": HIndex()}, {"h_index": found})
+        assert not judged.met
+        assert "shows 'x1', but not as numbers" in judged.reason
+    some = HIndex(variables=["x0", "x2"])
+    named = some.measure(dataset(original), ranges)
+    assert judge(read_targets({"h_index.max": 1}), {"h_index": some}, {"h_index": named})[0].met
 
 
 @pytest.mark.parametrize(

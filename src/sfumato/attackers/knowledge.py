@@ -26,6 +26,7 @@ class Knowledge:
     released : what the release shows of the same records, row by row.
     complete : which of all records these are.
     warnings : what was left out, in words.
+    unseen : why a target cannot be held against this: somebody sees more than is compared here.
     """
 
     names: tuple[str, ...]
@@ -33,6 +34,7 @@ class Knowledge:
     released: Numbers = field(repr=False)
     complete: Flags = field(repr=False)
     warnings: tuple[str, ...] = ()
+    unseen: str = ""
 
 
 def knowledge(
@@ -74,7 +76,12 @@ def knowledge(
             f"{left} records lack a value in one of the data sets and were left out; their risk "
             "is not known, and all shares are of the others."
         )
-    return Knowledge(names, sides[0][complete], sides[1][complete], complete, tuple(told))
+    other = ", ".join(f"'{n}'" for n in wanted if n not in names and n in released.schema)
+    unseen = other and (
+        f"the release shows {other}, but not as numbers, so '{owner}' cannot compare all that is "
+        "known; name the variables that it is to compare."
+    )
+    return Knowledge(names, sides[0][complete], sides[1][complete], complete, tuple(told), unseen)
 
 
 def _require_pairs(original: Dataset, released: Dataset, owner: str) -> None:

@@ -68,19 +68,24 @@ def means_told(table: pl.DataFrame) -> dict[str, Any]:
     return found
 
 
-def at_worst(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float]:
+def at_worst(one: Mapping[str, Any], other: Mapping[str, Any], unseen: str = "") -> dict[str, Any]:
     """What targets are held against: whichever attacker does better. Not known stays so.
+
+    With a reason in `unseen`, none of it is known.
 
     Examples
     --------
     >>> at_worst({"mean_h": 7.0, "pr_h_0": 0.1}, {"mean_h": 2.0, "pr_h_0": 0.3})
     {'mean_h_at_worst': 2.0, 'pr_h_0_at_worst': 0.3}
     """
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in one.items():
-        if isinstance(value, float):
-            worse = np.minimum if name.startswith("mean") else np.maximum
-            found[f"{name}{AT_WORST}"] = float(worse(value, other[name]))
+        if not isinstance(value, float):
+            continue
+        worse = np.minimum if name.startswith("mean") else np.maximum
+        found[f"{name}{AT_WORST}"] = math.nan if unseen else float(worse(value, other[name]))
+        if unseen:
+            found[f"{name}_reason"] = unseen
     return found
 
 

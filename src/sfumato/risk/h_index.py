@@ -170,7 +170,7 @@ class HIndex(Measure):
             details={
                 **numbers,
                 "h_index_rescaled": rescaled_value,
-                **at_worst({self.name: value, **numbers}, second),
+                **at_worst({self.name: value, **numbers}, second, known.unseen),
                 "p": self.p,
                 "targets": table["targets"][0],
                 "targets_with_ties": int((found.ties > 1).sum()),

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sfumato.attackers.assignments import assigned, sample
 from sfumato.attackers.knowledge import Knowledge, knowledge
-from sfumato.attackers.outcomes import by_record, mean_of
+from sfumato.attackers.outcomes import at_worst, by_record, mean_of
 from sfumato.attackers.rescaling import rescaled
 from sfumato.attackers.shrinkage import expected
 from sfumato.attackers.spaces import Space, space
@@ -19,7 +19,7 @@ from sfumato.comparing.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.measure import AT_WORST, Measure
+from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
 
 Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -111,16 +111,12 @@ class Linkage(Measure):
         seen = expected(known, self.noise, self.noise_variances, owner=self.name)
         where, again = (self._space(known, one) for one in (seen, rescaled(known, seen)))
         forwards, backwards = (self._linked(where, back=back) for back in (False, True))
-        count = len(forwards)
-        value, back, *other = (
-            mean_of(one)
-            for one in (
-                forwards,
-                backwards,
-                *(self._linked(again, back=way) for way in (False, True)),
-            )
-        )
         assignment = self._assigned(where)
+        numbers = _numbers(forwards, backwards, assignment)
+        second = _numbers(
+            *(self._linked(again, back=back) for back in (False, True)), self._assigned(again)
+        )
+        value, count = numbers[self.name], len(forwards)
         return Evidence(
             name=self.name,
             subject="pair",
@@ -133,15 +129,10 @@ class Linkage(Measure):
             ),
             table=original.like(_table(forwards, backwards)),
             details={
-                "linked_backwards": back,
-                "linkage_rescaled": other[0],
+                "linked_backwards": numbers["linked_backwards"],
+                "linkage_rescaled": second[self.name],
                 **assignment,
-                f"{self.name}{AT_WORST}": max(value, other[0]),
-                f"linked_backwards{AT_WORST}": max(back, other[1]),
-                # Not a number stays so: both are, or none is.
-                f"assigned{AT_WORST}": max(
-                    assignment["assigned"], self._assigned(again)["assigned"]
-                ),
+                **at_worst(numbers, second, known.unseen),
                 "comparable_records": count,
                 "records": len(known.complete),
                 "variables": ", ".join(where.names),
@@ -211,6 +202,15 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     reach = _TWO_SIDED * math.sqrt(share * (1 - share) / count + square / (4 * count * count))
     whole = 1 + square / count
     return max(0.0, (middle - reach) / whole), min(1.0, (middle + reach) / whole)
+
+
+def _numbers(forwards: Numbers, backwards: Numbers, assignment: dict[str, Any]) -> dict[str, float]:
+    """What a target may be set on."""
+    return {
+        Linkage.name: mean_of(forwards),
+        "linked_backwards": mean_of(backwards),
+        "assigned": assignment["assigned"],
+    }
 
 
 def _table(forwards: Numbers, backwards: Numbers) -> pl.DataFrame:

@@ -123,7 +123,7 @@ class _Run:
 
     def __init__(self, start: Start, seed: np.random.SeedSequence, sampling: Sampling) -> None:
         self.start, self.seed = start, seed
-        self.total = sampling.warmup + sampling.draws
+        self.warmup, self.total = sampling.warmup, sampling.warmup + sampling.draws
         self.done = 0
         self.kept: Floats = np.zeros((self.total, len(names_of(start.problem))))
         self.accepted: Floats = np.zeros(len(start.problem.numbers))
@@ -133,7 +133,7 @@ class _Run:
         """One pass."""
         from sfumato.analysis.engines.metropolis_chain import Chain
 
-        self._chain = self._chain or Chain(self.start, self.seed)
+        self._chain = self._chain or Chain(self.start, self.seed, self.warmup)
         self._chain.step()
         self.kept[self.done] = self._chain.values()
         self.done += 1

@@ -1,6 +1,6 @@
 """One chain: latent numbers, levels, the true outcome, coefficients, variances, covariate models.
 
-Nothing is tuned while it runs: all proposals follow from the present state.
+One proposal is learnt in the warm-up; all others follow from the present state.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import numpy.typing as npt
 from sfumato.analysis.engines.metropolis_categories import Levels
 from sfumato.analysis.engines.metropolis_chance import covariance_of, one_of, variance_above
 from sfumato.analysis.engines.metropolis_coefficients import effects, exchanged, linear, stepped
-from sfumato.analysis.engines.metropolis_covariates import Covariates
+from sfumato.analysis.engines.metropolis_covariates import Covariates, Given
 from sfumato.analysis.engines.metropolis_first import first_coefficients, first_latent
 from sfumato.analysis.engines.metropolis_numbers import Target, independent, newton
 from sfumato.analysis.engines.metropolis_outcome import Outcome
 from sfumato.analysis.engines.metropolis_predictor import Predictor
 from sfumato.analysis.engines.metropolis_released import Parts
 from sfumato.analysis.engines.metropolis_start import Start
+from sfumato.analysis.engines.metropolis_woven import Proposal, settled
 
 Floats = npt.NDArray[np.float64]
 _LEVEL_SD = 10.0
@@ -33,9 +34,10 @@ class Chain:
     ----------
     start : what all chains share.
     seed : its own.
+    warmup : passes from whose draws a proposal is learnt.
     """
 
-    def __init__(self, start: Start, seed: np.random.SeedSequence) -> None:
+    def __init__(self, start: Start, seed: np.random.SeedSequence, warmup: int) -> None:
         problem = start.problem
         self.start, self.problem = start, problem
         self.chance = np.random.default_rng(seed)
@@ -68,6 +70,8 @@ class Chain:
         self.between = self._first_between()
         self.prior = self._prior()
         self.passes = 0
+        self.proposal = Proposal(warmup)
+        self.woven = self.woven_accepted = 0
         self.accepted = np.zeros(len(problem.numbers))
         self.eta = self._eta()
 
@@ -87,6 +91,7 @@ class Chain:
         self._effects()
         self._variance()
         if self.problem.numbers:
+            self._weave()
             self.covariates.update(self.latent, self.chance)
         for at, levels in enumerate(self.levels):
             levels.update(self.codes[:, at], self.chance)
@@ -116,27 +121,80 @@ class Chain:
         return made
 
     def _numbers(self) -> None:
-        coefficient = self._coefficient()
         centre = self.covariates.centre() if self.problem.numbers else self.latent
-        for at, released in enumerate(self.start.released):
-            of_number = self.predictor.of_number[at]
-            weights = self.predictor.weights(at, coefficient)
+        for at in range(len(self.problem.numbers)):
             present = self.latent[:, at]
-            rest = self.eta
-            for weight, one in zip(weights, of_number.values(present), strict=True):
-                rest = rest - weight * one
             given = self.covariates.given(at, self.latent - centre, centre[:, at])
-            target = Target(
-                of_number, weights, rest, self.outcome, given, released, self._shift(at)
-            )
+            target = self._target(at, given)
             size = float(self.start.size[at])
-            several = given.logs is not None or not all(of_number.linear)
+            several = given.logs is not None or not all(target.of_number.linear)
             if several and self.passes % _JUMP == _JUMP - 1:
                 made, self.eta, share = independent(present, target, size, self.chance)
             else:
                 made, self.eta, share = newton(present, target.parts, size, self.chance)
             self.latent[:, at] = made
             self.accepted[at] += share
+
+    def _target(self, at: int, given: Given) -> Target:
+        """The density of a number's latent values, at the present coefficients and predictor."""
+        of_number = self.predictor.of_number[at]
+        weights = self.predictor.weights(at, self._coefficient())
+        rest = self.eta
+        for weight, one in zip(weights, of_number.values(self.latent[:, at]), strict=True):
+            rest = rest - weight * one
+        released = self.start.released[at]
+        return Target(of_number, weights, rest, self.outcome, given, released, self._shift(at))
+
+    def _weave(self) -> None:
+        """Coefficients, residual variance and one number together, see `metropolis_woven`."""
+        here = self._theta()
+        self.proposal.learn(here, self.passes)
+        if self.proposal.mean is None:
+            return
+        at = self.passes % len(self.problem.numbers)
+        size = float(self.start.size[at])
+        centre = self.covariates.centre()
+        given = self.covariates.given(at, self.latent - centre, centre[:, at])
+        there, ratio = self.proposal.draw(here, self.chance)
+        before = self.beta, self.outcome.variance, self.eta
+        x = self.latent[:, at].copy()
+        target = self._target(at, given)
+        middle, spread = settled(target, size)
+        ratio -= self._log(target, x, spread)
+        self._set_theta(there)
+        target = self._target(at, given)
+        new_middle, new_spread = settled(target, size)
+        moved = new_middle + new_spread * (x - middle) / spread
+        ratio += self._log(target, moved, new_spread)
+        self.woven += 1
+        if np.log(self.chance.uniform()) < ratio:
+            self.woven_accepted += 1
+            self.latent[:, at] = moved
+            self.predictor.refresh()
+            self.eta = self._eta()
+        else:
+            self.beta, self.outcome.variance, self.eta = before
+
+    def _theta(self) -> Floats:
+        if not self.outcome.linear:
+            return self.beta.copy()
+        return np.append(self.beta, np.log(self.outcome.variance - self._known))
+
+    def _set_theta(self, theta: Floats) -> None:
+        self.beta = theta[: len(self.beta)].copy()
+        if self.outcome.linear:
+            self.outcome.variance = float(np.exp(theta[-1])) + self._known
+        self.eta = self._eta()
+
+    def _log(self, target: Target, x: Floats, spread: Floats) -> float:
+        """Log density of coefficients, variance and true values, the latter as z."""
+        made = float((target.parts(x)[0].log + np.log(spread)).sum())
+        made -= 0.5 * float((self.prior * self.beta**2).sum())
+        if self.outcome.linear:
+            variance, noise = self.outcome.variance, self.outcome.noise
+            own = variance - self._known
+            made += np.log(own) - np.log(own + noise) - 0.5 * len(x) * np.log(variance)
+        return float(made)
 
     def _shift(self, at: int) -> Floats | float:
         """What the noise of other numbers tells of this one's, taken off what was seen."""

@@ -79,6 +79,16 @@ class Each(Given):
         made: Floats = self.centres[at, rows] + spread * chance.standard_normal(len(rows))
         return made
 
+    def mean(self) -> Floats:
+        """The mean of each record's value."""
+        assert self.logs is not None  # noqa: S101 - made so
+        if len(self.centres) == 1:
+            return np.array(self.centres[0])
+        logs = self.logs + 0.5 * np.log(self.variances)
+        weights = np.exp(logs - logs.max(axis=0))
+        made: Floats = (weights * self.centres).sum(axis=0) / weights.sum(axis=0)
+        return made
+
     def log(self, x: Floats) -> Floats:
         """Log density at values, up to a constant of each record."""
         assert self.logs is not None  # noqa: S101 - made so

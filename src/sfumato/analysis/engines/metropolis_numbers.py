@@ -21,7 +21,7 @@ from sfumato.analysis.engines.metropolis_predictor import OfNumber
 from sfumato.analysis.engines.metropolis_released import Parts, Released
 
 Floats = npt.NDArray[np.float64]
-_FAR = 4.0
+FAR = 4.0
 """The longest Newton step, in SD of the number."""
 _NOTHING = 1e8
 """The variance of noise that says nothing, in variances of the number."""
@@ -46,9 +46,11 @@ class Target:
         self.of_number, self.weights, self.rest = of_number, weights, rest
         self.outcome, self.given, self.released, self.shift = outcome, given, released, shift
 
-    def eta(self, latent: Floats) -> Floats:
-        """The linear predictor."""
-        return self._sum(self.of_number.values(latent))
+    @property
+    def plain(self) -> bool:
+        """Whether it is normal."""
+        alike = self.outcome.linear and all(self.of_number.linear) and self.given.logs is None
+        return alike and self.released.plain and self.released.number.growth is None
 
     def _sum(self, values: list[Floats]) -> Floats:
         made = self.rest
@@ -90,27 +92,36 @@ def newton(
     chance : where draws come from.
     """
     here, with_here = at(present)
-    centre = present + np.clip(here.slope / here.curve, -_FAR * size, _FAR * size)
+    centre = present + np.clip(here.slope / here.curve, -FAR * size, FAR * size)
     z = chance.standard_normal(len(present))
     drawn = centre + z / np.sqrt(here.curve)
     there, with_there = at(drawn)
-    centre = drawn + np.clip(there.slope / there.curve, -_FAR * size, _FAR * size)
+    centre = drawn + np.clip(there.slope / there.curve, -FAR * size, FAR * size)
     back = (present - centre) * np.sqrt(there.curve)
     with np.errstate(invalid="ignore"):
         ratio = there.log - here.log + 0.5 * (np.log(there.curve / here.curve) - back**2 + z**2)
     return _chosen(ratio, (present, with_here), (drawn, with_there), chance)
 
 
+def wide_of(target: Target, size: float) -> Floats:
+    """The variance of normal noise that says about as much as what was released."""
+    released = target.released
+    variance = released.variance(released.seen + target.shift)
+    # Rounding adds to the noise; what lies beyond an end is left to the covariate model alone.
+    wide = np.where(
+        released.missing | released.cut,
+        _NOTHING * size**2,
+        variance + released.number.width**2 / 12,
+    )
+    return np.maximum(wide, 1e-12 * size**2)
+
+
 def independent(
     present: Floats, target: Target, size: float, chance: Chance
 ) -> tuple[Floats, Floats, float]:
     """Values after a proposal that does not depend on them; the predictor; share accepted."""
-    released = target.released
-    variance = released.variance(released.seen + target.shift)
-    unknown = released.missing | released.cut
-    # Rounding adds to the noise; what lies beyond an end is proposed by the covariate model alone.
-    wide = np.where(unknown, _NOTHING * size**2, variance + released.number.width**2 / 12)
-    made = target.given.with_noise(released.seen + target.shift, np.maximum(wide, 1e-12 * size**2))
+    seen = target.released.seen + target.shift
+    made = target.given.with_noise(seen, wide_of(target, size))
     drawn = made.draw(chance)
     here, with_here = target.parts(present)
     there, with_there = target.parts(drawn)
