@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from typing import Any
 
 import polars as pl
 import pytest
@@ -17,7 +18,7 @@ from sfumato.report.noise import noise_view
 KEPT = ("height", "income", "systolic", "glucose", "hdl", "children", "education", "region")
 
 
-def made(*steps: sf.Method, **more: object) -> sf.Release:
+def made(*steps: sf.Method, **more: Any) -> sf.Release:
     data = sf.Dataset(sf.datasets.cohort(400), sf.datasets.cohort_schema())
     drop = Drop(variables=[name for name in data.columns if name not in KEPT])
     plan = sf.Plan(schema=data.schema, steps=[drop, *steps], **more)

@@ -113,9 +113,8 @@ class Linkage(Measure):
         forwards, backwards = (self._linked(where, back=back) for back in (False, True))
         assignment = self._assigned(where)
         numbers = _numbers(forwards, backwards, assignment)
-        second = _numbers(
-            *(self._linked(again, back=back) for back in (False, True)), self._assigned(again)
-        )
+        one, other = (self._linked(again, back=back) for back in (False, True))
+        second = _numbers(one, other, self._assigned(again))
         value, count = numbers[self.name], len(forwards)
         return Evidence(
             name=self.name,
