@@ -20,6 +20,7 @@ from tests.analysis.general_problems import (
 )
 
 from sfumato.analysis.engines import metropolis, saturated
+from sfumato.analysis.engines.metropolis_chain import Chain
 from sfumato.analysis.problem import Category, Number, Sampling, Term
 from sfumato.errors import MeasureError
 
@@ -110,6 +111,20 @@ def test_a_linear_model_agrees_with_independent_draws():
     # At least 150 effective draws: means within 0.3 SD, SDs within a fifth.
     assert (np.abs(ours.mean(axis=(0, 1)) - theirs.mean(axis=(0, 1))) < 0.3 * spread).all()
     assert np.allclose(ours.std(axis=(0, 1)) / spread, 1, atol=0.2)
+
+
+def test_moving_together_changes_no_distribution(monkeypatch: pytest.MonkeyPatch):
+    # With and without the step of coefficients and true values together; 100 effective draws.
+    problem = generalised_case("poisson", 300, 5).problem
+    sampling = Sampling(chains=1, draws=600, warmup=160)
+    woven = metropolis.sample(problem, sampling)
+    assert woven.details["accepted together"] > 0.3
+    monkeypatch.setattr(Chain, "_weave", lambda self: None)
+    apart = metropolis.sample(problem, sampling)
+    spread = apart.draws.std(axis=(0, 1))
+    gap = woven.draws.mean(axis=(0, 1)) - apart.draws.mean(axis=(0, 1))
+    assert (np.abs(gap) < 0.45 * spread).all()
+    assert np.allclose(woven.draws.std(axis=(0, 1)) / spread, 1, atol=0.25)
 
 
 def test_two_levels_of_a_logit():

@@ -91,6 +91,11 @@ def calibrate(
 
     Nothing is released. Exit code 3 when no noise that was tried suffices.
     """
+    if (mean_h is None) == (at_most is None):
+        raise PlanError(
+            "Say what must hold: either --mean-h, or --at-most for the share below a limit.",
+            hint="for instance --mean-h 3, or --below 3 --at-most 0.1.",
+        )
     loaded = Plan.load(plan)
     require_free(write, (".toml",), overwrite=overwrite)  # said before the work is done
     require_free(picture, PICTURES, overwrite=overwrite)

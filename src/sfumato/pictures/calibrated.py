@@ -14,7 +14,7 @@ from sfumato.pictures.style import BLUE, INK, VERMILION, Mark, house_style
 _NEEDED = ("share", "achieved", "error")
 _TRIED = Mark("Tried, with twice its error", BLUE, "o")
 _CHOSEN = Mark("Chosen", VERMILION, "*", "")
-_ASKED = Mark("Asked for", INK, "", "-")
+_ASKED = Mark("Asked for", INK, "", "--")
 
 
 def calibrated(found: Any, *, public: bool = False) -> Picture:

@@ -65,8 +65,7 @@ def sample(problem: Problem, sampling: Sampling, say: Progress | None = None) ->
     Parameters
     ----------
     problem : the model; `can` says whether it is one of these.
-    sampling : how many chains and draws. Nothing is tuned in the warm-up: it only forgets where
-        the chain began.
+    sampling : how many chains and draws. Nothing is tuned after the warm-up.
     say : told how far it is.
     """
     from sfumato.analysis.engines.metropolis_start import started
@@ -96,8 +95,11 @@ def sample(problem: Problem, sampling: Sampling, say: Progress | None = None) ->
         notes=_notes(start, accepted),
         complete=complete,
         details={
-            f"accepted {one.name}": float(share)
-            for one, share in zip(problem.numbers, accepted, strict=True)
+            **{
+                f"accepted {one.name}": float(share)
+                for one, share in zip(problem.numbers, accepted, strict=True)
+            },
+            "accepted together": float(np.mean([run.together for run in runs])),
         },
     )
 
@@ -127,6 +129,7 @@ class _Run:
         self.done = 0
         self.kept: Floats = np.zeros((self.total, len(names_of(start.problem))))
         self.accepted: Floats = np.zeros(len(start.problem.numbers))
+        self.together = 0.0
         self._chain: Chain | None = None
 
     def step(self) -> None:
@@ -138,6 +141,7 @@ class _Run:
         self.kept[self.done] = self._chain.values()
         self.done += 1
         self.accepted = self._chain.accepted / self.done
+        self.together = self._chain.woven_accepted / max(self._chain.woven, 1)
 
 
 def _in_turns(runs: list[_Run], stop: Event) -> None:

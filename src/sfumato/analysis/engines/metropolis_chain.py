@@ -12,19 +12,20 @@ from sfumato.analysis.engines.metropolis_categories import Levels
 from sfumato.analysis.engines.metropolis_chance import covariance_of, one_of, variance_above
 from sfumato.analysis.engines.metropolis_coefficients import effects, exchanged, linear, stepped
 from sfumato.analysis.engines.metropolis_covariates import Covariates, Given
-from sfumato.analysis.engines.metropolis_first import first_coefficients, first_latent
-from sfumato.analysis.engines.metropolis_numbers import Target, independent, newton
+from sfumato.analysis.engines.metropolis_first import (
+    exchanges,
+    first_coefficients,
+    first_latent,
+    precisions,
+)
+from sfumato.analysis.engines.metropolis_numbers import Target, in_turn
 from sfumato.analysis.engines.metropolis_outcome import Outcome
 from sfumato.analysis.engines.metropolis_predictor import Predictor
-from sfumato.analysis.engines.metropolis_released import Parts
 from sfumato.analysis.engines.metropolis_start import Start
+from sfumato.analysis.engines.metropolis_truth import redrawn
 from sfumato.analysis.engines.metropolis_woven import Proposal, settled
 
 Floats = npt.NDArray[np.float64]
-_LEVEL_SD = 10.0
-"""Of the prior of a coefficient of a level, in SD of the outcome or on the scale of the link."""
-_JUMP = 4
-"""Every so-and-so-many-th pass proposes latent values afresh, where there may be several modes."""
 
 
 class Chain:
@@ -67,8 +68,11 @@ class Chain:
         random = problem.random if problem.groups is not None else ()
         self.random = list(random)
         self.effect = np.zeros((max(start.groups, 1), len(self.random)))
-        self.between = self._first_between()
-        self.prior = self._prior()
+        scale = self.outcome.variance if self.outcome.linear else 1.0
+        sizes = np.mean(design[:, self.random] ** 2, axis=0)
+        self.between = np.diag(0.1 * scale / np.maximum(sizes, 1e-300))
+        self.exchanges = exchanges(problem, design, self.random, start.groups)
+        self.prior = precisions(problem, design, self.outcome)
         self.passes = 0
         self.proposal = Proposal(warmup)
         self.woven = self.woven_accepted = 0
@@ -86,7 +90,8 @@ class Chain:
         self._categories()
         self.predictor.refresh()
         self.eta = self._eta()
-        self._truth()
+        if self.outcome.released is not None:
+            self.outcome.true = redrawn(self.outcome, self.eta, self.passes, self.chance)
         self._coefficients()
         self._effects()
         self._variance()
@@ -127,11 +132,7 @@ class Chain:
             given = self.covariates.given(at, self.latent - centre, centre[:, at])
             target = self._target(at, given)
             size = float(self.start.size[at])
-            several = given.logs is not None or not all(target.of_number.linear)
-            if several and self.passes % _JUMP == _JUMP - 1:
-                made, self.eta, share = independent(present, target, size, self.chance)
-            else:
-                made, self.eta, share = newton(present, target.parts, size, self.chance)
+            made, self.eta, share = in_turn(self.passes, present, target, size, self.chance)
             self.latent[:, at] = made
             self.accepted[at] += share
 
@@ -149,7 +150,7 @@ class Chain:
         """Coefficients, residual variance and one number together, see `metropolis_woven`."""
         here = self._theta()
         self.proposal.learn(here, self.passes)
-        if self.proposal.mean is None:
+        if not self.proposal.ready:
             return
         at = self.passes % len(self.problem.numbers)
         size = float(self.start.size[at])
@@ -249,33 +250,6 @@ class Chain:
                 for later in self.levels[at + 1 :]:
                     later.design[:, later.first + column] = own
 
-    def _truth(self) -> None:
-        """The true outcome, where its noise cannot be integrated out."""
-        released = self.outcome.released
-        if released is None:
-            return
-        scale, variance = released.number.scale, self.outcome.variance
-        step = 1e-4 * np.sqrt(variance + self.outcome.noise)
-
-        def at(y: Floats) -> tuple[Parts, Floats]:
-            away = self.eta - y
-            with np.errstate(all="ignore"):
-                latent = y if scale is None else scale.forth(y)
-                rise: Floats | float = 1.0
-                if scale is not None:
-                    rise = (scale.forth(y + step) - scale.forth(y - step)) / (2 * step)
-                seen = released.parts(latent)
-                log = seen.log - 0.5 * away**2 / variance
-                slope = seen.slope * rise + away / variance
-                curve = seen.curve * np.square(rise) + 1 / variance
-            bad = ~(np.isfinite(log) & np.isfinite(slope) & np.isfinite(curve))
-            return Parts(
-                np.where(bad, -np.inf, log), np.where(bad, 0.0, slope), np.where(bad, 1.0, curve)
-            ), y
-
-        size = float(np.sqrt(variance + self.outcome.noise))
-        self.outcome.true, _, _ = newton(self.outcome.true, at, size, self.chance)
-
     def _coefficients(self) -> None:
         design = self.predictor.design
         if self.outcome.linear:
@@ -296,46 +270,11 @@ class Chain:
             columns, self.problem.groups, self.outcome.parts, self.eta, self.effect, self.between,
             self.chance, exact=self.outcome.linear,
         )  # fmt: skip
-        for at, (terms, shared) in enumerate(self._exchanges):
+        for at, (terms, shared) in enumerate(self.exchanges):
             self.beta[terms] += exchanged(self.effect, self.between, at, shared, self.chance)
         groups, size = self.effect.shape
         squares = self.effect.T @ self.effect
         self.between = covariance_of(groups - size - 1, squares, self.chance)
-
-    def _first_between(self) -> Floats:
-        """First variances, and which coefficients can take over effects of groups."""
-        self._exchanges: list[tuple[list[int], Floats]] = []
-        group = self.problem.groups
-        if group is None:
-            return np.zeros((0, 0))
-        rows = np.zeros(self.start.groups, np.int64)
-        rows[group] = np.arange(len(group))
-        design = self.predictor.design
-        for term in self.random:
-            one = self.problem.terms[term]
-            terms, shared = [term], [np.ones(self.start.groups)]
-            if not one.noised and one.clean is None:
-                for at, other in enumerate(self.problem.terms):
-                    column = design[:, at]
-                    if at != term and not other.noised and (column == column[rows][group]).all():
-                        terms.append(at)
-                        shared.append(column[rows])
-            self._exchanges.append((terms, np.column_stack(shared)))
-        scale = self.outcome.variance if self.outcome.linear else 1.0
-        sizes = np.mean(design[:, self.random] ** 2, axis=0) if self.random else np.zeros(0)
-        return np.diag(0.1 * scale / np.maximum(sizes, 1e-300))
-
-    def _prior(self) -> Floats:
-        """Precisions of coefficients: flat, but for levels, which may have no record at times."""
-        made = np.zeros(len(self.beta))
-        scale = float(np.std(self.outcome.true)) if self.outcome.linear else 1.0
-        for at, term in enumerate(self.problem.terms):
-            if term.levels:
-                own = self.predictor.design[:, at]
-                used = own[own != 0]
-                size = float(np.mean(used**2)) if len(used) else 1.0
-                made[at] = size / (_LEVEL_SD * scale) ** 2
-        return made
 
     def _variance(self) -> None:
         if not self.outcome.linear:

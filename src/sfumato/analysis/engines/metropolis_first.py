@@ -9,10 +9,13 @@ from sfumato.analysis.engines.metropolis_chance import Chance
 from sfumato.analysis.engines.metropolis_outcome import Outcome
 from sfumato.analysis.engines.metropolis_predictor import OfNumber
 from sfumato.analysis.engines.metropolis_start import Start
+from sfumato.analysis.problem import Problem
 from sfumato.errors import MeasureError
 
 Floats = npt.NDArray[np.float64]
 _ROUNDS = 50
+_LEVEL_SD = 10.0
+"""Of the prior of a coefficient of a level, in SD of the outcome or on the scale of the link."""
 _SURE = 25.0
 """A linear predictor that far out says that the outcome is certain."""
 
@@ -110,3 +113,37 @@ def _climbed(design: Floats, outcome: Outcome) -> Floats:
             hint="leave one out, or merge rare levels.",
         )
     return beta
+
+
+def exchanges(
+    problem: Problem, design: Floats, random: list[int], groups: int
+) -> list[tuple[list[int], Floats]]:
+    """By random term: the coefficients that can take over its effects, and (group, coefficient)."""
+    made: list[tuple[list[int], Floats]] = []
+    group = problem.groups
+    if group is None:
+        return made
+    rows = np.zeros(groups, np.int64)
+    rows[group] = np.arange(len(group))
+    for term in random:
+        terms, shared = [term], [np.ones(groups)]
+        if not problem.terms[term].noised and problem.terms[term].clean is None:
+            for at, other in enumerate(problem.terms):
+                column = design[:, at]
+                if at != term and not other.noised and (column == column[rows][group]).all():
+                    terms.append(at)
+                    shared.append(column[rows])
+        made.append((terms, np.column_stack(shared)))
+    return made
+
+
+def precisions(problem: Problem, design: Floats, outcome: Outcome) -> Floats:
+    """Of the coefficients' prior: flat, but for levels, which may have no record at times."""
+    made = np.zeros(design.shape[1])
+    scale = float(np.std(outcome.true)) if outcome.linear else 1.0
+    for at, term in enumerate(problem.terms):
+        if term.levels:
+            used = design[design[:, at] != 0, at]
+            size = float(np.mean(used**2)) if len(used) else 1.0
+            made[at] = size / (_LEVEL_SD * scale) ** 2
+    return made

@@ -1,10 +1,10 @@
 """One step of the latent values of one number, all records at once.
 
-Two proposals take turns, both accepted with the Hastings ratio. One is normal about a Newton step
-from the present value: exact where the predictor is linear and the noise normal. The other is the
-distribution given the released value and the covariate model, whatever the present value; it takes
-values from one mode to another. Accepted without the ratio it is biased (Goldstein & Shlomo's A3
-read literally: 7 % and more).
+Three proposals take turns, all accepted with the Hastings ratio. One is normal about a Newton step
+from the present value: exact where the predictor is linear and the noise normal. One is a random
+walk. One is the distribution given the released value and the covariate model, whatever the present
+value; it takes values from one mode to another. Accepted without the ratio it is biased (Goldstein
+& Shlomo's A3 read literally: 7 % and more).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analysis.engines.metropolis_chance import Chance
-from sfumato.analysis.engines.metropolis_covariates import Given
+from sfumato.analysis.engines.metropolis_covariates import Each, Given
 from sfumato.analysis.engines.metropolis_outcome import Outcome
 from sfumato.analysis.engines.metropolis_predictor import OfNumber
 from sfumato.analysis.engines.metropolis_released import Parts, Released
@@ -23,6 +23,7 @@ from sfumato.analysis.engines.metropolis_released import Parts, Released
 Floats = npt.NDArray[np.float64]
 FAR = 4.0
 """The longest Newton step, in SD of the number."""
+_TURNS = 4
 _NOTHING = 1e8
 """The variance of noise that says nothing, in variances of the number."""
 
@@ -103,6 +104,23 @@ def newton(
     return _chosen(ratio, (present, with_here), (drawn, with_there), chance)
 
 
+def walked(
+    present: Floats,
+    at: Callable[[Floats], tuple[Parts, Floats]],
+    width: Floats | float,
+    chance: Chance,
+) -> tuple[Floats, Floats, float]:
+    """Values after a step of a random walk; what `at` says of them besides; share accepted.
+
+    From far out in a tail a Newton step may lead too far time and again. A walk leads back.
+    """
+    drawn = present + width * chance.standard_normal(len(present))
+    (here, with_here), (there, with_there) = at(present), at(drawn)
+    with np.errstate(invalid="ignore"):
+        ratio = there.log - here.log
+    return _chosen(ratio, (present, with_here), (drawn, with_there), chance)
+
+
 def wide_of(target: Target, size: float) -> Floats:
     """The variance of normal noise that says about as much as what was released."""
     released = target.released
@@ -120,14 +138,31 @@ def independent(
     present: Floats, target: Target, size: float, chance: Chance
 ) -> tuple[Floats, Floats, float]:
     """Values after a proposal that does not depend on them; the predictor; share accepted."""
-    seen = target.released.seen + target.shift
-    made = target.given.with_noise(seen, wide_of(target, size))
+    made = _afar(target, size)
     drawn = made.draw(chance)
     here, with_here = target.parts(present)
     there, with_there = target.parts(drawn)
     with np.errstate(invalid="ignore"):
         ratio = there.log - here.log + made.log(present) - made.log(drawn)
     return _chosen(ratio, (present, with_here), (drawn, with_there), chance)
+
+
+def in_turn(
+    passes: int, present: Floats, target: Target, size: float, chance: Chance
+) -> tuple[Floats, Floats, float]:
+    """A step by the proposal whose turn it is."""
+    turn = passes % _TURNS
+    if target.plain or turn in (0, 2):
+        return newton(present, target.parts, size, chance)
+    if turn == 1:
+        width = np.sqrt(_afar(target, size).variances.min(axis=0))
+        return walked(present, target.parts, width, chance)
+    return independent(present, target, size, chance)
+
+
+def _afar(target: Target, size: float) -> Each:
+    """The distribution given the released value and the covariate model, the outcome left out."""
+    return target.given.with_noise(target.released.seen + target.shift, wide_of(target, size))
 
 
 def _chosen(

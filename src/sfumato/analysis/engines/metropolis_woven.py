@@ -38,7 +38,8 @@ class Proposal:
     def __init__(self, warmup: int) -> None:
         self.warmup = warmup
         self.seen: list[Floats] = []
-        self.mean: Floats | None = None
+        self.ready = False
+        self.mean: Floats = np.zeros(0)
         self.lower: Floats = np.zeros((0, 0))
 
     def learn(self, at: Floats, passes: int) -> None:
@@ -54,11 +55,10 @@ class Proposal:
                 self.lower = factor_of(_WIDER * covariance)
             except np.linalg.LinAlgError:
                 return
-            self.mean = draws.mean(axis=0)
+            self.mean, self.ready = draws.mean(axis=0), True
 
     def draw(self, at: Floats, chance: Chance) -> tuple[Floats, float]:
         """A proposal, and the log of its density back over that forth."""
-        assert self.mean is not None  # noqa: S101 - asked before
         z = chance.standard_normal(len(at))
         made = self.mean + _KEPT * (at - self.mean) + (1 - _KEPT**2) ** 0.5 * (self.lower @ z)
         return made, self._log(at) - self._log(made)
