@@ -27,7 +27,7 @@ def test_landing_names_quantiles() -> None:
 def test_calibrated_marks_what_was_chosen_only_where_something_was() -> None:
     assert "Chosen" in told(calibrated())
     with pytest.raises(sf.SfumatoError, match="calibrate"):
-        pictures.calibrated([{"share": 0.1, "achieved": 2, "error": 0.1}])
+        pictures.calibrated([{"share": 0.1, "achieved": 2, "margin": 0.1}])
 
 
 def test_balance_writes_the_parameter_at_its_points() -> None:

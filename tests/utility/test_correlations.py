@@ -164,3 +164,21 @@ def test_numbers_with_gaps_in_every_library(library):
     assert measured(one, one).plain()["table"][0]["original"] == pytest.approx(
         np.corrcoef([1, 3, 4], [1, 2, 5])[0, 1]
     )
+
+
+def test_levels_released_as_noisy_codes_keep_their_order() -> None:
+    levels = ["low", "middle", "high"]
+    chance = np.random.default_rng(3)
+    at = chance.integers(0, 3, 400)
+    frame = pl.DataFrame(
+        {"pain": [levels[one] for one in at], "dose": at + chance.normal(size=400)}
+    )
+    schema = sf.Schema(
+        {
+            "pain": sf.Column(role="sensitive", kind="ordinal", domain=tuple(levels)),
+            "dose": sf.Column(role="other", kind="continuous"),
+        }
+    )
+    data = sf.Dataset(frame, schema)
+    noised = sf.methods.CodeNoise(variables=["pain"], variance=1e-6).apply(data, key=bytes(32))
+    assert sf.utility.Correlations().measure(data, noised).value < 0.05

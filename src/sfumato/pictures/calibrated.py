@@ -11,8 +11,8 @@ from sfumato.pictures.sheet import finish, label_axes, plain_numbers, sheet
 from sfumato.pictures.source import nothing, real, rows_of
 from sfumato.pictures.style import BLUE, INK, VERMILION, Mark, house_style
 
-_NEEDED = ("share", "achieved", "error")
-_TRIED = Mark("Tried, with twice its error", BLUE, "o")
+_NEEDED = ("share", "achieved", "margin")
+_TRIED = Mark("Tried, with its margin", BLUE, "o")
 _CHOSEN = Mark("Chosen", VERMILION, "*", "")
 _ASKED = Mark("Asked for", INK, "", "--")
 
@@ -42,7 +42,7 @@ def calibrated(found: Any, *, public: bool = False) -> Picture:
             hint="found = sf.calibrate(data, mean_h=3); sf.pictures.calibrated(found).",
         )
     rows = [
-        (real(row["share"]), real(row["achieved"]), real(row["error"]))
+        (real(row["share"]), real(row["achieved"]), real(row["margin"]))
         for row in rows_of(found.table, _NEEDED, picture="calibrated")
     ]
     rows = sorted(one for one in rows if all(map(math.isfinite, one)))
@@ -52,7 +52,7 @@ def calibrated(found: Any, *, public: bool = False) -> Picture:
         figure, (axes,) = sheet(3.1)
         axes.axhline(found.goal, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
         axes.errorbar(
-            [one[0] for one in rows], [one[1] for one in rows], yerr=[2 * one[2] for one in rows],
+            [one[0] for one in rows], [one[1] for one in rows], yerr=[one[2] for one in rows],
             color=_TRIED.colour, marker="o", markersize=4.5, linewidth=1.4, capsize=2.5,
         )  # fmt: skip
         if found.met:
@@ -68,7 +68,7 @@ def calibrated(found: Any, *, public: bool = False) -> Picture:
             figure,
             "Noise and how far off an attacker lands",
             f"What was asked for: {found.asked}. A point is the worst group at one size of noise, "
-            "the mean over several draws; the bar is twice its Monte Carlo error. "
+            "the mean over several draws; the bar is the margin that chance may take. "
             + ("The star is the least that suffices." if found.met else "None suffices."),
             public=public,
             legend=(_TRIED, _CHOSEN, _ASKED) if found.met else (_TRIED, _ASKED),

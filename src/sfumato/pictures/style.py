@@ -51,7 +51,7 @@ class Mark:
     name: str
     colour: str = INK
     marker: str = "o"
-    line: Literal["-", ""] = "-"
+    line: Literal["-", "--", ""] = "-"
     alpha: float = 1.0
     hollow: bool = False
 

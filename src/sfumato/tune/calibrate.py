@@ -17,7 +17,7 @@ from sfumato.engines import engine_for
 from sfumato.errors import MeasureError
 from sfumato.methods.noise import Noise
 from sfumato.tune.exposed import OWNER, Who, groups
-from sfumato.tune.trials import Asked, Attack, Trial
+from sfumato.tune.trials import Asked, Attack, Trial, sureness
 from sfumato.tune.ways import Way, Ways, brief
 
 _FIRST, _LEAST = 0.1, 1e-4
@@ -172,7 +172,7 @@ class _Search:
             achieved=chosen.values[chosen.worst],
             error=chosen.errors[chosen.worst],
             worst=self.attack.groups[chosen.worst].name,
-            table=self.data.like(_path(trials)),
+            table=self.data.like(_path(trials, self.attack.draws)),
             groups=self.data.like(_by_group(chosen, self.attack)),
             warnings=self.attack.warnings,
         )
@@ -273,12 +273,13 @@ def _chosen(trials: Sequence[Trial]) -> Trial:
     return trials[0] if trials[0].met else trials[-1]
 
 
-def _path(trials: Sequence[Trial]) -> pl.DataFrame:
+def _path(trials: Sequence[Trial], draws: int) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "share": [one.share for one in trials],
             "achieved": [one.values[one.worst] for one in trials],
             "error": [one.errors[one.worst] for one in trials],
+            "margin": [one.errors[one.worst] * sureness(draws) for one in trials],
             "met": [one.met for one in trials],
         }
     )

@@ -162,6 +162,10 @@ def _missing(original: Dataset, released: Dataset, name: str) -> str:
 def _read(original: Dataset, data: Dataset, name: str) -> Ends:
     """Numbers, days or ranks; codes of categories are numbers as they stand."""
     column: Column = original.schema[name]
+    told = data.schema[name].kind if name in data.schema else None
+    if column.kind == "ordinal" and told == "continuous":
+        # Noise on the codes of levels leaves numbers in the order of the levels.
+        return number_ends(data.column(name), data.schema[name], "number")
     if column.kind in (*_KINDS, "date"):
         return ends_of(data.column(name), column, original.column(name))
     return number_ends(data.column(name), column, "number")

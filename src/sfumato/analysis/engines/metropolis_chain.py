@@ -147,23 +147,19 @@ class Chain:
         return Target(of_number, weights, rest, self.outcome, given, released, self._shift(at))
 
     def _weave(self) -> None:
-        """Coefficients, residual variance and one number together, see `metropolis_woven`."""
+        """Coefficients, variances and one number together, see `metropolis_woven`."""
         here = self._theta()
         self.proposal.learn(here, self.passes)
         if not self.proposal.ready:
             return
         at = self.passes % len(self.problem.numbers)
-        size = float(self.start.size[at])
-        centre = self.covariates.centre()
-        given = self.covariates.given(at, self.latent - centre, centre[:, at])
+        size, x, before = float(self.start.size[at]), self.latent[:, at].copy(), self.eta
         there, ratio = self.proposal.draw(here, self.chance)
-        before = self.beta, self.outcome.variance, self.eta
-        x = self.latent[:, at].copy()
-        target = self._target(at, given)
+        target = self._woven_target(at)
         middle, spread = settled(target, size)
         ratio -= self._log(target, x, spread)
         self._set_theta(there)
-        target = self._target(at, given)
+        target = self._woven_target(at)
         new_middle, new_spread = settled(target, size)
         moved = new_middle + new_spread * (x - middle) / spread
         ratio += self._log(target, moved, new_spread)
@@ -174,28 +170,35 @@ class Chain:
             self.predictor.refresh()
             self.eta = self._eta()
         else:
-            self.beta, self.outcome.variance, self.eta = before
+            self._set_theta(here)
+            self.eta = before
+
+    def _woven_target(self, at: int) -> Target:
+        centre = self.covariates.centre()
+        return self._target(at, self.covariates.given(at, self.latent - centre, centre[:, at]))
 
     def _theta(self) -> Floats:
-        if not self.outcome.linear:
-            return self.beta.copy()
-        return np.append(self.beta, np.log(self.outcome.variance - self._known))
+        own = [np.log(self.outcome.variance - self._known)] if self.outcome.linear else []
+        return np.concatenate([self.beta, own, self.covariates.theta])
 
     def _set_theta(self, theta: Floats) -> None:
-        self.beta = theta[: len(self.beta)].copy()
+        terms = len(self.beta)
+        self.beta = theta[:terms].copy()
         if self.outcome.linear:
-            self.outcome.variance = float(np.exp(theta[-1])) + self._known
+            self.outcome.variance = float(np.exp(theta[terms])) + self._known
+            terms += 1
+        self.covariates.theta = theta[terms:]
         self.eta = self._eta()
 
     def _log(self, target: Target, x: Floats, spread: Floats) -> float:
-        """Log density of coefficients, variance and true values, the latter as z."""
+        """Log density of coefficients, variances and true values, the latter as z."""
         made = float((target.parts(x)[0].log + np.log(spread)).sum())
         made -= 0.5 * float((self.prior * self.beta**2).sum())
         if self.outcome.linear:
             variance, noise = self.outcome.variance, self.outcome.noise
             own = variance - self._known
             made += np.log(own) - np.log(own + noise) - 0.5 * len(x) * np.log(variance)
-        return float(made)
+        return float(made) + self.covariates.log_prior(len(x))
 
     def _shift(self, at: int) -> Floats | float:
         """What the noise of other numbers tells of this one's, taken off what was seen."""

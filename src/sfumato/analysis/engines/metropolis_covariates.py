@@ -195,6 +195,27 @@ class Covariates:
             logs[k] -= 0.5 * math.log(variances[k])
         return Given(logs if count > 1 else None, centres, variances)
 
+    @property
+    def theta(self) -> Floats:
+        """Slopes and log variance of one number with normal residuals; else nothing."""
+        if self.components > 1 or self.slopes.shape[1] != 1:
+            return np.zeros(0)
+        return np.append(self.slopes[:, 0], np.log(self.covariances[0, 0, 0]))
+
+    @theta.setter
+    def theta(self, values: Floats) -> None:
+        if len(values):
+            self.slopes = values[:-1, None].copy()
+            self.covariances = np.exp(values[-1:, None, None])
+
+    def log_prior(self, records: int) -> float:
+        """Log density of `theta`, and what of the residuals' density does not depend on them."""
+        if not len(self.theta):
+            return 0.0
+        ridge = _RIDGE * _WEAK / self.scale[0, 0]
+        made = (1 - 0.5 * records) * np.log(self.covariances[0, 0, 0])
+        return float(made - 0.5 * ridge * (self.slopes[self.first :, 0] ** 2).sum())
+
     def update(self, latent: Floats, chance: Chance) -> None:
         """Draw all its parameters, given latent values."""
         residual = latent - self.centre()
