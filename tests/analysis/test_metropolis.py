@@ -113,18 +113,20 @@ def test_a_linear_model_agrees_with_independent_draws():
     assert np.allclose(ours.std(axis=(0, 1)) / spread, 1, atol=0.2)
 
 
-def test_moving_together_changes_no_distribution(monkeypatch: pytest.MonkeyPatch):
-    # With and without the step of coefficients and true values together; 100 effective draws.
-    problem = generalised_case("poisson", 300, 5).problem
-    sampling = Sampling(chains=1, draws=600, warmup=160)
-    woven = metropolis.sample(problem, sampling)
+@pytest.mark.parametrize("kind", ["poisson", "clipped"])
+def test_moving_together_changes_no_distribution(kind: str, monkeypatch: pytest.MonkeyPatch):
+    # With and without the step of coefficients and true values together, from different starts;
+    # at least 60 effective draws each: 0.18 SD is the error of a difference, and 3 of it allowed.
+    made = linear_case(kind, 300, 5) if kind == "clipped" else generalised_case(kind, 300, 5)
+    sampling = Sampling(chains=1, draws=500, warmup=160)
+    woven = metropolis.sample(made.problem, sampling)
     assert woven.details["accepted together"] > 0.3
     monkeypatch.setattr(Chain, "_weave", lambda self: None)
-    apart = metropolis.sample(problem, sampling)
+    apart = metropolis.sample(made.problem, replace(sampling, seed=1))
     spread = apart.draws.std(axis=(0, 1))
     gap = woven.draws.mean(axis=(0, 1)) - apart.draws.mean(axis=(0, 1))
-    assert (np.abs(gap) < 0.45 * spread).all()
-    assert np.allclose(woven.draws.std(axis=(0, 1)) / spread, 1, atol=0.25)
+    assert (np.abs(gap) < 0.54 * spread).all()
+    assert np.allclose(woven.draws.std(axis=(0, 1)) / spread, 1, atol=0.3)
 
 
 def test_two_levels_of_a_logit():
@@ -179,7 +181,8 @@ def test_an_exponential_predictor_has_a_mixture_and_its_square_no_bias():
     found = metropolis.sample(problem, SHORT)
     assert found.shape == "mixture"
     assert found.components > 1
-    assert np.abs(away(case, 1)).max() < 3.3
+    draws = found.draws[0, :, :4]
+    assert np.abs((draws.mean(axis=0) - without_noise(case)) / draws.std(axis=0)).max() < 3.3
 
 
 def shuffled(problem, order):

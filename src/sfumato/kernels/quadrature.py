@@ -15,6 +15,7 @@ import numpy.typing as npt
 from numba import njit
 
 Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 
 NOTHING, LOGIT, PROBIT, BINOMIAL_LOGIT, BINOMIAL_PROBIT, POISSON = range(6)
 """The outcome's family; NOTHING leaves the outcome out, for the covariates alone."""
@@ -25,6 +26,7 @@ _ENDS, _STEP, MOST = 7.0, 0.9, 241
 """Beyond, the trapezoidal rule: its error falls with exp(-2 pi^2 / step)."""
 _ADAPTED = ((0.1, 7), (0.3, 9), (0.5, 11), (0.8, 15), (1.2, 21), (math.inf, 41))
 """Nodes of the adaptive rule that leave a mean error of 1e-6 at most, by the spread."""
+_WIDEST = 1e3
 _NARROW = 1e-10
 """A variance below which the linear predictor counts as known."""
 _ROOT_2 = math.sqrt(2)
@@ -60,6 +62,22 @@ def _fixed(spread: float) -> tuple[Floats, Floats]:
     places = np.linspace(-_ENDS, _ENDS, 2 * steps + 1)
     heights = np.exp(-0.5 * places * places)
     return places, heights / heights.sum()
+
+
+def rules(family: int) -> tuple[Floats, Floats, Codes, Floats]:
+    """All rules of a family as rows of tables: nodes, weights, lengths, and the most spread."""
+    if family == LOGIT:
+        most = [spread for spread, _ in _EXACT]
+        steps = range(math.ceil(_ENDS * most[-1] / _STEP), MOST // 2 + 1)
+        most += [one * _STEP / _ENDS for one in steps]
+    else:
+        most = [spread for spread, _ in _ADAPTED]
+    made = [rule(family, min(one * 0.999, _WIDEST)) for one in most]
+    length = np.array([len(nodes) for nodes, _ in made])
+    tables = np.zeros((2, len(made), int(length.max())))
+    for at, (nodes, weights) in enumerate(made):
+        tables[0, at, : len(nodes)], tables[1, at, : len(nodes)] = nodes, weights
+    return tables[0], tables[1], length, np.array([*most[:-1], math.inf])
 
 
 @njit(cache=True, nogil=True)

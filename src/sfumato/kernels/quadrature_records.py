@@ -14,15 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from sfumato.kernels.quadrature import (
-    LOGIT,
-    NOTHING,
-    PROBIT,
-    adaptive,
-    logit,
-    mixed,
-    probit,
-)
+from sfumato.kernels.quadrature_table import KNOTS, between, integral, run_of
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -56,6 +48,8 @@ class Records(NamedTuple):
 class Values(NamedTuple):
     """The parameters, made ready: P patterns, K components, J cells of categories, m numbers.
 
+    `totals` takes several at once, each array (but the tables) with an axis before the others.
+
     Parameters
     ----------
     family : see `quadrature`.
@@ -71,8 +65,9 @@ class Values(NamedTuple):
     rest : (P, K, m) the loading less that.
     constant : (P, K) log weight of the component less half the log determinant.
     spread : (P, K) the standard deviation of the linear predictor.
-    nodes, weights : (P * K, node) the rules of integration.
-    length : (P, K) how long they are.
+    rule : (P, K) which rule of integration, as a row of the tables.
+    nodes, weights : (rule, node) the tables, the same for all parameters.
+    length : (rule) how long they are.
     """
 
     family: int
@@ -88,9 +83,17 @@ class Values(NamedTuple):
     rest: Floats
     constant: Floats
     spread: Floats
+    rule: Codes
     nodes: Floats
     weights: Floats
     length: Codes
+
+
+def sliced(values: Values, first: int, last: int) -> Values:
+    """Some of several parameters."""
+    tables = ("family", "nodes", "weights", "length")
+    parts = values._asdict()
+    return Values(**{n: part if n in tables else part[first:last] for n, part in parts.items()})
 
 
 class Parts(NamedTuple):
@@ -122,21 +125,6 @@ class Parts(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _integral(family, y, trials, if_0, if_1, mean, spread, nodes, weights, place, count):  # type: ignore[no-untyped-def]
-    """The log chance of the outcome and its derivatives by mean and variance."""
-    if family == NOTHING:
-        return 0.0, 0.0, 0.0
-    if family in (LOGIT, PROBIT):
-        if if_0 >= 0:
-            return mixed(family, mean, spread, nodes, weights, place, count, if_0, if_1)
-        sign = 1.0 if y > 0 else -1.0
-        if family == PROBIT:
-            return probit(sign, mean, spread * spread)
-        return logit(sign, mean, spread, nodes, weights, place, count)
-    return adaptive(family, y, trials, mean, spread * spread, nodes, weights, place, count)
-
-
-@njit(cache=True, nogil=True)
 def _odds(odds, covariates, at, into):  # type: ignore[no-untyped-def]
     """Log chances of the cells given the covariates."""
     cells, columns = odds.shape
@@ -159,6 +147,10 @@ def _odds(odds, covariates, at, into):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _exponentials(logs):  # type: ignore[no-untyped-def]
     """Turn logs into shares of their sum; gives the log of the sum."""
+    if len(logs) == 1:
+        top = logs[0]
+        logs[0] = 1.0
+        return top
     top = -np.inf
     for one in range(len(logs)):
         top = max(top, logs[one])
@@ -173,31 +165,11 @@ def _exponentials(logs):  # type: ignore[no-untyped-def]
     return top + math.log(whole)
 
 
-@njit(cache=True, nogil=True)
-def _empty(values, width):  # type: ignore[no-untyped-def]
-    """Sums of nothing."""
-    cells, components, patterns = len(values.offset), len(values.move), len(values.inverse)
-    numbers, columns = values.centre.shape
-    return Parts(
-        np.zeros(width),
-        np.zeros(cells),
-        np.zeros(numbers),
-        np.zeros((numbers, columns)),
-        np.zeros((cells, numbers)),
-        np.zeros((components, numbers)),
-        np.zeros((cells, columns)),
-        np.zeros((patterns, components)),
-        np.zeros((patterns, components, numbers, numbers)),
-        np.zeros((patterns, components, numbers)),
-        np.zeros((patterns, components)),
-    )
-
-
 # One long function on purpose: handing some thirty arrays from call to call for every record
 # takes several times as long as the integrals.
 @njit(cache=True, nogil=True)
-def total(records, values, first, last, sloped):  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
-    """The log likelihood of the records from `first` to `last`, and what its gradient is made of.
+def _total(records, values, parts, first, last, sloped):  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
+    """The log likelihood of the records from `first` to `last`; fills what its gradient is of.
 
     Without `sloped` the sums stay nought.
     """
@@ -207,7 +179,6 @@ def total(records, values, first, last, sloped):  # type: ignore[no-untyped-def]
     cells, components = len(values.offset), len(values.move)
     numbers, columns = values.centre.shape
     width = clean.shape[1]
-    parts = _empty(values, width)
     logs, prior = np.zeros(cells * components), np.zeros(cells)
     by_mean, by_variance = np.zeros(cells * components), np.zeros(cells * components)
     residual, start, turn = (
@@ -215,8 +186,14 @@ def total(records, values, first, last, sloped):  # type: ignore[no-untyped-def]
         np.zeros(numbers),
         np.zeros(numbers),
     )
-    summed = 0.0
+    tables = values.spread.size
+    known = np.full((tables, 2, KNOTS), -1)
+    knots, curves = np.empty((tables, KNOTS, 3)), np.empty((tables, KNOTS, 6))
+    summed, run, end, pays = 0.0, first, first, False
     for at in range(first, last):
+        if at == end:
+            run = at
+            end, pays = run_of(values.family, records, at, last)
         p = records.pattern[at]
         predicted = 0.0
         for column in range(width):
@@ -246,16 +223,24 @@ def total(records, values, first, last, sloped):  # type: ignore[no-untyped-def]
                     for other in range(numbers):
                         step = residual[one, number] * inverse[p, k, number, other]
                         square += step * residual[one, other]
-                value, by_mean[one], by_variance[one] = _integral(
-                    values.family, records.y[at], records.trials[at], if_0, if_1, mean,
-                    values.spread[p, k], values.nodes, values.weights,
-                    p * components + k, values.length[p, k],
-                )  # fmt: skip
+                table, rule = p * components + k, values.rule[p, k]
+                if pays:
+                    value, by_mean[one], by_variance[one] = between(
+                        values.family, records.y[at], records.trials[at], mean,
+                        values.spread[p, k], values.nodes, values.weights, rule,
+                        values.length[rule], run, known[table], knots[table], curves[table],
+                    )  # fmt: skip
+                else:
+                    value, by_mean[one], by_variance[one] = integral(
+                        values.family, records.y[at], records.trials[at], if_0, if_1, mean,
+                        values.spread[p, k], values.nodes, values.weights, rule,
+                        values.length[rule],
+                    )  # fmt: skip
                 logs[one] = chance + value + values.constant[p, k] - 0.5 * square
         added = _exponentials(logs)
         summed += added
         if not added > -np.inf:
-            return -np.inf, parts
+            return -np.inf
         if not sloped:
             continue
         slope = 0.0
@@ -291,4 +276,39 @@ def total(records, values, first, last, sloped):  # type: ignore[no-untyped-def]
         for number in range(numbers):
             for column in range(columns):
                 parts.centre[number, column] += turn[number] * covariates[at, column]
-    return summed, parts
+    return summed
+
+
+@njit(cache=True, nogil=True)
+def totals(records, values, first, last, sloped):  # type: ignore[no-untyped-def]
+    """The log likelihoods of several parameters, and what their gradients are made of."""
+    many, components, numbers = values.move.shape
+    patterns, columns, cells = values.inverse.shape[1], values.odds.shape[2], values.odds.shape[1]
+    made = np.zeros(many)
+    parts = Parts(
+        np.zeros((many, records.clean.shape[1])),
+        np.zeros((many, cells)),
+        np.zeros((many, numbers)),
+        np.zeros((many, numbers, columns)),
+        np.zeros((many, cells, numbers)),
+        np.zeros((many, components, numbers)),
+        np.zeros((many, cells, columns)),
+        np.zeros((many, patterns, components)),
+        np.zeros((many, patterns, components, numbers, numbers)),
+        np.zeros((many, patterns, components, numbers)),
+        np.zeros((many, patterns, components)),
+    )
+    for at in range(many):
+        one = Values(
+            values.family, values.slopes[at], values.offset[at], values.loading[at],
+            values.centre[at], values.shift[at], values.move[at], values.odds[at],
+            values.inverse[at], values.lean[at], values.rest[at], values.constant[at],
+            values.spread[at], values.rule[at], values.nodes, values.weights, values.length,
+        )  # fmt: skip
+        into = Parts(
+            parts.clean[at], parts.offset[at], parts.direct[at], parts.centre[at],
+            parts.shift[at], parts.move[at], parts.odds[at], parts.weight[at],
+            parts.square[at], parts.pull[at], parts.width[at],
+        )  # fmt: skip
+        made[at] = _total(records, one, into, first, last, sloped)
+    return made, parts

@@ -33,7 +33,7 @@ _BATCH, _BUDGET, _LEAST = 500, 2e8, 500
 _CLOSE, _POOR, _TUNED, _HEAVY = 0.2, 0.05, 1, 10.0
 """The share of effective draws below which the proposal is tuned, and that which is hopeless; the
 times it is tuned, and the degrees of freedom it then has."""
-_TAIL = 5
+_TAIL, _TOGETHER = 5, 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,10 +148,9 @@ def _heights(
 ) -> Floats:
     """The log posterior of draws, less that of the mode."""
     made = np.zeros(len(theta))
-    for at, one in enumerate(theta):
-        made[at] = density.value(one) - mode.value
-        if at % 50 == 0:
-            say("weighing draws", min(before + at, total), total)
+    for at in range(0, len(theta), _TOGETHER):
+        made[at : at + _TOGETHER] = density.values(theta[at : at + _TOGETHER]) - mode.value
+        say("weighing draws", min(before + at, total), total)
     return made
 
 

@@ -121,6 +121,9 @@ class Covariates:
         self.first = columns
         self.slopes: Floats = np.zeros((columns + dummies, numbers))
         self.shares, self.means = mixture.shares.copy(), mixture.means.copy()
+        if len(mixture.shares) == 1:
+            # The constant among the columns is the mean; a second one would never be drawn.
+            self.means[:] = 0.0
         self.covariances = mixture.covariances.copy()
         self.group, self.groups, self.shared = group, groups, shared
         self.effect: Floats = np.zeros((groups, numbers))
