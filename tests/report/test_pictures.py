@@ -105,9 +105,9 @@ def test_one_number_per_variable_is_drawn_as_bars(release):
     table = {"variable": ["age", "bmi", "sex"], "displacement": [0.5, -0.25, None]}
     page = page_of(release, {"displacement": told("displacement", table)})
     assert 'aria-label="Displacement by variable"' in page
-    assert re.search(r"<bdi>age</bdi>.*?--share:100.0".*?<b>0.5</b>", page)
-    assert re.search(r"<bdi>bmi</bdi>.*?--share:50.0".*?<b>-0.25</b>", page)
-    assert re.search(r"<bdi>sex</bdi>.*?--share:0.0".*?<b>could not be computed</b>", page)
+    assert re.search(r'<bdi>age</bdi>.*?--share:100.0".*?<b>0.5</b>', page)
+    assert re.search(r'<bdi>bmi</bdi>.*?--share:50.0".*?<b>-0.25</b>', page)
+    assert re.search(r'<bdi>sex</bdi>.*?--share:0.0".*?<b>could not be computed</b>', page)
 
 
 def test_of_many_variables_the_largest_are_drawn():

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from sfumato.kernels.quadrature_table import KNOTS, between, integral, run_of
+from sfumato.kernels.quadrature import LOGIT
+from sfumato.kernels.quadrature_table import KNOTS, fill, integral, run_of, spaced
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -129,8 +130,6 @@ def _odds(odds, covariates, at, into):  # type: ignore[no-untyped-def]
     """Log chances of the cells given the covariates."""
     cells, columns = odds.shape
     into[0] = 0.0
-    if cells == 1:
-        return
     top = 0.0
     for j in range(1, cells):
         into[j] = 0.0
@@ -174,10 +173,14 @@ def _total(records, values, parts, first, last, sloped):  # type: ignore[no-unty
     Without `sloped` the sums stay nought.
     """
     clean, covariates, seen = records.clean, records.covariates, records.seen
-    noised = len(records.released) > 0
+    outcomes, trials, pattern = records.y, records.trials, records.pattern
+    density, noised = records.density, len(records.released) > 0
     loading, inverse, lean, rest = values.loading, values.inverse, values.lean, values.rest
-    cells, components = len(values.offset), len(values.move)
-    numbers, columns = values.centre.shape
+    slopes, centre, shift, move = values.slopes, values.centre, values.shift, values.move
+    offset, constant, spread, rules = values.offset, values.constant, values.spread, values.rule
+    nodes, weights, length, family = values.nodes, values.weights, values.length, values.family
+    cells, components = len(offset), len(move)
+    numbers, columns = centre.shape
     width = clean.shape[1]
     logs, prior = np.zeros(cells * components), np.zeros(cells)
     by_mean, by_variance = np.zeros(cells * components), np.zeros(cells * components)
@@ -186,36 +189,40 @@ def _total(records, values, parts, first, last, sloped):  # type: ignore[no-unty
         np.zeros(numbers),
         np.zeros(numbers),
     )
-    tables = values.spread.size
+    tables = spread.size
     known = np.full((tables, 2, KNOTS), -1)
     knots, curves = np.empty((tables, KNOTS, 3)), np.empty((tables, KNOTS, 6))
+    low, knot, high = spaced(family)
     summed, run, end, pays = 0.0, first, first, False
     for at in range(first, last):
         if at == end:
             run = at
-            end, pays = run_of(values.family, records, at, last)
-        p = records.pattern[at]
+            end, pays = run_of(family, records, at, last)
+        p, y = pattern[at], outcomes[at]
         predicted = 0.0
         for column in range(width):
-            predicted += clean[at, column] * values.slopes[column]
+            predicted += clean[at, column] * slopes[column]
         for number in range(numbers):
             start[number] = 0.0
             for column in range(columns):
-                start[number] += values.centre[number, column] * covariates[at, column]
-        _odds(values.odds, covariates, at, prior)
+                start[number] += centre[number, column] * covariates[at, column]
+        if cells > 1:
+            _odds(values.odds, covariates, at, prior)
+        # Ones and noughts share a curve: that of a one.
+        sign = -1.0 if family == LOGIT and y == 0 else 1.0
         if_0, if_1 = -1.0, -1.0
         if noised:
             if_0, if_1 = records.released[at, 0], records.released[at, 1]
         for j in range(cells):
-            chance = prior[j] + records.density[at, j]
+            chance = prior[j] + density[at, j]
             for k in range(components):
                 one = j * components + k
                 logs[one], by_mean[one], by_variance[one] = -np.inf, 0.0, 0.0
                 if not chance > -np.inf:
                     continue
-                mean, square = predicted + values.offset[j], 0.0
+                mean, square = predicted + offset[j], 0.0
                 for number in range(numbers):
-                    here = start[number] + values.shift[j, number] + values.move[k, number]
+                    here = start[number] + shift[j, number] + move[k, number]
                     mean += loading[number] * here
                     residual[one, number] = seen[at, number] - here
                 for number in range(numbers):
@@ -223,20 +230,43 @@ def _total(records, values, parts, first, last, sloped):  # type: ignore[no-unty
                     for other in range(numbers):
                         step = residual[one, number] * inverse[p, k, number, other]
                         square += step * residual[one, other]
-                table, rule = p * components + k, values.rule[p, k]
-                if pays:
-                    value, by_mean[one], by_variance[one] = between(
-                        values.family, records.y[at], records.trials[at], mean,
-                        values.spread[p, k], values.nodes, values.weights, rule,
-                        values.length[rule], run, known[table], knots[table], curves[table],
+                table, rule = p * components + k, rules[p, k]
+                place = sign * mean
+                if not pays or place < low or place >= high:
+                    value, by_mean[one], by_variance[one] = integral(
+                        family, y, trials[at], if_0, if_1, mean, spread[p, k], nodes, weights,
+                        rule, length[rule],
                     )  # fmt: skip
                 else:
-                    value, by_mean[one], by_variance[one] = integral(
-                        values.family, records.y[at], records.trials[at], if_0, if_1, mean,
-                        values.spread[p, k], values.nodes, values.weights, rule,
-                        values.length[rule],
-                    )  # fmt: skip
-                logs[one] = chance + value + values.constant[p, k] - 0.5 * square
+                    place = (place - low) / knot
+                    near = int(place)
+                    if known[table, 1, near] != run:
+                        fill(
+                            family, 1.0 if family == LOGIT else y, trials[at], knot, spread[p, k], nodes, weights,
+                            rule, length[rule], run, table, near, known, knots, curves,
+                        )  # fmt: skip
+                    place -= near
+                    c0, c1, c2 = (
+                        curves[table, near, 0],
+                        curves[table, near, 1],
+                        curves[table, near, 2],
+                    )
+                    c3, c4, c5 = (
+                        curves[table, near, 3],
+                        curves[table, near, 4],
+                        curves[table, near, 5],
+                    )
+                    value = c0 + place * (
+                        c1 + place * (c2 + place * (c3 + place * (c4 + place * c5)))
+                    )
+                    if sloped:
+                        rise = c1 + place * (
+                            2 * c2 + place * (3 * c3 + place * (4 * c4 + place * 5 * c5))
+                        )
+                        bend = 2 * c2 + place * (6 * c3 + place * (12 * c4 + place * 20 * c5))
+                        by_mean[one] = sign * rise / knot
+                        by_variance[one] = 0.5 * (bend + rise * rise) / (knot * knot)
+                logs[one] = chance + value + constant[p, k] - 0.5 * square
         added = _exponentials(logs)
         summed += added
         if not added > -np.inf:

@@ -48,6 +48,14 @@ def integral(family, y, trials, if_0, if_1, mean, spread, nodes, weights, place,
 
 
 @njit(cache=True, nogil=True)
+def spaced(family):  # type: ignore[no-untyped-def]
+    """The first knot, the distance of knots, and the mean beyond which there are none."""
+    step = _FINE if family == LOGIT else _COARSE
+    end = _STEEP if family == POISSON else _LOW + step * (KNOTS - 1.5)
+    return _LOW, step, end
+
+
+@njit(cache=True, nogil=True)
 def run_of(family, records, at, last):  # type: ignore[no-untyped-def]
     """Where the run of records that share a table ends, and whether a table pays for it.
 
@@ -64,47 +72,43 @@ def run_of(family, records, at, last):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def between(family, y, trials, mean, spread, nodes, weights, place, count, run, known, knots, curves):  # type: ignore[no-untyped-def]  # noqa: E501, PLR0915
-    """The integral from the table of this run, whose rows are filled when they are asked for.
+def fill(
+    family,
+    y,
+    trials,
+    step,
+    spread,
+    nodes,
+    weights,
+    place,
+    count,
+    run,
+    table,
+    first,
+    known,
+    knots,
+    curves,
+):  # type: ignore[no-untyped-def]  # noqa: E501
+    """Make the curve from one knot to the next, and the knots where they are not there yet.
 
-    `known` (2, knot) says for which run a knot and the curve from it to the next were made.
+    `known` (table, 2, knot) says for which run a knot and the curve from it on were made.
     """
-    sign, step = 1.0, _COARSE
-    if family == LOGIT:
-        step = _FINE
-        sign, y = 1.0 if y > 0 else -1.0, 1.0
-    away = (sign * mean - _LOW) / step
-    if not 0.0 <= away < KNOTS - 1 or (family == POISSON and mean > _STEEP):
-        value, by_mean, by_variance = integral(
-            family, y, trials, -1.0, -1.0, sign * mean, spread, nodes, weights, place, count
-        )
-        return value, sign * by_mean, by_variance
-    first = int(away)
-    if known[1, first] != run:
-        for knot in range(first, first + 2):
-            if known[0, knot] != run:
-                value, slope, half = integral(
-                    family, y, trials, -1.0, -1.0, _LOW + step * knot, spread, nodes, weights,
-                    place, count,
-                )  # fmt: skip
-                knots[knot, 0], knots[knot, 1] = value, step * slope
-                knots[knot, 2] = step * step * (2.0 * half - slope * slope)
-                known[0, knot] = run
-        one, two = knots[first], knots[first + 1]
-        half = 0.5 * one[2]
-        rise = two[0] - one[0] - one[1] - half
-        turn = two[1] - one[1] - one[2]
-        bend = two[2] - one[2]
-        curve = curves[first]
-        curve[0], curve[1], curve[2] = one[0], one[1], half
-        curve[3] = 10.0 * rise - 4.0 * turn + 0.5 * bend
-        curve[4] = -15.0 * rise + 7.0 * turn - bend
-        curve[5] = 6.0 * rise - 3.0 * turn + 0.5 * bend
-        known[1, first] = run
-    c = curves[first]
-    t = away - first
-    value = c[0] + t * (c[1] + t * (c[2] + t * (c[3] + t * (c[4] + t * c[5]))))
-    slope = c[1] + t * (2.0 * c[2] + t * (3.0 * c[3] + t * (4.0 * c[4] + t * 5.0 * c[5])))
-    bend = 2.0 * c[2] + t * (6.0 * c[3] + t * (12.0 * c[4] + t * 20.0 * c[5]))
-    slope /= step
-    return value, sign * slope, 0.5 * (bend / (step * step) + slope * slope)
+    for knot in range(first, first + 2):
+        if known[table, 0, knot] != run:
+            value, slope, half = integral(
+                family, y, trials, -1.0, -1.0, _LOW + step * knot, spread, nodes, weights,
+                place, count,
+            )  # fmt: skip
+            knots[table, knot, 0], knots[table, knot, 1] = value, step * slope
+            knots[table, knot, 2] = step * step * (2.0 * half - slope * slope)
+            known[table, 0, knot] = run
+    one, two, curve = knots[table, first], knots[table, first + 1], curves[table, first]
+    half = 0.5 * one[2]
+    rise = two[0] - one[0] - one[1] - half
+    turn = two[1] - one[1] - one[2]
+    bend = two[2] - one[2]
+    curve[0], curve[1], curve[2] = one[0], one[1], half
+    curve[3] = 10.0 * rise - 4.0 * turn + 0.5 * bend
+    curve[4] = -15.0 * rise + 7.0 * turn - bend
+    curve[5] = 6.0 * rise - 3.0 * turn + 0.5 * bend
+    known[table, 1, first] = run
