@@ -192,6 +192,18 @@ def test_larger_tables_and_threads(threads, monkeypatch):
     assert [done for _, done, _ in said] == sorted({done for _, done, _ in said})
 
 
+@pytest.mark.parametrize("rows", [62, 63, 64, 130])
+def test_groups_about_as_large_as_a_word(rows):
+    draws = np.random.default_rng(rows)
+    codes = np.column_stack([draws.integers(0, size, rows) for size in (1, 2, 3, 2, 5)])
+    counts = draws.integers(1, 9, rows)
+    counts[0] = 2**30
+    found = lattice(codes, counts, sensitive=[4, 1, 2], known=[0, 1, 2, 3])
+    for at, one in enumerate([4, 1, 2]):
+        expected, _ = slow(codes, counts, one, [0, 1, 2, 3])
+        agree(found, at, expected)
+
+
 def test_many_columns_and_many_values():
     draws = np.random.default_rng(0)
     codes = draws.integers(0, 2, (30, 40))

@@ -65,8 +65,9 @@ def minima(codes: Ints, counts: Ints, asked: Asked, say: Say | None) -> Least:
     """The least protection of every row over all combinations within the limits."""
     bits = _NARROW if codes.shape[1] <= _NARROW else _WIDE
     shape, word = (len(codes), len(asked.sensitive)), np.int32 if bits == _NARROW else np.int64
-    least = np.empty((*shape, 3), word)
-    least[:] = (1, 0, np.iinfo(word).max)
+    share, smallest = np.empty((*shape, 2), np.int32), np.full(shape, np.iinfo(word).max, word)
+    share[:] = (1, 0)
+    least = (share, smallest, np.empty(len(codes), word))
     far, none = np.iinfo(np.int32).max, np.empty((0, 0), np.int32)
     more = (
         np.full(shape, far, np.int32) if asked.limited else none,
@@ -77,7 +78,7 @@ def minima(codes: Ints, counts: Ints, asked: Asked, say: Say | None) -> Least:
     combination = word((1 << bits) - 1)
     back = np.empty_like(rows)
     back[rows] = np.arange(len(rows))
-    protective, peers, words = (least[:, :, at].T[:, back] for at in range(3))
+    protective, peers, words = (one.T[:, back] for one in (share[..., 0], share[..., 1], smallest))
     fewest, alternatives, breach = (one.T[:, back] if len(one) else None for one in more)
     if breach is None:
         breach = np.where(protective == 0, words, word(0))
@@ -93,6 +94,7 @@ def _rounds(
     columns, known, limits = _order(codes, asked), len(asked.known), asked.limits
     table, size = _compact(codes, columns)
     tree = _tree(columns, asked, size)
+    least[2][:] = tree[-1]
     shares = [one for share in (asked.p, asked.q) for one in share.as_integer_ratio()]
     bounds = (limits.most, limits.dearest, *shares, bits)
     below = [limits.below(columns[at], columns[at + 1 : known]) for at in range(known)]
@@ -105,7 +107,7 @@ def _rounds(
             if first == 0 or len(codes) >= _LARGE:
                 # Rows that stay together longest lie together, so that the cache holds them.
                 sorted_ = np.argsort(keys(codes, columns[first:])[rows], kind="stable")
-                for one in (rows, table, weights, least, *more):
+                for one in (rows, table, weights, *least, *more):
                     one[:] = one[sorted_] if len(one) else one
             order, starts = split_first(codes[rows, columns[first]])
             fixed = (order, spare, first, (table, weights), tree, bounds, least, more)
@@ -121,7 +123,7 @@ def _rounds(
     return rows
 
 
-def _tree(columns: list[int], asked: Asked, size: int) -> tuple[Ints, Ints, Ints, int, int]:
+def _tree(columns: list[int], asked: Asked, size: int) -> tuple[Ints, Ints, Ints, int, int, int]:
     """The columns as the walk wants them."""
     place = {column: at for at, column in enumerate(asked.sensitive)}
     return (
@@ -130,6 +132,7 @@ def _tree(columns: list[int], asked: Asked, size: int) -> tuple[Ints, Ints, Ints
         asked.limits.costs[columns],
         len(asked.known),
         size,
+        sum(1 << at for at, column in enumerate(columns) if column in place),
     )
 
 

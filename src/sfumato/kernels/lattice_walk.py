@@ -20,7 +20,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sfumato.kernels.lattice_look import listed, look, look_at_two, settle
+from sfumato.kernels.lattice_compiled import BORROWING
+from sfumato.kernels.lattice_few import FEW, few
+from sfumato.kernels.lattice_look import expose, listed, look, look_at_two, settle
 
 _LOW, _HIGH, _BASE, _BRANCH, _SPENT, _KEY, _VARY, _TODO, _PART, _END, _FIELDS = range(11)
 """Of a level: its group's rows, the variables that may still vary and those it may be split by,
@@ -53,9 +55,10 @@ def walk(groups, order, spare, first, table, tree, limits, least, more):  # type
     groups : start and end in `order` of each group, a row each; no two overlap.
     table : codes, no two variables having one in common, and the records that each row is.
     tree : `result` of each variable (-1 if not sensitive), its `bit` and `cost`, how many of the
-        variables may be known (these come first), and how many codes there are.
+        variables may be known (these come first), how many codes there are, and the sensitive
+        variables as bits.
     limits : most variables, highest cost, p and q as fractions, the shift of a size in a key.
-    least : protective peers, peers and key of each row and sensitive variable.
+    least : shares, keys and open variables of each row, as `lattice_look` has them.
     more : fewest protective peers, fewest alternatives, key of a breach; empty if not asked for.
     """
     known, size, width = tree[3], tree[4], table[0].shape[1]
@@ -66,8 +69,24 @@ def walk(groups, order, spare, first, table, tree, limits, least, more):  # type
         np.zeros(size, np.int32),
         np.empty(width, np.int64),
     )
-    touched, place = np.empty(size, np.uint32), np.empty(size, np.int64)
-    parts = np.empty((256, 2), np.int64)
+    # The splits on the way to a combination are by different variables: a code is in one of them.
+    split = (np.empty(size, np.uint32), np.empty(size, np.int64), np.empty((size, 2), np.int64))
+    # What `few` needs: who is equal in each variable, binary digits of counts, holders, a stack.
+    room = (
+        np.empty((FEW, width), np.int64),
+        np.empty(32, np.int64),
+        np.zeros(size, np.int64),
+        np.empty((known + 1, 4), np.int64),
+    )
+    rows = (order, spare)
+    _walk(groups, rows, first, table, tree, limits, level, scratch, split, room, least, more)
+
+
+@njit(**BORROWING)
+def _walk(groups, rows, first, table, tree, limits, level, scratch, split, room, least, more):  # type: ignore[no-untyped-def]
+    """`walk`, once there is room to work in."""
+    order, spare = rows
+    parts, width = split[2], table[0].shape[1]
     asked = len(more[0]) + len(more[1]) + len(more[2]) > 0
     for group in range(len(groups)):
         depth, fresh = 0, True
@@ -81,6 +100,8 @@ def walk(groups, order, spare, first, table, tree, limits, least, more):  # type
                 if high - low == _TWO and not asked:
                     one, other = order[low], order[low + 1]
                     look_at_two(one, other, base, branch, key, table, tree, limits, least)
+                elif high - low <= FEW and not asked:
+                    few(order, low, high, base, branch, key, table, tree, limits, room, least)
                 else:
                     vary = look(
                         order,
@@ -110,20 +131,25 @@ def walk(groups, order, spare, first, table, tree, limits, least, more):  # type
                 variable = _next(level, depth)
                 spent, vary = level[depth, _SPENT], level[depth, _VARY]
                 _enter(level, depth + 1, variable, spent, key, vary, tree, limits)
-                while start + (high - low) // 2 > len(parts):
-                    parts = np.concatenate((parts, np.empty_like(parts)))
-                count, _ = listed(
-                    level[depth + 1, _BASE], np.int64(0), tree[0], scratch[0], scratch[1]
-                )
-                split = (touched, place, parts)
-                rows = (low, high, level[depth + 1, _KEY])
+                count = listed(level[depth + 1, _BASE], tree[0], scratch[0], scratch[1])
+                group_rows = (low, high, level[depth + 1, _KEY])
                 level[depth, _PART] = start
                 level[depth, _END] = _split(
-                    order, spare, rows, variable, count, table, scratch, split, start, least, more
+                    order,
+                    spare,
+                    group_rows,
+                    variable,
+                    count,
+                    table,
+                    scratch,
+                    split,
+                    start,
+                    least,
+                    more,
                 )
 
 
-@njit(cache=True, nogil=True)
+@njit(**BORROWING)
 def _next(level, depth):  # type: ignore[no-untyped-def]
     """The next variable to split by; it is crossed out."""
     todo, variable = level[depth, _TODO], 0
@@ -133,10 +159,10 @@ def _next(level, depth):  # type: ignore[no-untyped-def]
     return variable
 
 
-@njit(cache=True, nogil=True)
+@njit(**BORROWING)
 def _enter(level, depth, variable, spent, key, vary, tree, limits):  # type: ignore[no-untyped-def]
     """What the parts of a split share: combination, cost, variables left, those to split by."""
-    _, bit, cost, known, _ = tree
+    _, bit, cost, known, _, _ = tree
     most, dearest, _, _, _, _, shift = limits
     spent += cost[variable]
     key = (key + (np.int64(1) << shift)) | bit[variable]
@@ -149,12 +175,13 @@ def _enter(level, depth, variable, spent, key, vary, tree, limits):  # type: ign
     level[depth, _BASE] = vary & ~(np.int64(1) << variable)
 
 
-@njit(cache=True, nogil=True)
+@njit(**BORROWING)
 def _split(order, spare, group, variable, count, table, scratch, split, start, least, more):  # type: ignore[no-untyped-def]
     """Put rows with equal codes together; rows on their own are settled, other parts are listed."""
     low, high, key = group
     codes, weights = table
-    _, results, held, _ = scratch
+    columns, results, held, _ = scratch
+    asked = len(more[0]) + len(more[1]) + len(more[2]) > 0
     touched, place, parts = split
     seen = 0
     for at in range(low, high):
@@ -180,7 +207,9 @@ def _split(order, spare, group, variable, count, table, scratch, split, start, l
         else:
             spare[free] = row
             free += 1
-            settle(row, weights[row], key, count, results, least, more)
+            expose(row, weights[row], key, count, columns, results, least)
+            if asked:
+                settle(row, key, count, results, more)
     for at in range(low, high):
         order[at] = spare[at]
     for item in range(seen):
