@@ -13,8 +13,10 @@ from tests.analysis.marginal_problems import FAMILIES, made, rich
 
 from sfumato.analysis.engines.marginal_arrays import arrange
 from sfumato.analysis.engines.marginal_model import Density
+from sfumato.analysis.engines.marginal_values import ready
 from sfumato.analysis.problem import Category, Problem, Term
 from sfumato.kernels import quadrature
+from sfumato.kernels.quadrature_totals import totals
 
 
 def _log_chance(family: int, y: float, trials: float, eta: float) -> float:
@@ -167,3 +169,51 @@ def test_a_noised_binary_outcome_has_the_likelihood_of_a4() -> None:
     seen = density.arrays.records.y
     expected = np.log(np.where(seen > 0, one, 1 - one) / (1 - changed)).sum()
     assert density.value(theta) - density.prior(theta) == pytest.approx(expected)
+
+
+# Many at once.
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_many_parameters_at_once_are_as_one_by_one(*, mixed: bool) -> None:
+    chance = np.random.default_rng(11)
+    density = Density(arrange(rich(chance, 200, mixed=mixed)), 2)
+    theta = 0.3 * chance.normal(size=(20, density.size))
+    theta[3, 0] = np.inf
+    values, slopes = density.slopes(theta)
+    assert (density.values(theta) == values).all()
+    assert values[3] == -np.inf
+    for at in (0, 7, 19):
+        value, slope = density.slope(theta[at])
+        assert value == values[at]
+        assert slope == pytest.approx(slopes[at], rel=1e-12)
+
+
+@pytest.mark.parametrize(("family", "link"), FAMILIES)
+def test_tables_give_what_integrals_give(family: str, link: str) -> None:
+    """Blocks of ten records are too short for a table."""
+    chance = np.random.default_rng(12)
+    density = Density(arrange(made(chance, 600, family, link)[0]), 2)
+    theta = 0.3 * chance.normal(size=(3, density.size))
+    values, _ = ready(density, density.split(theta))
+    records = density.arrays.records
+    whole, parts = totals(records, values, 0, 600, True)
+    pieces = [totals(records, values, at, at + 10, True) for at in range(0, 600, 10)]
+    assert whole == pytest.approx(sum(one for one, _ in pieces), abs=1e-4)
+    for at, part in enumerate(parts):
+        exact = sum(each[at] for _, each in pieces)
+        assert part == pytest.approx(exact, abs=1e-4 * (1 + np.abs(exact).max(initial=0)))
+
+
+def test_the_rules_of_a_table_are_those_of_the_spread() -> None:
+    for family in range(1, 6):
+        nodes, weights, length, most = quadrature.rules(family)
+        assert (np.diff(most) > 0).all()
+        for spread in (0.0, 0.1, 0.34, 0.99, 1.01, 3.0, 40.0):
+            row = int(np.searchsorted(most, spread))
+            alone = quadrature.rule(family, spread)
+            count = int(length[row])
+            assert count >= min(len(alone[0]), quadrature.MOST - 1)
+            if count == len(alone[0]):
+                assert nodes[row, :count] == pytest.approx(alone[0])
+                assert weights[row, :count] == pytest.approx(alone[1])

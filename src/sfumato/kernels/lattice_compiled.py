@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-BORROWING: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
-"""No reference counts: threads that count references to the same arrays spend a third of their
-time on that. Numba refuses to compile such a function if it makes an array."""
+from numba.core.registry import cpu_target
+
+BORROWING: dict[str, Any] = {"cache": True, "nogil": True}
+"""No reference counts, where numba lets us leave them out: counting references to the same arrays
+takes a third of the time. It refuses to compile such a function if it makes an array."""
+if hasattr(cpu_target.options, "_nrt"):
+    BORROWING["_nrt"] = False

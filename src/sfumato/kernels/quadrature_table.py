@@ -72,23 +72,10 @@ def run_of(family, records, at, last):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def fill(
-    family,
-    y,
-    trials,
-    step,
-    spread,
-    nodes,
-    weights,
-    place,
-    count,
-    run,
-    table,
-    first,
-    known,
-    knots,
-    curves,
-):  # type: ignore[no-untyped-def]  # noqa: E501
+def fill(  # type: ignore[no-untyped-def]
+    family, y, trials, step, spread, nodes, weights, place, count, run, table, first,
+    known, knots, curves,
+):  # fmt: skip
     """Make the curve from one knot to the next, and the knots where they are not there yet.
 
     `known` (table, 2, knot) says for which run a knot and the curve from it on were made.

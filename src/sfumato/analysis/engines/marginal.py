@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.analysis.engines.marginal_importance import Drawn
     from sfumato.analysis.engines.marginal_mode import Mode
     from sfumato.analysis.engines.marginal_model import Density
+    from sfumato.analysis.engines.marginal_walk import Start
     from sfumato.analysis.problem import Number, Posterior, Problem, Sampling
     from sfumato.progress import Progress
 
@@ -146,9 +147,8 @@ def _drawn(
     from sfumato.analysis.engines.marginal_walk import walked
     from sfumato.analysis.problem import Posterior
 
-    first, *seeds = np.random.SeedSequence(sampling.seed).spawn(1 + sampling.chains)
     wanted = sampling.chains * sampling.draws
-    chance = np.random.default_rng(first)
+    chance = np.random.default_rng(sampling.seed)
     found = drawn(density, mode, wanted, chance, say) if mode.settled else None
     details = {"parameters": float(density.size)}
     complete = independent = True
@@ -162,7 +162,9 @@ def _drawn(
     if found is None or found.k > UNSURE or found.effective < min(_FEW, 0.1 * wanted):
         independent = False
         notes.append(_why(found))
-        theta, complete = walked(density, mode, sampling, seeds, say)
+        theta, complete = walked(
+            density, _start(mode, found, sampling, chance), sampling, chance, say
+        )
     else:
         length = len(found.theta) // sampling.chains
         theta = found.theta[: length * sampling.chains].reshape(sampling.chains, length, -1)
@@ -178,6 +180,19 @@ def _drawn(
         complete=complete,
         details=details,
     )
+
+
+def _start(
+    mode: Mode, found: Drawn | None, sampling: Sampling, chance: np.random.Generator
+) -> Start:
+    """Walkers at draws of importance sampling, where there are enough of them."""
+    from sfumato.analysis.engines.marginal_walk import TOGETHER, Start
+
+    walkers = sampling.chains * TOGETHER
+    if found is not None and len(found.theta) >= walkers:
+        return Start(found.theta[:walkers], found.centre, found.root)
+    steps = 0.5 * chance.standard_normal((walkers, len(mode.theta)))
+    return Start(mode.theta + steps @ mode.root.T, mode.theta, mode.root)
 
 
 def _why(found: Drawn | None) -> str:

@@ -28,12 +28,13 @@ _PILOT, _LARGE, _NORMAL = 120, 3_000, 0.02
 """Draws of the pilot, cells above which there is one, and the variance of its log weights below
 which the posterior counts as normal: no mean is then off by more than 0.14 standard deviations,
 and what the pilot sees of that is put right."""
-_BATCH, _BUDGET, _LEAST = 500, 2e8, 500
-"""Draws evaluated at a time, cells evaluated at most, and draws evaluated at least."""
-_CLOSE, _POOR, _TUNED, _HEAVY = 0.2, 0.05, 1, 10.0
+_BATCH, _EACH, _BUDGET, _LEAST = 500, 80, 2e8, 500
+"""Draws evaluated at a time, at least and for each parameter; cells evaluated at most, and draws
+evaluated at least."""
+_CLOSE, _POOR, _TUNED, _HEAVY = 0.2, 0.05, 3, 8.0
 """The share of effective draws below which the proposal is tuned, and that which is hopeless; the
 times it is tuned, and the degrees of freedom it then has."""
-_TAIL, _TOGETHER = 5, 50
+_TAIL, _TOGETHER = 5, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,7 @@ class Drawn:
     k : the Pareto k of the weights; NaN where none were needed: a pilot is too short to tell it.
     effective : the effective number of evaluated draws.
     evaluated : how many there were.
+    centre, root : of the last proposal.
     normal : whether the normal approximation was good enough to be drawn from as it is.
     """
 
@@ -53,6 +55,8 @@ class Drawn:
     k: float
     effective: float
     evaluated: int
+    centre: Floats
+    root: Floats
     normal: bool = False
 
 
@@ -69,9 +73,9 @@ def drawn(
     most = int(max(_BUDGET / cells, _LEAST))
     proposal = _Proposal(mode.theta, mode.root, _FREEDOM)
     theta, logs = np.zeros((0, size)), np.zeros(0)
-    tuned = 0
+    tuned, usual = 0, max(_BATCH, _EACH * size)
     while True:
-        batch = min(_BATCH, most - len(logs))
+        batch = min(usual, most - len(logs))
         more = proposal.draw(batch, chance)
         theta = np.concatenate([theta, more])
         heights = _heights(density, mode, more, say, len(logs), wanted)
@@ -83,11 +87,11 @@ def drawn(
             proposal = proposal.moved(theta, weights)
             theta, logs, tuned = theta[:0], logs[:0], tuned + 1
             continue
-        late = len(logs) >= 2 * _BATCH and (k > UNSURE or good < _POOR * len(logs))
+        late = len(logs) >= 2 * usual and (k > UNSURE or good < _POOR * len(logs))
         if good >= wanted or len(logs) >= most or late:
             break
     kept = _resampled(weights, min(wanted, max(int(good), 1)), chance)
-    return Drawn(theta[kept], k, good, len(logs))
+    return Drawn(theta[kept], k, good, len(logs), proposal.centre, proposal.root)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +144,8 @@ def _normal(
     odd = 0.5 * (logs[: len(half)] - logs[len(half) :])
     moved = (odd[:, None] * half).mean(axis=0)
     made = mode.theta + (chance.standard_normal((wanted, len(moved))) + moved) @ mode.root.T
-    return Drawn(made, math.nan, wanted * effective(logs) / _PILOT, _PILOT, normal=True)
+    good = wanted * effective(logs) / _PILOT
+    return Drawn(made, math.nan, good, _PILOT, mode.theta, mode.root, normal=True)
 
 
 def _heights(

@@ -78,12 +78,8 @@ def _search(density: Density, theta: Floats, root: Floats) -> tuple[Floats, floa
 
 def _curved(density: Density, theta: Floats, root: Floats) -> tuple[Floats, bool]:
     """A root of the inverse of the curvature, by differences of gradients along `root`."""
-    size = len(theta)
-    _, middle = density.slope(theta)
-    bend = np.zeros((size, size))
-    for at in range(size):
-        _, moved = density.slope(theta + _STEP * root[:, at])
-        bend[at] = -(root.T @ (moved - middle)) / _STEP
+    _, slopes = density.slopes(np.concatenate([theta[None], theta + _STEP * root.T]))
+    bend = -((slopes[1:] - slopes[0]) @ root) / _STEP
     bend = 0.5 * (bend + bend.T)
     values, vectors = np.linalg.eigh(bend)
     proper = bool(values.min() > 0)

@@ -138,7 +138,8 @@ class Density:
         return made, slopes
 
     def _sum(self, values: Values, *, sloped: bool) -> tuple[Floats, Parts]:
-        from sfumato.kernels.quadrature_records import Parts, sliced, totals
+        from sfumato.kernels.quadrature_records import Parts, sliced
+        from sfumato.kernels.quadrature_totals import totals
 
         records, many = self.arrays.records, len(values.slopes)
         shared = self._threads if many >= _SHARED else 1
@@ -151,7 +152,9 @@ class Density:
             return made
 
         tasks = [(rows, ends) for rows in pairwise(pieces) for ends in self._blocks]
-        done = list(self._pool.map(one, tasks) if self._pool and len(tasks) > 1 else map(one, tasks))
+        done = list(
+            self._pool.map(one, tasks) if self._pool and len(tasks) > 1 else map(one, tasks)
+        )
         # Blocks are the same whatever the number of threads, and are added in order.
         blocks = len(self._blocks)
         rows = [done[at : at + blocks] for at in range(0, len(done), blocks)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,8 +63,9 @@ def ready(density: Density, split: dict[str, Floats]) -> tuple[Values, dict[str,
         np.searchsorted(most, spread).astype(np.int64),
     )
     # One layout, so that the kernels are compiled once.
-    laid = [np.ascontiguousarray(part) for part in parts]
-    values = Values(density.family, *laid, nodes, weights, length)
+    laid: list[Any] = [np.ascontiguousarray(part) for part in parts]
+    tables: list[Any] = [nodes, weights, length]
+    values = Values._make([density.family, *laid, *tables])
     return values, {"roots": roots, "follow": follow, "left": left, "inverse": inverse}
 
 
@@ -72,7 +73,8 @@ def _inverted(matrices: Floats) -> tuple[Floats, Floats]:
     """Inverses and log determinants; of one row, the usual case, without the cost of a library."""
     if matrices.shape[-1] == 1:
         return 1.0 / matrices, np.log(matrices[..., 0, 0])
-    return np.linalg.inv(matrices), np.linalg.slogdet(matrices)[1]
+    logs: Floats = np.linalg.slogdet(matrices)[1]
+    return np.asarray(np.linalg.inv(matrices), float), logs
 
 
 def chained(

@@ -1,138 +1,164 @@
 """Hamiltonian Monte Carlo on the marginal posterior, for where importance sampling is unsure.
 
-The posterior is of few dimensions and, on the scale of its mode, about standard normal: a dozen
-gradients then make a draw that is nearly independent of the one before.
+Many walkers move in step, so that one compiled call serves all of them. They start at weighted
+draws of importance sampling and on the scale of those, and share one length of step, so of the
+warm-up each needs only a part. Where they disagree on the coefficients, all they did so far counts
+as warm-up and they walk again.
+
+Components of a mixture may change places on the way. The coefficients do not depend on their order,
+so only the coefficients are asked whether walkers agree.
 """
 
 from __future__ import annotations
 
-import math
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analysis.engines.marginal_model import Density
+from sfumato.analysis.diagnostics import rhat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sfumato.analysis.engines.marginal_mode import Mode
+    from sfumato.analysis.engines.marginal_model import Density
     from sfumato.analysis.problem import Sampling
     from sfumato.progress import Progress
 
 Floats = npt.NDArray[np.float64]
 
+TOGETHER = 4
+"""Walkers of a chain."""
 _TARGET = 0.8
 """The share of accepted moves the step is tuned for."""
-_PATH, _MOST = 1.5, 20
+_PATH, _MOST = 1.5, 24
 """Length of a path in standard deviations, and its steps at most."""
-_THREADS = 2
+_LEAST = 60
+"""Moves of warm-up at least."""
+_ALIKE, _AGAIN = 1.03, 2
+"""R-hat of coefficients, among walkers, above which they walk again, and how often they do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where walkers start.
+
+    Parameters
+    ----------
+    points : (walker, parameter).
+    centre, root : the scale on which they move: centre + root @ steps.
+    """
+
+    points: Floats
+    centre: Floats
+    root: Floats
 
 
 def walked(
-    density: Density, mode: Mode, sampling: Sampling, seeds: list[np.random.SeedSequence],
-    say: Progress,
-) -> tuple[Floats, bool]:  # fmt: skip
+    density: Density, start: Start, sampling: Sampling, chance: np.random.Generator, say: Progress
+) -> tuple[Floats, bool]:
     """Draws (chain, draw, parameter), and whether all that were asked for are there."""
-    stop = Event()
-    done = [0] * sampling.chains
-    total = sampling.chains * (sampling.draws + sampling.warmup)
+    walk = _Walk(density, start, chance)
+    warm = max(-(-sampling.warmup // TOGETHER), _LEAST)
+    moves = -(-sampling.draws // TOGETHER)
+    walkers = len(start.points)
+    total = walkers * (warm + moves)
+    kept: list[Floats] = []
+    try:
+        walk.tune(warm, lambda done: say("walking", done * walkers, total))
+        for again in range(_AGAIN + 1):
+            kept = []
+            while len(kept) < moves:
+                walk.move()
+                kept.append(walk.here())
+                say("walking", walkers * (warm + len(kept)), total)
+            if again == _AGAIN or _agreed(np.array(kept)[..., : density.terms]):
+                break
+            walk.rescale(np.concatenate(kept))
+    except KeyboardInterrupt:
+        if not kept:
+            raise
+    # (move, walker) to (chain, draw): one walker of a chain after the other.
+    draws = np.array(kept).swapaxes(0, 1)
+    draws = draws.reshape(sampling.chains, -1, draws.shape[-1])[:, : sampling.draws]
+    return draws, len(kept) == moves
 
-    def one(chain: int) -> Floats:
-        lone = Density(density.arrays, density.components, threads=1)
-        walk = _Walk(lone, mode, np.random.default_rng(seeds[chain]))
 
-        def tick() -> bool:
-            done[chain] += 1
-            return stop.is_set()
-
-        return walk.run(sampling.warmup, sampling.draws, tick)
-
-    with ThreadPoolExecutor(min(_THREADS, sampling.chains)) as pool:
-        waiting = [pool.submit(one, chain) for chain in range(sampling.chains)]
-        try:
-            while not all(each.done() for each in waiting):
-                say("walking", min(sum(done), total), total)
-                stop.wait(0.2)
-        except KeyboardInterrupt:
-            stop.set()
-    chains = [each.result() for each in waiting]
-    length = min(len(chain) for chain in chains)
-    return np.stack([chain[:length] for chain in chains]), not stop.is_set()
+def _agreed(beta: Floats) -> bool:
+    """Whether the walkers' coefficients (move, walker, coefficient) are alike."""
+    if len(beta) < _LEAST:  # too few to tell
+        return True
+    return all(rhat(one.T) < _ALIKE for one in np.moveaxis(beta, -1, 0))
 
 
 class _Walk:
-    """One chain, on the scale of the mode."""
+    """The walkers, on the scale of the posterior."""
 
-    def __init__(self, density: Density, mode: Mode, chance: np.random.Generator) -> None:
+    def __init__(self, density: Density, start: Start, chance: np.random.Generator) -> None:
         self.density, self.chance = density, chance
-        self.centre, self.root = mode.theta, mode.root
-        self.at = chance.standard_normal(len(mode.theta))
+        self.centre, self.root = start.centre, start.root
+        self.at: Floats = np.asarray(np.linalg.solve(self.root, (start.points - self.centre).T).T)
         self.value, self.slope = self._look(self.at)
-        while not np.isfinite(self.value):
-            self.at = self.at / 2
+        while not np.isfinite(self.value).all():
+            self.at = np.where(np.isfinite(self.value)[:, None], self.at, 0.5 * self.at)
             self.value, self.slope = self._look(self.at)
-        self.step = 0.9 * len(self.at) ** -0.25
+        self.step = 0.9 * self.at.shape[1] ** -0.25
 
-    def _look(self, at: Floats) -> tuple[float, Floats]:
-        value, slope = self.density.slope(self.centre + self.root @ at)
-        return value, self.root.T @ slope
+    def here(self) -> Floats:
+        """The parameters of all walkers."""
+        made: Floats = self.centre + self.at @ self.root.T
+        return made
 
-    def run(self, warmup: int, draws: int, tick: Callable[[], bool]) -> Floats:
-        """Tune, then draw; `tick` says whether to stop."""
-        kept: list[Floats] = []
+    def _look(self, at: Floats) -> tuple[Floats, Floats]:
+        value, slope = self.density.slopes(self.centre + at @ self.root.T)
+        return value, slope @ self.root
+
+    def tune(self, moves: int, tell: Callable[[int], None]) -> None:
+        """Find the step, and the scale from what the walkers see."""
         seen: list[Floats] = []
-        tuned, total, count = np.log(self.step), 0.0, 0
-        middle = np.log(10 * self.step)
-        for at in range(warmup + draws):
-            if tick():
-                break
-            accepted = self._move()
-            here = self.centre + self.root @ self.at
-            if at >= warmup:
-                kept.append(here)
-                continue
+        tuned, total, count, middle = np.log(self.step), 0.0, 0, np.log(10 * self.step)
+        for at in range(moves):
+            accepted = self.move()
             # Dual averaging (Hoffman & Gelman 2014, section 3.2).
             count += 1
             total += (_TARGET - accepted - total) / (count + 10)
             self.step = float(np.exp(middle - total * np.sqrt(count) / 0.05))
             weight = count**-0.75
             tuned = weight * np.log(self.step) + (1 - weight) * tuned
-            seen.append(here)
-            if at == warmup // 2 and len(seen) > 3 * len(self.at):
-                self._rescale(np.array(seen[len(seen) // 4 :]))
-                middle, total, count = np.log(10 * np.exp(tuned)), 0.0, 0
-            if at == warmup - 1:
-                self.step = float(np.exp(tuned))
-        return np.array(kept).reshape(len(kept), len(self.at))
+            seen.append(self.here())
+            if at == moves // 2:
+                self.rescale(np.concatenate(seen[len(seen) // 4 :]))
+                middle, total, count = np.log(2 * np.exp(tuned)), 0.0, 0
+            tell(at + 1)
+        self.step = float(np.exp(tuned))
 
-    def _rescale(self, seen: Floats) -> None:
-        """Take the scale of the draws so far, mixed with that of the mode."""
-        here = self.centre + self.root @ self.at
-        share = len(seen) / (len(seen) + 5.0 * len(self.at))
+    def rescale(self, seen: Floats) -> None:
+        """Take the scale of the draws so far, mixed with that of before."""
+        here = self.here()
+        share = len(seen) / (len(seen) + 20.0 * len(self.centre))
         covariance = share * np.cov(seen.T) + (1 - share) * self.root @ self.root.T
         self.root = np.asarray(np.linalg.cholesky(covariance), float)
-        self.at = np.asarray(np.linalg.solve(self.root, here - self.centre), float)
+        self.at = np.asarray(np.linalg.solve(self.root, (here - self.centre).T).T)
         self.value, self.slope = self._look(self.at)
 
-    def _move(self) -> float:
-        """One path; gives the chance with which its end was accepted."""
-        momentum = self.chance.standard_normal(len(self.at))
-        energy = self.value - 0.5 * momentum @ momentum
+    def move(self) -> float:
+        """One path of each; gives the mean chance with which their ends were accepted."""
+        momentum = self.chance.standard_normal(self.at.shape)
+        energy = self.value - 0.5 * (momentum**2).sum(axis=1)
         length = _PATH * self.chance.uniform(0.6, 1.4)
         steps = min(max(round(length / self.step), 1), _MOST)
-        at, slope, value = self.at, self.slope, self.value
+        at, slope, lost = self.at, self.slope, np.zeros(len(self.at), bool)
         for _ in range(steps):
             momentum = momentum + 0.5 * self.step * slope
             at = at + self.step * momentum
             value, slope = self._look(at)
-            if not np.isfinite(value):
-                return 0.0
+            lost |= ~np.isfinite(value)
             momentum = momentum + 0.5 * self.step * slope
-        accepted = math.exp(min(0.0, float(value - 0.5 * momentum @ momentum - energy)))
-        if self.chance.random() < accepted:
-            self.at, self.slope, self.value = at, slope, value
-        return accepted
+        change = np.where(lost, -np.inf, value - 0.5 * (momentum**2).sum(axis=1) - energy)
+        accepted = np.exp(np.minimum(0.0, change))
+        taken = self.chance.random(len(at)) < accepted
+        self.at = np.where(taken[:, None], at, self.at)
+        self.slope = np.where(taken[:, None], slope, self.slope)
+        self.value = np.where(taken, value, self.value)
+        return float(accepted.mean())
