@@ -1,8 +1,9 @@
 """Linear models of noised data: effective draws per CPU second, growth, bias and coverage.
 
-The baseline is a plain Gibbs sampler in numpy that draws true values too, in the same run. No other
-package is compared: NumPyro is not installed here. `python -m benchmarks.bench_fit_linear study`
-prints Table 4 of paper 001 (400 data sets) and a study of skewed predictors instead.
+The baseline is a plain Gibbs sampler in numpy that draws true values too, in the same run; for
+NumPyro see `bench_fit_numpyro`. `python -m benchmarks.bench_fit_linear study` prints Table 4 of
+paper 001 (400 data sets) and a study of skewed predictors instead, and `... exam PATH` Table 5 from
+the exam data, over draws of the noise.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 import time
 
 import numpy as np
+import polars as pl
 from tests.analysis.linear_problems import least_squares, number_and_level, one_number, table_4
 
 from benchmarks.cost import cost
@@ -112,8 +114,8 @@ def study(times: int = 400) -> None:
     for at in range(times):
         (first, second, y), released = table_4(np.random.default_rng([400, at]))
         draws = collapsed.sample(
-            number_and_level(y, *released, 0.2), Sampling(chains=1, draws=800, warmup=150)
-        ).draws[0]
+            number_and_level(y, *released, 0.2), Sampling(chains=4, draws=200, warmup=100)
+        ).draws.reshape(-1, 4)
         away.append(draws.mean(axis=0) - least_squares([np.ones(1000), first, second], y)[0])
         naive.append(least_squares([np.ones(1000), *released], y)[0])
         low, high = np.quantile(draws, [0.025, 0.975], axis=0)
@@ -139,5 +141,30 @@ def study(times: int = 400) -> None:
         print(f"coverage {(inside / 2 / times).round(3)} of {2 * times}")
 
 
+def exam(path: str, times: int = 10) -> None:
+    """Print means over draws of the noise, with schools in the model of true values and without."""
+    frame = pl.read_csv(path)
+    girl = (frame["sex"] == "F").to_numpy().astype(float)
+    school = np.unique(frame["school"].to_numpy(), return_inverse=True)[1].astype(np.int64)
+    y, score = frame["normexam"].to_numpy(), frame["standLRT"].to_numpy()
+    found: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    for at in range(times):
+        noise = np.random.default_rng([5, at]).normal(size=(2, len(y))) * np.sqrt(0.2)
+        for clustered, means in found.items():
+            problem = number_and_level(
+                y, score + noise[0], np.clip(girl + noise[1], 0, 1), 0.2,
+                groups=school, random=(0,), clustered=clustered,
+            )  # fmt: skip
+            drawn = collapsed.sample(problem, Sampling(chains=4, draws=250, warmup=100)).draws
+            means.append(drawn.reshape(-1, 5).mean(axis=0))
+    print(f"Table 5, {times} draws of noise: intercept, score, girl, residual, school variance")
+    for clustered, means in found.items():
+        print("clustered    " if clustered else "not clustered", np.mean(means, axis=0).round(3))
+        print("   its SD    ", np.std(means, axis=0, ddof=1).round(3))
+
+
 if __name__ == "__main__":
-    study() if "study" in sys.argv else speed()
+    if "exam" in sys.argv:
+        exam(sys.argv[-1])
+    else:
+        study() if "study" in sys.argv else speed()

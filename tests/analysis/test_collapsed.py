@@ -22,7 +22,12 @@ from sfumato.analysis.engines import collapsed, saturated
 from sfumato.analysis.problem import Category, Number, Problem, Sampling, Shape, Term
 from sfumato.errors import MeasureError
 
-SHORT = Sampling(chains=1, draws=300, warmup=100)
+SHORT = Sampling(chains=4, draws=80, warmup=80)
+FEW = Sampling(chains=4, draws=40, warmup=30)
+
+
+def flat(found):
+    return found.draws.reshape(-1, found.draws.shape[-1])
 
 
 def grouped(chance, groups=40, each=25):
@@ -35,11 +40,11 @@ def grouped(chance, groups=40, each=25):
 
 
 def test_table_4_in_small():
-    times, truth = 40, np.ones(4)
+    times, truth = 25, np.ones(4)
     away, inside = [], np.zeros(4)
     for at in range(times):
         (first, second, y), released = table_4(np.random.default_rng([4, at]))
-        draws = collapsed.sample(number_and_level(y, *released, 0.2), SHORT).draws[0]
+        draws = flat(collapsed.sample(number_and_level(y, *released, 0.2), SHORT))
         away.append(draws.mean(axis=0) - least_squares([np.ones(1000), first, second], y)[0])
         low, high = np.quantile(draws, [0.025, 0.975], axis=0)
         inside += (low <= truth) & (truth <= high)
@@ -55,7 +60,7 @@ def test_it_agrees_with_independent_draws():
     seen = true + chance.normal(size=300) * 0.7
     released = y + chance.normal(size=300) * 0.5
     problem = replace(one_number(released, seen, 0.49, outcome=0.25), shape="normal")
-    ours = collapsed.sample(problem, Sampling(chains=2, draws=3000, warmup=200)).draws
+    ours = collapsed.sample(problem, Sampling(chains=4, draws=800, warmup=50)).draws
     theirs = saturated.sample(problem, Sampling(chains=4, draws=2000)).draws.reshape(-1, 3)
     mine = ours.reshape(-1, 3)
     assert (np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) < 0.15 * theirs.std(axis=0)).all()
@@ -65,7 +70,7 @@ def test_it_agrees_with_independent_draws():
 def test_without_noise_it_is_least_squares():
     (first, second, y), _ = table_4(np.random.default_rng(2), 200)
     problem = number_and_level(y, first, second, 0.0)
-    draws = collapsed.sample(problem, Sampling(chains=2, draws=1500, warmup=100)).draws
+    draws = collapsed.sample(problem, Sampling(chains=4, draws=500, warmup=50)).draws
     expected, errors = least_squares([np.ones(200), first, second], y)
     found = draws.reshape(-1, 4)
     assert (np.abs(found.mean(axis=0)[:3] - expected[:3]) < 0.12 * errors[:3]).all()
@@ -87,7 +92,7 @@ def test_without_noise_it_is_the_mixed_model():
         groups=group,
         random=(0, 1),
     )
-    found = collapsed.sample(problem, Sampling(chains=2, draws=1000, warmup=300))
+    found = collapsed.sample(problem, Sampling(chains=4, draws=500, warmup=100))
     assert found.parameters[2:] == (
         "residual variance",
         "variance of Intercept by group",
@@ -115,7 +120,7 @@ def test_true_values_that_differ_by_group():
         seen = true + chance.normal(size=1000)
         for clustered, found in away.items():
             problem = one_number(y, seen, 1.0, groups=group, random=(0,), clustered=clustered)
-            found.append(collapsed.sample(problem, SHORT).draws[0, :, 1].mean() - 0.7)
+            found.append(flat(collapsed.sample(problem, SHORT))[:, 1].mean() - 0.7)
     assert abs(np.mean(away[True])) < 0.02 + 2 * np.std(away[True]) / np.sqrt(6)
     assert abs(np.mean(away[False])) > 0.08
 
@@ -136,7 +141,7 @@ def test_a_skewed_number_gets_a_mixture():
         for shape, found in away.items():
             made = collapsed.sample(number_and_level(y, seen, released, 0.5, shape=shape), SHORT)
             assert made.shape == ("mixture" if shape == "auto" else "normal")
-            found.append(made.draws[0].mean(axis=0) - without)
+            found.append(flat(made).mean(axis=0) - without)
     mixture, normal = (np.mean(away[one], axis=0) for one in ("auto", "normal"))
     error = np.std(away["auto"], axis=0) / np.sqrt(5)
     assert (np.abs(mixture) < 0.01 + 2.5 * error).all()
@@ -147,7 +152,7 @@ def test_a_skewed_number_gets_a_mixture():
 def test_ranks_of_parameters_drawn_from_a_prior_are_uniform():
     """Simulation-based calibration, with categories, a clean column and missing values."""
     ranks = []
-    for at in range(40):
+    for at in range(25):
         chance = np.random.default_rng([8, at])
         slope, jump, residual = chance.uniform(-2, 2), chance.uniform(-2, 2), chance.uniform(0.5, 2)
         clean = chance.normal(size=300)
@@ -164,8 +169,32 @@ def test_ranks_of_parameters_drawn_from_a_prior_are_uniform():
             terms=(*base.terms, Term(name="w", clean=clean)),
             covariates=np.column_stack([np.ones(300), clean]),
         )
-        found = collapsed.sample(problem, Sampling(chains=1, draws=150, warmup=50)).draws[0]
+        found = flat(collapsed.sample(problem, FEW))
         truth = np.array([0, slope, jump, 0, residual])
+        ranks.append((found < truth).mean(axis=0))
+    for each in np.array(ranks).T:
+        assert kstest(each, "uniform").pvalue > 0.002
+
+
+def test_ranks_in_a_model_of_two_levels_are_uniform():
+    """The same with groups: effects on the outcome, on a noised number and on a noised level."""
+    ranks = []
+    for at in range(25):
+        chance = np.random.default_rng([9, at])
+        slope, jump = chance.uniform(-2, 2, 2)
+        residual, between = chance.uniform(0.5, 2), chance.uniform(0.2, 2)
+        group = np.repeat(np.arange(40), 10)
+        shift, tilt, effect = chance.normal(size=(3, 40))[:, group]
+        level = (chance.random(400) < 1 / (1 + np.exp(-tilt))).astype(float)
+        true = shift + 0.5 * level + chance.normal(size=400)
+        y = slope * true + jump * level + effect * np.sqrt(between)
+        y += chance.normal(size=400) * np.sqrt(residual)
+        seen = true + chance.normal(size=400) * 0.5
+        released = np.clip(level + chance.normal(size=400) * 0.5, 0, 1)
+        base = number_and_level(y, seen, released, 0.25, shape="normal")
+        problem = replace(base, groups=group, random=(0,))
+        found = flat(collapsed.sample(problem, FEW))
+        truth = np.array([0, slope, jump, residual, between])
         ranks.append((found < truth).mean(axis=0))
     for each in np.array(ranks).T:
         assert kstest(each, "uniform").pvalue > 0.002
@@ -202,7 +231,7 @@ def test_several_categories_and_levels_that_interact():
     y = problem.design(np.zeros((n, 0)), codes) @ truth + chance.normal(size=n)
     problem = replace(problem, y=y)
     assert collapsed.can(problem)
-    draws = collapsed.sample(problem, SHORT).draws[0]
+    draws = flat(collapsed.sample(problem, SHORT))
     away = (draws.mean(axis=0) - np.append(truth, 1)) / draws.std(axis=0)
     assert (np.abs(away) < 3.5).all()
 

@@ -18,7 +18,7 @@ from tests.analysis.linear_problems import coded
 from sfumato.analysis.engines import collapsed
 from sfumato.analysis.problem import Category, Number, Problem, Sampling, Term
 
-SAMPLING = Sampling(chains=2, draws=500, warmup=200)
+SAMPLING = Sampling(chains=4, draws=250, warmup=100)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_the_adjusted_column(exam, reference):
     """Near the original with schools in the model of true values, near the paper's without."""
     with_schools: list[Any] = []
     without: list[Any] = []
-    sampling = Sampling(chains=1, draws=400, warmup=150)
+    sampling = Sampling(chains=4, draws=120, warmup=100)
     for seed in range(2):
         for clustered, found in ((True, with_schools), (False, without)):
             made = collapsed.sample(noised_problem(exam, seed, clustered=clustered), sampling)

@@ -3,7 +3,7 @@
 A Gibbs sampler from which the true numbers are gone: given levels, components of the mixture and
 group effects, outcome and released numbers are normal, so that levels and components are drawn
 from probabilities with the true numbers integrated out, and so are group effects. Coefficients
-and variances follow from cross products alone (`sfumato.kernels.gibbs_linear`).
+and variances follow from cross products alone (`collapsed_coefficients`).
 
 The model of true predictors: levels given all clean columns, earlier categories and the group
 (a table where clean columns have few combinations, else logistic splits); numbers given all clean
@@ -14,33 +14,32 @@ Priors: flat on coefficients (of levels: normal with 10 SD of the outcome); 1 / 
 variance (1 / (σ² + noise) where the outcome is noised); uniform on covariances between groups and
 on the covariance of true numbers.
 
-Chance is the analyst's own: numpy's generator under a seed, one stream for each chain, not the
-custodian's keyed randomness. Records are put into an order that depends on their values alone.
+Chance is the analyst's own: numpy's generator under a seed, not the custodian's keyed
+randomness. Records are put into an order that depends on their values alone.
 """
 
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from threading import Event
-from typing import TYPE_CHECKING
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.analysis.engines.collapsed_coefficients import Coefficients
+from sfumato.analysis.engines.collapsed_groups import draw_covariances
 from sfumato.analysis.engines.collapsed_layout import Layout, fits, laid_out
-from sfumato.analysis.engines.collapsed_start import fixed_of, prior_of, shape_of, state_of
+from sfumato.analysis.engines.collapsed_pass import Passes
+from sfumato.analysis.engines.collapsed_start import fixed_of, shape_of, state_of
+from sfumato.analysis.engines.collapsed_state import Data
 from sfumato.analysis.engines.mixture import Mixture
 from sfumato.analysis.problem import Posterior, Problem, Sampling
 from sfumato.progress import Progress, silent
 
-if TYPE_CHECKING:
-    from sfumato.kernels.gibbs_arrays import Data
-
 Floats = npt.NDArray[np.float64]
-_SLICE_S = 2e7
-"""Records looked at between two looks at whether to stop."""
+_TOLD_S = 0.2
+"""Seconds between two words on how far it is."""
 
 
 def can(problem: Problem) -> bool:
@@ -59,14 +58,10 @@ def sample(problem: Problem, sampling: Sampling, say: Progress | None = None) ->
     """
     layout = laid_out(problem)
     mixture = shape_of(problem, layout) if problem.numbers else _nothing()
-    data, prior = fixed_of(problem, layout), prior_of(mixture)
-    seeds = np.random.SeedSequence(sampling.seed).spawn(sampling.chains)
-    chains = [_Chain(data, mixture, prior, seed, sampling) for seed in seeds]
-    complete = _run(chains, sampling, say or silent)
-    done = min(chain.done for chain in chains) - sampling.warmup
-    if done < 1:
+    data = fixed_of(problem, layout, mixture)
+    kept, complete = _run(data, mixture, sampling, say or silent)
+    if kept.shape[1] < 1:
         raise KeyboardInterrupt
-    kept = np.stack([one.kept[sampling.warmup : sampling.warmup + done] for one in chains])
     names, draws = _back(problem, layout, kept)
     return Posterior(
         engine="collapsed",
@@ -80,52 +75,34 @@ def sample(problem: Problem, sampling: Sampling, say: Progress | None = None) ->
     )
 
 
-@dataclass
-class _Chain:
-    data: Data
-    mixture: Mixture
-    prior: Floats
-    seed: np.random.SeedSequence
-    sampling: Sampling
-    done: int = 0
-    kept: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+def _run(data: Data, mixture: Mixture, sampling: Sampling, say: Progress) -> tuple[Floats, bool]:
+    """Draws (chain, draw, value) after the warm-up, and whether none was interrupted.
 
-    def run(self, stop: Event) -> None:
-        """All passes, unless told to stop."""
-        from sfumato.kernels.gibbs_chain import Passes
-
-        chance = np.random.default_rng(self.seed)
-        state = state_of(self.data, self.mixture, chance)
-        chain = Passes(self.data, state, self.prior, chance)
-        q = self.data.random.shape[1]
-        total = self.sampling.warmup + self.sampling.draws
-        wide = len(state.beta) + len(state.slope) + 1 + q * (q + 1) // 2
-        self.kept = np.zeros((total, wide))
-        step = int(min(max(_SLICE_S // len(self.data.clean), 1), 100))
-        while self.done < total and not stop.is_set():
-            passes = min(step, total - self.done)
-            chain.run(self.kept[self.done : self.done + passes])
-            self.done += passes
-
-
-def _run(chains: list[_Chain], sampling: Sampling, say: Progress) -> bool:
-    """Run all chains; whether none was interrupted."""
-    stop = Event()
-    total = len(chains) * (sampling.warmup + sampling.draws)
-    workers = max(1, min(len(chains), os.cpu_count() or 1))
-    with ThreadPoolExecutor(workers) as pool:
-        running = [pool.submit(one.run, stop) for one in chains]
+    All chains take each step together: what does not look at the records costs little more for
+    four than for one.
+    """
+    chains, total = sampling.chains, sampling.warmup + sampling.draws
+    chance = np.random.default_rng(sampling.seed)
+    state = state_of(data, mixture, chains, chance)
+    below = np.tril_indices(len(data.random))
+    kept: list[Floats] = []
+    told = time.monotonic()
+    with ThreadPoolExecutor(max(1, min(chains, os.cpu_count() or 1))) as pool:
+        passes, coefficients = Passes(data, chains, chance, pool), Coefficients(data, chance)
         try:
-            left = set(running)
-            while left:
-                left = wait(left, timeout=0.2).not_done
-                say("drawing coefficients", sum(one.done for one in chains), total)
+            for at in range(total):
+                coefficients.draw(state, passes.run(state))
+                draw_covariances(data, state, chance)
+                between = state.between[:, below[0], below[1]]
+                if at >= sampling.warmup:
+                    parts = [state.beta, state.slope, state.residual[:, None], between]
+                    kept.append(np.concatenate(parts, axis=1))
+                if at == total - 1 or time.monotonic() - told > _TOLD_S:
+                    say("drawing coefficients", chains * (at + 1), chains * total)
+                    told = time.monotonic()
         except KeyboardInterrupt:
-            stop.set()
-            return False
-    for one in running:
-        one.result()
-    return True
+            return np.array(kept).reshape(len(kept), chains, -1).swapaxes(0, 1), False
+    return np.stack(kept, axis=1), True
 
 
 def _back(problem: Problem, layout: Layout, kept: Floats) -> tuple[tuple[str, ...], Floats]:

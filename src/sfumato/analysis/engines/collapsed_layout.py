@@ -24,7 +24,7 @@ have would otherwise have no distribution at all."""
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Layout:
-    """See `sfumato.kernels.gibbs.Data` for what is not explained here.
+    """See `collapsed_state.Data` for what is not explained here.
 
     Parameters
     ----------

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.analysis.engines.collapsed_layout import Layout, combination
+from sfumato.analysis.engines.collapsed_state import Data, State
 from sfumato.analysis.engines.mixture import Mixture, chosen
 from sfumato.analysis.problem import Problem
-
-if TYPE_CHECKING:
-    from sfumato.kernels.gibbs_arrays import Data, State
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -49,79 +45,75 @@ def dummies_of(problem: Problem, layout: Layout) -> Floats:
     return np.column_stack(columns).astype(float) if columns else np.zeros((len(layout.joint), 0))
 
 
-def fixed_of(problem: Problem, layout: Layout) -> Data:
-    """What stays as it is while a chain runs."""
-    from sfumato.kernels.gibbs_arrays import Data
-
+def fixed_of(problem: Problem, layout: Layout, mixture: Mixture) -> Data:
+    """What stays as it is while chains run."""
     roles, earlier = _splits(problem, layout)
     clustered = problem.groups is not None and problem.clustered
     cell = np.zeros(len(layout.order), np.int64)
-    split = clustered
+    split = clustered and len(layout.joint) > 1
     if len(layout.joint) > 1 and not split:
         cell, split = _cells(layout)
-    interacting = bool((layout.outcome[:, :, 1:] != layout.outcome[:1, :, 1:]).any())
     upper = np.ascontiguousarray(layout.clean[layout.starts[:-1], : layout.upper])
-    lifts = _lifts(layout, upper)
-    steps = _STEPS[len(layout.order) >= _MANY]
     return Data(
-        clean=layout.clean,
-        seen=layout.seen,
-        pattern=layout.pattern,
+        rows=np.column_stack([layout.clean, layout.seen]),
+        columns=layout.clean.shape[1],
+        numbers=len(problem.numbers),
+        place=np.column_stack([layout.pattern, cell, layout.group]),
         present=layout.present,
         density=layout.density,
         roles=roles,
         earlier=earlier,
         dummies=dummies_of(problem, layout),
-        cell=cell,
-        group=layout.group,
         starts=layout.starts,
-        random=layout.random,
+        random=layout.random.T @ layout.clean / len(layout.order),
         outcome=layout.outcome,
         outcome_prior=layout.outcome_prior,
         error=layout.error,
-        lift_random=np.array([one[0] for one in lifts], np.int64),
-        lift_column=np.array([one[1] for one in lifts]).reshape(len(lifts), layout.groups),
-        lift_term=np.array([one[2] for one in lifts]).reshape(len(lifts), len(layout.plain)),
+        lifts=_lifts(layout, upper),
         upper=upper,
-        options=np.array([clustered, split, interacting, steps], np.int64),
+        prior=_prior_of(mixture),
+        ways=mixture.components,
+        cells=int(cell.max(initial=0)) + 1,
+        clustered=clustered,
+        split=split,
+        interacting=bool((layout.outcome[:, :, 1:] != layout.outcome[:1, :, 1:]).any()),
+        steps=_STEPS[len(layout.order) >= _MANY],
     )
 
 
-def state_of(data: Data, mixture: Mixture, chance: np.random.Generator) -> State:
-    """A beginning that differs from chain to chain more than draws do."""
-    from sfumato.kernels.gibbs_arrays import State
-
-    n, columns = data.clean.shape
-    d, q, groups = data.seen.shape[1] - 1, data.random.shape[1], len(data.starts) - 1
-    levels, splits, features = len(data.outcome), len(data.roles), data.dummies.shape[1]
-    front = d if data.options[0] else 0
-    wide = columns + front + d + 1
+def state_of(data: Data, mixture: Mixture, chains: int, chance: np.random.Generator) -> State:
+    """Beginnings that differ from chain to chain more than draws do."""
+    d, q, columns = data.numbers, len(data.random), data.columns
+    splits, features = len(data.roles), data.dummies.shape[1]
+    clean, seen = data.rows[:, :columns], data.rows[:, columns : columns + d]
     gamma = np.zeros((columns - 1 + features, d))
-    gamma[: columns - 1] = data.clean[:, 1:].T @ data.seen[:, :d] / n
-    ways = mixture.components
+    gamma[: columns - 1] = clean[:, 1:].T @ seen / len(clean)
+
+    def each(values: Floats) -> Floats:
+        return np.repeat(values[None], chains, axis=0)
+
     return State(
-        beta=np.zeros(data.outcome.shape[1]),
-        slope=chance.normal(0, 0.3, d),
-        residual=chance.uniform(0.3, 1.5, 1),
-        gamma=gamma,
-        middle=mixture.means + data.seen[:, :d].mean(axis=0),
-        spread=mixture.covariances.copy(),
-        share=np.tile(mixture.shares, (levels, 1)),
-        effect=np.zeros((groups, q)),
-        between=np.eye(q) * chance.uniform(0.02, 0.3),
-        shift=np.zeros((groups, d)),
-        among=np.eye(d) * 0.1,
-        table=np.full((int(data.cell.max(initial=0)) + 1, levels), -np.log(levels)),
-        alpha=np.zeros((splits, columns + features)),
-        tilt=np.zeros((splits, groups)),
-        wide=np.ones(splits),
-        code=data.density.argmax(axis=1).astype(np.int64),
-        component=np.zeros(n, np.int64),
-        stats=np.zeros((ways, len(data.present), levels, wide, wide)),
+        beta=np.zeros((chains, data.outcome.shape[1])),
+        slope=chance.normal(0, 0.3, (chains, d)),
+        residual=chance.uniform(0.3, 1.5, chains),
+        gamma=each(gamma),
+        middle=each(mixture.means + seen.mean(axis=0)),
+        spread=each(mixture.covariances),
+        share=each(np.tile(mixture.shares, (data.levels, 1))),
+        effect=np.zeros((chains, data.groups, q)),
+        between=np.eye(q) * chance.uniform(0.02, 0.3, (chains, 1, 1)),
+        shift=np.zeros((chains, data.groups, data.front)),
+        among=each(np.eye(d) * 0.1),
+        table=np.full(
+            (chains, data.cells, data.levels), 0.0 if data.split else -np.log(data.levels)
+        ),
+        alpha=np.zeros((chains, splits, columns + features)),
+        tilt=np.zeros((chains, splits, data.groups)),
+        wide=np.ones((chains, splits)),
     )
 
 
-def prior_of(mixture: Mixture) -> Floats:
+def _prior_of(mixture: Mixture) -> Floats:
     """Precision of components' means, and scale of their covariances, before the data."""
     sizes = [np.trace(one) / len(one) for one in mixture.covariances if len(one)]
     return np.array([1e-2, 0.1 * float(np.mean(sizes)) if sizes else 0.0])
