@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 _ONE: dict[Any, str] = {
     str: "text",
@@ -71,7 +72,15 @@ def example(annotation: Any) -> str:
         return f'"{inside[0]}"'
     if _is_share(one):
         return "0.5"
-    return {str: '"gender"', bool: "true", dt.date: "2020-12-31"}.get(one, "5")
+    plain = {str: '"gender"', bool: "true", dt.date: "2020-12-31"}.get(one, "5")
+    return _filled(one) if is_dataclass(one) else plain
+
+
+def _filled(one: Any) -> str:
+    """A table with what must be given."""
+    types = get_type_hints(one, include_extras=True)
+    needed = [field.name for field in fields(one) if field.default is MISSING]
+    return f"{{ {', '.join(f'{name} = {example(types[name])}' for name in needed)} }}"
 
 
 def _alternatives(annotation: Any) -> list[str]:
@@ -95,7 +104,10 @@ def _words(annotation: Any) -> list[str]:
         return [f"list of {_many(inside[0])}"]
     if origin in (dict, Mapping):
         return [f"table of {_many(inside[1])}"]
-    return [_ONE.get(annotation, str(getattr(annotation, "__name__", annotation)))]
+    named = str(getattr(annotation, "__name__", annotation))
+    if is_dataclass(annotation):
+        named = f"table with {', '.join(field.name for field in fields(annotation))}"
+    return [_ONE.get(annotation, named)]
 
 
 def _many(annotation: Any) -> str:
