@@ -40,7 +40,7 @@ def grouped(chance, groups=40, each=25):
 
 
 def test_table_4_in_small():
-    times, truth = 25, np.ones(4)
+    times, truth = 40, np.ones(4)
     away, inside = [], np.zeros(4)
     for at in range(times):
         (first, second, y), released = table_4(np.random.default_rng([4, at]))
@@ -152,7 +152,7 @@ def test_a_skewed_number_gets_a_mixture():
 def test_ranks_of_parameters_drawn_from_a_prior_are_uniform():
     """Simulation-based calibration, with categories, a clean column and missing values."""
     ranks = []
-    for at in range(25):
+    for at in range(40):
         chance = np.random.default_rng([8, at])
         slope, jump, residual = chance.uniform(-2, 2), chance.uniform(-2, 2), chance.uniform(0.5, 2)
         clean = chance.normal(size=300)
