@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# What the tests need from the operating system: a PostgreSQL server they start themselves.
+# What the tests need from the operating system: a PostgreSQL server they start themselves, and
+# Chromium, in which the report is opened.
 # Installed where that is possible; elsewhere the tests that need it skip and say why.
 set -euo pipefail
-if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then
-  exit 0
-fi
+missing=()
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || missing+=(postgresql)
+command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
+[ "${#missing[@]}" -gt 0 ] || exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
 else
-  echo "PostgreSQL is not installed; its tests will be skipped. Hint: sudo apt-get install postgresql" >&2
+  echo "Not installed: ${missing[*]}; the tests that need it will be skipped." \
+    "Hint: sudo apt-get install ${missing[*]}" >&2
 fi
