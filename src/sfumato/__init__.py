@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.run import assess, evaluate, protect
     from sfumato.schema import Column, Schema
     from sfumato.sweeps import sweep
-    from sfumato.tune.calibrate import calibrate
+    from sfumato.tuning.calibrate import calibrate
 
 # Names are found when they are first used, so that importing Sfumato costs next to nothing.
 _HOMES = {
@@ -51,7 +51,7 @@ _HOMES = {
     "Schema": "schema",
     "SfumatoError": "errors",
     "assess": "run",
-    "calibrate": "tune.calibrate",
+    "calibrate": "tuning.calibrate",
     "efficiency": "analysis.efficiency",
     "evaluate": "run",
     "fit": "analysis.fit",

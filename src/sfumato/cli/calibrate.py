@@ -23,9 +23,9 @@ from sfumato.parameters import given
 from sfumato.peering.written import place_for, with_steps
 from sfumato.plan import Plan
 from sfumato.progress import telling
-from sfumato.tune.calibrate import Calibrated
-from sfumato.tune.calibrate import calibrate as run_calibrate
-from sfumato.tune.exposed import Who
+from sfumato.tuning.calibrate import Calibrated
+from sfumato.tuning.calibrate import calibrate as run_calibrate
+from sfumato.tuning.exposed import Who
 
 
 def register(app: typer.Typer) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sfumato.analysis.simulated import draws_of, simulated
 from sfumato.noised.described import Noise as Described
 from sfumato.progress import told
-from sfumato.tune.exposed import Group
+from sfumato.tuning.exposed import Group
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import MeasureError
 from sfumato.methods.noise import Noise
-from sfumato.tune.exposed import OWNER, Who, groups
-from sfumato.tune.trials import Asked, Attack, Trial, sureness
-from sfumato.tune.ways import Way, Ways, brief
+from sfumato.tuning.exposed import OWNER, Who, groups
+from sfumato.tuning.trials import Asked, Attack, Trial, sureness
+from sfumato.tuning.ways import Way, Ways, brief
 
 _FIRST, _LEAST = 0.1, 1e-4
 _FEWEST = 2
