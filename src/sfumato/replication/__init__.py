@@ -1,0 +1,1 @@
+"""The papers behind Sfumato, recomputed: published value, ours, the difference, and why."""
