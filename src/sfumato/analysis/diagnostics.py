@@ -7,6 +7,7 @@ split, draws are replaced by normal scores of their ranks. Arrays are (chain, dr
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -67,11 +68,29 @@ def _usable(parts: Floats) -> bool:
 
 def _scores(parts: Floats) -> Floats:
     """Normal scores of ranks; ties share their mean rank."""
+    flat = parts.reshape(-1)
+    order = np.argsort(flat)
+    new = np.append(True, np.diff(flat[order]) > 0)
+    made = np.empty(len(flat))
+    if new.all():
+        made[order] = _of_ranks(len(flat))
+        return made.reshape(parts.shape)
     from scipy.special import ndtri
-    from scipy.stats import rankdata
 
-    ranks = rankdata(parts, method="average").reshape(parts.shape)
-    made: Floats = ndtri((ranks - _BLOM) / (parts.size - 2 * _BLOM + 1))
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], len(flat))
+    found = ndtri(((first + last + 1) / 2 - _BLOM) / (len(flat) - 2 * _BLOM + 1))
+    made[order] = np.repeat(found, last - first)
+    return made.reshape(parts.shape)
+
+
+@lru_cache(maxsize=8)
+def _of_ranks(count: int) -> Floats:
+    """The scores of 1, 2, …, where there are no ties."""
+    from scipy.special import ndtri
+
+    made: Floats = ndtri((np.arange(1, count + 1) - _BLOM) / (count - 2 * _BLOM + 1))
+    made.flags.writeable = False
     return made
 
 

@@ -97,19 +97,18 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     every = [*read.variables, *([trials] if trials else [])]
     got = received(release, noise, every, accredited)
     require_known(got, every, read.group, clean)
-    say = told()
-    say("preparing", 0, 1)
+    told()("preparing", 0, 1)
+    # Chains have threads of their own; those of linear algebra would only get in their way.
     with one_thread():
         model = modelled(
             read, got, kind, measured=measured or {}, trials=trials, shape=shape,
             clustered=clustered,
         )  # fmt: skip
-    if method == "posterior":
-        return _posterior(model, Sampling(chains=chains, draws=draws, warmup=max(draws // 2, 1),
-                                          seed=seed), level)  # fmt: skip
-    from sfumato.analysis.quick import quick
+        if method == "posterior":
+            return _posterior(model, Sampling(chains=chains, draws=draws, warmup=max(draws // 2, 1),
+                                              seed=seed), level)  # fmt: skip
+        from sfumato.analysis.quick import quick
 
-    with one_thread():
         estimates, notes = quick(model, method, seed)
         return _finished(model, method, estimates, level, notes=notes)
 
@@ -141,14 +140,13 @@ def _posterior(model: Modelled, sampling: Sampling, level: float) -> Fit:
             other = engine.sample(alike, fewer, say)
             means = other.draws.mean(axis=(0, 1))
             normal = dict(zip(other.parameters, means.tolist(), strict=True))
-    with one_thread():
-        gone = int(missing(problem).sum())
-        said: tuple[str, ...] = ()
-        if gone and not any("missing" in note for note in found.notes):
-            said = (f"{gone:,} records lack a noised value; it is part of the model.",)
-        return _finished(
-            model, "posterior", _summed(found), level, posterior=found, normal=normal, notes=said
-        )
+    gone = int(missing(problem).sum())
+    said: tuple[str, ...] = ()
+    if gone and not any("missing" in note for note in found.notes):
+        said = (f"{gone:,} records lack a noised value; it is part of the model.",)
+    return _finished(
+        model, "posterior", _summed(found), level, posterior=found, normal=normal, notes=said
+    )
 
 
 def _summed(found: Posterior) -> Estimates:

@@ -14,7 +14,7 @@ from sfumato.analysis.functions import Of, function_of
 from sfumato.analysis.measured import error_of, shared_noise
 from sfumato.analysis.prepared import Prepared
 from sfumato.analysis.problem import Category, Family, Link, Number, Problem, Shape
-from sfumato.analysis.terms import Made, matrices, same_terms, terms_of
+from sfumato.analysis.terms import Made, columns_of, matrices, same_terms, terms_of
 from sfumato.errors import DataError, MeasureError
 from sfumato.noised.described import Noise
 
@@ -69,8 +69,9 @@ def posed(
     if formula.random is not None:
         inside = [one for one in formula.random.variables if one not in formula.fixed.variables]
         same_terms(dict.fromkeys(formula.fixed.variables, 0), inside)
-        _, columns = matrices(formula.random, ready)
-        wanted = [formula.random.named(one, ready.labels) for one in columns.columns]
+        wanted = [
+            formula.random.named(one, ready.labels) for one in columns_of(formula.random, ready)
+        ]
         random = same_terms(names, wanted)
     y, number, category = _outcome(formula, ready, kind[0])
     error, shift = error_of(made.numbers, noise), dict[str, float]()
@@ -166,10 +167,13 @@ def _clean_outcome(formula: ModelFormula, ready: Prepared, family: Family) -> Fl
                 hint='one of two levels can be the outcome with family="bernoulli".',
             )
         return ready.columns[name]
-    left, _ = matrices(formula.fixed, ready)
-    if left.shape[1] != 1:
-        raise MeasureError("The outcome must be one variable.", hint="name one before ~.")
-    y: Floats = left.to_numpy(dtype=float)[:, 0]
+    if name is not None:
+        y = ready.columns[name]
+    else:
+        left, _ = matrices(formula.fixed, ready)
+        if left.shape[1] != 1:
+            raise MeasureError("The outcome must be one variable.", hint="name one before ~.")
+        y = left.to_numpy(dtype=float)[:, 0]
     if not np.isfinite(y).all():
         raise MeasureError(
             "The outcome has no finite value for some records.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,14 +62,39 @@ def matrices(formula: Formula, ready: Prepared) -> tuple[pd.DataFrame, pd.DataFr
     return made.lhs, made.rhs
 
 
+def columns_of(formula: Formula, ready: Prepared) -> dict[str, Floats]:
+    """The columns of the terms as released, under aliases."""
+    plain = _plain_sum(formula, ready)
+    if plain is not None:
+        return plain
+    _, found = matrices(formula, ready)
+    return {name: found[name].to_numpy(dtype=float) for name in found.columns}
+
+
+def _plain_sum(formula: Formula, ready: Prepared) -> dict[str, Floats] | None:
+    """The columns of a sum of numbers, which needs no library; None for all else."""
+    texts = [one.text for one in formula.tokens]
+    right = formula.tokens[texts.index("~") + 1 :]
+    alike = all(one.kind == "name" or one.text in ("+", "1") for one in right)
+    names = [one.text for one in right if one.kind == "name"]
+    numbers = [one not in ready.labels or one in ready.as_numbers for one in names]
+    # What stands first may be a sign: "+ x" is left to the library.
+    if not alike or not all(numbers) or formula.outcome is None or right[0].text == "+":
+        return None
+    if formula.outcome in names:
+        return None
+    made = {"Intercept": np.ones(ready.kept.height)}
+    return made | {f"v{formula.variables.index(one)}": ready.columns[one] for one in names}
+
+
 def terms_of(formula: Formula, ready: Prepared) -> Made:
     """The terms of a formula."""
     _refuse_learnt(formula, ready)
-    _, columns = matrices(formula, ready)
-    if not len(columns.columns):
+    columns = columns_of(formula, ready)
+    if not columns:
         raise MeasureError("The formula has no term.", hint="add one, as in 'y ~ x'.")
-    maker = _Maker(formula, ready, ready.frame(formula.variables))
-    terms = [maker.term(name, columns[name].to_numpy(dtype=float)) for name in columns.columns]
+    maker = _Maker(formula, ready)
+    terms = [maker.term(name, values) for name, values in columns.items()]
     _require_once(terms)
     numbers = [ready.numbers[name] for name in maker.numbers]
     terms, numbers = _on_their_scale(terms, numbers)
@@ -98,7 +124,10 @@ class _Maker:
 
     formula: Formula
     ready: Prepared
-    frame: pd.DataFrame
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        return self.ready.frame(self.formula.variables)
 
     @property
     def numbers(self) -> list[str]:

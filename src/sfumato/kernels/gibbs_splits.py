@@ -7,20 +7,21 @@ from numba import njit
 
 
 @njit(
-    "void(f8[:,::1], i8[:,::1], u1[::1], i8[::1], f8[:,::1], f8[::1], f8[::1], f8[:,::1],"
+    "void(f8[:,::1], i8[::1], u1[::1], f8[::1], i8[::1], f8[:,::1], f8[::1], f8[::1], f8[:,::1],"
     "f8[::1], f8[:,::1])",
     cache=True,
     nogil=True,
     error_model="numpy",
 )
 def look(  # type: ignore[no-untyped-def]
-    rows, place, code, roles, earlier, alpha, tilt, groups, slope, square
+    rows, group, code, weights, roles, earlier, alpha, tilt, groups, slope, square
 ):
-    """Add up over the records.
+    """Add up over records, or over kinds of records that have all but the level in common.
 
     Parameters
     ----------
-    rows, place, code : see `sfumato.kernels.gibbs.visit`.
+    rows, group, code : clean columns first; the group and the level of each.
+    weights : how many records are of this kind.
     roles, earlier : (level), (level, dummy): 1 this one, 0 a later one, -1 not in question.
     alpha, tilt : coefficients of clean columns and dummies; effects of groups.
     groups : (group, 3) added to: log likelihood, slope and curvature by the effect of the group.
@@ -32,9 +33,10 @@ def look(  # type: ignore[no-untyped-def]
     for i in range(len(code)):
         k = code[i]
         role = roles[k]
-        if role < 0:
+        many = weights[i]
+        if role < 0 or many == 0:
             continue
-        g = place[i, 2]
+        g = group[i]
         line = tilt[g]
         for c in range(columns):
             row[c] = rows[i, c]
@@ -45,11 +47,11 @@ def look(  # type: ignore[no-untyped-def]
         small = np.exp(-abs(line))
         chance = 1.0 / (1.0 + small) if line > 0 else small / (1.0 + small)
         value = -np.log1p(small) - (max(-line, 0.0) if role == 1 else max(line, 0.0))
-        weight = chance * (1.0 - chance)
-        groups[g, 0] += value
-        groups[g, 1] += role - chance
+        weight, away = many * chance * (1.0 - chance), many * (role - chance)
+        groups[g, 0] += many * value
+        groups[g, 1] += away
         groups[g, 2] += weight
         for a in range(size):
-            slope[a] += (role - chance) * row[a]
+            slope[a] += away * row[a]
             for b in range(a + 1):
                 square[a, b] += weight * row[a] * row[b]

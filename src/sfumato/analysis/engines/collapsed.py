@@ -3,7 +3,9 @@
 A Gibbs sampler from which the true numbers are gone: given levels, components of the mixture and
 group effects, outcome and released numbers are normal, so that levels and components are drawn
 from probabilities with the true numbers integrated out, and so are group effects. Coefficients
-and variances follow from cross products alone (`collapsed_coefficients`).
+and variances follow from cross products alone (`collapsed_coefficients`). In models of one level
+with few parameters levels are summed out instead, and nothing is drawn but the parameters
+(`collapsed_leaps`); with groups that is done for the coefficient of a level (`collapsed_line`).
 
 The model of true predictors: levels given all clean columns, earlier categories and the group
 (a table where clean columns have few combinations, else logistic splits); numbers given all clean
@@ -21,8 +23,10 @@ randomness. Records are put into an order that depends on their values alone.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +34,8 @@ import numpy.typing as npt
 from sfumato.analysis.engines.collapsed_coefficients import Coefficients
 from sfumato.analysis.engines.collapsed_groups import draw_covariances
 from sfumato.analysis.engines.collapsed_layout import Layout, fits, laid_out
+from sfumato.analysis.engines.collapsed_leaps import leaps
+from sfumato.analysis.engines.collapsed_line import Line, worth_a_line
 from sfumato.analysis.engines.collapsed_pass import Passes
 from sfumato.analysis.engines.collapsed_start import fixed_of, shape_of, state_of
 from sfumato.analysis.engines.collapsed_state import Data
@@ -40,6 +46,8 @@ from sfumato.progress import Progress, silent
 Floats = npt.NDArray[np.float64]
 _TOLD_S = 0.2
 """Seconds between two words on how far it is."""
+_HOME = "sfumato.kernels"
+_KERNELS = ("gibbs_total", "gibbs_steps", "gibbs_two", "gibbs_splits", "gibbs")
 
 
 def can(problem: Problem) -> bool:
@@ -56,10 +64,17 @@ def sample(problem: Problem, sampling: Sampling, say: Progress | None = None) ->
     sampling : how many chains and draws.
     say : told how far it is.
     """
+    say = say or silent
     layout = laid_out(problem)
+    _compiled(say)
     mixture = shape_of(problem, layout) if problem.numbers else _nothing()
     data = fixed_of(problem, layout, mixture)
-    kept, complete = _run(data, mixture, sampling, say or silent)
+    details: dict[str, float] = {}
+    found = leaps(data, sampling, say)
+    if found is not None:
+        kept, details["accepted"], complete = found
+    else:
+        kept, complete = _run(data, mixture, sampling, say)
     if kept.shape[1] < 1:
         raise KeyboardInterrupt
     names, draws = _back(problem, layout, kept)
@@ -72,7 +87,18 @@ def sample(problem: Problem, sampling: Sampling, say: Progress | None = None) ->
         components=mixture.components,
         complete=complete,
         notes=_notes(problem, layout),
+        details=details,
     )
+
+
+def _compiled(say: Progress) -> None:
+    """Bring the compiled parts in. The first time on a machine that takes some ten seconds."""
+    missing = [one for one in _KERNELS if f"{_HOME}.{one}" not in sys.modules]
+    for at, one in enumerate(missing):
+        say("compiling, once", at, len(missing))
+        import_module(f"{_HOME}.{one}")
+    if missing:
+        say("compiling, once", len(missing), len(missing))
 
 
 def _run(data: Data, mixture: Mixture, sampling: Sampling, say: Progress) -> tuple[Floats, bool]:
@@ -89,10 +115,13 @@ def _run(data: Data, mixture: Mixture, sampling: Sampling, say: Progress) -> tup
     told = time.monotonic()
     with ThreadPoolExecutor(max(1, min(chains, os.cpu_count() or 1))) as pool:
         passes, coefficients = Passes(data, chains, chance, pool), Coefficients(data, chance)
+        line = Line(data, chains, sampling.warmup, chance) if worth_a_line(data) else None
         try:
             for at in range(total):
                 coefficients.draw(state, passes.run(state))
                 draw_covariances(data, state, chance)
+                if line is not None:
+                    line.draw(state)
                 between = state.between[:, below[0], below[1]]
                 if at >= sampling.warmup:
                     parts = [state.beta, state.slope, state.residual[:, None], between]

@@ -9,8 +9,8 @@ from sfumato.analysis.engines.collapsed_random import bartlett, inverse, root, t
 from sfumato.analysis.engines.collapsed_state import Data, State
 
 Floats = npt.NDArray[np.float64]
-_FLAT_LEVEL = 1e-2
-_TINY = 1e-12
+FLAT_LEVEL = 1e-2
+TINY = 1e-12
 
 
 class Coefficients:
@@ -41,7 +41,7 @@ class Coefficients:
         self.prior[:terms, :terms] = data.outcome_prior
         # A level or component without records must not run away.
         self.flat = np.zeros(fixed + data.ways)
-        self.flat[columns - 1 :] = _FLAT_LEVEL
+        self.flat[columns - 1 :] = FLAT_LEVEL
         self.flat[fixed:] = data.prior[0] if data.ways > 1 else 0.0
 
     def draw(self, state: State, stats: Floats) -> None:
@@ -87,6 +87,6 @@ class Coefficients:
         data, d = self.data, self.data.numbers
         several = data.ways > 1
         freedom = counts + d + 2.0 if several else counts - d - 1.0
-        added = np.full_like(counts, data.prior[1]) if several else _TINY * counts
+        added = np.full_like(counts, data.prior[1]) if several else TINY * counts
         core = bartlett(np.repeat(freedom[:, None], data.steps, axis=1), d, self.chance)
         return added[..., None, None] * np.eye(d), np.ascontiguousarray(turned(inverse(core)))

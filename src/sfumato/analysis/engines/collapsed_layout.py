@@ -15,6 +15,7 @@ Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 _SAME = 1e-9
 _CLOSE = 1e-7
+_ROUNDED = 1e-12
 _MOST_JOINT = 64
 _MOST_PATTERNS = 32
 _LEVEL_SD = 10.0
@@ -219,7 +220,13 @@ def _basis(problem: Problem, order: Codes, group: Codes) -> tuple[Floats, int, d
                 kept.append(left / size)
         upper = upper or len(kept)
     clean = np.ascontiguousarray(np.column_stack(kept))
-    return clean, upper, {at: clean.T @ one / problem.records for at, one in columns.items()}
+    return clean, upper, {at: _made_of(clean, one) for at, one in columns.items()}
+
+
+def _made_of(clean: Floats, column: Floats) -> Floats:
+    """How a column is made of the basis; what is nothing but rounding is nought."""
+    found: Floats = clean.T @ column / len(column)
+    return np.where(np.abs(found) > _ROUNDED * np.abs(found).max(), found, 0.0)
 
 
 def _made_constant(raw: Floats) -> Floats | None:

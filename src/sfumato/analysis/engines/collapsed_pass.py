@@ -27,7 +27,7 @@ _TWO = 2
 
 
 @dataclass(frozen=True, eq=False)
-class _Means:
+class Means:
     """By chain: residuals of cells by column, precisions, and what the kernel is told.
 
     That is `lines` for two levels that differ by shifts, and all the rest otherwise; see
@@ -38,6 +38,61 @@ class _Means:
     precision: Floats
     lines: Floats | None
     rest: tuple[Floats, ...] = ()
+
+
+def two_shifted(data: Data) -> bool:
+    """Whether there are two levels that differ by shifts alone."""
+    plain = data.ways == 1 and len(data.present) == 1 and not data.interacting
+    return data.levels == _TWO and plain
+
+
+def means_of(data: Data, state: State, *, two: bool) -> Means:
+    """What a pass over the records must know of the state."""
+    covariance = covariance_seen(data, joint(state))
+    both = data.present[:, :, None] * data.present[:, None, :]
+    precision = np.linalg.inv(covariance) * both
+    chains, ways, patterns, size, _ = covariance.shape
+    columns = data.columns
+    mean = cell_means(data, state)
+    cells = np.empty((*mean.shape[:3], columns + size))
+    cells[..., :columns], cells[..., columns:] = -mean, np.eye(size)
+    base = cells[:, :1]
+    if data.effects:
+        effects = np.concatenate([state.shift, state.effect], axis=-1)
+        moved = effects @ loading(data, state).reshape(chains, data.effects, -1)
+        base = np.repeat(base, data.groups, axis=1)
+        base[..., :columns] -= moved.reshape(chains, data.groups, size, columns)
+    elif not two:
+        base = np.repeat(base, data.groups, axis=1)
+    splits, later = _before(data, state)
+    # Means do not depend on the pattern of missing values: those of the first are enough.
+    mean = mean.reshape(chains, ways, patterns, data.levels, size, columns)[:, :, 0]
+    away = mean[..., 0] - mean[:, :1, :1, :, 0]
+    if two:
+        pull = away[:, 0, 1, None] @ precision[:, 0, 0]
+        lines = (pull[:, None] @ base)[..., 0, :]
+        lines[..., 0] -= 0.5 * (pull @ away[:, 0, 1, :, None])[..., 0]
+        if data.split:
+            lines[..., :columns] -= splits[:, :, 0]
+        return Means(cells, precision, lines)
+    constant = -0.5 * np.linalg.slogdet(covariance)[1][..., None]
+    constant = constant + np.log(np.swapaxes(state.share, 1, 2))[:, :, None]
+    lean = np.zeros((chains, data.levels, columns))
+    if data.interacting:
+        lean[..., 1:] = mean[:, 0, :, -1, 1:] - mean[:, 0, :1, -1, 1:]
+    return Means(cells, precision, None, (base, precision, away, constant, lean, splits, later))
+
+
+def _before(data: Data, state: State) -> tuple[Floats, Floats]:
+    """Log odds of the splits: (group, split, column) and (split, level)."""
+    if not data.split:
+        return np.zeros((len(state.beta), 1, 0, 0)), np.zeros((len(state.beta), 0, 0))
+    columns = data.columns
+    shape = (len(state.beta), data.groups, len(data.roles), columns)
+    splits = np.broadcast_to(state.alpha[:, None, :, :columns], shape).copy()
+    splits[..., 0] += np.swapaxes(state.tilt, 1, 2)
+    later = (data.earlier @ state.alpha[:, :, columns:, None])[..., 0]
+    return splits, later
 
 
 class Passes:
@@ -60,9 +115,7 @@ class Passes:
         step = int(min(max(_MOST // (chains * cells * wide**2), 1), data.groups))
         self.sums = np.zeros((chains, step, cells, wide, wide))
         several = data.levels * data.ways > 1
-        plain = data.ways == 1 and len(data.present) == 1 and not data.interacting
-        self.linear = data.levels == _TWO and plain
-        self.both = data.present[:, :, None] * data.present[:, None, :]
+        self.two = two_shifted(data)
         self.odds = data.density[:, -1] - data.density[:, 0]
         self.strict = np.tril(np.ones((wide, wide)), -1)
         # Without levels and components products by group never change.
@@ -72,7 +125,7 @@ class Passes:
     def run(self, state: State) -> Floats:
         """Change the state; cross products (chain, cell, column, column) less group effects."""
         data = self.data
-        means = self._means(state)
+        means = means_of(data, state, two=self.two)
         step = self.sums.shape[1]
         stats: Floats | float = 0.0
         for first in range(0, data.groups, step):
@@ -95,55 +148,6 @@ class Passes:
             draw_table(state, self._tally(np.asarray(stats)), self.chance)
         return np.asarray(stats)
 
-    def _means(self, state: State) -> _Means:
-        data = self.data
-        covariance = covariance_seen(data, joint(state))
-        precision = np.linalg.inv(covariance) * self.both
-        chains, ways, patterns, size, _ = covariance.shape
-        columns = data.columns
-        mean = cell_means(data, state)
-        cells = np.empty((*mean.shape[:3], columns + size))
-        cells[..., :columns], cells[..., columns:] = -mean, np.eye(size)
-        base = cells[:, :1]
-        if data.effects:
-            effects = np.concatenate([state.shift, state.effect], axis=-1)
-            moved = effects @ loading(data, state).reshape(chains, data.effects, -1)
-            base = np.repeat(base, data.groups, axis=1)
-            base[..., :columns] -= moved.reshape(chains, data.groups, size, columns)
-        elif not self.linear:
-            base = np.repeat(base, data.groups, axis=1)
-        splits, later = self._before(state)
-        # Means do not depend on the pattern of missing values: those of the first are enough.
-        mean = mean.reshape(chains, ways, patterns, data.levels, size, columns)[:, :, 0]
-        away = mean[..., 0] - mean[:, :1, :1, :, 0]
-        if self.linear:
-            pull = away[:, 0, 1, None] @ precision[:, 0, 0]
-            lines = (pull[:, None] @ base)[..., 0, :]
-            lines[..., 0] -= 0.5 * (pull @ away[:, 0, 1, :, None])[..., 0]
-            if data.split:
-                lines[..., :columns] -= splits[:, :, 0]
-            return _Means(cells, precision, lines)
-        constant = -0.5 * np.linalg.slogdet(covariance)[1][..., None]
-        constant = constant + np.log(np.swapaxes(state.share, 1, 2))[:, :, None]
-        lean = np.zeros((chains, data.levels, columns))
-        if data.interacting:
-            lean[..., 1:] = mean[:, 0, :, -1, 1:] - mean[:, 0, :1, -1, 1:]
-        return _Means(
-            cells, precision, None, (base, precision, away, constant, lean, splits, later)
-        )
-
-    def _before(self, state: State) -> tuple[Floats, Floats]:
-        """Log odds of the splits: (group, split, column) and (split, level)."""
-        data = self.data
-        if not data.split:
-            return np.zeros((len(state.beta), 1, 0, 0)), np.zeros((len(state.beta), 0, 0))
-        columns = data.columns
-        shape = (len(state.beta), data.groups, len(data.roles), columns)
-        splits = np.broadcast_to(state.alpha[:, None, :, :columns], shape).copy()
-        splits[..., 0] += np.swapaxes(state.tilt, 1, 2)
-        later = (data.earlier @ state.alpha[:, :, columns:, None])[..., 0]
-        return splits, later
-
     def _tally(self, stats: Floats) -> Floats:
         """(chain, cell of the table, level): how many records."""
         data = self.data
@@ -154,7 +158,7 @@ class Passes:
         counts = [np.bincount(place + code, minlength=many) for code in self.codes]
         return np.array(counts, float).reshape(-1, data.cells, data.levels)
 
-    def _visit(self, state: State, means: _Means, first: int, last: int) -> None:
+    def _visit(self, state: State, means: Means, first: int, last: int) -> None:
         data = self.data
         begin, end = int(data.starts[first]), int(data.starts[last])
         options = np.array([begin, end, first, data.interacting, data.split], np.int64)

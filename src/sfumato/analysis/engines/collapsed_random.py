@@ -68,3 +68,25 @@ def inverse_wishart(freedom: Floats, scale: Floats, chance: np.random.Generator)
     half: Floats = lower(scale) @ turned(inverse(core))
     drawn: Floats = half @ turned(half)
     return drawn
+
+
+def inverse_of_lower(core: Floats) -> Floats:
+    """The inverses of lower matrices; here the last axis is the draw: few rows, many draws."""
+    made = np.zeros_like(core)
+    for a in range(len(core)):
+        made[a, a] = 1.0 / core[a, a]
+        for b in range(a):
+            made[a, b] = -(core[a, b:a] * made[b:a, b]).sum(axis=0) * made[a, a]
+    return made
+
+
+def proper(matrices: Floats) -> npt.NDArray[np.bool_]:
+    """Which of them have nothing but positive pivots."""
+    left = matrices.transpose(1, 2, 0).copy()
+    good = np.ones(len(matrices), bool)
+    with np.errstate(all="ignore"):
+        for a in range(len(left)):
+            good &= left[a, a] > _TINY
+            for b in range(a + 1, len(left)):
+                left[b, a + 1 :] -= left[b, a] / left[a, a] * left[a, a + 1 :]
+    return good

@@ -17,6 +17,7 @@ from sfumato.analysis.engines.collapsed_random import gaussian, turned
 from sfumato.analysis.engines.collapsed_state import Data, State
 
 Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 _FIRST_SD = 5.0
 _OTHER_SD = 2.5
 
@@ -31,12 +32,23 @@ class _Look:
     groups: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Records, or kinds of records: columns, groups, levels by chain, and how many of each."""
+
+    rows: Floats
+    group: Codes
+    levels: list[npt.NDArray[np.uint8]]
+    weights: list[Floats]
+
+
 def draw_splits(
     data: Data, state: State, codes: list[npt.NDArray[np.uint8]], chance: np.random.Generator
 ) -> None:
     """Coefficients, group effects and their spread, for every split."""
+    seen = _seen(data, codes)
     for at in range(len(data.roles)):
-        _Split(data, state, at, codes, chance).draw()
+        _Split(data, state, at, seen, chance).draw()
 
 
 def draw_table(state: State, tally: Floats, chance: np.random.Generator) -> None:
@@ -45,12 +57,23 @@ def draw_table(state: State, tally: Floats, chance: np.random.Generator) -> None
     state.table = np.log(made / made.sum(axis=-1, keepdims=True))
 
 
+def _seen(data: Data, codes: list[npt.NDArray[np.uint8]]) -> _Seen:
+    kinds = data.kinds
+    if kinds is None:
+        alone = np.ones(len(data.rows))
+        return _Seen(data.rows, data.group, codes, [alone] * len(codes))
+    counts = [np.bincount(kinds.of + one, minlength=len(kinds.rows)) for one in codes]
+    return _Seen(
+        kinds.rows, kinds.group, [kinds.level] * len(codes), [one.astype(float) for one in counts]
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class _Split:
     data: Data
     state: State
     at: int
-    codes: list[npt.NDArray[np.uint8]]
+    seen: _Seen
     chance: np.random.Generator
 
     def draw(self) -> None:
@@ -74,12 +97,13 @@ class _Split:
         groups, slope = np.zeros((chains, data.groups, 3)), np.zeros((chains, size))
         square = np.zeros((chains, size, size))
         roles, earlier = data.roles[self.at], data.earlier[self.at]
-        for chain, code in enumerate(self.codes):
+        seen = self.seen
+        for chain, (level, weights) in enumerate(zip(seen.levels, seen.weights, strict=True)):
             look(
-                data.rows, data.place, code, roles, earlier, alpha[chain], tilt[chain],
+                seen.rows, seen.group, level, weights, roles, earlier, alpha[chain], tilt[chain],
                 groups[chain], slope[chain], square[chain],
             )  # fmt: skip
-        own = _own(size)
+        own = precision_before(size)
         value = groups[..., 0].sum(axis=1) - 0.5 * alpha**2 @ own
         square = square + turned(np.tril(square, -1)) + np.diag(own)
         return _Look(value, slope - own * alpha, square, groups)
@@ -113,7 +137,7 @@ class _Split:
     def _lift(self) -> None:
         """Exchange coefficients with group effects, their sum as it is."""
         alpha, tilt = self.state.alpha[:, self.at], self.state.tilt[:, self.at]
-        wide, own = self.state.wide[:, self.at], _own(alpha.shape[1])
+        wide, own = self.state.wide[:, self.at], precision_before(alpha.shape[1])
         for c, column in enumerate(self.data.upper.T):
             total = own[c] + column @ column / wide
             pull = (tilt + column * alpha[:, c, None]) @ column / wide
@@ -122,7 +146,7 @@ class _Split:
             alpha[:, c] = new
 
 
-def _own(size: int) -> Floats:
+def precision_before(size: int) -> Floats:
     """Precision of coefficients before the data."""
     return 1.0 / np.where(np.arange(size) == 0, _FIRST_SD, _OTHER_SD) ** 2
 

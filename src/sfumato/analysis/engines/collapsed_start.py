@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analysis.engines.collapsed_layout import Layout, combination
-from sfumato.analysis.engines.collapsed_state import Data, State
+from sfumato.analysis.engines.collapsed_state import Data, Kinds, State
 from sfumato.analysis.engines.mixture import Mixture, chosen
 from sfumato.analysis.problem import Problem
 
@@ -17,6 +17,7 @@ _STEPS = (3, 6)
 _MANY = 10_000
 _MOST_CELLS = 200
 _RECORDS_IN_CELL = 20
+_SOME = 2000
 
 
 def shape_of(problem: Problem, layout: Layout) -> Mixture:
@@ -78,6 +79,7 @@ def fixed_of(problem: Problem, layout: Layout, mixture: Mixture) -> Data:
         split=split,
         interacting=bool((layout.outcome[:, :, 1:] != layout.outcome[:1, :, 1:]).any()),
         steps=_STEPS[len(layout.order) >= _MANY],
+        kinds=_kinds(layout) if split else None,
     )
 
 
@@ -158,6 +160,25 @@ def _cells(layout: Layout) -> tuple[Codes, bool]:
     if many > _MOST_CELLS or many * len(layout.joint) * _RECORDS_IN_CELL > n:
         return np.zeros(n, np.int64), True
     return place, False
+
+
+def _kinds(layout: Layout) -> Kinds | None:
+    """What records are alike; None where hardly any are."""
+    n, levels = len(layout.clean), len(layout.joint)
+    rows = np.column_stack([layout.clean[:, layout.upper :], layout.group])
+    some = rows[:: max(n // _SOME, 1)]
+    if len(np.unique(some, axis=0)) * levels > len(some):
+        return None
+    # Columns before these are the same for all of a group.
+    view = np.ascontiguousarray(rows).view(f"V{rows.shape[1] * 8}").reshape(-1)
+    _, first, kind = np.unique(view, return_index=True, return_inverse=True)
+    every = np.repeat(first, levels)
+    return Kinds(
+        np.ascontiguousarray(layout.clean[every]),
+        layout.group[every],
+        np.tile(np.arange(levels, dtype=np.uint8), len(first)),
+        kind.reshape(-1).astype(np.int64) * levels,
+    )
 
 
 def _lifts(layout: Layout, upper: Floats) -> list[tuple[int, Floats, Floats]]:

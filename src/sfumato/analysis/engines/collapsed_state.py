@@ -11,6 +11,22 @@ Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Records that have clean columns and group in common, once for each level.
+
+    Parameters
+    ----------
+    rows, group, level : of each kind.
+    of : (record) the place of its kind with the first level; others follow.
+    """
+
+    rows: Floats
+    group: Codes
+    level: npt.NDArray[np.uint8]
+    of: Codes
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Data:
     """What stays as it is while chains run.
@@ -42,6 +58,7 @@ class Data:
     clustered, split, interacting : whether numbers differ by group; whether levels follow splits;
         whether levels interact with clean columns.
     steps : on the coefficients for each pass.
+    kinds : where splits are needed and many records are alike in all that these look at.
     """
 
     rows: Floats
@@ -67,12 +84,15 @@ class Data:
     split: bool
     interacting: bool
     steps: int
+    kinds: Kinds | None = None
+    group: Codes = field(init=False)
     component: Codes = field(init=False)
     pattern: Codes = field(init=False)
     level: Codes = field(init=False)
 
     def __post_init__(self) -> None:
-        """Component, pattern and level of each cell."""
+        """Component, pattern and level of each cell; the group of each record."""
+        object.__setattr__(self, "group", np.ascontiguousarray(self.place[:, 2]))
         shape = (self.ways, len(self.present), self.levels)
         names = ("component", "pattern", "level")
         for name, found in zip(names, np.indices(shape).reshape(3, -1), strict=True):

@@ -25,13 +25,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.analysis.engines.collapsed_random import inverse_of_lower, proper
 from sfumato.analysis.problem import Posterior, Problem, Sampling
 from sfumato.errors import MeasureError
 from sfumato.progress import Progress
 
 Floats = npt.NDArray[np.float64]
 _SAME = 1e-9
-_TINY = 1e-12
 _RAREST = 1e-3
 """A smaller share of draws accepted, and the other engine is cheaper."""
 
@@ -219,14 +219,15 @@ def _accepted(
     found, tried = 0, 0
     while found < total and (tried < 4 * total or found > _RAREST * tried):
         batch = max(total - found, 256)
-        core = np.zeros((batch, size, size))
+        core = np.zeros((size, size, batch))
         for a in range(size):
-            core[:, a, a] = np.sqrt(chance.chisquare(freedom - a, batch))
+            core[a, a] = np.sqrt(chance.chisquare(freedom - a, batch))
             for b in range(a):
-                core[:, a, b] = chance.standard_normal(batch)
-        half = lower @ np.swapaxes(np.linalg.inv(core), 1, 2)
+                core[a, b] = chance.standard_normal(batch)
+        back = inverse_of_lower(core)
+        half = np.tensordot(back, lower, (1, 1)).transpose(1, 2, 0)
         drawn = np.asarray(half @ np.swapaxes(half, 1, 2), np.float64)
-        good = np.linalg.eigvalsh(drawn - noise)[:, 0] > _TINY
+        good = proper(drawn - noise)
         some.append(drawn[good])
         found, tried = found + int(good.sum()), tried + batch
         if say is not None:
