@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from sfumato import catalogue
 from sfumato.errors import SfumatoError
+from sfumato.report.attacks import attack_view
 from sfumato.report.bars import bars, bars_by_variable
 from sfumato.report.groups import gain_bars, group_view
 from sfumato.report.noise import noise_view
@@ -35,6 +36,7 @@ def render(manifest: Mapping[str, Any], custody: Mapping[str, Any] | None = None
         verdict=_verdict(manifest["targets"]),
         methods=[_method(one) for one in manifest["methods"]],
         noise=noise_view(manifest),
+        attacks=attack_view(evidence, inside=custody is not None),
         landed=any(one["name"] == "h_index" for one in evidence.values()),
         evidence=[
             _evidence(label, one, inside=custody is not None) for label, one in evidence.items()

@@ -1,0 +1,183 @@
+"""Who would be found by somebody who averages several releases under different keys."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from sfumato.attackers.knowledge import Knowledge, knowledge
+from sfumato.attackers.outcomes import by_record, mean_of
+from sfumato.attackers.spaces import space
+from sfumato.comparing.canonical import deviation_of, total_of
+from sfumato.comparing.pairs import Numbers
+from sfumato.data import Dataset
+from sfumato.errors import MeasureError
+from sfumato.evidence import Evidence
+from sfumato.measure import Measure
+from sfumato.parameters import ParameterError, parameters
+from sfumato.risk.linkage import wilson
+
+_ASSUMPTIONS = (
+    "The differences between release and original are noise that each key draws anew.",
+    "Rows of the releases can be matched, and what is systematic in the noise is taken out first.",
+    "Under one key there is nothing to average: the noise is the same each time.",
+)
+_LEAST = 0.01
+"""A release that follows the original less than this shows next to nothing of it."""
+
+
+@parameters
+class Averaging(Measure):
+    """Share of persons found within p persons after several releases under different keys.
+
+    Question: how much protection would be left if these data were released again, with other
+    noise?
+    Assumes: the differences between release and original are noise, drawn anew under each key;
+    the method `deterministic` and all recoding have none, and gain the attacker nothing. The mean
+    of m draws deviates as one draw over the root of m: each record's own deviation is made so much
+    smaller, and h (see `h_index`) is counted again. Nothing is drawn for this. What is systematic
+    (a factor below 1, a shift) the attacker knows from the manifest, and takes out first. The value
+    is Pr(h < p) at the largest number of releases; the baseline is Pr(h < p) for one release, which
+    is also what any number of releases under one and the same key would give. The interval is
+    Wilson's, 95 %. To draw releases and average them, see `sfumato.attackers.several`.
+
+    Parameters
+    ----------
+    variables : the numbers that have noise; the attacker knows their exact values.
+    releases : how many releases under different keys are averaged.
+    p : how few persons nearer than the one found are too few.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> data = sf.Dataset(sf.datasets.cohort(500), sf.datasets.cohort_schema())
+    >>> noise = sf.methods.Noise(variables=["systolic"], variance_share=0.2)
+    >>> found = Averaging(variables=["systolic"]).measure(data, noise.apply(data, key=bytes(32)))
+    >>> found.value > 2 * found.baseline
+    True
+
+    References: Goldstein & Shlomo (2020), A probabilistic procedure for anonymisation, for
+    assessing the risk of disclosure and for the analysis of perturbed data sets.
+    """
+
+    name = "averaging"
+    examples = (
+        {"variables": ["height", "systolic"]},
+        {"variables": ["glucose"], "releases": [3], "p": 1},
+    )
+    of = "pair"
+    provides = ("averaging_pr_h_0",)
+    reach = dict.fromkeys(("averaging", *provides), (0.0, 1.0))
+    variables: Annotated[list[str], Field(min_length=1)]
+    releases: list[Annotated[int, Field(ge=2)]] = Field(default_factory=lambda: [2, 4, 10])
+    p: Annotated[int, Field(ge=1)] = 3
+
+    def __post_init__(self) -> None:
+        if not self.releases or sorted(set(self.releases)) != self.releases:
+            wrong = "must be some numbers of releases, in rising order."
+            raise ParameterError(type(self).__name__, [("releases", wrong)])
+
+    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+        """Make the noise smaller, and count again who is found."""
+        known = knowledge(original, released, self.variables, owner=self.name)
+        noise = _noise(known)
+        found = {many: self._found(known, noise, many) for many in (1, *self.releases)}
+        most, count = self.releases[-1], len(known.original)
+        below = {many: each[0] for many, each in found.items()}
+        value, alone = mean_of(below[most]), mean_of(below[1])
+        return Evidence(
+            name=self.name,
+            subject="pair",
+            value=value,
+            interval=wilson(value, count),
+            direction=self.direction,
+            baseline=alone,
+            records=original.like(
+                by_record(
+                    known.complete, {"one_release": below[1], f"{most}_releases": below[most]}
+                )
+            ),
+            table=original.like(self._table(known, noise, found)),
+            details={
+                "averaging_pr_h_0": mean_of(found[most][1]),
+                "by_chance": min(self.p / count, 1.0),
+                "releases": most,
+                "p": self.p,
+                "comparable_records": count,
+                "records": len(known.complete),
+                "variables": ", ".join(known.names),
+            },
+            assumptions=_ASSUMPTIONS,
+            warnings=(*known.warnings, *_told(noise, known)),
+        )
+
+    def _found(self, known: Knowledge, noise: Numbers, many: int) -> tuple[Numbers, Numbers]:
+        """For each record Pr(h < p) and Pr(h = 0) after so many releases."""
+        from sfumato.kernels.ranks import ranks
+
+        seen = known.original + noise / math.sqrt(many)
+        where = space(known, seen, standardise=True, distance="euclidean", owner=self.name)
+        try:
+            made = ranks(where.original, where.released, where.scale, cap=self.p)
+        except ValueError as error:
+            raise MeasureError(
+                f"'{self.name}' cannot be computed: {error}", hint="give values in another unit."
+            ) from None
+        return made.share_below(self.p), made.share_below(1)
+
+    def _table(
+        self, known: Knowledge, noise: Numbers, found: dict[int, tuple[Numbers, Numbers]]
+    ) -> pl.DataFrame:
+        """What is left of the noise, and who is found, by the number of releases."""
+        left = max(
+            _share(part, truth) for part, truth in zip(noise.T, known.original.T, strict=True)
+        )
+        rows: list[dict[str, Any]] = []
+        for many, (below, zero) in found.items():
+            rate = mean_of(below)
+            low, high = wilson(rate, len(below))
+            rows.append(
+                {
+                    "releases": many,
+                    "noise_sd_share_left": left / math.sqrt(many),
+                    self.name: rate,
+                    "low": low,
+                    "high": high,
+                    "pr_h_0": mean_of(zero),
+                }
+            )
+        return pl.DataFrame(rows)
+
+
+def _noise(known: Knowledge) -> Numbers:
+    """What chance has added to each value, on the scale of the original.
+
+    By least squares, released = shift + factor * original + noise. For noise that is just added
+    the factor is 1 but for chance; noise that keeps the spread has one below 1.
+    """
+    found = np.zeros_like(known.original)
+    for at, (truth, shown) in enumerate(zip(known.original.T, known.released.T, strict=True)):
+        spread = deviation_of(truth)
+        if not spread > 0 or np.array_equal(truth, shown):
+            continue
+        apart, moved = truth - mean_of(truth), shown - mean_of(shown)
+        factor = total_of(apart * moved) / total_of(apart * apart)
+        found[:, at] = (moved - factor * apart) / max(factor, _LEAST)
+    return found
+
+
+def _share(noise: Numbers, truth: Numbers) -> float:
+    """The standard deviation of the noise as a share of that of the variable."""
+    spread = deviation_of(truth)
+    return deviation_of(noise) / spread if spread > 0 else 0.0
+
+
+def _told(noise: Numbers, known: Knowledge) -> tuple[str, ...]:
+    still = [name for name, part in zip(known.names, noise.T, strict=True) if not part.any()]
+    if not still:
+        return ()
+    return (f"There is no noise to average, since nothing but units changed: {', '.join(still)}.",)

@@ -1,0 +1,152 @@
+"""The report in a real browser: nothing fetched, no error, readable narrow, wide and printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import sfumato as sf
+
+EVIL = '<script>document.title = "broken"</script>'
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+]  # fmt: skip
+_SIZES = [(380, 800), (1400, 900)]
+
+
+def people() -> pl.DataFrame:
+    """Measured to so many digits that none of them is in a page by chance."""
+    finer = [pl.col(name) * 0.9991371 for name in ("weight_kg", "glucose", "hdl")]
+    return sf.datasets.cohort(400).with_columns(finer)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A release with much in its report, and with names that attack the page."""
+    frame = people().with_columns(pl.lit(EVIL).alias(EVIL))
+    schema = sf.Schema({**sf.datasets.cohort_schema(), EVIL: sf.Column(role="other")})
+    measured = ["weight_kg", "systolic"]
+    plan = sf.Plan(
+        schema=schema,
+        steps=[
+            sf.methods.Drop(),
+            sf.methods.Drop(variables=["postcode", "school", "birth_date"]),
+            sf.methods.Noise(variables=measured, variance_share=0.2),
+            sf.methods.KAnonymity(k=3),
+        ],
+        targets={"k.min": 3, "reidentification.max": 0.0},
+        evaluate=[
+            sf.risk.Linkage(variables=measured),
+            sf.utility.Coefficients(formula="systolic ~ weight_kg + sex"),
+            sf.utility.Moments(),
+        ],
+    )
+    place: Path = tmp_path_factory.mktemp("browser") / "release"
+    sf.protect(sf.Dataset(frame, schema), plan, key=bytes(range(32))).write(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        if os.environ.get("SFUMATO_NOTHING_SKIPPED"):
+            pytest.fail("Chromium is not installed, and nothing may be skipped here")
+        pytest.skip("Chromium is not installed: sudo apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as tool:
+        made = tool.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield made
+        made.close()
+
+
+def opened(browser: Any, path: Path, size: tuple[int, int], scheme: str) -> tuple[Any, list[str]]:
+    page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+    heard: list[str] = []
+    page.on("console", lambda one: heard.append(f"console: {one.text}"))
+    page.on("pageerror", lambda one: heard.append(f"error: {one}"))
+    page.on("request", lambda one: heard.append(f"request: {one.url}"))
+    page.goto(path.as_uri())
+    return page, [one for one in heard if one != f"request: {path.as_uri()}"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", _SIZES)
+@pytest.mark.parametrize("edition", ["report.html", "custody/report.html"])
+def test_the_report_opens(browser, folder, edition, size, scheme):
+    page, heard = opened(browser, folder / edition, size, scheme)
+    assert heard == []
+    assert page.title().startswith("Sfumato report")
+    assert page.locator("main h1").is_visible()
+    assert page.locator(".verdict.good").inner_text().startswith("All 2 targets are met")
+    # Nothing sticks out at the side: what is wide scrolls within its own place.
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    assert page.evaluate("document.scripts.length") == 0
+    clear, behind = page.evaluate(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    )
+    assert contrast(clear, behind) > 7
+    page.close()
+
+
+@pytest.mark.parametrize("edition", ["report.html", "custody/report.html"])
+def test_the_report_prints(browser, folder, edition):
+    page, heard = opened(browser, folder / edition, (1000, 800), "light")
+    assert heard == []
+    printed = page.pdf(format="A4")
+    assert printed.startswith(b"%PDF")
+    assert 1 <= len(re.findall(rb"/Type\s*/Page[^s]", printed)) <= 40
+    page.close()
+
+
+def test_it_reads_without_script_and_in_order(browser, folder):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((folder / "custody" / "report.html").as_uri())
+    levels = [int(one[1]) for one in re.findall(r"<(h[1-6])[ >]", page.content())]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    # No heading skips a level: who hears the page finds the way.
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    for table in page.locator("table").all():
+        assert table.locator("th").count() > 0
+    for picture in page.locator("svg[role=img]").all():
+        assert picture.get_attribute("aria-label")
+    context.close()
+
+
+def test_no_value_of_the_original_and_no_key_in_either_edition(folder):
+    key = (folder / "custody" / "key").read_text().strip()
+    original = people()
+    for edition in ("report.html", "custody/report.html"):
+        text = (folder / edition).read_text("utf-8")
+        assert key not in text
+        for name in ("name", "email", "nhs_number", "address", "postcode", "person_id"):
+            for value in original[name].drop_nulls().unique():
+                assert not re.search(rf"(?<![\w.]){re.escape(str(value))}(?![\w.])", text), name
+        for name in ("weight_kg", "glucose", "hdl"):
+            for value in original[name].drop_nulls().unique():
+                assert f"{value:.7g}" not in text, name
+
+
+def contrast(one: str, other: str) -> float:
+    """How far apart two colours are, as the rules for readable pages count it."""
+
+    def light(colour: str) -> float:
+        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+                  for part in parts]  # fmt: skip
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((light(one), light(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
