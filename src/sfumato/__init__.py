@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
-    from sfumato import attackers, datasets, methods, pictures, risk, utility
+    from sfumato import (
+        attackers,
+        datasets,
+        methods,
+        outputs,
+        pictures,
+        plots,
+        risk,
+        tables,
+        utility,
+    )
     from sfumato.analysis.efficiency import efficiency
     from sfumato.analysis.fit import fit
     from sfumato.data import Dataset, read
@@ -65,9 +75,12 @@ _ROOMS = (
     "datasets",
     "hierarchies",
     "methods",
+    "outputs",
     "peering",
     "pictures",
+    "plots",
     "risk",
+    "tables",
     "utility",
 )
 
@@ -97,12 +110,15 @@ __all__ = [
     "fit",
     "hierarchies",
     "methods",
+    "outputs",
     "peering",
     "pictures",
+    "plots",
     "protect",
     "read",
     "risk",
     "sweep",
+    "tables",
     "utility",
 ]
 

@@ -1,0 +1,62 @@
+"""The log of outputs, for the person who checks them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.console import say, show_json, show_table
+from sfumato.cli.sweep import require_free
+from sfumato.errors import DataError
+from sfumato.outputs.log import Log
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="Example: sfumato outputs outputs/ --page outputs.html")(outputs)
+
+
+def outputs(
+    folder: Annotated[Path, typer.Argument(help="The folder of the log.")],
+    page: Annotated[
+        Path | None, typer.Option(help="Write the log as one page to this HTML file.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Leave with exit code 3 unless every output passes.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace an existing page.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """List every figure and table that was made, with its rule and verdict.
+
+    With --check, exit code 3 when one asks for a second look. Refused ones were never made.
+    """
+    if not (folder / "log.json").is_file():
+        raise DataError(
+            f"There is no log of outputs in '{folder}'.",
+            hint="figures and tables are noted with --log FOLDER.",
+        )
+    require_free(page, (".html",), overwrite=overwrite)
+    log = Log(folder)
+    if page is not None:
+        log.page(page)
+    told = log.plain()
+    if json:
+        show_json(told | {"page": None if page is None else str(page)})
+    else:
+        show_table(
+            f"{len(log)} outputs:",
+            ["no.", "output", "kind", "verdict"],
+            [(one["number"], one["title"], one["kind"], one["verdict"]) for one in told["outputs"]],
+        )
+        for one in () if quiet else told["outputs"]:
+            for reason in one["reasons"]:
+                say(f"{one['number']}: {reason}")
+        if page is not None and not quiet:
+            say(f"The page is in '{page}'.")
+    if check and any(one["verdict"] == "review" for one in told["outputs"]):
+        raise typer.Exit(3)

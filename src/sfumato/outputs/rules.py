@@ -1,0 +1,79 @@
+"""The house rules of an output checker: what a figure or a table must keep to."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from sfumato.errors import PlanError
+from sfumato.parameters import given, parameters
+
+Handling = Literal["show", "review", "hide"]
+"""What to do with a cell: show it, show it and ask for a second look, or hide it."""
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+@parameters
+class Rules:
+    """What an output may show; every default is the safe one.
+
+    Question: what does this house let out?
+    Assumes: one record is one person or firm. Where several records belong to one, count those.
+
+    Parameters
+    ----------
+    k : fewest records behind anything that is shown; never below 3.
+    records : an output on fewer records than this is refused.
+    bins : bins per axis, at most this share of the records.
+    noise : least noise, its SD as a share of the variable's SD.
+    dominance : (n, share): a sum is hidden if its n largest contributors give more than the share.
+    p_percent : a sum is hidden if the second largest contributor could tell the largest to within
+        this share of it.
+    difference : two outputs on populations that differ by fewer records than this are flagged.
+    zeros : what to do with empty cells of a table: "show", "review" or "hide".
+    full : the same for a cell that holds all records of its row or column: who belongs there is
+        known to have that value.
+
+    Examples
+    --------
+    >>> Rules(k=5).k, Rules().records
+    (5, 10)
+    """
+
+    k: Annotated[int, Field(ge=3)] = 3
+    records: Annotated[int, Field(ge=3)] = 10
+    bins: Annotated[float, Field(gt=0, le=0.5)] = 1 / 3
+    noise: Annotated[float, Field(gt=0)] = 0.25
+    dominance: tuple[Annotated[int, Field(ge=1)], Share] | None = (1, 0.8)
+    p_percent: Share | None = 0.1
+    difference: Annotated[int, Field(ge=2)] = 3
+    zeros: Handling = "review"
+    full: Handling = "review"
+
+    @classmethod
+    def load(cls, path: str | Path) -> Rules:
+        """Read the rules from a TOML file; what it leaves out keeps its default.
+
+        A rule that is switched off is written as `false`: `p_percent = false`.
+        """
+        try:
+            told = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
+        except OSError:
+            raise PlanError(f"There is no file of rules '{path}'.", hint="is it a file?") from None
+        except UnicodeDecodeError:
+            raise PlanError(f"The rules '{path}' are not UTF-8 text.") from None
+        except tomllib.TOMLDecodeError as error:
+            raise PlanError(f"The rules '{path}' are not valid TOML: {error}.") from None
+        # TOML knows no "nothing".
+        for name in ("dominance", "p_percent"):
+            if told.get(name) is False:
+                told[name] = None
+        return cls(**told)
+
+    def plain(self) -> dict[str, Any]:
+        """The rules as plain values, for a log or a page; one that is switched off is `None`."""
+        told = given(self)
+        return {"dominance": None, "p_percent": None} | told
