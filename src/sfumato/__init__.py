@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sfumato.schema import Column, Schema
     from sfumato.sweeps import sweep
     from sfumato.tuning.calibrate import calibrate
+    from sfumato.tuning.search import tune
 
 # Names are found when they are first used, so that importing Sfumato costs next to nothing.
 _HOMES = {
@@ -69,6 +70,7 @@ _HOMES = {
     "read": "data",
     # Not in a module of its own name, which would hide the function once it is imported.
     "sweep": "sweeps",
+    "tune": "tuning.search",
 }
 _ROOMS = (
     "attackers",
@@ -119,6 +121,7 @@ __all__ = [
     "risk",
     "sweep",
     "tables",
+    "tune",
     "utility",
 ]
 

@@ -1,8 +1,8 @@
 """The application: its commands, its exit codes, and what happens when something goes wrong.
 
 Exit codes: 0 done, 1 a bug in Sfumato, 2 the input or the plan cannot be used, 3 a target was
-missed and nothing is released, 4 a release is not what it says or cannot be written, 130
-interrupted.
+missed or a house rule broken and nothing is released, 4 a release is not what it says or cannot
+be written, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,22 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli import calibrate, catalogue, demo, fit, look, recommend, release, sweep
+from sfumato.cli import (
+    calibrate,
+    catalogue,
+    demo,
+    fit,
+    look,
+    outputs,
+    plot,
+    recommend,
+    release,
+    replicate,
+    report,
+    sweep,
+    table,
+    tune,
+)
 from sfumato.cli.console import out, say, show_error, told_warnings
 from sfumato.errors import SfumatoError
 from sfumato.version import __version__
@@ -28,7 +43,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for group in (look, recommend, calibrate, release, fit, sweep, catalogue, demo):
+for group in (
+    look, recommend, calibrate, tune, release, report, fit, sweep, plot, table, outputs,
+    catalogue, replicate, demo,
+):  # fmt: skip
     group.register(app)
 
 

@@ -1,33 +1,60 @@
-"""The main job on the bundled cohort, from the file to the release."""
+"""The whole journey on the bundled cohort: assess, tune, protect, attack, report, fit."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from sfumato.attackers.tried import attacks
 from sfumato.cli import options
 from sfumato.cli.console import progress, said, say, show_json, show_table
+from sfumato.cli.demo_noise import Noised, noised
 from sfumato.cli.release import show_checks
-from sfumato.data import read
+from sfumato.data import Dataset, read
 from sfumato.datasets import cohort, cohort_schema
 from sfumato.errors import ReleaseError
+from sfumato.evidence import Evidence
+from sfumato.measure import Measure
 from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.drop import Drop
+from sfumato.methods.noise import Noise
 from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.methods.t_closeness import TCloseness
 from sfumato.methods.topcode import Topcode
-from sfumato.opened import CUSTODY, verify_release
+from sfumato.opened import CUSTODY, Check, verify_release
 from sfumato.plan import Plan
+from sfumato.progress import Progress, telling
+from sfumato.release import Release
 from sfumato.risk.attribute_disclosure import AttributeDisclosure
 from sfumato.risk.closeness import Closeness
+from sfumato.risk.h_index import HIndex
+from sfumato.risk.linkage import Linkage
 from sfumato.risk.mahalanobis import Mahalanobis
 from sfumato.run import assess, protect
+from sfumato.tuning.judged import Candidate
+from sfumato.tuning.search import tune
+from sfumato.tuning.tuned import Tuned
 from sfumato.utility.coefficients import Coefficients
 from sfumato.utility.displacement import Displacement
+from sfumato.utility.information_loss import InformationLoss
 
 _MEASURED = ["weight_kg", "glucose", "hdl", "systolic"]
+_TRIED = 3000
+"""Records on which the candidates are compared; the plan chosen is held against all of them."""
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What the demo made, for the screen or as JSON."""
+
+    before: Evidence
+    tuned: Tuned
+    made: Release
+    checks: tuple[Check, ...]
+    noised: Noised
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +63,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo_plan() -> Plan:
-    """The plan of the demo: what it leaves out, blurs, and promises."""
+    """What must hold in the demo, and what matters; the first candidate is in it."""
     return Plan(
         schema=cohort_schema(),
         steps=[
@@ -44,15 +71,7 @@ def demo_plan() -> Plan:
             Pseudonymise(variables=["person_id"]),
             Drop(variables=["postcode", "school"]),
             Topcode(variables=["income"], top_quantile=0.99),
-            Deterministic(
-                variables=_MEASURED,
-                strata=["sex", "smoking"],
-                k=3,
-                missing="median",
-                missing_strata="level",
-                at_most=0.01,
-                bounds="keep",
-            ),
+            _blurred(),
             TCloseness(confidential="diagnosis", k=5, t=0.25),
         ],
         targets={"k.min": 5, "reidentification.max": 0.0, "t.max": 0.25, "stayed.max": 0.01},
@@ -61,10 +80,35 @@ def demo_plan() -> Plan:
             "attribute_disclosure": AttributeDisclosure(confidential=["diagnosis"]),
             "displacement": Displacement(variables=_MEASURED),
             "mahalanobis": Mahalanobis(variables=_MEASURED),
+            "information_loss": InformationLoss(),
             "glucose": Coefficients(formula="glucose ~ sex + smoking + weight_kg + hdl"),
         },
         read={"types": {"postcode": "text", "nhs_number": "text"}},
     )
+
+
+def _blurred() -> Deterministic:
+    return Deterministic(
+        variables=_MEASURED,
+        strata=["sex", "smoking"],
+        k=3,
+        missing="median",
+        missing_strata="level",
+        at_most=0.01,
+        bounds="keep",
+    )
+
+
+def _far() -> dict[str, Measure]:
+    """How far off somebody lands who knows the measurements."""
+    return {"h_index": HIndex(variables=_MEASURED), "linkage": Linkage(variables=_MEASURED)}
+
+
+def _candidates() -> list[list[Any]]:
+    """What the demo compares: two ways to blur numbers, and crowds of three sizes."""
+    noise = Noise(variables=_MEASURED, variance_share=0.1)
+    crowds = [TCloseness(confidential="diagnosis", k=k, t=0.25) for k in (5, 10, 20)]
+    return [[way, crowd] for way in (_blurred(), noise) for crowd in crowds]
 
 
 def demo(
@@ -75,28 +119,67 @@ def demo(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Protect the bundled, invented cohort: assess, protect, measure, report, verify."""
+    """Protect the bundled, invented cohort: assess, tune, protect, attack, report, verify, fit."""
     marker = to / ".sfumato-demo"
     if to.exists() and any(to.iterdir()) and not marker.exists():
         raise ReleaseError(f"'{to}' holds other files.", hint="choose another folder: --out NAME.")
     to.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    file, folder, plan = to / "cohort.csv", to / "release", demo_plan()
-    with progress(quiet=quiet or json) as tell:
-        tell("inventing a cohort", 0, 3)
-        cohort(records).write_csv(file)
-        (to / "plan.toml").write_text(plan.text(comments=True), "utf-8")
-        data = read(file, **plan.read).with_schema(plan.schema)
-        before = assess(data, ["uniqueness"], progress=tell)["uniqueness"]
-        earlier = folder / CUSTODY / "key"
-        made = protect(data, plan, key=earlier if earlier.is_file() else None, progress=tell)
-        made.write(folder, overwrite=True, progress=tell)
-        tell("checking", 2, 3)
-        checks = verify_release(folder, data)
-    after = made.evidence["uniqueness"]
+    with progress(quiet=quiet or json) as tell, telling(tell):
+        done = _journey(to, records, tell)
     if json:
-        show_json({"folder": str(folder), "checks": [vars(one) for one in checks], **made.manifest})
+        checks = [vars(one) for one in done.checks]
+        show_json({"folder": str(to / "release"), "checks": checks,
+                   "tuned": _brief(done.tuned.best), "fit": done.noised.rows,
+                   **done.made.manifest})  # fmt: skip
         return
+    _show(done, to, quiet=quiet)
+    if any(one.passed is False for one in done.checks):
+        raise typer.Exit(4)
+
+
+def _journey(to: Path, records: int, tell: Progress) -> _Done:
+    file, folder, first = to / "cohort.csv", to / "release", demo_plan()
+    tell("inventing a cohort", 0, 3)
+    cohort(records).write_csv(file)
+    data = read(file, **first.read).with_schema(first.schema)
+    before = assess(data, ["uniqueness"], progress=tell)["uniqueness"]
+    tuned = _tuned(data, first, tell)
+    tuned.picture().save(to / "map.svg", overwrite=True)
+    # Attacks are measured, and stand in the inside report; they are no part of the search.
+    plan = Plan(
+        schema=tuned.plan.schema,
+        steps=tuned.plan.steps,
+        targets=tuned.plan.targets,
+        evaluate={**tuned.plan.evaluate, **attacks(tuned.plan), **_far()},
+        read=first.read,
+    )
+    (to / "plan.toml").write_text(plan.text(comments=True), "utf-8")
+    earlier = folder / CUSTODY / "key"
+    made = protect(data, plan, key=earlier if earlier.is_file() else None, progress=tell)
+    made.write(folder, overwrite=True, progress=tell)
+    tell("checking", 2, 3)
+    checks = verify_release(folder, data)
+    return _Done(before, tuned, made, checks, noised(data, to / "noised", tell))
+
+
+def _tuned(data: Dataset, plan: Plan, tell: Progress) -> Tuned:
+    """Compare on the first records: a demo is no place to wait."""
+    import numpy as np
+
+    return tune(data.take(np.arange(_TRIED)), plan, space=_candidates(), repeats=2, progress=tell)
+
+
+def _show(done: _Done, to: Path, *, quiet: bool) -> None:
+    before, after, made = done.before, done.made.evidence["uniqueness"], done.made
+    show_table(
+        f"What was tried, on {_TRIED:,} of them",
+        ["steps", "targets", "loss, 0 is best"],
+        [
+            (_brief(one), "met" if one.met else "missed", f"{one.loss:.2f}")
+            for one in done.tuned.candidates
+        ],
+    )
     numbers = [("share of records that are unique", before.value, after.value)] + [
         (label, before.details[name], after.details[name])
         for label, name in (("smallest class (k)", "k"), ("highest risk of a person", "prosecutor"))
@@ -105,6 +188,40 @@ def demo(
     numbers.append(("diagnoses that a class gives away", learned.baseline, learned.value))
     rows = [(label, said(old), said(new)) for label, old, new in numbers]
     show_table("What an outsider could single out", ["", "original", "release"], rows)
+    _show_kept(made)
+    show_table(
+        "A model of noised data: true, as it comes, and with the noise taken out",
+        ["term", "original data", "noise ignored", "sf.fit", "interval"],
+        [(one["term"], *(f"{one[name]:.3g}" for name in ("original", "naive", "fit")),
+          f"{one['low']:.3g} to {one['high']:.3g}") for one in done.noised.rows],
+    )  # fmt: skip
+    show_checks("Checked on the disk", done.checks)
+    if not quiet:
+        say(f"Original:  {to / 'cohort.csv'}  (invented; no real person is in it)")
+        say(f"Plan:      {to / 'plan.toml'}  (chosen: {_brief(done.tuned.best)})")
+        say(f"Map:       {to / 'map.svg'}  (risk and use of what was tried)")
+        say(f"Release:   {to / 'release'}/")
+        say(f"Report:    {to / 'release'}/report.html  (public)")
+        say(f"           {to / 'release'}/custody/report.html  (inside, with the attacks)")
+        say(f"Noised:    {to / 'noised'}/  (for sf.fit)")
+
+
+def _brief(one: Candidate) -> str:
+    """The steps that differ between the candidates, in a few words."""
+    told = {
+        "deterministic": "centres of neighbours",
+        "noise": "noise",
+        "t_closeness": "crowds of",
+    }
+    named = [step for step in one.plan.steps if step.name in told]
+    said_of = [
+        f"{told[step.name]} {step.k}" if isinstance(step, TCloseness) else told[step.name]
+        for step in named
+    ]
+    return ", ".join(said_of) or "nothing but dropping"
+
+
+def _show_kept(made: Release) -> None:
     model, moved = made.evidence["glucose"].details, made.evidence["displacement"]
     loss = made.evidence["information_loss"]
     kept = [
@@ -115,12 +232,3 @@ def demo(
         ("coefficients whose sign is kept", said(model["signs_kept"])),
     ]
     show_table("What the release keeps", ["", "release"], kept)
-    show_checks("Checked on the disk", checks)
-    if not quiet:
-        say(f"Original:  {file}  (invented; no real person is in it)")
-        say(f"Plan:      {to / 'plan.toml'}")
-        say(f"Release:   {folder}/")
-        say(f"Report:    {folder}/report.html  (public)")
-        say(f"           {folder}/custody/report.html  (inside)")
-    if any(one.passed is False for one in checks):
-        raise typer.Exit(4)

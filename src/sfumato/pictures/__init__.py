@@ -21,6 +21,7 @@ from sfumato.pictures.picture import Picture
 from sfumato.pictures.propensity import propensity
 from sfumato.pictures.protection import protection
 from sfumato.pictures.risk_curve import risk_curve
+from sfumato.pictures.risk_utility import risk_utility
 from sfumato.pictures.steps import steps, steps_from
 from sfumato.pictures.surface import surface
 from sfumato.pictures.sweep import sweep
@@ -43,6 +44,7 @@ __all__ = [
     "propensity",
     "protection",
     "risk_curve",
+    "risk_utility",
     "steps",
     "steps_from",
     "surface",

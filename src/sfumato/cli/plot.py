@@ -1,0 +1,213 @@
+"""A figure that may leave."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli import options
+from sfumato.cli.console import progress, say, show_json
+from sfumato.cli.sweep import PICTURES, require_free
+from sfumato.data import Dataset
+from sfumato.errors import PlanError, did_you_mean
+from sfumato.outputs.judged import OutputRefused
+from sfumato.plan import Plan
+from sfumato.progress import telling
+
+_TABLES = (".csv", ".json")
+_OF_MODELS = ("residuals", "qq", "leverage", "forest")
+_VARIABLES: dict[str, tuple[str, ...]] = {
+    "histogram": ("x",),
+    "scatter": ("x", "y"),
+    "heatmap": ("x", "y"),
+    "contour": ("x", "y"),
+    "box": ("x",),
+    "violin": ("x",),
+    "density": ("x",),
+    "survival": ("time", "event"),
+}
+KINDS = (*_VARIABLES, *_OF_MODELS)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="Example: sfumato plot scatter cohort.csv --x height --y weight_kg --hue sex "
+        "--out figure.svg --log outputs"
+    )(plot)
+
+
+def plot(
+    kind: Annotated[str, typer.Argument(help=f"What to draw: {', '.join(KINDS)}.")],
+    file: options.File,
+    x: Annotated[
+        str | None, typer.Option(help="The variable across; of a box plot, one or several: a,b.")
+    ] = None,
+    y: Annotated[str | None, typer.Option(help="The variable upwards.")] = None,
+    time: Annotated[str | None, typer.Option(help="Of survival: how long.")] = None,
+    event: Annotated[str | None, typer.Option(help="Of survival: whether it happened.")] = None,
+    hue: Annotated[
+        str | None, typer.Option("--hue", "--by", help="The variable that makes groups.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Of residuals, qq, leverage, forest: a linear model 'y ~ x'.")
+    ] = None,
+    protection: Annotated[
+        str | None,
+        typer.Option(help="suppress, generalise, deterministic or noise. Default: what suits."),
+    ] = None,
+    k: Annotated[int, typer.Option("--k", help="Fewest records behind anything drawn.")] = 3,
+    bins: Annotated[int | None, typer.Option(help="Bins an axis.")] = None,
+    sd_share: Annotated[
+        float | None, typer.Option(help="SD of the noise as a share of the variable's: 0.25.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Key file, for noise that is the same next time.")
+    ] = None,
+    small: Annotated[
+        str | None, typer.Option(help="hide, or show cells of few protected values.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The title of the figure.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write to this SVG, PNG or PDF file.")
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Write what is drawn to this CSV or JSON file.")
+    ] = None,
+    log: Annotated[Path | None, typer.Option(help="Folder of the log of outputs.")] = None,
+    rules: Annotated[Path | None, typer.Option(help="The rules of the house (TOML).")] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", "-p", help="The plan: ranges, missing codes.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Draw a figure that may leave: it holds protected values and nothing else.
+
+    Exit code 3 when the rules refuse the figure; the log, where there is one, says why.
+    """
+    if kind not in KINDS:
+        raise PlanError("This kind of figure is not known.", hint=did_you_mean(kind, KINDS))
+    require_free(to, PICTURES, overwrite=overwrite)  # said before the work is done
+    require_free(table, _TABLES, overwrite=overwrite)
+    named = {"x": x, "y": y, "time": time, "event": event, "model": model, "hue": hue}
+    told = {"protection": protection, "k": k, "bins": bins, "sd_share": sd_share, "small": small,
+            "key": None if key is None else str(key), "title": title}  # fmt: skip
+    with progress(quiet=quiet or json) as tell, telling(tell):
+        tell("reading", 0, 1)
+        loaded = Plan.load(plan) if plan else None
+        data = options.load(file, plan=loaded, progress=tell)
+        tell("drawing", 0, 1)
+        try:
+            made = _made(kind, data, named, {**told, **_house(rules, log)})
+        except OutputRefused as refusal:
+            if json:
+                hint = {"hint": refusal.hint}
+                show_json({"verdict": "refuse", "reasons": [refusal.what], **hint})
+                raise typer.Exit(refusal.exit_code) from None
+            raise
+        if to is not None:
+            made.save(to, overwrite=overwrite)
+        if table is not None:
+            made.export(table, overwrite=overwrite)
+    _told(made, kind, to, table, as_json=json, quiet=quiet)
+
+
+def _house(rules: Path | None, log: Path | None) -> dict[str, Any]:
+    from sfumato.outputs.log import Log
+    from sfumato.outputs.rules import Rules
+
+    house = Rules.load(rules) if rules else None
+    noted = Log(log, house) if log else None
+    # A log was begun under rules, and they hold for all that is put into it.
+    return {"rules": house or (noted.rules if noted else None), "log": noted}
+
+
+def _made(kind: str, data: Dataset, named: dict[str, str | None], told: dict[str, Any]) -> Any:
+    from sfumato import plots
+
+    draw: Callable[..., Any] = getattr(plots, kind)
+    takes = inspect.signature(draw).parameters
+    given = {name: value for name, value in told.items() if value is not None}
+    odd = sorted(set(given) - set(takes) - {"key"})
+    if named["hue"] is not None:
+        group = next((one for one in ("hue", "by") if one in takes), None)
+        given |= {group: named["hue"]} if group else {}
+        odd += [] if group else ["hue"]
+    if odd:
+        listed = ", ".join(f"--{name.replace('_', '-')}" for name in odd)
+        raise PlanError(f"A {kind} plot has no {listed}.", hint="leave it out.")
+    if "key" not in takes:
+        given.pop("key", None)
+    if kind in _OF_MODELS and named["model"] is not None:
+        return draw(_fitted(data, named["model"]), **given)
+    if kind == "qq" and named["x"] is not None:
+        return draw(data, named["x"], **given)
+    if kind in _OF_MODELS:
+        raise PlanError(
+            f"A {kind} plot needs a model.", hint="for instance --model 'weight_kg ~ height'."
+        )
+    return draw(data, *_variables(kind, named), **given)
+
+
+def _variables(kind: str, named: dict[str, str | None]) -> list[Any]:
+    wanted = _VARIABLES[kind]
+    missing = [name for name in wanted if not named[name]]
+    if missing:
+        listed = " and ".join(f"--{name}" for name in missing)
+        raise PlanError(f"A {kind} plot needs {listed}.", hint="name the variable.")
+    spare = [name for name in ("x", "y", "time", "event") if named[name] and name not in wanted]
+    if spare:
+        raise PlanError(f"A {kind} plot has no --{spare[0]}.", hint="leave it out.")
+    if kind == "box":
+        return [[name.strip() for name in str(named["x"]).split(",") if name.strip()]]
+    return [named[name] for name in wanted]
+
+
+def _fitted(data: Dataset, formula: str) -> Any:
+    """A linear model of the original; its records stay inside."""
+    from statsmodels.formula.api import ols
+
+    frame = data.batch(data.columns).to_pandas()
+    try:
+        return ols(formula, frame).fit()
+    except Exception:  # noqa: BLE001 - their texts may quote cells
+        raise PlanError(
+            "The model cannot be fitted to these data.",
+            hint="write it as 'outcome ~ variable + variable', with numbers as the outcome.",
+        ) from None
+
+
+def _told(
+    made: Any, kind: str, to: Path | None, table: Path | None, *, as_json: bool, quiet: bool
+) -> None:
+    if as_json:
+        show_json(
+            {
+                "kind": kind,
+                "title": made.title,
+                "caption": made.caption,
+                "verdict": made.verdict,
+                "reasons": list(made.reasons),
+                "rule": dict(made.rule),
+                "figure": None if to is None else str(to),
+                "table": None if table is None else str(table),
+            }
+        )
+        return
+    if quiet:
+        return
+    say(made.caption)
+    say(f"Verdict: {made.verdict}.", style="green" if made.verdict == "pass" else "yellow")
+    for reason in made.reasons:
+        say(f"  {reason}")
+    for what, path in (("figure", to), ("table", table)):
+        if path is not None:
+            say(f"The {what} is in '{path}'.")
+    if to is None and table is None:
+        say("Nothing was written: name a file with --out or --table.")
