@@ -4,13 +4,11 @@ Baselines in the same run: statsmodels' GLM on the released values as they are (
 and one estimate, not a posterior), and a latent-variable Metropolis sampler in numpy, which moves
 every true value and the coefficients in turn. `bench_fit_numpyro` has NumPyro's NUTS.
 
-`python -m benchmarks.bench_fit_generalised study 100` prints bias and coverage over 100 data sets
-instead, of 1000 records each; the last column counts those that went to the sampler.
+Bias and coverage over many data sets: `python -m benchmarks.study_fit`.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -163,37 +161,6 @@ def against_latent(family: str, records: int) -> None:
     print(f"{family:>10} {records:>8,} {ours:>10.1f} {theirs:>10.3f} {ours / theirs:>8.0f}")
 
 
-def study(family: str, *, skewed: bool, sets: int, records: int = 1000) -> None:
-    """Print bias paired with the noise-free fit, and coverage of 95 % intervals of the draws.
-
-    Coefficients of Poisson models are smaller: exp(0.7 x) has no variance when x is exponential.
-    """
-    from scipy.stats import binomtest
-
-    from sfumato.analysis.engines import marginal
-    from sfumato.analysis.problem import Sampling
-
-    true = np.array([0.2, 0.3, 0.4]) if family == "poisson" else TRUE
-    away, inside, walked = np.zeros((sets, 3)), np.zeros((sets, 3)), 0
-    for seed in range(sets):
-        noised, exact = made(records, family, 1000 + seed, skewed=skewed, true=true)
-        found = marginal.sample(noised, Sampling(chains=4, draws=250))
-        draws = found.draws.reshape(-1, 3)
-        low, high = np.quantile(draws, [0.025, 0.975], axis=0)
-        away[seed] = (draws.mean(axis=0) - plain(exact)) / true
-        inside[seed] = (low < true) & (true < high)
-        walked += not found.independent
-    for at, name in ((1, "clean"), (2, "noised")):
-        hits = int(inside[:, at].sum())
-        bounds = binomtest(hits, sets).proportion_ci()
-        print(
-            f"{family:>10} {'skewed' if skewed else 'normal':>8} {name:>7} {sets:>5} "
-            f"{away[:, at].mean():>+8.2%} {away[:, at].std() / np.sqrt(sets):>7.2%} "
-            f"{hits / sets:>9.3f} {bounds.low:>6.3f} {bounds.high:>6.3f} {walked:>7}",
-            flush=True,
-        )
-
-
 def plain(problem: Problem) -> Floats:
     """The generalised linear model of released values as they are."""
     import statsmodels.api as sm
@@ -206,16 +173,6 @@ def plain(problem: Problem) -> Floats:
 
 def main() -> None:
     """Print the tables."""
-    if "study" in sys.argv:
-        sets = int(sys.argv[2]) if sys.argv[2:] else 100
-        print(
-            f"{'family':>10} {'true x':>8} {'term':>7} {'sets':>5} {'bias':>8} {'MC':>7} "
-            f"{'coverage':>9} {'low':>6} {'high':>6} {'sampler':>7}"
-        )
-        for family in ("bernoulli", "poisson"):
-            for skewed in (False, True):
-                study(family, skewed=skewed, sets=sets)
-        return
     print(f"{'family':>10} {'records':>8} {'ours/s':>10} {'latent/s':>10} {'ratio':>8}")
     for family in ("bernoulli", "poisson"):
         for records in (1000, 10_000):

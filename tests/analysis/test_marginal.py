@@ -78,6 +78,25 @@ def test_a_skewed_predictor_needs_the_mixture() -> None:
     assert abs(mixture[2] - plain[2]) < 3 * spread[2]
 
 
+def test_components_in_fixed_places_leave_less_bias_than_few_free_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Few have too thin a tail, so that large counts make the coefficient too large."""
+    problems = [
+        made(np.random.default_rng([9, at]), 1000, "poisson", "log", skewed=True) for at in range(6)
+    ]
+    fixed = [marginal.laplace(noised) for noised, _ in problems]
+    monkeypatch.setattr(
+        "sfumato.analysis.engines.marginal_shape._smooth", lambda few, mode: (few, mode.theta)
+    )
+    free = [marginal.laplace(noised) for noised, _ in problems]
+    assert all(one[2] > other[2] for one, other in zip(fixed, free, strict=True))
+    plain = np.array([_plainly(exact)[0] for _, exact in problems])
+    away = [np.mean([one[0] for one in found] - plain, axis=0)[2] for found in (fixed, free)]
+    assert away[1] - away[0] > 0.005 * TRUE[2]
+    assert abs(away[0]) < abs(away[1])
+
+
 def test_a_normal_predictor_needs_none() -> None:
     assert marginal.laplace(made(np.random.default_rng(2), 3000)[0])[2] == 1
     asked = replace(made(np.random.default_rng(2), 500)[0], shape="mixture")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ from sfumato.analysis.engines.marginal_arrays import Arrays, arrange
 from sfumato.analysis.engines.marginal_importance import drawn
 from sfumato.analysis.engines.marginal_mode import climb
 from sfumato.analysis.engines.marginal_model import Density
+from sfumato.analysis.engines.marginal_smooth import Smooth
+from sfumato.analysis.engines.marginal_values import log_weights
 from sfumato.analysis.problem import Sampling
 from sfumato.kernels.quadrature import POISSON
 from sfumato.progress import silent
@@ -80,7 +83,44 @@ def test_ranks_tell_when_the_noise_is_forgotten(monkeypatch: pytest.MonkeyPatch)
     assert _uniform(_ranks("poisson", "log", 60, 1.0, 0.05)).min() < 1e-4
 
 
-# Coverage; `python -m benchmarks.bench_fit_generalised study` is the large version.
+def test_ranks_with_components_in_fixed_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.analysis.engines.marginal_model.WIDE", WIDE)
+    monkeypatch.setattr("sfumato.analysis.engines.marginal_smooth._RIDGE", 1.0)
+    chance = np.random.default_rng(6)
+    arrays = replace(arrange(made(chance, 60, "poisson", "log")[0]), error=np.array([[0.5]]))
+    knots, ranks = np.array([-1.5, -0.7, 0.0, 0.8, 2.0]), []
+    for _ in range(50):
+        density = Smooth(arrays, knots, threads=1)
+        theta = WIDE * chance.standard_normal(density.size)
+        # The first log weight is nought, so the others are drawn given that.
+        spread = np.linalg.inv(density.bend[1:, 1:])
+        theta[-4:] = chance.multivariate_normal(np.zeros(4), spread)
+        data = _of_fixed_places(density, theta, chance)
+        density = Smooth(data, knots, threads=1)
+        found = drawn(density, climb(density, 0.5 * theta), DRAWS, chance, silent)
+        assert len(found.theta) == DRAWS
+        ranks.append((found.theta < theta).sum(axis=0))
+    assert _uniform(np.array(ranks, float)).min() > 1e-4
+
+
+def _of_fixed_places(density: Smooth, theta: Floats, chance: np.random.Generator) -> Arrays:
+    arrays, split = density.arrays, density.split(theta)
+    records, count = arrays.records, arrays.count
+    shares = np.exp(log_weights(split["weight"][None])[0])
+    at = chance.choice(len(shares), count, p=shares / shares.sum())
+    x = records.covariates @ split["centre"][0] + np.append(0.0, split["move"][:, 0])[at]
+    x = x + np.exp(split["factor"][at, 0]) * chance.standard_normal(count)
+    seen = x + math.sqrt(0.5) * chance.standard_normal(count)
+    eta = records.clean @ split["beta"][arrays.clean] + x * (arrays.loads[0] @ split["beta"])
+    y = chance.poisson(np.exp(eta)).astype(float)
+    # As `arrange` has it: records of one outcome lie together and share a table of integrals.
+    order = np.argsort(y, kind="stable")
+    changed = records._replace(seen=seen[:, None], y=y)
+    parts: list[Any] = [part[order] if len(part) else part for part in changed]
+    return replace(arrays, records=type(records)(*parts))
+
+
+# Coverage; `python -m benchmarks.study_fit logit_normal` and others are the large version.
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.analysis.marginal_problems import FAMILIES, made, rich
 
 from sfumato.analysis.engines.marginal_arrays import arrange
 from sfumato.analysis.engines.marginal_model import Density
+from sfumato.analysis.engines.marginal_smooth import Smooth
 from sfumato.analysis.engines.marginal_values import ready
 from sfumato.analysis.problem import Category, Problem, Term
 from sfumato.kernels import quadrature
@@ -96,6 +97,21 @@ def test_the_gradient_is_that_of_differences(components: int, *, mixed: bool) ->
         (density.value(theta + one) - density.value(theta - one)) / 2e-5 for one in steps
     ]
     assert slope == pytest.approx(np.array(differences), abs=1e-5)
+
+
+def test_the_gradient_with_components_in_fixed_places() -> None:
+    chance = np.random.default_rng(4)
+    arrays = arrange(made(chance, 60, "poisson", "log")[0])
+    density = Smooth(arrays, np.array([-1.5, -0.6, 0.0, 0.7, 2.0]))
+    theta = 0.3 * chance.normal(size=density.size)
+    _, slope = density.slope(theta)
+    assert len(slope) == 3 + 1 + 4  # coefficients, the clean covariate, and weights
+    assert np.allclose(density.join(density.split(theta)), theta)
+    for at in range(density.size):
+        step = np.zeros(density.size)
+        step[at] = 1e-5
+        rise = density.value(theta + step) - density.value(theta - step)
+        assert slope[at] == pytest.approx(rise / 2e-5, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize(("family", "link"), FAMILIES)

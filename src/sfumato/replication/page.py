@@ -21,22 +21,24 @@ sfumato replicate --data FOLDER --page docs/replication.md
 ```
 
 *Same* means: equal to the last printed digit, or, where chance is in the number, within four
-standard errors of both. *Explained* means: it differs, and the reason stands beside it. *Cannot*
-means: the data are not public, or it is a picture. A difference without a reason would stop the
+standard errors of both. *Explained* means: it differs, and the reason stands beside it. *Ours
+only* means: the paper prints no number, only a picture or nothing. *Cannot* means: the data are not
+public, or it is a picture. A difference without a reason would stop the
 command with exit code 3.
 """
 _SAID: Mapping[Status, str] = {
     "same": "same",
     "explained": "explained",
     "different": "**different**",
+    "ours": "ours only",
     "cannot": "cannot",
 }
 
 
 def page(found: Mapping[str, Sequence[Row]]) -> str:
     """Markdown: a table of papers, then a table for each place of each paper."""
-    lines = [_HEAD, "| paper | numbers | same | explained | different | cannot |",
-             "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    lines = [_HEAD, "| paper | rows | same | explained | different | ours only | cannot |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
     titles = {one.name: one.title for one in PAPERS}
     for name, rows in found.items():
         count = Counter(one.status for one in rows)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sfumato.replication.sources import Sources
 
-Status = Literal["same", "explained", "different", "cannot"]
+Status = Literal["same", "explained", "different", "ours", "cannot"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +43,13 @@ class Row:
 
     @property
     def status(self) -> Status:
-        """Whether the two are the same, or differ for a known reason, or for none."""
+        """Whether the two are the same, or differ for a reason or none, or one is missing."""
         if self.ours is None or math.isnan(self.ours):
             return "cannot"
+        if self.difference is None:
+            return "ours"
         # A hair more than the last digit: 0.5 of it is 0.5000000001 in binary.
-        if self.difference is None or abs(self.difference) <= self.within * (1 + 1e-9) + 1e-12:
+        if abs(self.difference) <= self.within * (1 + 1e-9) + 1e-12:
             return "same"
         return "explained" if self.why else "different"
 

@@ -99,7 +99,6 @@ def laplace(problem: Problem) -> tuple[Floats, Floats, int]:
 
 def _found(arrays: Arrays, problem: Problem) -> tuple[Density, Mode, list[str]]:
     from sfumato.analysis.engines.marginal_mode import climb
-    from sfumato.analysis.engines.marginal_model import Density
     from sfumato.analysis.engines.marginal_shape import RECORDS, shaped
     from sfumato.analysis.engines.marginal_start import started
 
@@ -110,12 +109,12 @@ def _found(arrays: Arrays, problem: Problem) -> tuple[Density, Mode, list[str]]:
             f"The number of normal components was chosen on {RECORDS:,} of the records; "
             "the model was fitted to all of them."
         )
-    thin = Density(covariate.arrays.thinned(_FIRST), covariate.components)
-    alike = Density(thin.arrays, covariate.components, family=covariate.family)
+    thin = covariate.like(covariate.arrays.thinned(_FIRST))
+    alike = covariate.like(thin.arrays, family=covariate.family)
     mode = climb(thin, started(thin, alike, theta))
     if thin.arrays.count == arrays.count:
         return thin, mode, notes
-    density = Density(arrays, covariate.components)
+    density = covariate.like(arrays)
     shrink = math.sqrt(thin.arrays.count / arrays.count)
     return density, climb(density, mode.theta, mode.root * shrink), notes
 

@@ -28,6 +28,8 @@ _PILOT, _LARGE, _NORMAL = 120, 3_000, 0.02
 """Draws of the pilot, cells above which there is one, and the variance of its log weights below
 which the posterior counts as normal: no mean is then off by more than 0.14 standard deviations,
 and what the pilot sees of that is put right."""
+_HUGE = 4e6
+"""Cells beyond which half a pilot does: each draw costs a second there, and weights are even."""
 _BATCH, _EACH, _BUDGET, _LEAST = 500, 80, 2e8, 500
 """Draws evaluated at a time, at least and for each parameter; cells evaluated at most, and draws
 evaluated at least."""
@@ -133,9 +135,11 @@ def _normal(
     density: Density, mode: Mode, wanted: int, chance: np.random.Generator, say: Progress
 ) -> Drawn | None:
     """Draws of the normal approximation, if the weights of a pilot hardly differ."""
-    half = chance.standard_normal((_PILOT // 2, len(mode.theta)))
+    cells = density.arrays.count * density.cells * density.components
+    pilot = _PILOT if cells <= _HUGE else _PILOT // 2
+    half = chance.standard_normal((pilot // 2, len(mode.theta)))
     steps = np.concatenate([half, -half])
-    logs = _heights(density, mode, mode.theta + steps @ mode.root.T, say, 0, _PILOT) + 0.5 * (
+    logs = _heights(density, mode, mode.theta + steps @ mode.root.T, say, 0, pilot) + 0.5 * (
         steps**2
     ).sum(axis=1)
     if not np.isfinite(logs).all() or logs.var() > _NORMAL:
@@ -144,8 +148,8 @@ def _normal(
     odd = 0.5 * (logs[: len(half)] - logs[len(half) :])
     moved = (odd[:, None] * half).mean(axis=0)
     made = mode.theta + (chance.standard_normal((wanted, len(moved))) + moved) @ mode.root.T
-    good = wanted * effective(logs) / _PILOT
-    return Drawn(made, math.nan, good, _PILOT, mode.theta, mode.root, normal=True)
+    good = wanted * effective(logs) / pilot
+    return Drawn(made, math.nan, good, pilot, mode.theta, mode.root, normal=True)
 
 
 def _heights(

@@ -22,6 +22,8 @@ import numpy.typing as npt
 from sfumato.analysis.engines.marginal_values import chained, log_weights, ready
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sfumato.analysis.engines.marginal_arrays import Arrays
     from sfumato.kernels.quadrature_records import Parts, Values
 
@@ -30,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 WIDE, LOGITS, APART = 100.0, 10.0, 3.0
 _NARROWNESS, _NARROWNESS_SD = -0.7, 0.7
 _BLOCK = 8192
-_THREADS = min(os.cpu_count() or 1, 4)
+THREADS = min(os.cpu_count() or 1, 4)
 _FAR = 1e4
 _SHARED = 16
 """Parameters from which on threads share them rather than the records."""
@@ -48,7 +50,7 @@ class Density:
     """
 
     def __init__(
-        self, arrays: Arrays, components: int, *, family: int | None = None, threads: int = _THREADS
+        self, arrays: Arrays, components: int, *, family: int | None = None, threads: int = THREADS
     ) -> None:
         self.arrays = arrays
         self.components = components
@@ -176,13 +178,24 @@ class Density:
         )
         return made
 
-    def _prior(self, split: dict[str, Floats]) -> tuple[Floats, dict[str, Floats]]:
+    def like(self, arrays: Arrays, *, family: int | None = None) -> Density:
+        """The same model of other records."""
+        return Density(arrays, self.components, family=family, threads=self._threads)
+
+    def _spread(
+        self, split: dict[str, Floats], names: Iterable[str]
+    ) -> tuple[Floats, dict[str, Floats]]:
+        """The normal priors of some of the parameters, and their slopes."""
         spreads = {"odds": LOGITS, "move": APART}
         value, slopes = np.zeros(len(split["beta"])), {}
-        for name, part in split.items():
+        for name in names:
             variance = spreads.get(name, WIDE) ** 2
-            value -= 0.5 * (part.reshape(len(value), -1) ** 2).sum(axis=1) / variance
-            slopes[name] = -part / variance
+            value -= 0.5 * (split[name].reshape(len(value), -1) ** 2).sum(axis=1) / variance
+            slopes[name] = -split[name] / variance
+        return value, slopes
+
+    def _prior(self, split: dict[str, Floats]) -> tuple[Floats, dict[str, Floats]]:
+        value, slopes = self._spread(split, split)
         logs = split["factor"][..., self.diagonal]
         if self.components == 1:
             value += logs.sum(axis=(1, 2))

@@ -49,7 +49,20 @@ def shaped(arrays: Arrays, shape: Shape) -> tuple[Density, Floats]:
         if bic >= lowest and not (shape == "mixture" and components == 2):  # noqa: PLR2004
             break
         best, found, lowest = density, more, bic
+    if best.components > 1 and best.numbers == 1:
+        return _smooth(best, found)
     return best, found.theta
+
+
+def _smooth(mixture: Density, found: Mode) -> tuple[Density, Floats]:
+    """Many components in fixed places, about where the mixture of few has its own."""
+    from sfumato.analysis.engines.marginal_smooth import Smooth, placed
+
+    knots, logs = placed(mixture, found.theta)
+    density = Smooth(mixture.arrays, knots, family=mixture.family)
+    parts = {**mixture.split(found.theta), "weight": logs}
+    parts |= {name: np.zeros(density.sizes[name]) for name in ("factor", "move")}
+    return density, climb(density, density.join(parts)).theta
 
 
 def _bic(density: Density, mode: Mode) -> float:

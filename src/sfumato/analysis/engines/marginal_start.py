@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analysis.engines.marginal_shape import cell_shares
+from sfumato.analysis.engines.marginal_values import log_weights
 
 if TYPE_CHECKING:
     from sfumato.analysis.engines.marginal_model import Density
@@ -39,6 +40,8 @@ def _expected(covariate: Density, theta: Floats) -> Floats:
     made += chance @ arrays.levels
     if covariate.numbers:
         centre = records.covariates @ parts["centre"].T + chance @ arrays.dummies @ parts["shift"]
+        shares = np.exp(log_weights(parts["weight"][None])[0])
+        centre += shares[1:] @ parts["move"]
         left = records.seen - centre
         left -= np.where(arrays.missing[records.pattern], left, 0.0)
         spread = np.cov(left.T).reshape(covariate.numbers, covariate.numbers)

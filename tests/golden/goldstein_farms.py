@@ -1,0 +1,115 @@
+"""Invented farms of the shape of Goldstein & Shlomo's sugar cane data, which cannot be had.
+
+333 farms; receipts on region (two codes), harvest in tonnes and costs in dollars, both skewed and
+related to each other; coefficients and residual variance as published for the data without noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tests.analysis.linear_problems import coded, least_squares
+
+from sfumato.analysis.problem import Category, Number, Problem, Term
+
+Floats = npt.NDArray[np.float64]
+PARAMETERS = ("Intercept", "region", "harvest", "cost", "residual variance")
+TRUE = np.array([-7.89, 11.35, 0.022, 0.00013, 146.2])
+FARMS = 333
+
+
+@dataclass(frozen=True, eq=False)
+class Farms:
+    """True columns, released ones, and the problem; fits to both as they are."""
+
+    columns: dict[str, Floats]
+    released: dict[str, Floats]
+    problem: Problem
+    true: Floats
+    clean: Floats
+    naive: Floats
+
+
+def farms(chance: np.random.Generator, share: float, *, outcome: bool) -> Farms:
+    """Independent noise of so large a share of each variable's variance."""
+    columns = _true(chance)
+    variances = {name: share * float(one.var()) for name, one in columns.items()}
+    noise = {name: chance.normal(size=FARMS) * np.sqrt(variances[name]) for name in columns}
+    released = {name: one + noise[name] for name, one in columns.items()}
+    released["region"] = np.clip(released["region"], 0, 1)
+    if not outcome:
+        released["receipts"] = columns["receipts"]
+    return Farms(
+        columns,
+        released,
+        _problem(released, variances, outcome=outcome),
+        TRUE,
+        plain(columns),
+        plain(released),
+    )
+
+
+def _true(chance: np.random.Generator) -> dict[str, Floats]:
+    """Farms of the model: SDs of about 2000 tonnes and 22 000 dollars, correlation about 0.65."""
+    latent = chance.multivariate_normal(
+        np.zeros(3), [[1.0, 0.7, 0.3], [0.7, 1.0, 0.2], [0.3, 0.2, 1.0]], FARMS
+    )
+    harvest, cost = 2500 * np.exp(0.6 * latent[:, 0]), 34_000 * np.exp(0.55 * latent[:, 1])
+    region = (latent[:, 2] > 0).astype(float)
+    ones = np.ones(FARMS)
+    receipts = np.column_stack([ones, region, harvest, cost]) @ TRUE[:4]
+    receipts = receipts + np.sqrt(TRUE[4]) * chance.normal(size=FARMS)
+    return {"region": region, "harvest": harvest, "cost": cost, "receipts": receipts}
+
+
+def plain(columns: dict[str, Floats]) -> Floats:
+    """Least squares on the columns as they are."""
+    predictors = [columns[name] for name in ("region", "harvest", "cost")]
+    made: Floats = least_squares([np.ones(FARMS), *predictors], columns["receipts"])[0]
+    return made
+
+
+def _problem(released: dict[str, Floats], variances: dict[str, float], *, outcome: bool) -> Problem:
+    y: Any = released["receipts"]
+    names = ("harvest", "cost")
+    return Problem(
+        family="gaussian",
+        link="identity",
+        y=y,
+        outcome_number=Number(name="receipts", seen=y, variance=variances["receipts"])
+        if outcome
+        else None,
+        numbers=tuple(
+            Number(name=one, seen=released[one], variance=variances[one]) for one in names
+        ),
+        categories=(
+            Category(
+                name="region",
+                levels=("Southern", "Northern"),
+                density=coded(released["region"], variances["region"]),
+            ),
+        ),
+        error=np.diag([variances[one] for one in names]),
+        terms=(
+            Term(name="Intercept"),
+            Term(name="region", levels=((0, 1),)),
+            Term(name="harvest", numbers=((0, None),)),
+            Term(name="cost", numbers=((1, None),)),
+        ),
+        covariates=np.ones((FARMS, 1)),
+    )
+
+
+def keeping(
+    chance: np.random.Generator, columns: dict[str, Floats], share: float, names: tuple[str, ...]
+) -> dict[str, Floats]:
+    """Correlated noise on some columns that keeps their means and covariances (Shlomo 2010)."""
+    true = np.column_stack([columns[name] for name in names])
+    noise = chance.multivariate_normal(np.zeros(len(names)), np.cov(true.T), len(true))
+    weight = 1 / np.sqrt(1 + share)
+    centre = true.mean(axis=0)
+    made = centre + weight * (true - centre) + np.sqrt(1 - weight**2) * noise
+    return {**columns, **dict(zip(names, made.T, strict=True))}

@@ -1,0 +1,69 @@
+"""Tables 6a and 6b of Goldstein & Shlomo in kind: invented farms, noise on predictors and on all.
+
+`python -m benchmarks.study_fit table_6a_17` and the like are the large version.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests.golden.goldstein_farms import TRUE, farms, keeping, plain
+
+from sfumato.analysis.choice import engine_for
+from sfumato.analysis.problem import Sampling
+from sfumato.progress import silent
+
+Floats = npt.NDArray[np.float64]
+SETS = 5
+FEW = Sampling(chains=2, draws=150, warmup=80)
+
+
+@pytest.mark.parametrize("outcome", [False, True])
+@pytest.mark.parametrize("share", [0.05, 0.17])
+def test_independent_noise_is_taken_out(share: float, *, outcome: bool) -> None:
+    away, naive, spread = [], [], []
+    for seed in range(SETS):
+        made = farms(np.random.default_rng([6, seed]), share, outcome=outcome)
+        draws = engine_for(made.problem).sample(made.problem, FEW, silent).draws.reshape(-1, 5)
+        away.append(draws.mean(axis=0) - made.clean)
+        naive.append(made.naive - made.clean)
+        spread.append(draws.std(axis=0))
+    # The difference from the fit without noise has at most the posterior SD; four errors of a mean.
+    error = np.mean(spread, axis=0) / np.sqrt(SETS)
+    assert (np.abs(np.mean(away, axis=0)) < 4 * error).all()
+    # As they are, the data say that harvest matters less, costs more, and that farms differ more.
+    off = np.mean(naive, axis=0)
+    assert off[2] < -4 * error[2]
+    assert off[3] > 0
+    assert off[4] > (0.3 if share < 0.1 else 1.0) * TRUE[4]
+
+
+def test_noise_widens_the_errors_and_that_of_the_outcome_most() -> None:
+    spreads = {}
+    for share, outcome in ((0.05, False), (0.17, False), (0.17, True)):
+        made = farms(np.random.default_rng([6, 0]), share, outcome=outcome)
+        draws = engine_for(made.problem).sample(made.problem, FEW, silent).draws
+        spreads[share, outcome] = draws.std(axis=(0, 1))
+    # Published: 11.6, 17.9 and 73 for the residual variance; .0007, .0011 and .0031 for harvest.
+    for at in (2, 4):
+        assert spreads[0.05, False][at] < spreads[0.17, False][at] < spreads[0.17, True][at]
+    assert spreads[0.17, True][4] > 2.5 * spreads[0.05, False][4]
+
+
+def test_noise_that_keeps_covariances_does_so_only_where_all_variables_have_it() -> None:
+    some, every, clean = [], [], []
+    for seed in range(20):
+        chance = np.random.default_rng([7, seed])
+        columns = farms(chance, 0.17, outcome=False).columns
+        clean.append(plain(columns))
+        some.append(plain(keeping(chance, columns, 0.17, ("region", "harvest", "cost"))))
+        every.append(plain(keeping(chance, columns, 0.17, tuple(columns))))
+    away = np.mean(some, axis=0) - np.mean(clean, axis=0)
+    # Published: 530 where it was 146; and 150 where the outcome has the noise too.
+    assert away[4] > TRUE[4]
+    assert away[2] < -0.05 * TRUE[2]
+    away = np.mean(every, axis=0) - np.mean(clean, axis=0)
+    error = np.std(np.subtract(every, clean), axis=0) / np.sqrt(len(clean))
+    assert (np.abs(away) < 4 * error).all()
+    assert abs(away[4]) < 0.1 * TRUE[4]
