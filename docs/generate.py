@@ -16,13 +16,22 @@ import mkdocs_gen_files
 import typer
 
 import sfumato
-from sfumato import catalogue, pictures
+from sfumato import attackers, catalogue, hierarchies, outputs, peering, pictures, plots, tables
 from sfumato.cli.app import app
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
 
 ROOT = Path(__file__).parents[1]
+_PLACES = {
+    "Figures that may leave: sf.plots": plots,
+    "Tables that may leave: sf.tables": tables,
+    "Rules and log of outputs: sf.outputs": outputs,
+    "Attacks: sf.attackers": attackers,
+    "Peers: sf.peering": peering,
+    "Hierarchies: sf.hierarchies": hierarchies,
+    "Pictures of evidence: sf.pictures": pictures,
+}
 _SECTION = re.compile(r"\n(Parameters|Examples)\n-{3,}\n")
 
 
@@ -207,10 +216,24 @@ def python_names() -> Iterator[str]:
     files = ("ranges.read_ranges", "ranges.write_ranges")
     for name in ("cohort.cohort", "variables.cohort_schema", *simulated, *files):
         yield from (f"::: sfumato.datasets.{name}", "    options:", "      heading_level: 3", "")
-    yield from ("## Pictures of evidence", "")
-    for name in sorted(pictures.__all__):
-        home = getattr(pictures, name).__module__
-        yield from (f"::: {home}.{name}", "    options:", "      heading_level: 3", "")
+    for title, room in _PLACES.items():
+        yield from (f"## {title}", "")
+        for name in _public(room):
+            home = getattr(getattr(room, name), "__module__", "")
+            if home.startswith("sfumato."):  # an alias of a type has no page of its own
+                yield from (f"::: {home}.{name}", "    options:", "      heading_level: 3", "")
+
+
+def _public(room: Any) -> list[str]:
+    """The names of a room, or of a module all that it defines itself."""
+    told = getattr(room, "__all__", None) or [
+        name
+        for name, one in vars(room).items()
+        if not name.startswith("_")
+        and callable(one)
+        and getattr(one, "__module__", "") == room.__name__
+    ]
+    return sorted(told)
 
 
 def project_pages() -> None:
