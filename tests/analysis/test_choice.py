@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -57,6 +59,65 @@ def test_a_mixture_has_the_normal_fit_beside_it(monkeypatch, frame):
     assert made.summary().loc["x", "normal"] == pytest.approx(5, abs=0.3)
     assert any("normal changes" in one for one in made.warnings)
     assert "normal" not in sf.fit("y ~ x", frame, noise=NOISE, shape="mixture").summary()
+
+
+def test_an_interrupt_of_the_comparison_loses_nothing(monkeypatch, frame):
+    class Stopped(Fake):
+        def sample(self, problem, sampling, say) -> Posterior:
+            if problem.shape == "normal":
+                raise KeyboardInterrupt
+            return super().sample(problem, sampling, say)
+
+    class Cut(Fake):
+        def sample(self, problem, sampling, say) -> Posterior:
+            found = super().sample(problem, sampling, say)
+            return replace(found, complete=problem.shape != "normal")
+
+    for engine in (Stopped(shape="mixture"), Cut(shape="mixture")):
+        monkeypatch.setattr(choice, "available", lambda engine=engine: {"fake": engine})
+        made = sf.fit("y ~ x", frame, noise=NOISE, draws=400)
+        assert made.complete
+        assert made.sampled is not None
+        assert made.sampled.shape == (4, 400, 3)
+        assert "normal" not in made.summary()
+        assert any("comparison" in one and "interrupted" in one for one in made.notes)
+
+
+def test_an_outcome_that_terms_tell_for_sure(frame):
+    told = frame.with_columns(yes=(pl.col("y") > 0).cast(int), z=pl.col("y") * 2)
+    with pytest.raises(MeasureError, match="(?i)leave one out"):
+        sf.fit("yes ~ x + z", told, noise=NOISE, family="bernoulli")
+    made = sf.fit("yes ~ x + z", told, noise=NOISE, family="bernoulli", method="simex")
+    assert any("separation" in one and "Leave out the term" in one for one in made.warnings)
+
+
+def test_an_outcome_that_true_values_may_tell_for_sure(monkeypatch, frame):
+    told = frame.with_columns(yes=(pl.col("y") > 0).cast(int))
+
+    def warned(spread: float) -> bool:
+        rng = np.random.default_rng(3)
+        draws = rng.normal(size=(4, 500, 3)) * [1, spread, 1]
+        monkeypatch.setattr(choice, "available", lambda: {"fake": Fake(draws=draws)})
+        made = sf.fit("yes ~ x", told, noise=NOISE, family="bernoulli")
+        return any("do not bound" in one and "Leave the term out" in one for one in made.warnings)
+
+    assert warned(40.0)
+    assert not warned(1.0)
+
+
+def test_true_values_that_tell_the_outcome_for_sure():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40)
+    told = pl.DataFrame({"yes": (x > 0).astype(int), "x": x + 0.5**0.5 * rng.normal(size=40)})
+    noise = {"x": sf.Gaussian(variance=0.5)}
+    try:
+        made = sf.fit("yes ~ x", told, noise=noise, family="bernoulli", shape="normal", draws=100)
+    except MeasureError as error:
+        said = str(error)
+    else:
+        said = " ".join(made.warnings)
+    assert "do not bound the coefficient" in said
+    assert "Leave" in said
 
 
 def test_engines_are_tried_in_order_and_missing_ones_are_told(monkeypatch, frame):

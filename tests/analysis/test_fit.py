@@ -11,7 +11,6 @@ from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
 from sfumato.errors import DataError, MeasureError, SfumatoError
-from sfumato.noised.described import StratifiedGaussian
 from sfumato.plan import Writing
 
 KEY = sf.Key(bytes(range(32)))
@@ -285,12 +284,3 @@ def test_noise_that_outcome_and_predictors_share_is_taken_out_as_well():
         sf.fit("y ~ I(x**2)", frame, noise=every)
     gaps = frame.with_columns(pl.when(pl.int_range(20_000) > 9).then("x").alias("x"))
     assert sf.fit("y ~ x", gaps, noise=every, method="moments").left_out == 10
-
-
-def test_noise_that_differs_by_stratum_is_told():
-    told = StratifiedGaussian(
-        variables=["x"], weight=0.9,
-        strata=[{"where": {"sex": 0}, "mean": [0.0], "covariance": [[0.2]]}],
-    )  # fmt: skip
-    with pytest.raises(DataError, match="differs by stratum: x"):
-        sf.fit("y ~ x", records(60), noise={"x": told})

@@ -219,3 +219,28 @@ def test_functions():
     for text in ("v1 + v2", "v1.real", "v1[0]", "print(v1)", "log(v1, 2)", "v1 if 1 else 2"):
         with pytest.raises((ValueError, SyntaxError)):
             function_of(text, "v1")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("y ~", "no term after"),
+        ("y ~ x +", r"ends with '\+'"),
+        ("3 ~ x", "no outcome before"),
+        ("y ~ x + I(y ** 2)", "'y' is the outcome, and also"),
+        ("y ~ x + (1 + y | g)", "'y' is the outcome, and also"),
+    ],
+)
+def test_both_sides_are_there_and_apart(text, said):
+    with pytest.raises(MeasureError, match=said):
+        read_model(text)
+
+
+def test_a_name_may_be_a_sign():
+    read = read_model("`~` ~ `|` + (1 | `a | b`)")
+    assert read.fixed.outcome == "~"
+    assert read.variables == ("~", "|", "a | b")
+    assert read_model("y ~ + (1 | g)").fixed == read_model("y ~ 1").fixed
+    frame = pl.DataFrame({"~": [1.0, 2, 4, 4, 6], "|": [1.0, 2, 3, 4, 5.5]})
+    made = sf.fit("`~` ~ `|`", frame, noise={"|": sf.Gaussian(variance=0.1)}, method="moments")
+    assert made.terms == ("Intercept", "|")

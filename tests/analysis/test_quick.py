@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.special import expit
 
 import sfumato as sf
 from sfumato.analysis.result import Method
@@ -132,11 +133,34 @@ def test_two_levels():
         assert abs(row["mean"] - 1) < 3 * row["sd"] + slack
         assert row["sd"] < 0.2
         assert row["naive"] < 0.85
-    with pytest.raises(MeasureError, match="two-level"):
-        sf.fit(
-            "y ~ x + (1 | school)", frame.with_columns((pl.col("y") > 0).cast(int)),
-            noise={"x": sf.Gaussian(variance=0.36)}, family="bernoulli", method="moments",
-        )  # fmt: skip
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "poisson"])
+def test_two_levels_of_generalised_models(family):
+    rng = np.random.default_rng(13)
+    school = rng.integers(0, 50, 2500)
+    x = 0.5 * rng.normal(size=50)[school] + rng.normal(size=2500)
+    line = 0.2 + 0.7 * x + 0.6 * rng.normal(size=50)[school]
+    y = rng.poisson(np.exp(line)) if family == "poisson" else rng.random(2500) < expit(line)
+    frame = pl.DataFrame({"y": np.asarray(y, float), "x": x, "school": school})
+    noisy = frame.with_columns(pl.col("x") + 0.5 * rng.normal(size=2500))
+    noise = {"x": sf.Gaussian(variance=0.25)}
+    clean = sf.fit("y ~ x + (1 | school)", frame, noise={}, family=family, method="simex").naive
+    for method in ("calibration", "simex"):
+        made = sf.fit("y ~ x + (1 | school)", noisy, noise=noise, family=family, method=method)
+        row = made.summary().loc["x"]
+        lost = clean.value["x"] - row["naive"]
+        assert lost > 0.1
+        assert abs(row["mean"] - clean.value["x"]) < 2.5 * row["sd"] + 0.25 * lost
+        assert clean.error["x"] < row["sd"] < 4 * clean.error["x"]
+    with pytest.raises(MeasureError, match="no corrected score is known for a two-level"):
+        sf.fit("y ~ x + (1 | school)", noisy, noise=noise, family=family, method="moments")
+
+
+def test_without_noised_predictors_a_quick_look_is_the_plain_fit():
+    frame, _ = linear(200, 4)
+    made = sf.fit("y ~ z", frame, noise={}, method="simex")
+    assert made.estimates.value == made.naive.value
 
 
 def test_what_no_quick_look_can_do_is_told():

@@ -17,6 +17,8 @@ _MIXED_BADLY, _FEW_DRAWS, _FEW_GROUPS = 1.01, 400, 10
 _UNRELIABLE, _LOST = 0.5, 0.2
 _FAR = 0.5
 """Of an SD: how far apart two estimates may be before it matters."""
+_BOUNDLESS = 5.0
+"""On the scale of the link: so large an SD of the effect of a variable's SD is that of a prior."""
 _APART = 3.0
 """Of a standard error: how far corrected moments may be from the posterior."""
 
@@ -80,7 +82,8 @@ def of_draws(rows: Sequence[Mapping[str, Any]], posterior: Posterior) -> list[st
     if not posterior.complete:
         made.append("It was interrupted: the draws made until then are here. Fit again for more.")
     bad = [row["term"] for row in rows if row["rhat"] > _MIXED_BADLY]
-    if bad:
+    # Independent draws agree but for chance, and R-hat of a few is nothing but chance.
+    if bad and not posterior.independent:
         made.append(
             f"The chains do not agree (R-hat above {_MIXED_BADLY}) on {_listed(bad)}: do not use "
             "these. Draw more: draws=4000; if that does not help, leave out a term, or take "
@@ -121,6 +124,25 @@ def of_checks(rows: Sequence[Mapping[str, Any]], moments: Estimates | None) -> l
                 f"{_listed(far)}. Is the description of the noise right, and the formula?"
             )
     return made
+
+
+def unbounded(problem: Problem, x: Floats, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Coefficients that no data bound: without the noise, terms would tell the outcome for sure.
+
+    The plain fit cannot see it, since noise blurs what would be certain.
+    """
+    if problem.family == "gaussian":
+        return []
+    spread = dict(zip([one.name for one in problem.terms], np.nanstd(x, axis=0), strict=True))
+    wide = [row["term"] for row in rows if row["sd"] * spread.get(row["term"], 0.0) > _BOUNDLESS]
+    if not wide:
+        return []
+    said = (
+        f"The data do not bound the coefficient of {_listed(wide)}: its true values may well tell "
+        "the outcome for sure (separation). Do not use it. Leave the term out; or say only on "
+        "which side of 0 it lies, as the naive fit does."
+    )
+    return [said]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Protocol, cast
 
+from sfumato.analysis.by_record import require
 from sfumato.analysis.problem import Posterior, Problem, Sampling
+from sfumato.analysis.stratified import by_record
 from sfumato.errors import MeasureError
 from sfumato.progress import Progress
 
@@ -35,6 +37,9 @@ def available() -> dict[str, Engine]:
 
 def engine_for(problem: Problem) -> Engine:
     """The engine for a problem; an error says what to do where there is none."""
+    if by_record(problem):
+        require(problem)
+        return cast("Engine", import_module("sfumato.analysis.by_record"))
     for one in available().values():
         if one.can(problem):
             return one

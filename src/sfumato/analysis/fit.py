@@ -9,19 +9,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analysis.cautions import of_checks, of_draws, of_problem, reliabilities
-from sfumato.analysis.choice import engine_for
+from sfumato.analysis.cautions import (
+    of_checks,
+    of_draws,
+    of_problem,
+    reliabilities,
+    unbounded,
+)
+from sfumato.analysis.choice import Engine, engine_for
 from sfumato.analysis.formula import read_model
 from sfumato.analysis.modelled import Modelled, missing, modelled
-from sfumato.analysis.naive import Estimates
+from sfumato.analysis.naive import Estimates, released_design
 from sfumato.analysis.posed import family_and_link
-from sfumato.analysis.problem import Posterior, Sampling, Shape
+from sfumato.analysis.problem import Posterior, Problem, Sampling, Shape
 from sfumato.analysis.realised import determinant_ratio, realised
 from sfumato.analysis.received import received, require_known
 from sfumato.analysis.result import Fit, Method
 from sfumato.comparing.canonical import one_thread
 from sfumato.errors import MeasureError
-from sfumato.progress import told
+from sfumato.progress import Progress, told
 
 Floats = npt.NDArray[np.float64]
 _METHODS = ("posterior", "moments", "calibration", "simex")
@@ -132,21 +138,36 @@ def _posterior(model: Modelled, sampling: Sampling, level: float) -> Fit:
     found = engine.sample(problem, sampling, say)
     if not found.draws.size or not found.draws.shape[1]:
         raise MeasureError("It was interrupted before there was a draw.", hint="fit again.")
-    normal = None
-    if problem.shape == "auto" and found.shape == "mixture" and found.complete:
-        fewer = replace(sampling, draws=max(sampling.draws // 4, _LEAST), warmup=sampling.warmup)
-        alike = replace(problem, shape="normal")
-        if engine.can(alike):
-            other = engine.sample(alike, fewer, say)
-            means = other.draws.mean(axis=(0, 1))
-            normal = dict(zip(other.parameters, means.tolist(), strict=True))
+    normal, said = None, tuple[str, ...]()
+    alike = replace(problem, shape="normal")
+    mixed = problem.shape == "auto" and found.shape == "mixture" and found.complete
+    if mixed and engine.can(alike):
+        normal = _compared(engine, alike, sampling, say)
+        if normal is None:
+            said = ("The comparison with a normal shape was interrupted; the fit itself was not.",)
     gone = int(missing(problem).sum())
-    said: tuple[str, ...] = ()
     if gone and not any("missing" in note for note in found.notes):
-        said = (f"{gone:,} records lack a noised value; it is part of the model.",)
+        said += (f"{gone:,} records lack a noised value; it is part of the model.",)
     return _finished(
         model, "posterior", _summed(found), level, posterior=found, normal=normal, notes=said
     )
+
+
+def _compared(
+    engine: Engine, alike: Problem, sampling: Sampling, say: Progress
+) -> dict[str, float] | None:
+    """Means with true values taken as normal; None where that was interrupted.
+
+    What was drawn before is finished by then, and must not be lost.
+    """
+    fewer = replace(sampling, draws=max(sampling.draws // 4, _LEAST))
+    try:
+        other = engine.sample(alike, fewer, say)
+    except KeyboardInterrupt:
+        return None
+    if not other.complete:
+        return None
+    return dict(zip(other.parameters, other.draws.mean(axis=(0, 1)).tolist(), strict=True))
 
 
 def _summed(found: Posterior) -> Estimates:
@@ -200,4 +221,5 @@ def _finished(
     wary = of_problem(problem, reliabilities(problem, model.levels), model.naive)
     if posterior is not None:
         wary += of_draws(made.rows, posterior) + of_checks(made.rows, moments)
+        wary += unbounded(problem, released_design(problem, model.ready.columns), made.rows)
     return replace(made, warnings=tuple(wary))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from sfumato.errors import MeasureError
-from sfumato.models.formula import Formula, read_formula
+from sfumato.models.formula import Formula, Token, read_formula
 
 _QUOTED = re.compile(r"`[^`]*`")
 _NAME = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d]\w*))\s*$")
@@ -60,21 +60,48 @@ def read_model(text: str) -> ModelFormula:
     if name is None or not inside.strip():
         raise MeasureError("The part with groups cannot be read.", hint=_EXAMPLE)
     fixed = _read(_without(text, start, end))
-    left = text[: text.index("~")]
+    left = text[: _plain(text).index("~")]
     return ModelFormula(text, fixed, _read(f"{left} ~ {inside}"), name["quoted"] or name["name"])
 
 
 def _read(text: str) -> Formula:
     try:
-        return read_formula(text)
+        found = read_formula(text)
     except ValueError as error:
         raise MeasureError(f"The formula {error}") from None
+    _require_two_sides(found)
+    return found
+
+
+def _require_two_sides(found: Formula) -> None:
+    """Refuse a formula that lacks an outcome or terms, or has the outcome on both sides."""
+    at = found.tokens.index(Token("operator", "~"))
+    left, right = found.tokens[:at], found.tokens[at + 1 :]
+    if not right:
+        raise MeasureError("The formula names no term after ~.", hint="as in 'y ~ x', or 'y ~ 1'.")
+    if right[-1].kind == "operator" and right[-1].text != ")":
+        raise MeasureError(
+            f"The formula ends with '{right[-1].text}'.",
+            hint="name a term after it, as in 'y ~ x'.",
+        )
+    outcome = {token.text for token in left if token.kind == "name"}
+    if not outcome:
+        raise MeasureError("The formula names no outcome before ~.", hint="as in 'y ~ x'.")
+    if both := [token.text for token in right if token.kind == "name" and token.text in outcome]:
+        raise MeasureError(
+            f"Variable '{both[0]}' is the outcome, and also stands among the terms.",
+            hint="leave it out after ~.",
+        )
+
+
+def _plain(text: str) -> str:
+    """A formula of the same length without what stands in backticks: a name, whatever it holds."""
+    return _QUOTED.sub(lambda found: "`" * len(found[0]), text)
 
 
 def _random_parts(text: str) -> list[tuple[int, int, int]]:
     """Where each bracket with a bar begins, where its bar is, and where it ends."""
-    # What stands in backticks is a name, whatever it holds.
-    plain = _QUOTED.sub(lambda found: "`" * len(found[0]), text)
+    plain = _plain(text)
     found: list[tuple[int, int, int]] = []
     for one in re.finditer(r"\|", plain):
         bar = one.start()
@@ -96,7 +123,8 @@ def _without(text: str, start: int, end: int) -> str:
     """The formula without a part of it, and without the plus that joined it."""
     before, after = text[:start].rstrip(), text[end + 1 :].lstrip()
     if before.endswith("+"):
-        return f"{before[:-1].rstrip()} {after}"
+        before = before[:-1].rstrip()
+        return f"{before} {after or '1'}" if before.endswith("~") else f"{before} {after}"
     if after and not after.startswith("+"):
         raise MeasureError("A part with groups is added to the others with a +.", hint=_EXAMPLE)
     return f"{before} {after[1:].strip() or '1'}"

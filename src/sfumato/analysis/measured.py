@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.analysis.problem import Category, Codes, Number
+from sfumato.analysis.stratified import ByStratum, StratifiedNumber, place_of
 from sfumato.errors import DataError, MethodError
 from sfumato.generalised.text import written
 from sfumato.noised.codes import places
@@ -23,7 +24,6 @@ from sfumato.noised.described import (
     Noise,
 )
 from sfumato.noised.scales import Growth
-from sfumato.noised.strata import key_of
 
 Floats = npt.NDArray[np.float64]
 _NEVER = -745.0
@@ -32,7 +32,7 @@ _NEVER = -745.0
 
 def is_number(noise: Noise) -> bool:
     """Whether it is noise of a number, and not of a category."""
-    return isinstance(noise, (Gaussian, CorrelatedGaussian))
+    return isinstance(noise, (Gaussian, CorrelatedGaussian, ByStratum))
 
 
 def is_none(noise: Noise) -> bool:
@@ -57,6 +57,8 @@ def number_of(name: str, values: Floats, noise: Noise, own: float = 0.0) -> Numb
     """
     if isinstance(noise, CorrelatedGaussian):
         return _correlated(name, values, noise, own)
+    if isinstance(noise, ByStratum):
+        return Number(name=name, seen=values, variance=None)  # see `stratified.looked_up`
     if not isinstance(noise, Gaussian):
         raise _wrong(name, "is described as a category, and used as a number")
     made = Number(
@@ -163,7 +165,10 @@ def error_of(numbers: Sequence[Number], noise: Mapping[str, Noise]) -> Floats:
         else:
             made[at, at] = one.variance or 0.0
         for other in range(at):
-            both = shared_noise(noise, one.name, numbers[other].name)
+            if isinstance(one, StratifiedNumber):
+                both = float(np.mean(one.shared(numbers[other])))
+            else:
+                both = shared_noise(noise, one.name, numbers[other].name)
             made[at, other] = made[other, at] = both
     return made
 
@@ -171,6 +176,12 @@ def error_of(numbers: Sequence[Number], noise: Mapping[str, Noise]) -> Floats:
 def shared_noise(noise: Mapping[str, Noise], one: str, other: str) -> float:
     """The covariance of the noise of two variables."""
     told = noise.get(one)
+    if isinstance(told, ByStratum) and noise.get(other) == told and told.shared(one, other):
+        raise DataError(
+            f"The noise of '{one}' and '{other}' goes together, and differently in each stratum, "
+            "which no model of an outcome and its predictor can part.",
+            hint="keep the records of one stratum, and pass its CorrelatedGaussian.",
+        )
     if not isinstance(told, CorrelatedGaussian) or noise.get(other) != told:
         return 0.0
     places = told.variables.index(one), told.variables.index(other)
@@ -251,29 +262,13 @@ def exchange_of(
     if noise.matrix is not None:
         return np.asarray([noise.matrix], float), np.zeros(len(at), np.int64), at
     every = np.asarray([one["matrix"] for one in noise.strata or []], float)
-    return every, _stratum(name, noise, strata), at
-
-
-def _stratum(name: str, noise: Misclassification, strata: pl.DataFrame) -> npt.NDArray[np.int64]:
-    told = noise.strata or []
-    known = {key_of([one["where"][key] for key in strata.columns]): i for i, one in enumerate(told)}
-    found = strata.unique(maintain_order=True)
-    at = [known.get(key_of(row)) for row in found.iter_rows()]
-    if None in at:
-        raise DataError(
-            f"Variable '{name}' has records of a stratum that its description does not name.",
-            hint="is it the description of these data?",
-        )
-    numbered = found.with_columns(pl.Series("", at, dtype=pl.Int64))
-    joined = strata.join(
-        numbered, on=strata.columns, how="left", nulls_equal=True, maintain_order="left"
-    )
-    made: npt.NDArray[np.int64] = joined[""].to_numpy()
-    return made
+    return every, place_of(name, noise.strata or [], strata), at
 
 
 def strata_of(noise: Noise) -> list[str]:
-    """The variables on which the probabilities of exchange depend."""
+    """The variables on which the noise depends."""
+    if isinstance(noise, ByStratum):
+        return noise.by
     if isinstance(noise, Misclassification) and noise.strata:
         return list(noise.strata[0].get("where", {}))
     return []

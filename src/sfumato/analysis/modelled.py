@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from sfumato.analysis.posed import posed
 from sfumato.analysis.prepared import Prepared, prepared
 from sfumato.analysis.problem import Family, Link, Problem, Shape
 from sfumato.analysis.received import Received
+from sfumato.analysis.residuals import residuals
+from sfumato.analysis.stratified import looked_up, with_strata
 from sfumato.analysis.unbiased import NoMomentsError, scores
 from sfumato.data import Dataset
 from sfumato.noised.described import Noise
@@ -80,8 +83,9 @@ def modelled(
     clustered: bool,
 ) -> Modelled:
     """Pose the problem, and fit it in the plain ways."""
-    ready = prepared(got, formula, measured, trials)
+    ready = looked_up(prepared(got, formula, measured, trials), got.noise, measured)
     problem, shift = posed(formula, ready, got.noise, kind, shape=shape, clustered=clustered)
+    problem = with_strata(problem)
     plain = naive(problem, ready.columns)
     levels: dict[str, Floats] = {}
     corrected, why = None, ""
@@ -99,7 +103,7 @@ def modelled(
         ready=ready,
         problem=problem,
         levels=levels,
-        naive=plain,
+        naive=replace(plain, left=partial(residuals, problem, levels, plain, shift)),
         corrected=corrected,
         noise=got.noise,
         why_not=why,

@@ -17,6 +17,7 @@ from sfumato.analysis.functions import Of
 from sfumato.analysis.naive import Estimates
 from sfumato.analysis.problem import Problem
 from sfumato.analysis.sandwich import variance as sandwich
+from sfumato.analysis.stratified import StratifiedNumber
 from sfumato.analysis.unbiased import NoMomentsError, power
 
 Floats = npt.NDArray[np.float64]
@@ -34,12 +35,14 @@ class Corrected:
     gram : an estimate of the products of the true terms, in sum; None but for linear models.
     noisy : the products of terms that are right on average and have all the noise, in sum.
     records : how many records it rests on.
+    levels : for each noised category the scores of its levels.
     """
 
     estimates: Estimates
     gram: Floats | None = field(default=None, repr=False)
     noisy: Floats | None = field(default=None, repr=False)
     records: int
+    levels: Mapping[str, Floats] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,8 @@ def moments(problem: Problem, levels: Mapping[str, Floats], start: Estimates) ->
     if problem.outcome_category is not None:
         raise NoMomentsError("the outcome is a noised category")
     if problem.family == "gaussian":
-        if problem.outcome_number is not None and not problem.outcome_number.plain:
+        outcome = problem.outcome_number
+        if outcome is not None and not (outcome.plain or isinstance(outcome, StratifiedNumber)):
             raise NoMomentsError("the noise of the outcome is not plain")
         return _Linear(problem, levels).fit(start)
     return _scored(problem, start)
@@ -109,7 +113,12 @@ class _Linear:
 
     def _numbers(self, powers: Mapping[int, int]) -> Floats:
         numbers, error = self.problem.numbers, self.problem.error
-        together = [(a, b) for a in powers for b in powers if a < b and error[a, b]]
+        together = [
+            (a, b)
+            for a in powers
+            for b in powers
+            if a < b and (error[a, b] or self._by_stratum(a, b))
+        ]
         if not together:
             made = np.ones(self.problem.records)
             for at, exponent in powers.items():
@@ -118,7 +127,13 @@ class _Linear:
         if sum(powers.values()) > _TWO:
             raise NoMomentsError("noise is correlated, and terms have products of noised variables")
         ((a, b),) = together
-        return np.asarray(numbers[a].seen * numbers[b].seen - error[a, b], float)
+        one, other = numbers[a], numbers[b]
+        both = one.shared(other) if isinstance(one, StratifiedNumber) else error[a, b]
+        return np.asarray(one.seen * other.seen - both, float)
+
+    def _by_stratum(self, a: int, b: int) -> bool:
+        one = self.problem.numbers[a]
+        return isinstance(one, StratifiedNumber) and bool(one.shared(self.problem.numbers[b]).any())
 
     def fit(self, start: Estimates) -> Corrected:
         """Solve the corrected equations; those of groups weigh records of one group together."""
@@ -137,8 +152,7 @@ class _Linear:
         moment = x.T @ y
         beta = _solved(gram, moment)
         square = float(y @ y - 2 * beta @ moment + beta @ gram @ beta)
-        extra = (problem.outcome_number.variance if problem.outcome_number else 0.0) or 0.0
-        residual = square / (len(y) - size) - extra
+        residual = square / (len(y) - size) - self._of_outcome()
         names = [one.name for one in problem.terms]
         if each is not None:
             between = start.value.get(f"variance of {names[problem.random[0]]} by group", 0.0)
@@ -157,7 +171,15 @@ class _Linear:
             gram=gram,
             noisy=x.T @ x,
             records=len(y),
+            levels=dict(zip((c.name for c in problem.categories), self.levels, strict=True)),
         )
+
+    def _of_outcome(self) -> float:
+        """The variance of the noise of the outcome, on average."""
+        one = self.problem.outcome_number
+        if one is None:
+            return 0.0
+        return float(one.growth.variance(one.seen).mean()) if one.growth else one.variance or 0.0
 
     def _score(self, beta: Floats, outcome: Floats) -> Floats:
         made = outcome.copy()
@@ -214,7 +236,8 @@ def _scored(problem: Problem, start: Estimates) -> Corrected:
     family = {"log": "poisson", "logit": "logistic"}.get(problem.link)
     whole = problem.trials is None or bool((problem.trials == 1).all())
     if family is None or problem.groups is not None or not whole:
-        raise NoMomentsError(f"no corrected score is known for this {problem.family} model")
+        kind = "a two-level" if problem.groups is not None else "this"
+        raise NoMomentsError(f"no corrected score is known for {kind} {problem.family} model")
     if problem.categories or not problem.simple:
         raise NoMomentsError("a corrected score is known for normal noise on plain terms only")
     x = problem.design(

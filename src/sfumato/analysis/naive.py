@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.analysis.mixed import mixed
+from sfumato.analysis.mixed_generalised import MOST, Grouped, mixed_generalised
 from sfumato.analysis.problem import Problem, Term
 from sfumato.errors import MeasureError
 
@@ -29,6 +30,8 @@ class Estimates:
     covariance : of the coefficients, in the order of the terms.
     note : what is to be known of it.
     certain : whether terms predict some outcomes with certainty, so that estimates run away.
+    complete : whether the work ran to its end; an interrupt leaves what is there.
+    left : what coefficients leave of each record, see `residuals.residuals`; None where not known.
     """
 
     value: Mapping[str, float]
@@ -36,6 +39,10 @@ class Estimates:
     covariance: Floats | None = field(default=None, repr=False)
     note: str = ""
     certain: bool = False
+    complete: bool = True
+    left: Callable[[Mapping[str, float]], Mapping[str, Floats]] | None = field(
+        default=None, repr=False
+    )
 
     def shifted(self, shift: Mapping[str, float]) -> Estimates:
         """The same with something added to some."""
@@ -83,7 +90,10 @@ def naive(problem: Problem, released: Mapping[str, Floats]) -> Estimates:
 
 
 def fitted(
-    problem: Problem, x: Floats, known: npt.NDArray[np.bool_] | None = None, y: Floats | None = None
+    problem: Problem,
+    x: Floats,
+    known: npt.NDArray[np.bool_] | None = None,
+    start: Estimates | None = None,
 ) -> Estimates:
     """The plain fit of given columns.
 
@@ -92,21 +102,30 @@ def fitted(
     problem : the family, the link, the groups.
     x : the columns.
     known : which records to use.
-    y : another outcome than that of the problem.
+    start : a fit of nearly the same, where a search may begin.
     """
     kept = np.ones(len(x), bool) if known is None else known
-    y = problem.y if y is None else y
+    y = problem.y
     x, y = (x, y) if kept.all() else (x[kept], y[kept])
     names = [one.name for one in problem.terms]
     _require_estimable(x, names)
-    if problem.groups is not None:
-        if problem.family != "gaussian":
-            return Estimates(value={}, note=f"no plain fit of a two-level {problem.family} model")
-        return _two_level(problem, x, y, problem.groups[kept], names)
+    groups = None if problem.groups is None else problem.groups[kept]
     if problem.family == "gaussian":
-        return _linear(x, y, names)
+        return _linear(x, y, names) if groups is None else _two_level(problem, x, y, groups, names)
     trials = np.ones(len(y)) if problem.trials is None else problem.trials[kept]
-    return _generalised(problem, x, y, trials, names)
+    if groups is None:
+        return _generalised(problem, x, y, trials, names)
+    if len(problem.random) > MOST:
+        return Estimates(
+            value={},
+            note=f"no plain fit of a two-level {problem.family} model with more than {MOST} "
+            "effects of each group",
+        )
+    first = start or _generalised(problem, x, y, trials, names)
+    records = Grouped(
+        link=problem.link, x=x, y=y, trials=trials, groups=groups, random=problem.random
+    )
+    return _two_level_generalised(problem, records, first)
 
 
 def _require_estimable(x: Floats, names: list[str]) -> None:
@@ -153,13 +172,44 @@ def _two_level(
     found = mixed(x, y, groups, problem.random)
     values = dict(zip(names, found.beta.tolist(), strict=True))
     values["residual variance"] = found.variance
-    for at, place in enumerate(problem.random):
-        values[f"variance of {names[place]} by group"] = float(found.between[at, at])
-        for other in range(at):
-            pair = f"{names[problem.random[other]]} and {names[place]}"
-            values[f"covariance of {pair} by group"] = float(found.between[at, other])
+    values |= {name: float(found.between[at]) for name, at in between_names(problem).items()}
     errors = dict(zip(names, np.sqrt(np.diag(found.covariance)).tolist(), strict=True))
     return Estimates(value=values, error=errors, covariance=found.covariance)
+
+
+def between_names(problem: Problem) -> dict[str, tuple[int, int]]:
+    """The names of variances and covariances between groups, and their places."""
+    names = [problem.terms[place].name for place in problem.random]
+    own, shared = {}, {}
+    for at, name in enumerate(names):
+        own[f"variance of {name} by group"] = (at, at)
+        for other in range(at):
+            shared[f"covariance of {names[other]} and {name} by group"] = (at, other)
+    return own | shared
+
+
+def between_of(problem: Problem, value: Mapping[str, float]) -> Floats | None:
+    """The covariance of the effects of groups; None where it is not known."""
+    made = np.zeros((len(problem.random),) * 2)
+    for name, (at, other) in between_names(problem).items():
+        if name not in value:
+            return None
+        made[at, other] = made[other, at] = value[name]
+    return made
+
+
+def _two_level_generalised(problem: Problem, records: Grouped, start: Estimates) -> Estimates:
+    names = [one.name for one in problem.terms]
+    beta = np.array([start.value[name] for name in names])
+    found = mixed_generalised(records, beta, between_of(problem, start.value))
+    values = dict(zip(names, found.beta.tolist(), strict=True))
+    values |= {name: float(found.between[at]) for name, at in between_names(problem).items()}
+    return Estimates(
+        value=values,
+        error=dict(zip(names, np.sqrt(np.diag(found.covariance)).tolist(), strict=True)),
+        covariance=found.covariance,
+        certain=start.certain or not found.settled,
+    )
 
 
 def _generalised(
@@ -171,7 +221,7 @@ def _generalised(
     line = _link(problem.link, mean / trials)
     gram = np.eye(len(names))
     for _ in range(_ROUNDS):
-        mean, slope = _mean(problem.link, line)
+        mean, slope = mean_of(problem.link, line)
         spread = mean if problem.link == "log" else mean * (1 - mean)
         weight = trials * slope**2 / np.maximum(spread, 1e-300)
         work = line + (y / trials - mean) / np.maximum(slope, 1e-300)
@@ -187,7 +237,7 @@ def _generalised(
         line = np.clip(x @ beta, -30.0, 30.0) if problem.link != "log" else x @ beta
         if moved < _SMALL:
             break
-    mean, _ = _mean(problem.link, line)
+    mean, _ = mean_of(problem.link, line)
     certain = bool(mean.min() < _CERTAIN or (problem.link != "log" and mean.max() > 1 - _CERTAIN))
     covariance: Floats = np.asarray(np.linalg.pinv(gram), float)
     values = dict(zip(names, beta.tolist(), strict=True))
@@ -204,7 +254,7 @@ def _link(link: str, mean: Floats) -> Floats:
     return made
 
 
-def _mean(link: str, line: Floats) -> tuple[Floats, Floats]:
+def mean_of(link: str, line: Floats) -> tuple[Floats, Floats]:
     """The mean of the outcome at each linear predictor, and its slope."""
     from scipy.special import expit, ndtr
 

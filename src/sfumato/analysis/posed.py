@@ -16,6 +16,7 @@ from sfumato.analysis.prepared import Prepared
 from sfumato.analysis.problem import Category, Family, Link, Number, Problem, Shape
 from sfumato.analysis.terms import Made, columns_of, matrices, same_terms, terms_of
 from sfumato.errors import DataError, MeasureError
+from sfumato.models.formula import Token
 from sfumato.noised.described import Noise
 
 Floats = npt.NDArray[np.float64]
@@ -126,7 +127,7 @@ def _left(formula: ModelFormula) -> tuple[str, list[str]]:
     """What stands left of ~ under aliases, and its variables."""
     fixed = formula.fixed
     left = fixed.aliased().partition("~")[0].strip()
-    at = [text for kind, text in fixed.tokens].index("~")
+    at = fixed.tokens.index(Token("operator", "~"))
     return left, [text for kind, text in fixed.tokens[:at] if kind == "name"]
 
 

@@ -25,7 +25,7 @@ from sfumato.comparing.canonical import order_of
 from sfumato.data import Dataset
 from sfumato.errors import DataError
 from sfumato.models.covariates import MOST_LEVELS
-from sfumato.noised.described import CodeNoise, Gaussian, Noise, StratifiedGaussian
+from sfumato.noised.described import CodeNoise, Gaussian, Noise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,12 +170,6 @@ def _require_usable(
                 f"Variable '{name}' has noise, so nobody knows the groups or the trials.",
                 hint="use a variable that was released as it is.",
             )
-    apart = sorted(name for name, one in noise.items() if isinstance(one, StratifiedGaussian))
-    if apart:
-        raise DataError(
-            f"The noise of these variables differs by stratum: {', '.join(apart)}.",
-            hint="fit one stratum at a time: keep its records, and pass its CorrelatedGaussian.",
-        )
     odd = sorted(set(measured) - set(formula.fixed.variables))
     if odd:
         raise DataError(

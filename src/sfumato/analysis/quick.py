@@ -12,10 +12,9 @@ from sfumato.errors import MeasureError
 
 def quick(model: Modelled, method: Method, seed: int) -> tuple[Estimates, tuple[str, ...]]:
     """Estimates with standard errors, and what is to be known of them."""
-    if model.problem.groups is not None and model.problem.family != "gaussian":
+    if method != "moments" and model.naive.note:
         raise MeasureError(
-            f"A two-level {model.problem.family} model has no quick look.",
-            hint='use method="posterior".',
+            f"There is {model.naive.note}, so no quick look at it.", hint='use method="posterior".'
         )
     if method == "calibration":
         return calibration(model, seed)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sfumato.analysis.measured import strata_of
+from sfumato.analysis.stratified import ByStratum
 from sfumato.data import Dataset, read
 from sfumato.errors import DataError, SfumatoError
-from sfumato.noised.described import Noise, one_from
+from sfumato.noised.described import Noise, StratifiedGaussian, one_from
 from sfumato.noised.described import read as read_noise
 from sfumato.schema import Schema
 
@@ -58,12 +60,22 @@ def received(
         if noise is None:
             raise DataError(
                 "Nothing says what the noise in these data is.",
-                hint='pass a release folder, or noise={"x": sf.Gaussian(variance=0.2)}.',
+                hint="pass a release folder; or describe the noise: --noise noise.toml, in Python "
+                'noise={"x": sf.Gaussian(variance=0.2)}.',
             )
-        return Received(data=data, noise=by_hand)
+        return Received(data=data, noise=_by_stratum(by_hand))
     wanted = [name for name in names if name not in by_hand]
     found = {**read_noise(told, wanted), **by_hand} if told else by_hand
-    return Received(data=data, noise=found, changed=_changed(manifest, data, release))
+    changed = _changed(manifest, data, release)
+    return Received(data=data, noise=_by_stratum(found), changed=changed)
+
+
+def _by_stratum(noise: Mapping[str, Noise]) -> dict[str, Noise]:
+    """Descriptions by variable; of noise that differs by stratum one that knows where to look."""
+    return {
+        name: ByStratum(one) if isinstance(one, StratifiedGaussian) else one
+        for name, one in noise.items()
+    }
 
 
 def _opened(release: Any) -> tuple[Dataset, Mapping[str, Any] | None, Mapping[str, Any]]:
@@ -160,6 +172,7 @@ def require_known(
 ) -> None:
     """Refuse variables that something changed without anybody saying how."""
     got.data.schema.require([*names, *clean])
+    _require_strata(got, names, clean)
     both = sorted(set(clean) & set(got.noise))
     if both:
         raise DataError(
@@ -179,3 +192,20 @@ def require_known(
             f"These variables were changed, and no description says how to undo it: {said}.",
             hint="leave them out of the formula, or name them in `clean` to take them as they are.",
         )
+
+
+def _require_strata(got: Received, names: Collection[str], clean: Collection[str]) -> None:
+    """Refuse noise that differs by a variable which nobody knows any more."""
+    for name in names:
+        by = strata_of(got.noise[name]) if name in got.noise else []
+        gone = sorted(set(by) - set(got.data.schema))
+        moved = [one for one in by if one in got.noise or got.changed.get(one)]
+        lost = gone or [one for one in moved if one not in clean]
+        if lost:
+            how = "is not in the data" if gone else "was changed as well"
+            raise DataError(
+                f"The noise of '{name}' differs by '{lost[0]}', which {how}: nobody knows which "
+                "noise a record has.",
+                hint=f"leave '{name}' out of the formula, or ask the custodian for "
+                f"'{lost[0]}' as it was.",
+            )

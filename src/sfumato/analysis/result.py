@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Method = Literal["posterior", "moments", "calibration", "simex"]
+INTERRUPTED = (
+    "It was interrupted: this is what there was until then, with rough standard errors or none. "
+    "Fit again for more."
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,7 +50,8 @@ class Fit:
     efficiency_rows : see `efficiency`.
     determinant_ratio : the paper's overall measure of efficiency. It is optimistic: it knows
         nothing of what taking the noise out costs.
-    complete : whether it ran to its end.
+    complete : whether it ran to its end. After an interrupt what is there is returned.
+    data : the released records.
     """
 
     formula: str
@@ -71,6 +76,14 @@ class Fit:
     determinant_ratio: float = math.nan
     complete: bool = True
     data: Dataset | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.estimates.complete:
+            return
+        # A quick look that was interrupted; of draws the engine says so itself.
+        object.__setattr__(self, "complete", False)
+        if INTERRUPTED not in self.warnings:
+            object.__setattr__(self, "warnings", (*self.warnings, INTERRUPTED))
 
     def __repr__(self) -> str:
         drawn = ""
@@ -149,6 +162,23 @@ class Fit:
         """
         rows = list(self.efficiency_rows)
         return self._like(pl.DataFrame(rows)) if rows else None
+
+    def diagnostics_frame(self) -> pl.DataFrame:
+        """What the fit leaves of each record: `fitted`, `residual`, `standardised`, `leverage`.
+
+        They belong to the released (noised) records, in an order of their values and not in that
+        of the file, and are approximate: what is expected of true values, given all that was
+        released but the outcome, stands in their place, so that residuals are wider than without
+        noise. Fitted values are means of the outcome, the effects of groups in them. Residuals
+        are those of the outcome; standardised residuals are divided by their standard deviation
+        (of generalised models: Pearson's). A record that lacks a noised value has nulls.
+        """
+        left = self.naive.left
+        if left is None:
+            raise SfumatoError(
+                "This fit does not know its records.", hint="take one that `fit` returned."
+            )
+        return pl.DataFrame(dict(left(self.estimates.value))).fill_nan(None)
 
     def to_arviz(self) -> Any:
         """The draws for ArviZ: an InferenceData (ArviZ 0.x) or a DataTree (1.x)."""

@@ -6,7 +6,7 @@ Biometrics 62:85. The line back is a parabola, which goes a little less far than
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from sfumato.analysis.measured import category_of
 from sfumato.analysis.modelled import Modelled, left_out
 from sfumato.analysis.naive import Estimates, fitted
 from sfumato.analysis.problem import Number, Problem, Term
+from sfumato.analysis.stratified import StratifiedNumber, errors_of
 from sfumato.errors import MeasureError
 from sfumato.noised.described import CodeNoise, Misclassification, Noise
 from sfumato.noised.transitions import exchanged
@@ -34,7 +35,7 @@ def simex(
     if problem.outcome_number is not None or problem.outcome_category is not None:
         raise MeasureError(
             "The outcome has noise, which simulation and extrapolation leaves as it is.",
-            hint='use method="posterior".',
+            hint='use method="posterior", or "moments" for a quick look.',
         )
     rng = np.random.default_rng(seed)
     matrices = [_matrix(one.name, noise[one.name]) for one in problem.categories]
@@ -45,23 +46,25 @@ def simex(
     for place in places:
         known &= place >= 0
     repeats = _REPEATS if problem.records <= _LARGE else _REPEATS // 4
-    say = told()
     plain = _fit(problem, known, [one.seen for one in problem.numbers], places)
     names = [name for name in plain.value if name in plain.error]
+    if not problem.numbers and not problem.categories:
+        return plain, ()  # there is no noise to add to
+
+    def noisier(more: float) -> Estimates:
+        moved = [
+            _exchanged(place, matrix, more, rng)
+            for place, matrix in zip(places, matrices, strict=True)
+        ]
+        return _fit(problem, known, _noisier(problem, root, more, rng), moved, plain)
+
+    root = _roots(problem)
+    found = _repeated(noisier, repeats)
+    complete = len(found) == len(_MORE) and len(found[-1]) == repeats
     value, spread = [_row(plain.value, names)], [_row(plain.error, names) ** 2]
-    root = _root(problem.error)
-    for step, more in enumerate(_MORE):
-        found = []
-        for at in range(repeats):
-            say("adding noise", step * repeats + at, len(_MORE) * repeats)
-            numbers = _noisier(problem, root, more, rng)
-            moved = [
-                _exchanged(place, matrix, more, rng)
-                for place, matrix in zip(places, matrices, strict=True)
-            ]
-            found.append(_fit(problem, known, numbers, moved))
-        values = np.array([_row(one.value, names) for one in found])
-        errors = np.array([_row(one.error, names) ** 2 for one in found])
+    for some in found:
+        values = np.array([_row(one.value, names) for one in some])
+        errors = np.array([_row(one.error, names) ** 2 for one in some])
         value.append(values.mean(axis=0))
         spread.append(errors.mean(axis=0) - values.var(axis=0, ddof=1))
     best, variance = _extrapolated(np.array(value)), _extrapolated(np.array(spread))
@@ -73,26 +76,46 @@ def simex(
         Estimates(
             value=dict(zip(names, best.tolist(), strict=True)),
             error=dict(zip(names, sd.tolist(), strict=True)),
+            complete=complete,
         ),
         tuple(notes),
     )
+
+
+def _repeated(noisier: Callable[[float], Estimates], repeats: int) -> list[list[Estimates]]:
+    """Fits with more and more noise. An interrupt leaves the steps that have two or more."""
+    say = told()
+    found: list[list[Estimates]] = []
+    try:
+        for step, more in enumerate(_MORE):
+            found.append([])
+            for at in range(repeats):
+                say("adding noise", step * repeats + at, len(_MORE) * repeats)
+                found[-1].append(noisier(more))
+    except KeyboardInterrupt:
+        found = [some for some in found if len(some) > 1]
+        if not found:
+            raise MeasureError(
+                "It was interrupted before there was an estimate.", hint="fit again."
+            ) from None
+    return found
 
 
 def _row(of: Mapping[str, float], names: list[str]) -> Floats:
     return np.array([of[name] for name in names])
 
 
-def _root(error: Floats) -> Floats:
-    """A square root of a covariance that may be singular."""
-    size, turned = np.linalg.eigh(error)
-    return np.asarray(turned * np.sqrt(np.maximum(size, 0.0)), float)
+def _roots(problem: Problem) -> Floats:
+    """(record or one for all, number, number): a root of a covariance that may be singular."""
+    size, turned = np.linalg.eigh(errors_of(problem))
+    return np.asarray(turned * np.sqrt(np.maximum(size, 0.0))[:, None, :], float)
 
 
 def _extrapolated(rows: Floats) -> Floats:
-    at = np.array([0.0, *_MORE])
-    design = np.column_stack([np.ones_like(at), at, at**2])
-    curve, *_ = np.linalg.lstsq(design, rows, rcond=None)
-    made: Floats = np.array([1.0, -1.0, 1.0]) @ curve
+    """Back to no noise: a parabola, or the line that two points allow after an interrupt."""
+    at = np.array([0.0, *_MORE])[: len(rows), None] ** np.arange(min(3, len(rows)))
+    curve, *_ = np.linalg.lstsq(at, rows, rcond=None)
+    made: Floats = (-1.0) ** np.arange(at.shape[1]) @ curve
     return made
 
 
@@ -101,9 +124,10 @@ def _fit(
     known: npt.NDArray[np.bool_],
     numbers: list[Floats],
     places: list[npt.NDArray[np.int64]],
+    start: Estimates | None = None,
 ) -> Estimates:
     x = np.column_stack([_column(one, problem, numbers, places) for one in problem.terms])
-    return fitted(problem, x, known & np.isfinite(x).all(axis=1))
+    return fitted(problem, x, known & np.isfinite(x).all(axis=1), start)
 
 
 def _column(
@@ -122,14 +146,15 @@ def _column(
 def _noisier(problem: Problem, root: Floats, more: float, rng: np.random.Generator) -> list[Floats]:
     if not problem.numbers:
         return []
-    extra = np.sqrt(more) * rng.standard_normal((problem.records, len(problem.numbers))) @ root.T
+    drawn = np.sqrt(more) * rng.standard_normal((problem.records, len(problem.numbers)))
+    extra = drawn @ root[0].T if len(root) == 1 else np.einsum("nab,nb->na", root, drawn)
     return [
         _cut(one, extra[:, at], problem.error[at, at]) for at, one in enumerate(problem.numbers)
     ]
 
 
 def _cut(one: Number, extra: Floats, average: float) -> Floats:
-    if one.growth is not None and average:
+    if one.growth is not None and average and not isinstance(one, StratifiedNumber):
         extra = extra * np.sqrt(one.growth.variance(one.seen) / average)
     return np.clip(one.seen + extra, one.low, one.high)
 

@@ -15,7 +15,7 @@ from sfumato.analysis.functions import LEARNT, Of, factors_of, function_of
 from sfumato.analysis.prepared import Prepared
 from sfumato.analysis.problem import Number, Term
 from sfumato.errors import MeasureError
-from sfumato.models.formula import Formula
+from sfumato.models.formula import Formula, Token
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,15 +73,12 @@ def columns_of(formula: Formula, ready: Prepared) -> dict[str, Floats]:
 
 def _plain_sum(formula: Formula, ready: Prepared) -> dict[str, Floats] | None:
     """The columns of a sum of numbers, which needs no library; None for all else."""
-    texts = [one.text for one in formula.tokens]
-    right = formula.tokens[texts.index("~") + 1 :]
+    right = formula.tokens[formula.tokens.index(Token("operator", "~")) + 1 :]
     alike = all(one.kind == "name" or one.text in ("+", "1") for one in right)
     names = [one.text for one in right if one.kind == "name"]
     numbers = [one not in ready.labels or one in ready.as_numbers for one in names]
     # What stands first may be a sign: "+ x" is left to the library.
     if not alike or not all(numbers) or formula.outcome is None or right[0].text == "+":
-        return None
-    if formula.outcome in names:
         return None
     made = {"Intercept": np.ones(ready.kept.height)}
     return made | {f"v{formula.variables.index(one)}": ready.columns[one] for one in names}

@@ -10,6 +10,7 @@ import polars as pl
 
 from sfumato.analysis.measured import category_of, exchange_of
 from sfumato.analysis.problem import Codes, Number
+from sfumato.analysis.stratified import StratifiedNumber
 from sfumato.noised.described import CodeNoise, Misclassification, Noise
 
 Floats = npt.NDArray[np.float64]
@@ -34,7 +35,10 @@ def power(one: Number, exponent: int) -> Floats:
     if one.scale is not None or one.width or np.isfinite([one.low, one.high]).any():
         raise NoMomentsError(f"'{one.name}' was noised on another scale, rounded or cut")
     w = one.seen
-    if one.growth is not None:
+    variance: Floats | float = one.variance or 0.0
+    if isinstance(one, StratifiedNumber) and one.growth is not None:
+        variance = one.growth.variance(w)
+    elif one.growth is not None:
         if one.growth.form != "linear" or exponent > 2:  # noqa: PLR2004 - squares are known
             raise NoMomentsError(f"the noise of '{one.name}' grows with its value")
         square = w**2 - one.growth.constant - one.growth.slope * w
@@ -45,7 +49,7 @@ def power(one: Number, exponent: int) -> Floats:
     if exponent == 0:
         return before
     for at in range(1, exponent):
-        before, now = now, w * now - at * (one.variance or 0.0) * before
+        before, now = now, w * now - at * variance * before
     return now
 
 

@@ -118,8 +118,10 @@ def _described(path: Path) -> dict[str, Any]:
             hint='write a TOML file with a table per variable: [x] distribution = "gaussian" ...',
         ) from None
     for key in ("noise", "variables"):
-        if isinstance(told, dict) and isinstance(told.get(key), dict):
-            told = told[key]
+        inside = told.get(key) if isinstance(told, dict) else None
+        # A variable may have such a name; then its table says which distribution it is.
+        if isinstance(inside, dict) and not isinstance(inside.get("distribution"), str):
+            told = inside
     if not isinstance(told, dict) or not all(isinstance(one, dict) for one in told.values()):
         raise PlanError(
             f"'{path}' describes no noise.",

@@ -130,6 +130,8 @@ def _run(data: Data, mixture: Mixture, sampling: Sampling, say: Progress) -> tup
                     say("drawing coefficients", chains * (at + 1), chains * total)
                     told = time.monotonic()
         except KeyboardInterrupt:
+            if not kept:  # nothing to return yet: those who called are to know
+                raise
             return np.array(kept).reshape(len(kept), chains, -1).swapaxes(0, 1), False
     return np.stack(kept, axis=1), True
 

@@ -158,6 +158,8 @@ def _chains(
                 kept.append(here)
             say("drawing coefficients", part.stop, chains * total)
     except KeyboardInterrupt:
+        if not kept:  # nothing to return yet: those who called are to know
+            raise
         complete = False
     drawn = np.array(kept).reshape(len(kept), chains, -1).swapaxes(0, 1)
     made = density.density

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sfumato.analysis.engines.collapsed_layout import Layout, combination
 from sfumato.analysis.engines.collapsed_state import Data, Kinds, State
-from sfumato.analysis.engines.mixture import Mixture, chosen
+from sfumato.analysis.engines.mixture import Mixture, spared
 from sfumato.analysis.problem import Problem
 
 Floats = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ def shape_of(problem: Problem, layout: Layout) -> Mixture:
             for at in range(columns.shape[1]):
                 columns[:, at] -= (np.bincount(group, columns[:, at]) / counts)[group]
     residual = seen - features @ np.linalg.lstsq(features, seen, rcond=None)[0]
-    return chosen(residual, layout.error[:d, :d], problem.shape)
+    return spared(residual, layout.error[:d, :d], problem.shape)
 
 
 def dummies_of(problem: Problem, layout: Layout) -> Floats:

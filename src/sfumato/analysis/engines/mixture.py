@@ -2,7 +2,8 @@
 
 What is seen is the true value plus normal noise of known covariance. If true values were normal,
 seen ones would be; a mixture of normals with the noise added is fitted by EM, and the number of
-its components chosen by BIC. Nothing is looked at but residuals on the noised scale.
+its components chosen by BIC; `spared` then takes more, if it is more than one. Nothing is looked
+at but residuals on the noised scale.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _LOOKED_AT = 20_000
 _ROUNDS = 200
 _GAIN = 0.01
 """Of log likelihood in a round, below which there is no use in another."""
+_SPARE, _RECORDS = 6, 25
+"""So many components where one normal is rejected, and the records for each of them and number."""
 _SMALLEST = 0.05
 """The least variance of a component's true values, as a share of all true values' variance."""
 
@@ -61,7 +64,7 @@ def chosen(residual: Floats, error: Floats, shape: Shape) -> Mixture:
     >>> chosen(normal, np.array([[1 / 9]]), "auto").components
     1
     """
-    some = residual[:: max(1, -(-len(residual) // _LOOKED_AT))]
+    some = _some(residual)
     first = 2 if shape == "mixture" else 1
     last = 1 if shape == "normal" else _MOST
     best: Mixture | None = None
@@ -76,6 +79,34 @@ def chosen(residual: Floats, error: Floats, shape: Shape) -> Mixture:
     if best is None:  # pragma: no cover - the loop has at least one round
         raise AssertionError
     return best
+
+
+def spared(residual: Floats, error: Floats, shape: Shape) -> Mixture:
+    """The mixture that the residuals ask for, with components to spare if they ask for several.
+
+    Noise hides what true values look like, so that BIC asks for few components. Draws of a mixture
+    do not mind having too many, and coefficients of skewed predictors mind having too few. Where
+    one normal is enough it stays at one.
+
+    Parameters
+    ----------
+    residual, error, shape : see `chosen`.
+
+    Examples
+    --------
+    >>> chance = np.random.default_rng(1)
+    >>> seen = chance.exponential(size=(300, 1)) + chance.normal(size=(300, 1)) / 3
+    >>> noise = np.array([[1 / 9]])
+    >>> [of(seen - seen.mean(), noise, "auto").components for of in (chosen, spared)]
+    [3, 6]
+    >>> spared(chance.normal(size=(300, 1)), noise, "auto").components
+    1
+    """
+    made = chosen(residual, error, shape)
+    spare = min(_SPARE, len(residual) // (_RECORDS * max(residual.shape[1], 1)))
+    if made.components == 1 or spare <= made.components:
+        return made
+    return fitted(_some(residual), error, spare)
 
 
 def fitted(residual: Floats, error: Floats, components: int) -> Mixture:
@@ -100,6 +131,10 @@ def fitted(residual: Floats, error: Floats, components: int) -> Mixture:
     parameters = components * _parameters(size) + components - 1
     bic = parameters * np.log(records) - 2 * likelihood
     return Mixture(shares, means, covariances - error, float(bic))
+
+
+def _some(residual: Floats) -> Floats:
+    return residual[:: max(1, -(-len(residual) // _LOOKED_AT))]
 
 
 def _parameters(size: int) -> int:

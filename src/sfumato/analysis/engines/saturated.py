@@ -86,16 +86,21 @@ def sample(problem: Problem, sampling: Sampling, say: Progress | None = None) ->
     _fits(problem, rest, numbers)
     chance = [np.random.default_rng(one) for one in np.random.SeedSequence(sampling.seed).spawn(2)]
     total = sampling.chains * sampling.draws
-    kept, tried = _accepted(rest, freedom, noise, total, chance[0], say)
-    if len(kept) < total:
+    kept, tried, complete = _accepted(rest, freedom, noise, total, chance[0], say)
+    if complete and len(kept) < total:
         return _handed_over(problem, sampling, say, len(kept) / tried)
+    each = len(kept) // sampling.chains
+    if not each:  # interrupted, and nothing to return yet: those who called are to know
+        raise KeyboardInterrupt
+    kept = kept[: each * sampling.chains]
     draws = _back(problem, moments, (coefficients, inside), (kept, noise), chance[1])
     return Posterior(
         engine="saturated",
         parameters=(*(one.name for one in problem.terms), "residual variance"),
-        draws=draws.reshape(sampling.chains, sampling.draws, -1),
+        draws=draws.reshape(sampling.chains, each, -1),
         independent=True,
-        details={"accepted": total / tried},
+        complete=complete,
+        details={"accepted": len(kept) / tried},
     )
 
 
@@ -210,31 +215,39 @@ def _accepted(
     total: int,
     chance: np.random.Generator,
     say: Progress | None,
-) -> tuple[Floats, int]:
-    """Draws of the covariance of what was seen that leave a proper one without the noise."""
-    size = len(rest)
-    # A draw X = L A⁻ᵀ A⁻¹ L' with Bartlett's A and rest = L L'.
-    lower = np.linalg.cholesky(rest)
-    some: list[Floats] = []
+) -> tuple[Floats, int, bool]:
+    """Draws that leave a proper covariance, how many were tried, and whether all are there."""
+    lower = np.asarray(np.linalg.cholesky(rest), np.float64)
+    some: list[Floats] = [np.zeros((0, *rest.shape))]
     found, tried = 0, 0
-    while found < total and (tried < 4 * total or found > _RAREST * tried):
-        batch = max(total - found, 256)
-        core = np.zeros((size, size, batch))
-        for a in range(size):
-            core[a, a] = np.sqrt(chance.chisquare(freedom - a, batch))
-            for b in range(a):
-                core[a, b] = chance.standard_normal(batch)
-        back = inverse_of_lower(core)
-        half = np.tensordot(back, lower, (1, 1)).transpose(1, 2, 0)
-        drawn = np.asarray(half @ np.swapaxes(half, 1, 2), np.float64)
-        good = proper(drawn - noise)
-        some.append(drawn[good])
-        found, tried = found + int(good.sum()), tried + batch
-        if say is not None:
-            say("drawing covariances", min(found, total), total)
+    try:
+        while found < total and (tried < 4 * total or found > _RAREST * tried):
+            batch = max(total - found, 256)
+            drawn = _drawn(lower, freedom, batch, chance)
+            good = proper(drawn - noise)
+            some.append(drawn[good])
+            found, tried = found + int(good.sum()), tried + batch
+            if say is not None:
+                say("drawing covariances", min(found, total), total)
+        complete = True
+    except KeyboardInterrupt:
+        complete = found >= total
     made = np.concatenate(some)
     # The rate is that of all draws tried for those kept.
-    return made[:total], max(round(tried * min(1.0, total / max(found, 1))), 1)
+    tried = max(round(tried * min(1.0, total / max(found, 1))), 1)
+    return made[:total], tried, complete
+
+
+def _drawn(lower: Floats, freedom: int, batch: int, chance: np.random.Generator) -> Floats:
+    """Draws X = L A⁻ᵀ A⁻¹ L' with Bartlett's A, where L L' is what is left of the products."""
+    size = len(lower)
+    core = np.zeros((size, size, batch))
+    for a in range(size):
+        core[a, a] = np.sqrt(chance.chisquare(freedom - a, batch))
+        for b in range(a):
+            core[a, b] = chance.standard_normal(batch)
+    half = np.tensordot(inverse_of_lower(core), lower, (1, 1)).transpose(1, 2, 0)
+    return np.asarray(half @ np.swapaxes(half, 1, 2), np.float64)
 
 
 def _back(
