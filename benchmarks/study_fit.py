@@ -2,7 +2,8 @@
 
 `python -m benchmarks.study_fit table_4 --sets 400` fits 400 data sets and prints the table. Each
 data set has a seed of its own and a line in a file under `--into`, so that a run that was stopped
-goes on where it was; without `--into` nothing is kept. `... list` names the studies.
+goes on where it was; without `--into` nothing is kept. `--first 500` begins with other seeds.
+`... list` names the studies.
 
 Bias is relative to the true coefficient and paired with the fit to the data without noise, with
 its Monte Carlo error; coverage is that of 95 % intervals of the draws, with 95 % binomial bounds.
@@ -138,21 +139,21 @@ def fitted(case: Case) -> dict[str, Any]:
     }
 
 
-def run(name: str, sets: int, into: Path | None) -> list[dict[str, Any]]:
+def run(name: str, wanted: range, into: Path | None) -> list[dict[str, Any]]:
     """The data sets of a study; those in the file are not fitted again."""
     kept: dict[int, dict[str, Any]] = {}
     path = None if into is None else into / f"{name}.jsonl"
     if path is not None and path.exists():
         lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
         kept = {one["set"]: one for one in lines}
-    for at in range(sets):
+    for at in wanted:
         if at in kept:
             continue
         kept[at] = {"set": at, **fitted(STUDIES[name](at))}
         if path is not None:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(kept[at]) + "\n")
-    return [kept[at] for at in range(sets)]
+    return [kept[at] for at in wanted]
 
 
 def table(name: str, found: list[dict[str, Any]]) -> None:
@@ -190,6 +191,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("studies", nargs="+", choices=[*STUDIES, "all", "list"])
     options.add_argument("--sets", type=int, default=100)
+    options.add_argument("--first", type=int, default=0, help="the seed of the first data set")
     options.add_argument("--into", type=Path)
     asked = options.parse_args()
     if "list" in asked.studies:
@@ -198,7 +200,7 @@ def main() -> None:
     if asked.into is not None:
         asked.into.mkdir(parents=True, exist_ok=True)
     for name in STUDIES if "all" in asked.studies else asked.studies:
-        table(name, run(name, asked.sets, asked.into))
+        table(name, run(name, range(asked.first, asked.first + asked.sets), asked.into))
 
 
 if __name__ == "__main__":

@@ -102,6 +102,7 @@ def _write_all(release: Release, place: Path, say: Progress) -> None:
     _write_records(release, private, order)
     custody = {
         **release.custody,
+        "plan": plan.text(comments=True),
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "targets": manifest["targets"],
         "manifest_sha256": hashlib.sha256(plain_json(manifest)).hexdigest(),

@@ -118,7 +118,10 @@ def test_odd_requests(words: list[str], match: str, file: str) -> None:
 def test_rules_and_plan_are_read(file: str, tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text("k = 5\n")
-    done = runner.invoke(app, asked("histogram", file, "--x", "height", "--rules", str(rules)))
+    words = asked("histogram", file, "--x", "height", "--rules", str(rules))
+    told = json.loads(runner.invoke(app, [*words, "--json"]).stdout)
+    assert told["rule"]["k"] == 5
+    done = runner.invoke(app, [*words, "--k", "3"])
     assert isinstance(done.exception, SfumatoError)
     assert done.exception.exit_code == 3
     plan = tmp_path / "plan.toml"

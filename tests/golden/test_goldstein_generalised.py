@@ -25,7 +25,10 @@ def test_independent_noise_is_taken_out(share: float, *, outcome: bool) -> None:
     away, naive, spread = [], [], []
     for seed in range(SETS):
         made = farms(np.random.default_rng([6, seed]), share, outcome=outcome)
-        draws = engine_for(made.problem).sample(made.problem, FEW, silent).draws.reshape(-1, 5)
+        found = engine_for(made.problem).sample(made.problem, FEW, silent)
+        draws = found.draws.reshape(-1, 5)
+        # Harvests and costs are skewed: fewer normals leave more bias.
+        assert found.components == 6
         away.append(draws.mean(axis=0) - made.clean)
         naive.append(made.naive - made.clean)
         spread.append(draws.std(axis=0))

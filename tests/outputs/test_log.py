@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import DataError
 from sfumato.outputs import Log, Output, OutputRefused, Rules
+from sfumato.tables.attack import intervals
 
 FRAME = pl.DataFrame(
     {"id": range(60), "sex": ["f", "m"] * 30, "age": [20 + i % 40 for i in range(60)]}
@@ -220,3 +221,61 @@ def test_the_page_is_one_file_without_script_and_escapes_all(tmp_path):
     passing.add(made(), DATA)
     passing.page(tmp_path / "passing.html")
     assert "The output passes" in (tmp_path / "passing.html").read_text()
+
+
+def test_cells_that_two_thresholds_leave_open_are_worked_out():
+    """One table hides other cells than the other; together they may hide nothing."""
+    flagged = 0
+    for seed in range(12):
+        chance = np.random.default_rng(seed)
+        frame = pl.DataFrame(
+            {
+                "row": chance.choice(list("abcd"), 120, p=[0.4, 0.3, 0.2, 0.1]),
+                "column": chance.choice(list("wxyz"), 120, p=[0.5, 0.25, 0.15, 0.1]),
+            }
+        )
+        log = Log()
+        first, second = (sf.tables.crosstab(frame, "row", "column", k=k, log=log) for k in (3, 5))
+        one, other = (table.shown["count"] for table in (first, second))
+        known = np.where(np.isnan(one), other, one)
+        ends = intervals(first.lattice, known).high[np.isnan(one)]
+        told = any("worked out" in reason for reason in second.reasons)
+        assert told == bool(((ends < 3 - 1e-6) & (ends > 0)).any())
+        flagged += told
+        again = sf.tables.crosstab(frame, "row", "column", log=Log())
+        assert not any("worked out" in reason for reason in again.reasons)
+    assert flagged
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ({"protection": "noise", "sd_share": 0.25}, {"protection": "noise", "sd_share": 0.3}, True),
+        ({"protection": "deterministic", "k": 3}, {"protection": "deterministic", "k": 4}, True),
+        ({"protection": "deterministic", "k": 3}, {"protection": "deterministic", "k": 3}, False),
+        ({"protection": "round", "base": 5}, {"protection": "round", "base": 7}, True),
+        ({"protection": "suppress", "k": 3}, {"protection": "suppress", "k": 4}, False),
+    ],
+)
+def test_the_same_values_moved_twice_ask_for_a_second_look(first, second, told):
+    log = Log()
+    log.add(Output(kind="scatter", title="One", variables=("x", "y"), rule=first), DATA)
+    later = log.add(Output(kind="scatter", title="Two", variables=("x", "y"), rule=second), DATA)
+    assert later.verdict == ("review" if told else "pass")
+    others = log.add(Output(kind="scatter", title="Three", variables=("z",), rule=second), DATA)
+    assert others.verdict == "pass"
+
+
+def test_noise_under_another_key_asks_for_a_second_look():
+    log, rule = Log(), {"protection": "noise", "sd_share": 0.25}
+    for digest, verdict in (("a", "pass"), ("a", "pass"), ("b", "review")):
+        output = Output(kind="qq", title="x", variables=("x",), rule=rule, digest=digest)
+        assert log.add(output, DATA).verdict == verdict
+
+
+def test_records_of_one_person_ask_for_a_second_look():
+    visits = pl.DataFrame({"person": [1] * 12 + list(range(48)), "row": ["a"] * 12 + ["b"] * 48})
+    data = sf.Dataset(visits, sf.Schema({"person": "direct"}))
+    table = sf.tables.crosstab(data, "row")
+    assert table.verdict == "review"
+    assert "fewer persons" in " ".join(table.reasons)

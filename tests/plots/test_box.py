@@ -116,7 +116,7 @@ def test_what_cannot_be_drawn_is_refused_with_what_would_be():
     with pytest.raises(DataError, match="'sex'"):
         sf.plots.box(cohort(), "sex")
     with pytest.raises(PlanError, match="not known"):
-        sf.plots.box(cohort(), "bmi", protection="nois")
+        sf.plots.box(cohort(), "bmi", protection="nois")  # type: ignore[arg-type]
     with pytest.raises(OutputRefused, match="does not vary"):
         sf.plots.box(pl.DataFrame({"x": [1.0] * 50}), "x")
     with pytest.raises(DataError, match="infinite"):

@@ -118,7 +118,7 @@ def test_terms_can_be_chosen_and_wrong_ones_are_told():
     with pytest.raises(PlanError, match="level"):
         sf.plots.forest(fit, level=95)
     with pytest.raises(OutputRefused, match="neither moved nor noised"):
-        sf.plots.forest(fit, protection="noise")
+        sf.plots.forest(fit, protection="noise")  # type: ignore[arg-type]
     with pytest.raises(OutputRefused, match="k is below"):
         sf.plots.forest(fit, k=2)
     with pytest.raises(DataError, match="'low'"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -136,7 +138,7 @@ def test_groups_are_protected_by_themselves_and_those_of_few_events_left_out():
 
 def test_rows_in_any_order_any_library_and_yes_no_values_give_the_same():
     frame = trial()
-    told = {"hue": "arm", "protection": "noise", "key": KEY}
+    told: Any = {"hue": "arm", "protection": "noise", "key": KEY}
     first = sf.plots.survival(frame, "years", "relapse", **told).table
     shuffled = frame.sample(fraction=1.0, shuffle=True, seed=3)
     yes = frame.with_columns(pl.col("relapse") == 1)

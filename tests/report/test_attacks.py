@@ -153,3 +153,13 @@ def test_shares_are_never_rounded_to_none_or_all():
         assert said not in ("0 %", "100 %")
         assert re.fullmatch(r"[\d.]+ %", said)
     assert percent(1.25).startswith("125")
+
+
+@pytest.mark.parametrize("name", ["averaging", "undoing"])
+def test_gaining_nothing_beyond_an_unsafe_release_is_no_good_news(name):
+    details = {"releases": 10, "p": 3, "tolerance": 0.01, "undoing_error_left": 1.0}
+    one = told(name, 1.0, baseline=1.0, interval=[0.99, 1.0], details=details)
+    view = attack_view({name: one}, inside=True)
+    assert view is not None
+    assert view["rows"][0]["verdict"] == "gains nothing beyond the release as it is"
+    assert view["rows"][0]["tone"] == ""

@@ -96,3 +96,57 @@ def test_a_missed_target_and_a_failed_measure_are_said_plainly(release):
     assert "1 of 1 targets missed" in page
     assert "must not be released" in page
     assert "Could not be computed: there is no record" in page
+
+
+def test_the_verdict_promises_the_targets_and_nothing_beyond(release, tmp_path):
+    memory = render(release.manifest, release.custody)
+    assert "no file was written yet" in memory
+    assert "No attack was tried." in memory
+    release.write(tmp_path / "release")
+    page = (tmp_path / "release" / "custody" / "report.html").read_text("utf-8")
+    assert "on the released file as it lies on the disk" in page
+    assert "nothing beyond" in page
+
+
+def test_an_attack_that_succeeds_and_a_measure_that_fails_stand_in_the_verdict(release):
+    evidence = dict(release.custody["evidence"])
+    failed = sf.Evidence.failed("closeness", "released", "there is no record").plain()
+    won = {**evidence["uniqueness"], "name": "linkage", "subject": "pair", "value": 0.9,
+           "baseline": 0.1, "interval": [0.8, 1.0], "details": {}, "table": None}  # fmt: skip
+    custody = {**release.custody, "evidence": {**evidence, "closeness": failed, "linkage": won}}
+    verdict = render(release.manifest, custody).partition('aria-label="Verdict"')[2]
+    verdict = verdict.partition("</section>")[0]
+    assert "1 of 1 attacks that were tried does better than the control" in verdict
+    assert "1 measure could not be computed" in verdict
+
+
+def test_the_plan_is_in_the_inside_edition_only(release, tmp_path):
+    release.write(tmp_path / "release")
+    inside = (tmp_path / "release" / "custody" / "report.html").read_text("utf-8")
+    public = (tmp_path / "release" / "report.html").read_text("utf-8")
+    parsed(inside)
+    assert EVIL not in inside
+    plan = inside.partition('<pre class="plan">')[2].partition("</pre>")[0]
+    assert "[[steps]]" in plan
+    assert "k.min = 2" in plan
+    assert "[[steps]]" not in public
+    assert "k.min" not in public
+
+
+def test_risk_and_utility_stand_side_by_side_before_the_details(release):
+    plan = sf.Plan(schema=release.plan.schema, steps=release.plan.steps, targets={"k.min": 2},
+                   evaluate=[sf.utility.InformationLoss()])  # fmt: skip
+    made = sf.protect(release.original, plan)
+    inside = render(made.manifest, made.custody)
+    assert inside.index("Before and after") < inside.index("Risk, number by number")
+    assert inside.index("Risk, number by number") < inside.index("Utility, number by number")
+    assert '<th class="number">Original</th>' in inside
+    public = render(made.manifest)
+    assert "At a glance" in public
+    assert '<th class="number">Original</th>' not in public
+    assert "Utility, number by number" not in public
+
+
+def test_a_target_is_told_in_words(release):
+    page = render(release.manifest)
+    assert "Records in the smallest class" in page

@@ -125,6 +125,14 @@ def test_bars_of_records_are_as_before():
     assert [row["alone"] for row in made["rows"]] == [True, False]
 
 
+def test_bars_of_words_speak_of_no_size():
+    made = bars(
+        [{"linked": "for certain", "records": 2}, {"linked": "among several", "records": 9}]
+    )
+    assert made["title"] == "Records linked"
+    assert not any(row["alone"] for row in made["rows"])
+
+
 def test_several_statistics_per_variable_are_no_bars(release):
     table = {
         "statistic": ["mean"],

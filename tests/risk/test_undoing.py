@@ -151,6 +151,16 @@ def test_an_unprotected_release_is_recovered_as_it_is():
     assert found.details["undoing_error_left"] == 1.0
 
 
+def test_values_that_were_never_blurred_are_read_without_work():
+    # A target such as undoing.max = 0.2 must not be met by data that nobody has protected.
+    data = numbers(np.random.default_rng(5).normal(size=(300, 2)))
+    found = sf.risk.Undoing(variables=["x0", "x1"], k=3).measure(data, data)
+    assert found.baseline == 1
+    assert found.value == 1
+    assert found.details["worked_out"] < 0.5
+    assert found.details["undoing_error"] == 0
+
+
 def test_what_cannot_be_undone_says_so():
     data = numbers(np.ones((10, 1)))
     with pytest.raises(MeasureError, match="vary"):

@@ -257,3 +257,11 @@ def test_declared_levels_keep_their_order():
     column = sf.Column(kind="ordinal", domain=("c", "a", "b"))
     data = sf.Dataset(people(CELLS), sf.Schema({"row": column}))
     assert sf.tables.crosstab(data, "row").labels[0] == ("c", "a", "b", "All")
+
+
+def test_names_of_levels_are_no_html_and_no_links_in_markdown():
+    levels = ["<script>alert(1)</script>", "[a](javascript:x)"]
+    frame = pl.DataFrame({"row": levels * 20})
+    text = sf.tables.crosstab(frame, "row").to_markdown()
+    assert "<script" not in text
+    assert "| [a](" not in text

@@ -81,7 +81,56 @@ def test_quantiles_are_nobodys_value():
     assert not set(shown) & set(values)
     assert np.isnan(table.shown["q1"][0])  # fewer than k values stand around it
     inside = np.sort(values[22:52])
-    assert table.shown["q50"][3] == pytest.approx(np.mean(inside[13:17]))
+    # Rounded to about a 200th of the spread of all values.
+    assert table.shown["q50"][3] == pytest.approx(np.mean(inside[13:17]), abs=0.011)
+
+
+def test_no_number_of_quantiles_gives_a_value_away():
+    """Means of three and of four neighbours differ by a value; so they are never both shown."""
+    ordered = np.sort(np.random.default_rng(1).normal(50, 10, 101))
+    frame = pl.DataFrame({"row": ["a"] * 101 + ["b"] * 101, "value": [*ordered, *ordered[::-1]]})
+    alone = {
+        name: sf.tables.crosstab(frame, "row", values="value", aggregate=name).shown[name][0]
+        for name in (f"q{share / 4:g}" for share in range(160, 240))
+    }
+    places = list(alone.values())
+    for one in places:
+        for other in places:
+            assert np.abs(4 * one - 3 * other - ordered).min() > 1e-6
+    both = sf.tables.crosstab(frame, "row", values="value", aggregate=["q50", "q50.5"])
+    assert np.isnan(both.shown["q50.5"][0])
+
+
+def test_a_variable_passed_as_weight_is_protected_as_a_sum():
+    values = np.r_[1e6, np.random.default_rng(2).uniform(1, 5, 49)]
+    frame = pl.DataFrame({"row": ["a"] * 10 + ["b"] * 20 + ["c"] * 20, "income": values})
+    table = sf.tables.crosstab(frame, "row", weights="income")
+    assert np.isnan(table.shown["count"][0])
+
+
+def test_sums_of_yes_and_no_are_counts():
+    """Two of twenty without a disease are as few as two with it."""
+    ill = [1] * 18 + [0] * 2 + [0, 1] * 15 + [1, 0] * 20
+    frame = pl.DataFrame({"row": ["a"] * 20 + ["b"] * 30 + ["c"] * 40, "ill": ill})
+    for name in ("sum", "mean", "std"):
+        table = sf.tables.crosstab(frame, "row", values="ill", aggregate=name)
+        assert np.isnan(table.shown[name][0])
+    words = frame.with_columns(ill=pl.col("ill") == 1)
+    assert np.isnan(
+        sf.tables.crosstab(words, "row", values="ill", aggregate="mean").shown["mean"][0]
+    )
+    four = frame.with_columns(ill=pl.Series([0] * 4 + [1] * 16 + ill[20:]))
+    assert np.isnan(
+        sf.tables.crosstab(four, "row", values="ill", aggregate="sum", k=5).shown["sum"][0]
+    )
+
+
+def test_a_cell_of_one_value_asks_for_a_second_look():
+    values = [7.25] * 20 + np.random.default_rng(0).normal(size=30).tolist()
+    frame = pl.DataFrame({"row": ["a"] * 20 + ["b"] * 30, "value": values})
+    table = sf.tables.crosstab(frame, "row", values="value", aggregate=["mean", "std"])
+    assert table.verdict == "review"
+    assert "same" in " ".join(table.reasons)
 
 
 def test_weights_weigh_and_records_count():

@@ -140,3 +140,38 @@ def test_one_record_and_constant_data_are_told_not_crashed() -> None:
     assert same.best.family == "no protection"
     with pytest.raises(sf.SfumatoError, match="no record"):
         tune(sf.Dataset(pl.DataFrame({"age": []}, schema={"age": pl.Int64})), plan)
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        {"information_loss.max": 0.5},
+        {"moments.max": 0.5, "information_loss.max": 0.9},
+        {"k.max": 500},
+        {"uniqueness.min": 0.001},
+        {"displacement.max": 0.5},
+    ],
+)
+def test_targets_that_limit_no_risk_are_refused(
+    people: Dataset, crowd: Plan, targets: dict[str, float]
+) -> None:
+    # Data without any protection would meet them, and would be recommended.
+    with pytest.raises(PlanError, match="No target limits a risk"):
+        tune(people, with_steps(crowd, sf.methods.Drop(), targets=targets, evaluate={}))
+
+
+def test_a_target_on_utility_beside_one_on_risk_is_searched(people: Dataset, crowd: Plan) -> None:
+    both = {"k.min": 3, "information_loss.max": 50.0}
+    plan = with_steps(crowd, sf.methods.Drop(), targets=both)
+    found = tune(people, plan, space=[[sf.methods.KAnonymity(k=3)]])
+    assert found.met
+    assert not found.candidates[0].met
+
+
+def test_one_key_for_a_random_method_is_said_to_be_few(people: Dataset, moved: Plan) -> None:
+    space = [[sf.methods.Noise(variables=["systolic"], variance_share=0.5)]]
+    one = tune(people, moved, space=space, repeats=1)
+    few = "searched with one key only"
+    assert one.met
+    assert any(few in line for line in one.why)
+    assert not any(few in line for line in tune(people, moved, space=space, repeats=3).why)

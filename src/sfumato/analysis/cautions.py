@@ -17,7 +17,7 @@ _MIXED_BADLY, _FEW_DRAWS, _FEW_GROUPS = 1.01, 400, 10
 _UNRELIABLE, _LOST = 0.5, 0.2
 _FAR = 0.5
 """Of an SD: how far apart two estimates may be before it matters."""
-_BOUNDLESS = 5.0
+_BOUNDLESS, _HARDLY_BOUND = 5.0, 1.5
 """On the scale of the link: so large an SD of the effect of a variable's SD is that of a prior."""
 _APART = 3.0
 """Of a standard error: how far corrected moments may be from the posterior."""
@@ -133,14 +133,16 @@ def unbounded(problem: Problem, x: Floats, rows: Sequence[Mapping[str, Any]]) ->
     """
     if problem.family == "gaussian":
         return []
+    # A yes or no has a weak prior, behind which the data may have little to say.
+    most = _BOUNDLESS if problem.family == "poisson" else _HARDLY_BOUND
     spread = dict(zip([one.name for one in problem.terms], np.nanstd(x, axis=0), strict=True))
-    wide = [row["term"] for row in rows if row["sd"] * spread.get(row["term"], 0.0) > _BOUNDLESS]
+    wide = [row["term"] for row in rows if row["sd"] * spread.get(row["term"], 0.0) > most]
     if not wide:
         return []
     said = (
-        f"The data do not bound the coefficient of {_listed(wide)}: its true values may well tell "
-        "the outcome for sure (separation). Do not use it. Leave the term out; or say only on "
-        "which side of 0 it lies, as the naive fit does."
+        f"The data hardly bound the coefficient of {_listed(wide)}: its true values may well tell "
+        "the outcome for sure (separation), and the prior has its say. Do not use its size. Leave "
+        "the term out; or say only on which side of 0 it lies, as the naive fit does."
     )
     return [said]
 

@@ -33,6 +33,7 @@ from sfumato.risk.closeness import Closeness
 from sfumato.risk.h_index import HIndex
 from sfumato.risk.linkage import Linkage
 from sfumato.risk.mahalanobis import Mahalanobis
+from sfumato.risk.peers import Peers
 from sfumato.run import assess, protect
 from sfumato.tuning.judged import Candidate
 from sfumato.tuning.search import tune
@@ -40,6 +41,7 @@ from sfumato.tuning.tuned import Tuned
 from sfumato.utility.coefficients import Coefficients
 from sfumato.utility.displacement import Displacement
 from sfumato.utility.information_loss import InformationLoss
+from sfumato.utility.moments import Moments
 
 _MEASURED = ["weight_kg", "glucose", "hdl", "systolic"]
 _TRIED = 3000
@@ -99,9 +101,15 @@ def _blurred() -> Deterministic:
     )
 
 
-def _far() -> dict[str, Measure]:
-    """How far off somebody lands who knows the measurements."""
-    return {"h_index": HIndex(variables=_MEASURED), "linkage": Linkage(variables=_MEASURED)}
+def _besides() -> dict[str, Measure]:
+    """For the report: how far off an attacker lands, who is at risk, what numbers keep."""
+    seen = ["sex", "region", "education", "marital_status", "children", "household_size"]
+    return {
+        "h_index": HIndex(variables=_MEASURED),
+        "linkage": Linkage(variables=_MEASURED),
+        "peers": Peers(known=seen, sensitive=["smoking", "diagnosis"], most=3, individuals=2000),
+        "moments": Moments(variables=_MEASURED),
+    }
 
 
 def _candidates() -> list[list[Any]]:
@@ -151,7 +159,7 @@ def _journey(to: Path, records: int, tell: Progress) -> _Done:
         schema=tuned.plan.schema,
         steps=tuned.plan.steps,
         targets=tuned.plan.targets,
-        evaluate={**tuned.plan.evaluate, **attacks(tuned.plan), **_far()},
+        evaluate={**tuned.plan.evaluate, **attacks(tuned.plan), **_besides()},
         read=first.read,
     )
     (to / "plan.toml").write_text(plan.text(comments=True), "utf-8")

@@ -60,7 +60,10 @@ def plot(
         str | None,
         typer.Option(help="suppress, generalise, deterministic or noise. Default: what suits."),
     ] = None,
-    k: Annotated[int, typer.Option("--k", help="Fewest records behind anything drawn.")] = 3,
+    k: Annotated[
+        int | None,
+        typer.Option("--k", help="Fewest records behind anything drawn. Default: the rules' k, 3."),
+    ] = None,
     bins: Annotated[int | None, typer.Option(help="Bins an axis.")] = None,
     sd_share: Annotated[
         float | None, typer.Option(help="SD of the noise as a share of the variable's: 0.25.")

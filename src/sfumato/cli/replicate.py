@@ -66,7 +66,7 @@ def replicate(
         show_json({name: [one.plain() for one in rows] for name, rows in found.items()})
     else:
         for name, rows in found.items():
-            differ = [one for one in rows if one.status != "same"]
+            differ = [one for one in rows if one.status not in ("same", "ours")]
             count = Counter(one.status for one in rows)
             told = ", ".join(f"{number} {status}" for status, number in count.items())
             show_table(

@@ -36,8 +36,9 @@ def table(
     columns: Annotated[str | None, typer.Option(help="Variables across the top.")] = None,
     values: Annotated[str | None, typer.Option(help="The variable to sum up.")] = None,
     aggregate: Annotated[
-        str, typer.Option(help="count, sum, mean, std, median, a percentile (q25); or several.")
-    ] = "count",
+        str | None,
+        typer.Option(help="count, sum, mean, std, median, a percentile (q25); or several."),
+    ] = None,
     weights: Annotated[str | None, typer.Option(help="The variable with survey weights.")] = None,
     protection: Annotated[
         str, typer.Option(help="suppress: hide cells; round: round counts to multiples of --base.")
@@ -87,7 +88,7 @@ def table(
                 _listed(rows),
                 _listed(columns or ""),
                 values=values,
-                aggregate=_listed(aggregate),
+                aggregate=_listed(aggregate) if aggregate else None,
                 weights=weights,
                 margins=margins,
                 subtotals=subtotals,

@@ -3,7 +3,8 @@
 Question: could somebody take one output from another and be left with very few people?
 Assumes: whoever has one output can have the others. Records are compared by keyed hashes of
 their identity, so nothing of their content is kept. Compared are the whole populations, the
-groups by each variable, and the cells by all of them; not every union of cells.
+groups by each variable, and the cells by all of them; what several outputs tell together of a
+cell is worked out in `linked`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
+from sfumato.outputs.linked import GROUP, WAY, linked
 from sfumato.randomness import Key
 
 _ID, _CONTENT = "id", "content of the record"
 _WHOLE = ""
 Parts = npt.NDArray[np.int64]
-"""For each record the number of its part; below 0 where that part is hidden."""
+"""For each record the number of its part: below 0 where that part is hidden, the same number for
+the same hidden part."""
 Earlier = Sequence[tuple[int, str, "Population"]]
 """Number, title and records of the outputs made before."""
 
@@ -38,7 +41,7 @@ class Population:
     ----------
     basis : by what records are told apart.
     records : the hashes; and for each way in which the output splits its records a number for
-        the part a record is in, missing where that part is hidden.
+        the part a record is in, below 0 where that part is hidden.
     """
 
     basis: str
@@ -52,6 +55,10 @@ class Population:
         total = int(self.records[_ID].to_numpy().sum(dtype=np.uint64))
         return hashlib.sha256(f"{len(self)}-{total}".encode()).hexdigest()[:16]
 
+    def meets(self, other: Population) -> bool:
+        """Whether the two have a record in common."""
+        return bool(_common(self, other))
+
     @property
     def ways(self) -> list[str]:
         """The ways in which the output splits its records; not at all comes first."""
@@ -64,23 +71,31 @@ class Population:
     @classmethod
     def read(cls, path: Path) -> Population:
         """Read it back."""
-        return cls(pl.read_parquet_metadata(path)["basis"], pl.read_parquet(path))
+        records = pl.read_parquet(path).with_columns(pl.exclude(_ID).cast(pl.Int64))
+        return cls(pl.read_parquet_metadata(path)["basis"], records)
 
 
 def population_of(
-    data: Dataset, groups: Sequence[str], key: Key, parts: Sequence[Parts] | None = None
+    data: Dataset,
+    groups: Sequence[str],
+    key: Key,
+    parts: Sequence[Parts] | None = None,
+    *,
+    grouped: bool = False,
 ) -> Population:
     """Hash the records of an output, and number the parts it splits them into.
 
-    Without `parts`, these are the groups by each variable and by all of them, none hidden.
+    Without `parts`, or with `grouped`, these are the groups by each variable and by all of them,
+    none hidden; how many records a group has is not told then.
     """
     made = {_ID: pl.Series(data.identity.ids(key)[:, 0])}
-    if parts is None:
+    if parts is None or grouped:
         known = [name for name in groups if name in data.schema]
         ways = [[name] for name in known] + ([known] if len(known) > 1 else [])
         # Only which records go together is kept, not what they have in common.
-        parts = [_numbered(data, way) for way in ways]
-    made |= {f"way {at}": _hidden_left_out(part) for at, part in enumerate(parts)}
+        made |= {f"{GROUP} {at}": pl.Series(_numbered(data, way)) for at, way in enumerate(ways)}
+    for at, part in enumerate(parts or ()):
+        made[f"{WAY} {at}"] = pl.Series(np.asarray(part, np.int64))
     return Population(data.identity.basis, pl.DataFrame(made))
 
 
@@ -88,11 +103,6 @@ def _numbered(data: Dataset, names: Sequence[str]) -> Parts:
     batch = data.batch(names)
     found = batch.select(pl.struct(pl.all()).rank("dense").cast(pl.Int64)).to_series()
     return found.to_numpy()
-
-
-def _hidden_left_out(part: Parts) -> pl.Series:
-    numbers = pl.Series(np.asarray(part, np.int64))
-    return numbers.set(numbers < 0, None).cast(pl.UInt32)
 
 
 def compared(made: Population, earlier: Earlier, *, fewest: int) -> list[str]:
@@ -113,6 +123,8 @@ def compared(made: Population, earlier: Earlier, *, fewest: int) -> list[str]:
                 f"{what} that differ by fewer than {fewest} records."
             )
     found += _left_over(made, earlier, overlaps, fewest)
+    met = [(number, other) for number, _, other in earlier if overlaps[number]]
+    found += linked(made, met, fewest=fewest)
     if apart:
         listed = ", ".join(map(str, apart))
         found.append(
@@ -128,10 +140,10 @@ def _difference(made: Population, other: Population, joined: pl.DataFrame, fewes
     for mine, theirs in product(made.ways, other.ways):
         named = {"mine": mine, "theirs": _before(theirs, joined)}
         both = joined.with_columns(
-            (pl.col(name) if name else pl.lit(0, pl.UInt32)).alias(part)
+            (pl.col(name) if name else pl.lit(0, pl.Int64)).alias(part)
             for part, name in named.items()
         ).select("mine", "theirs")
-        both = both.drop_nulls().group_by("mine", "theirs").len("both")
+        both = both.filter(pl.all_horizontal(pl.all() >= 0)).group_by("mine", "theirs").len("both")
         both = both.with_columns(pl.col("both").cast(pl.Int64))
         both = _sizes(both, made, mine, "mine", "here")
         both = _sizes(both, other, theirs, "theirs", "there")

@@ -85,6 +85,47 @@ class Output:
         }
 
 
+_SETTINGS = {"deterministic": "k", "noise": "sd_share", "round": "base"}
+_WHERE_ONLY_HIDDEN = ("suppress", "generalise", "none")
+
+
+def another_way(output: Output, entry: Mapping[str, Any]) -> bool:
+    """Whether an earlier output shows values of the same variables, moved by other amounts.
+
+    Cells that are only hidden are compared cell by cell; this is for values that were moved:
+    noise of two sizes can be averaged, and centres of three and of four neighbours differ by
+    the fourth.
+
+    Examples
+    --------
+    >>> three = Output(kind="scatter", title="", variables=("x", "y"),
+    ...                rule={"protection": "deterministic", "k": 3})
+    >>> another_way(three, three.plain() | {"rule": {"protection": "deterministic", "k": 4}})
+    True
+    >>> another_way(three, three.plain())
+    False
+    """
+    mine, other = output.rule, entry["rule"]
+    way = mine.get("protection")
+    if way in (None, *_WHERE_ONLY_HIDDEN) or way != other.get("protection"):
+        return False
+    shared = set(output.variables) & set(entry["variables"])
+    if way in ("deterministic", "round"):
+        # Neighbours, and sums, depend on all variables together.
+        shared = shared if set(output.variables) == set(entry["variables"]) else set()
+    if not shared:
+        return False
+    setting = _SETTINGS.get(str(way), "method")
+    if mine.get(setting) != other.get(setting):
+        return True
+    # The same figure with the same settings looks the same, unless the key was another.
+    alike = (output.kind, output.variables, output.groups) == (
+        entry["kind"], tuple(entry["variables"]), tuple(entry["groups"]),
+    )  # fmt: skip
+    same = dict(mine) == dict(other)
+    return way == "noise" and alike and same and output.digest != entry["digest"]
+
+
 def _plain(value: Any) -> Any:
     """A value as JSON knows it; whatever else as text."""
     if isinstance(value, Mapping):

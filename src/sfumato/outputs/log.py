@@ -14,7 +14,7 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.errors import DataError
 from sfumato.outputs.differencing import Parts, Population, compared, population_of
-from sfumato.outputs.judged import Output, worst
+from sfumato.outputs.judged import Output, another_way, worst
 from sfumato.outputs.kept import Kept
 from sfumato.outputs.rules import Rules
 
@@ -50,7 +50,12 @@ class Log:
         self.rules = _rules(rules, told.get("rules"))
 
     def add(
-        self, output: Output, data: Dataset | Any, *, parts: Sequence[Parts] | None = None
+        self,
+        output: Output,
+        data: Dataset | Any,
+        *,
+        parts: Sequence[Parts] | None = None,
+        grouped: bool = False,
     ) -> Output:
         """Note an output and the records behind it; what comes back has the final verdict.
 
@@ -63,11 +68,14 @@ class Log:
         data : exactly the records that the output shows, with their identity.
         parts : for each way in which the output splits the records, the part each is in; below 0
             where the part is hidden. Default: by the groups of the output, none hidden.
+        grouped : besides, compare the groups of the output as if it had no parts. What they add
+            up to is not shown.
         """
         with self._kept.locked():
             self._entries = self._kept.read().get("outputs", self._entries)
-            made = population_of(_dataset(data), output.groups, self._kept.key, parts)
-            found = self._compared(made, output)
+            key, groups = self._kept.key, output.groups
+            made = population_of(_dataset(data), groups, key, parts, grouped=grouped)
+            found = [*self._compared(made, output), *self._again(made, output)]
             judged = replace(
                 output,
                 verdict=worst([output.verdict, *(["review"] if found else [])]),  # type: ignore[list-item]
@@ -95,6 +103,23 @@ class Log:
             if entry["verdict"] != "refuse" and entry["population"]
         ]
         return compared(made, earlier, fewest=self.rules.difference)
+
+    def _again(self, made: Population, output: Output) -> list[str]:
+        """The same values protected in another way: each tells a little more of them."""
+        found = []
+        for entry in self._entries if output.verdict != "refuse" else ():
+            if entry["verdict"] == "refuse" or not another_way(output, entry):
+                continue
+            if made.meets(self._kept.population(entry["number"])):
+                found.append(entry["number"])
+        if not found:
+            return []
+        listed = ", ".join(map(str, found))
+        said = (
+            f"Output {listed} shows the same variables of these records, protected in the same way "
+            "with other settings: two answers to one question narrow the truth down."
+        )
+        return [said]
 
     def _note(self, output: Output, made: Population | None) -> None:
         number = len(self._entries) + 1

@@ -15,7 +15,7 @@ from sfumato.pictures.style import BLUE, INK, Mark, house_style, mark
 from sfumato.plots.boxes import Box, cells_box, large_enough, protected_box, safe_box
 from sfumato.plots.drawn import finished, refusals
 from sfumato.plots.grid import Limits, allowed_bins, checked, edges, own_extremes
-from sfumato.plots.protection import Protecting, Protection, house_rules, points, resolve, subjects
+from sfumato.plots.protection import Protecting, Protection, house_of, points, resolve, subjects
 from sfumato.plots.quantiles import FIVE, fewest, safe_quantiles
 from sfumato.plots.small import Small, small_reasons
 from sfumato.plots.worded import worded
@@ -48,7 +48,7 @@ def box(  # noqa: PLR0913 - all but two by name only
     *,
     by: str | None = None,
     protection: Protecting | None = None,
-    k: int = 3,
+    k: int | None = None,
     bins: int | None = None,
     limits: Limits | None = None,
     sd_share: float = 0.25,
@@ -71,7 +71,7 @@ def box(  # noqa: PLR0913 - all but two by name only
     protection : "suppress" (default): safe quantiles, whiskers at 5 and 95 %, no outliers.
         "generalise": the same, read off wide bins. "deterministic" and "noise": boxes of
         protected values, with whiskers and outliers as usual; an outlier is a protected value.
-    k : fewest records behind a line.
+    k : fewest records behind a line. Default: the rules' k, which is 3.
     bins : how many bins for "generalise". Default: 15.
     limits : of the axis. Default: what is drawn. Only with one variable.
     sd_share : SD of the noise as a share of the variable's.
@@ -90,7 +90,8 @@ def box(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 4.
     """
-    house, names = house_rules(rules), [x] if isinstance(x, str) else list(dict.fromkeys(x))
+    house, k = house_of(rules, log, k)
+    names = [x] if isinstance(x, str) else list(dict.fromkeys(x))
     named = title or f"Box plot of {', '.join(names)}{f' by {by}' if by is not None else ''}"
     groups = () if by is None else (by,)
     with refusals(log, kind="box", title=named, variables=names, groups=groups):
@@ -144,7 +145,7 @@ def _boxes(
 ) -> tuple[list[dict[str, Box]], list[str]]:
     """By group, the box of each variable; and what the reader must know of them."""
     if not way.cells:
-        made = [points(one, who.names, way) for one in who.groups]
+        made = [points(one, who.names, way, lonely=lonely) for one in who.groups]
         notes = [_TUKEY, *(said for one in made for said in one.notes())]
         notes += [] if lonely else [_LONELY.format(k=way.k)]
         boxes = [
@@ -157,7 +158,7 @@ def _boxes(
         together = who.column(name)
         # One grid for all groups: another grid for each would tell their spread twice.
         if way.name == "generalise":
-            cuts = edges(together, bins, who.bounds(name), way.k, whole=who.whole(name))
+            cuts = edges(together, bins, k=way.k, domain=who.bounds(name), whole=who.whole(name))
             made_of = [cells_box(one.column(name), cuts, way.k) for one in who.groups]
         else:
             step = safe_quantiles(together, k=way.k).step

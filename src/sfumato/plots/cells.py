@@ -19,6 +19,7 @@ from sfumato.plots.grid import (
     counts,
     edges,
     own_extremes,
+    parts_of,
     reach,
     suppressed,
 )
@@ -97,9 +98,11 @@ def extremes(who: Subjects, names: Sequence[str], limits: TwoLimits) -> tuple[st
     return (EXTREMES,) if any(found) else ()
 
 
-def protected(who: Subjects, names: Sequence[str], way: Protection) -> list[Protected]:
+def protected(
+    who: Subjects, names: Sequence[str], way: Protection, *, lonely: bool = False
+) -> list[Protected]:
     """The protected values of each group."""
-    return [points(one, names, way) for one in who.groups]
+    return [points(one, names, way, lonely=lonely) for one in who.groups]
 
 
 def grids(  # noqa: PLR0913 - all but three by name only
@@ -130,18 +133,18 @@ def grids(  # noqa: PLR0913 - all but three by name only
         columns = [[one.column(name) for name in names] for one in who.groups]
         notes: list[tuple[str, ...]] = [()] * len(columns)
     else:
-        values = protected(who, names, way) if made is None else made
+        values = protected(who, names, way, lonely=k == 1) if made is None else made
         columns = [[one.column(name) for name in names] for one in values]
         notes = [one.notes() for one in values]
     together = [
         np.concatenate(one) if len(one) > 1 else one[0] for one in zip(*columns, strict=True)
     ]
-    asked = [one or who.bounds(name) for one, name in zip(limits, names, strict=True)]
+    domains = [who.bounds(name) for name in names]
     whole = [way.cells and who.whole(name) and not exact for name in names]
     while True:
         cuts = [
-            edges(values, bins, ends, reach(way), exact=exact, whole=units)
-            for values, ends, units in zip(together, asked, whole, strict=True)
+            edges(values, bins, ends, reach(way), domain=domain, exact=exact, whole=units)
+            for values, ends, domain, units in zip(together, limits, domains, whole, strict=True)
         ]
         made_of = [
             _grid(group.label, held, cuts, k, said)
@@ -170,6 +173,19 @@ def _grid(
         hidden=hidden,
         records=len(columns[0]),
         notes=notes,
+    )
+
+
+def parts_in(
+    who: Subjects, names: Sequence[str], way: Protection, made: Sequence[Grid] | None
+) -> list[Any] | None:
+    """For the log: in which cell each record is; only where cells count the original's."""
+    if not way.cells or made is None:
+        return None
+    return parts_of(
+        [[one.column(name) for name in names] for one in who.groups],
+        [(one.x, one.y) for one in made],
+        [one.counts for one in made],
     )
 
 

@@ -10,13 +10,14 @@ import polars as pl
 
 from sfumato.errors import PlanError, SfumatoError, did_you_mean
 from sfumato.outputs.judged import Output
-from sfumato.pictures.sheet import empty_panel, finish, head_of_panel, sheet
+from sfumato.pictures.sheet import empty_panel, head_of_panel, sheet
 from sfumato.pictures.sheet import key as key_of
 from sfumato.pictures.style import house_style
 from sfumato.pictures.words import shown
+from sfumato.plots.drawn import STAMP, lay_out
 from sfumato.plots.original import height_of, image_of, legend_of, original_of, share_limits
 from sfumato.plots.plot import Plot
-from sfumato.plots.protection import house_rules
+from sfumato.plots.protection import house_of
 from sfumato.randomness import Key
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def compare(  # noqa: PLR0913 - all but two by name only
     kind: str,
     data: Any,
     *variables: Any,
-    k: int = 3,
+    k: int | None = None,
     sd_share: float = 0.25,
     key: Keyed = None,
     title: str | None = None,
@@ -64,7 +65,7 @@ def compare(  # noqa: PLR0913 - all but two by name only
     kind : the name of a plot, such as "scatter".
     data : records, or for "residuals", "qq" and "leverage" a model.
     variables : as for that plot.
-    k : as for that plot.
+    k : as for that plot. Default: the rules' k, which is 3.
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret.
     title : of the figure.
@@ -82,7 +83,7 @@ def compare(  # noqa: PLR0913 - all but two by name only
     References: Avraam et al. (2021), EPJ Data Science 10:2, Figures 1 to 7.
     """
     draw = _plot(kind, told)
-    house, secret = house_rules(rules), Key.of(key)
+    (house, k), secret = house_of(rules, log, k), Key.of(key)
     given = {**told, "k": k, "sd_share": sd_share, "key": secret, "rules": house}
     made: dict[str, Plot | str] = {"original": original_of(kind, draw, data, variables, given)}
     for name in list(PANELS)[1:]:
@@ -136,14 +137,14 @@ def _together(
             f"Panels B to D rest on k = {k}; the noise of E has a standard deviation of "
             f"{100 * sd_share:g} % of the variable's. All panels have the same axes."
         )
-        found = finish(figure, title, caption, public=False, shows="shows")
+        lay_out(figure, title, caption, stamp=STAMP)
     return Plot(
         figure=figure,
         axes=tuple(panels[: len(PANELS)]),
         title=title,
         caption=caption,
-        audience=found.audience,
-        stamp=found.stamp,
+        audience="custodian",
+        stamp=STAMP,
         table=_table(made),
         rule={"protection": "none", "k": k, "sd_share": sd_share},
         verdict="refuse",

@@ -8,6 +8,7 @@ from sfumato.pictures.sheet import label_axes, sheet
 from sfumato.pictures.style import BLUE, Mark, house_style, mark
 from sfumato.plots.drawn import finished, refusals
 from sfumato.plots.grid import Limits
+from sfumato.plots.protection import house_of
 from sfumato.plots.shapes import WORDS, Asked, shapes
 from sfumato.plots.worded import worded
 
@@ -30,7 +31,7 @@ def density(  # noqa: PLR0913 - all but two by name only
     *,
     hue: str | None = None,
     protection: Protecting | None = None,
-    k: int = 3,
+    k: int | None = None,
     bins: int | None = None,
     limits: Limits | None = None,
     sd_share: float = 0.25,
@@ -53,7 +54,7 @@ def density(  # noqa: PLR0913 - all but two by name only
     hue : a variable that makes groups; each is protected by itself.
     protection : "suppress" (default), "generalise" (wider bins), "deterministic" or "noise"
         (counts of protected values), or a method.
-    k : bins of fewer records are left out.
+    k : bins of fewer records are left out. Default: the rules' k, which is 3.
     bins : how many bins. Default: 30, or 15 for "generalise".
     limits : where the first bin begins and the last ends. Default: round numbers.
     sd_share : SD of the noise as a share of the variable's.
@@ -73,6 +74,7 @@ def density(  # noqa: PLR0913 - all but two by name only
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1.
     """
     named = title or f"Density of {x}{f' by {hue}' if hue is not None else ''}"
+    rules, k = house_of(rules, log, k)
     asked = Asked(x=x, hue=hue, protection=protection, k=k, bins=bins, limits=limits,
                   sd_share=sd_share, key=key, small=small, rules=rules)  # fmt: skip
     groups = () if hue is None else (hue,)

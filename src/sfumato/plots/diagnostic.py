@@ -21,7 +21,7 @@ from sfumato.plots.model_outcomes import Outcomes, outcomes_of, records_of
 from sfumato.plots.protection import Keyed, Protecting, Protection, house_rules, resolve
 from sfumato.plots.scatter import MANY
 from sfumato.plots.small import Small, small_reasons
-from sfumato.plots.strewn import COINCIDING, bubbles, dots, mist, spots
+from sfumato.plots.strewn import bubbles, dots, mist, spots
 from sfumato.plots.subjects import Group, Subjects, subjects
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def cloud_of(
     reasons = small_reasons(asked.small, way)
     points = made
     if points is None and not way.cells:
-        points = protected(who, who.names, way)
+        points = protected(who, who.names, way, lonely=asked.small == "show")
     cells = None
     if points is None or sum(map(len, points)) > MANY:
         usual = BINS.get(way.name, 15) if way.cells else _FINE
@@ -162,8 +162,7 @@ def draw(axes: Axes, made: Cloud) -> list[Mark]:
         within([axes], made.cells)
     elif made.points is not None:
         dots(axes, made.points[0], look)
-        if spots(axes, made.points):
-            return [COINCIDING]
+        return spots(axes, made.points, [look])
     return []
 
 

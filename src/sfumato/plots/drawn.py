@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.outputs.judged import Output, OutputRefused, digest_of
+from sfumato.outputs.persons import shared_by
 from sfumato.pictures.sheet import key, key_rows, sheet
 from sfumato.pictures.style import SMALL, TITLE, VERMILION, WIDTH, Mark
 from sfumato.pictures.words import shown, write
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from sfumato.evidence import Audience
+    from sfumato.outputs.differencing import Parts
     from sfumato.outputs.log import Log
     from sfumato.plots.protection import Protection
     from sfumato.plots.subjects import Subjects
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["finished", "records_said", "refusals", "share_said", "sheet"]
 
 _EDGE, _LINE, _SMALL_LINE = 0.12, 0.23, 0.155
-_STAMP = "Inside only: shows the original data"
+STAMP = "Inside only: shows the original data"
 _LETTERS = 104
 """Signs of small type on one line of the foot."""
 
@@ -73,6 +75,7 @@ def finished(  # noqa: PLR0913 - all but two by name only
     audience: Audience = "public",
     stamp: str = "",
     log: Log | None = None,
+    parts: Sequence[Parts] | None = None,
 ) -> Plot:
     """Put head and foot on the sheet, settle the layout, judge it, and log it.
 
@@ -93,6 +96,8 @@ def finished(  # noqa: PLR0913 - all but two by name only
     audience : "public", or "custodian" with a stamp.
     stamp : the text of the stamp.
     log : where to list it.
+    parts : the cell of each record, group after group, where counts in cells are shown; below 0
+        where the cell is hidden. The log compares them with those of other outputs.
     """
     sentences = [
         protection.sentence(),
@@ -102,9 +107,9 @@ def finished(  # noqa: PLR0913 - all but two by name only
         f"It rests on {records_said(shown_of.records)}.",
     ]
     caption = " ".join(dict.fromkeys(one for one in sentences if one))
-    concerns = tuple(dict.fromkeys([*protection.concerns, *reasons]))
+    concerns = tuple(dict.fromkeys([*protection.concerns, *reasons, *shared_by(shown_of.data)]))
     if STAYS in notes:
-        audience, stamp, concerns = "custodian", _STAMP, (*concerns, STAYS)
+        audience, stamp, concerns = "custodian", STAMP, (*concerns, STAYS)
     lay_out(figure, title, caption, legend=legend, stamp=stamp)
     made = Plot(
         figure=figure,
@@ -119,10 +124,16 @@ def finished(  # noqa: PLR0913 - all but two by name only
         reasons=concerns,
         details=details or {},
     )
-    return made if log is None else logged(made, kind, shown_of, log)
+    return made if log is None else logged(made, kind, shown_of, log, parts)
 
 
-def logged(made: Plot, kind: str, shown_of: Subjects, log: Log) -> Plot:
+def logged(
+    made: Plot,
+    kind: str,
+    shown_of: Subjects,
+    log: Log,
+    parts: Sequence[Parts] | None = None,
+) -> Plot:
     """List a plot in the log of outputs; the log may know reasons for a second look."""
     output = Output(
         kind=kind,
@@ -134,7 +145,7 @@ def logged(made: Plot, kind: str, shown_of: Subjects, log: Log) -> Plot:
         reasons=made.reasons,
         digest=digest_of(made.table),
     )
-    judged = log.add(output, shown_of.population)
+    judged = log.add(output, shown_of.population, parts=parts, grouped=parts is not None)
     return replace(made, verdict=judged.verdict, reasons=judged.reasons)
 
 
@@ -145,7 +156,8 @@ def lay_out(
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     lines = shown(title, width=62).split("\n")
-    foot = textwrap.wrap(caption, _LETTERS)
+    # No line begins with a sign of per cent.
+    foot = textwrap.wrap(caption.replace(" %", "\N{NO-BREAK SPACE}%"), _LETTERS)
     body = float(figure.get_size_inches()[1])
     above = [_LINE * len(lines) + 0.05, 0.2 * key_rows(legend, WIDTH - 2 * _EDGE)]
     above.append(0.36 if stamp else 0.0)

@@ -18,7 +18,7 @@ from sfumato.plots.coefficients import Coefficients, Term, coefficients_of
 from sfumato.plots.drawn import lay_out, logged, refusals
 from sfumato.plots.model_outcomes import records_of
 from sfumato.plots.plot import Plot
-from sfumato.plots.protection import Protection, house_rules
+from sfumato.plots.protection import Protection, house_of
 from sfumato.plots.subjects import Group, Subjects
 from sfumato.plots.worded import worded
 from sfumato.plots.words import records_said
@@ -45,7 +45,7 @@ def forest(  # noqa: PLR0913 - all but two by name only
     terms: Sequence[str] | None = None,
     intercept: bool = False,
     protection: Literal["suppress"] | None = None,
-    k: int = 3,
+    k: int | None = None,
     level: float = 0.95,
     title: str | None = None,
     rules: Rules | None = None,
@@ -66,7 +66,7 @@ def forest(  # noqa: PLR0913 - all but two by name only
     terms : which to draw, in this order. Default: all but the intercept.
     intercept : draw the intercept, too.
     protection : "suppress": terms on fewer than k records are refused. There is no other.
-    k : fewest records a term may rest on.
+    k : fewest records a term may rest on. Default: the rules' k, which is 3.
     level : of the intervals; a frame brings its own.
     title : of the figure.
     rules : the house rules.
@@ -83,7 +83,7 @@ def forest(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam, Jones & Burton (2021), Figures 4 and 6.
     """
-    house, named = house_rules(rules), title or "Estimates of the model"
+    (house, k), named = house_of(rules, log, k), title or "Estimates of the model"
     if not 0 < level < 1:
         raise PlanError("level lies between 0 and 1.", hint="for instance level=0.95.")
     with refusals(log, kind="forest", title=named, variables=terms or ()):
@@ -128,9 +128,9 @@ def forest(  # noqa: PLR0913 - all but two by name only
         reasons=reasons,
         details={"terms": len(drawn)},
     )
-    if log is not None:
-        logged(made, "forest", _subjects(model, data, drawn), log)
-    return made
+    if log is None:
+        return made
+    return logged(made, "forest", _subjects(model, data, drawn), log)
 
 
 def _way(protection: Any, k: int, house: Rules) -> Protection:

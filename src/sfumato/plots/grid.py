@@ -28,6 +28,8 @@ _HAIR = 1e-9
 _TINY = 1e-200
 _LEAST = 3
 """A grid of round edges about two ends, and off the extremes, may need so many bins."""
+_WIDER = 1.5
+"""A declared domain may be so many times as wide as the records reach, and still be the axis."""
 _DIGITS = 12
 _MANY = 200_000
 """Values for which a compiled count is worth the wait for the compiler."""
@@ -57,13 +59,15 @@ def edges(
     limits: Limits | None = None,
     k: int = 3,
     *,
+    domain: Limits | None = None,
     exact: bool = False,
     whole: bool = False,
 ) -> Floats:
     """Edges of the bins of one axis.
 
     Without limits they end at round numbers near quantiles that at least k records lie beyond,
-    never at an extreme of the values.
+    never at an extreme of the values. A declared domain is the axis where the records fill most
+    of it; of a wider one, they take the part that the records reach, and never go beyond it.
 
     Parameters
     ----------
@@ -71,6 +75,7 @@ def edges(
     bins : how many bins; without limits, about so many, unless exact.
     limits : where the first bin begins and the last ends, taken as they are.
     k : at least so many records lie at or beyond the quantiles.
+    domain : what is possible, as declared.
     exact : exactly so many bins, even where inner edges are no round numbers then.
     whole : the values are whole numbers: bins of whole width that begin at a half.
 
@@ -90,6 +95,8 @@ def edges(
         if last - first <= max(bins, _LEAST):
             break
     made = np.array([_round(at * step - shift) for at in range(first, last + 1)])
+    if domain is not None:
+        made = _within(made, (domain[0] - shift, domain[1] + shift), bins, extremes, whole=whole)
     if not (np.diff(made) > 0).all():
         raise OutputRefused(
             "A variable varies so little for its size that it cannot be binned.",
@@ -108,6 +115,23 @@ def _spanned(ends: Limits, extremes: Limits, step: float, shift: float) -> tuple
     while (edge := _round(last * step - shift)) == extremes[1] or edge < ends[1] or last <= first:
         last += 1
     return first, last
+
+
+def _within(made: Floats, domain: Limits, bins: int, extremes: Limits, *, whole: bool) -> Floats:
+    """Edges that do not leave the domain, or the whole of it where the records fill most."""
+    low, high = domain
+    if high - low <= _WIDER * (made[-1] - made[0]):
+        if not whole:
+            return np.linspace(low, high, bins + 1)
+        step = math.ceil((high - low) / bins - _HAIR)
+        return np.arange(low, high + step * (1 - _HAIR), step)
+    step = made[1] - made[0]
+    moved = made + max(low - made[0], 0.0) - max(made[-1] - high, 0.0)
+    if moved[0] != low and moved[0] == extremes[0]:
+        moved = np.insert(moved, 0, moved[0] - step)
+    if moved[-1] != high and moved[-1] == extremes[1]:
+        moved = np.append(moved, moved[-1] + step)
+    return np.array([_round(one) for one in moved])
 
 
 def checked(limits: Limits) -> Limits:
@@ -172,6 +196,29 @@ def _cells(columns: Sequence[Floats], cuts: Sequence[Floats]) -> npt.NDArray[np.
     return cell
 
 
+def parts_of(
+    columns: Sequence[Sequence[Floats]],
+    cuts: Sequence[Sequence[Floats]],
+    shown: Sequence[Counts],
+) -> list[npt.NDArray[np.int64]]:
+    """For the log: the cell of each record, group after group; below 0 where it is not shown.
+
+    Parameters
+    ----------
+    columns : by group, the values of each axis.
+    cuts : by group, the edges of each axis.
+    shown : by group, the counts, 0 where hidden.
+    """
+    found, first = [], 1
+    for values, edge, held in zip(columns, cuts, shown, strict=True):
+        at = _cells(values, edge)
+        seen = np.append(held.ravel() > 0, False)[at]  # -1, beyond the edges, is the last
+        number = first + at
+        found.append(np.where(seen, number, -number - 1))
+        first += held.size + 1
+    return [np.concatenate(found)]
+
+
 def suppressed(counted: Counts, k: int) -> tuple[Counts, int]:
     """The counts without those from 1 to k - 1, and how many cells that hides.
 
@@ -191,6 +238,7 @@ def adaptive(
     bins: int,
     limits: Limits | None = None,
     *,
+    domain: Limits | None = None,
     whole: bool = False,
 ) -> tuple[Floats, Counts]:
     """Unequal bins with round edges, every bar of at least k records, the shape kept.
@@ -198,7 +246,7 @@ def adaptive(
     It begins with equal bins. Those with few records are joined with a neighbour, the pair first
     whose densities differ least, so that the tails become wide and the middle stays as it was.
     """
-    cuts = edges(values, bins, limits, k, whole=whole)
+    cuts = edges(values, bins, limits, k, domain=domain, whole=whole)
     held = counts([values], [cuts])
     while len(held) > 1:
         small = (held > 0) & (held < k)

@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from sfumato.pictures.style import house_style
-from sfumato.plots.cells import bins_of, cell_details, extremes, grids, lost_said, two_limits
+from sfumato.plots.cells import (
+    bins_of,
+    cell_details,
+    extremes,
+    grids,
+    lost_said,
+    parts_in,
+    two_limits,
+)
 from sfumato.plots.drawn import finished, refusals
 from sfumato.plots.facets import coloured, facets, within
 from sfumato.plots.grid import allowed_bins
-from sfumato.plots.protection import Protecting, house_rules, resolve, subjects
+from sfumato.plots.protection import Protecting, house_of, resolve, subjects
 from sfumato.plots.small import Small, full_reasons, small_reasons
 
 if TYPE_CHECKING:
@@ -35,7 +43,7 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
     *,
     hue: str | None = None,
     protection: Protecting | None = None,
-    k: int = 3,
+    k: int | None = None,
     bins: int | None = None,
     limits: TwoLimits | None = None,
     sd_share: float = 0.25,
@@ -58,7 +66,7 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
     hue : a variable that makes groups, each in a panel of its own.
     protection : "suppress" hides cells of fewer than k in a fine grid, "generalise" in a coarse
         one, the default. "deterministic" and "noise" count protected values.
-    k : fewest records behind a cell.
+    k : fewest records behind a cell. Default: the rules' k, which is 3.
     bins : bins an axis. Default: about 15, or 30 of "suppress".
     limits : ((low, high), (low, high)) of the two axes. Default: round numbers.
     sd_share : SD of the noise as a share of the variable's.
@@ -79,7 +87,7 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 3.
     """
-    house, named = house_rules(rules), title or f"{y} by {x}"
+    (house, k), named = house_of(rules, log, k), title or f"{y} by {x}"
     groups = () if hue is None else (hue,)
     with refusals(log, kind="heatmap", title=named, variables=[x, y], groups=groups):
         who = subjects(data, [x, y], hue, rules=house, k=k)
@@ -107,6 +115,7 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
             rule={"bins": bins_of(made), "small": small},
             details=cell_details(made),
             log=log,
+            parts=parts_in(who, [x, y], way, made) if log is not None else None,
         )
 
 

@@ -10,7 +10,8 @@ import polars as pl
 
 from sfumato.outputs.judged import OutputRefused
 from sfumato.pictures.sheet import label_axes, sheet
-from sfumato.pictures.style import BLUE, Mark, house_style, mark
+from sfumato.pictures.style import house_style
+from sfumato.plots.bars import Bars, draw_bars
 from sfumato.plots.drawn import finished, refusals
 from sfumato.plots.grid import (
     Counts,
@@ -22,16 +23,15 @@ from sfumato.plots.grid import (
     counts,
     edges,
     own_extremes,
+    parts_of,
     reach,
     suppressed,
 )
-from sfumato.plots.protection import Protecting, Protection, house_rules, points, resolve, subjects
+from sfumato.plots.protection import Protecting, Protection, house_of, points, resolve, subjects
 from sfumato.plots.small import Small, full_reasons, small_reasons
 from sfumato.plots.words import share_said
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
     from sfumato.plots.plot import Plot
@@ -43,32 +43,13 @@ _MUCH = 0.05
 """Where equal bins hide more than this share of the records, the bins adapt."""
 
 
-@dataclass(frozen=True)
-class _Bars:
-    """The bars of one group."""
-
-    label: str
-    cuts: Floats
-    counts: Counts
-    hidden: int
-    lost: float
-    notes: tuple[str, ...] = ()
-
-    def heights(self, *, density: bool) -> Floats:
-        if not density:
-            return self.counts.astype(np.float64)
-        # By the records shown: their share would tell how many are not.
-        made: Floats = self.counts / np.diff(self.cuts) / self.counts.sum()
-        return made
-
-
 def histogram(  # noqa: PLR0913 - all but two by name only
     data: Any,
     x: str,
     *,
     hue: str | None = None,
     protection: Protecting | None = None,
-    k: int = 3,
+    k: int | None = None,
     bins: int | None = None,
     limits: Limits | None = None,
     sd_share: float = 0.25,
@@ -92,7 +73,7 @@ def histogram(  # noqa: PLR0913 - all but two by name only
     protection : "suppress" hides bars of fewer than k. "generalise" makes wide bins: as wide as
         they must be, or so many equal ones as `bins` says. "deterministic" and "noise" count
         protected values. Default: suppress, unless that hides more than 5 % of the records.
-    k : fewest records behind a bar.
+    k : fewest records behind a bar. Default: the rules' k, which is 3.
     bins : how many equal bins. Default: about 30, or 15 of protection "generalise".
     limits : where the first bin begins and the last ends. Default: round numbers.
     sd_share : SD of the noise as a share of the variable's.
@@ -113,7 +94,7 @@ def histogram(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 1.
     """
-    house = house_rules(rules)
+    house, k = house_of(rules, log, k)
     named = title or f"Histogram of {x}"
     groups = () if hue is None else (hue,)
     with refusals(log, kind="histogram", title=named, variables=[x], groups=groups):
@@ -133,7 +114,7 @@ def histogram(  # noqa: PLR0913 - all but two by name only
         reasons = (*reasons, "The limits of the axis are extremes of the data themselves.")
     with house_style():
         figure, (axes,) = sheet(3.1)
-        legend = _draw(axes, bars, density=density)
+        legend = draw_bars(axes, bars, density=density)
         label_axes(axes, x, "Density" if density else "Records", width=60)
         return finished(
             figure,
@@ -152,6 +133,7 @@ def histogram(  # noqa: PLR0913 - all but two by name only
             },
             legend=legend,
             log=log,
+            parts=_parts(who, way, x, bars) if log is not None else None,
         )
 
 
@@ -167,8 +149,8 @@ class _Asked:
 
 
 def _chosen(
-    who: Subjects, way: Protection, asked: _Asked, bars: list[_Bars]
-) -> tuple[Protection, list[_Bars]]:
+    who: Subjects, way: Protection, asked: _Asked, bars: list[Bars]
+) -> tuple[Protection, list[Bars]]:
     """Suppression where it hides little, else bins that adapt."""
     if max(one.lost for one in bars) <= _MUCH or asked.bins is not None:
         why = "Equal bins were kept: hiding small ones loses little." if asked.bins is None else ""
@@ -178,26 +160,27 @@ def _chosen(
     return wide, _bars(who, wide, asked)
 
 
-def _bars(who: Subjects, way: Protection, asked: _Asked) -> list[_Bars]:
+def _bars(who: Subjects, way: Protection, asked: _Asked) -> list[Bars]:
     if way.cells:
         values = [one.column(asked.x) for one in who.groups]
         extra: list[tuple[str, ...]] = [()] * len(values)
     else:
-        made = [points(one, [asked.x], way) for one in who.groups]
+        made = [points(one, [asked.x], way, lonely=asked.small == "show") for one in who.groups]
         values = [one.column(asked.x) for one in made]
         extra = [one.notes() for one in made]
-    limits = _limits(who, asked)
+    limits = None if asked.limits is None else checked(asked.limits)
+    domain = who.bounds(asked.x)
     whole = way.cells and who.whole(asked.x)
     if way.name == "generalise" and asked.bins is None:
         return [
-            _adapted(one, held, way.k, asked.allowed * 2, limits, whole=whole)
+            _adapted(one, held, way.k, asked.allowed * 2, limits, domain=domain, whole=whole)
             for one, held in zip(who.groups, values, strict=True)
         ]
     together = values[0] if len(values) == 1 else np.concatenate(values)
     bins, k = asked.allowed, way.k if asked.small == "hide" else 1
     while True:
-        cuts = edges(together, bins, limits, reach(way), exact=asked.bins is not None,
-                     whole=whole and asked.bins is None)  # fmt: skip
+        cuts = edges(together, bins, limits, reach(way), domain=domain,
+                     exact=asked.bins is not None, whole=whole and asked.bins is None)  # fmt: skip
         made_of = [
             _counted(one, held, cuts, k, notes)
             for one, held, notes in zip(who.groups, values, extra, strict=True)
@@ -213,29 +196,43 @@ def _bars(who: Subjects, way: Protection, asked: _Asked) -> list[_Bars]:
         bins //= 2
 
 
-def _limits(who: Subjects, asked: _Asked) -> Limits | None:
-    return who.bounds(asked.x) if asked.limits is None else checked(asked.limits)
-
-
 def _adapted(
-    group: Group, values: Floats, k: int, bins: int, limits: Limits | None, *, whole: bool
-) -> _Bars:
-    cuts, held = adaptive(values, k, bins, limits, whole=whole)
+    group: Group,
+    values: Floats,
+    k: int,
+    bins: int,
+    limits: Limits | None,
+    *,
+    domain: Limits | None,
+    whole: bool,
+) -> Bars:
+    cuts, held = adaptive(values, k, bins, limits, domain=domain, whole=whole)
     return _shown(group.label, cuts, held, 0, len(values))
 
 
-def _counted(group: Group, values: Floats, cuts: Floats, k: int, notes: tuple[str, ...]) -> _Bars:
+def _counted(group: Group, values: Floats, cuts: Floats, k: int, notes: tuple[str, ...]) -> Bars:
     held, hidden = suppressed(counts([values], [cuts]), k)
     return _shown(group.label, cuts, held, hidden, len(values), notes)
 
 
 def _shown(
     label: str, cuts: Floats, held: Counts, hidden: int, records: int, notes: tuple[str, ...] = ()
-) -> _Bars:
-    return _Bars(label, cuts, held, hidden, 1 - float(held.sum()) / records, notes)
+) -> Bars:
+    return Bars(label, cuts, held, hidden, 1 - float(held.sum()) / records, notes)
 
 
-def _notes(bars: list[_Bars], who: Subjects, k: int) -> list[str]:
+def _parts(who: Subjects, way: Protection, x: str, bars: list[Bars]) -> list[Any] | None:
+    """For the log: in which bar each record is; only where bars count the original's."""
+    if not way.cells:
+        return None
+    return parts_of(
+        [[one.column(x)] for one in who.groups],
+        [[one.cuts] for one in bars],
+        [one.counts for one in bars],
+    )
+
+
+def _notes(bars: list[Bars], who: Subjects, k: int) -> list[str]:
     lost = sum(one.lost * len(group) for one, group in zip(bars, who.groups, strict=True))
     if not lost:
         return []
@@ -243,23 +240,7 @@ def _notes(bars: list[_Bars], who: Subjects, k: int) -> list[str]:
     return [f"Not shown: {said} of the values."]
 
 
-def _draw(axes: Axes, bars: list[_Bars], *, density: bool) -> list[Mark]:
-    looks = [mark(at, one.label) for at, one in enumerate(bars)]
-    if len(bars) == 1 and not bars[0].label:
-        looks = [Mark("", BLUE)]
-    for one, look in zip(bars, looks, strict=True):
-        heights = one.heights(density=density)
-        filled = heights > 0
-        axes.bar(one.cuts[:-1][filled], heights[filled], np.diff(one.cuts)[filled], align="edge",
-                 facecolor=look.colour, alpha=0.3, linewidth=0)  # fmt: skip
-        axes.bar(one.cuts[:-1][filled], heights[filled], np.diff(one.cuts)[filled], align="edge",
-                 facecolor="none", edgecolor=look.colour, linewidth=1.0)  # fmt: skip
-    axes.margins(x=0.03)
-    axes.grid(visible=False, axis="x")
-    return [replace(one, marker="s", line="") for one in looks if one.name]
-
-
-def _table(bars: list[_Bars], hue: str | None, *, density: bool) -> pl.DataFrame:
+def _table(bars: list[Bars], hue: str | None, *, density: bool) -> pl.DataFrame:
     made = []
     for one in bars:
         filled = one.counts > 0

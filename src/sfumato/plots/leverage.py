@@ -14,6 +14,7 @@ from sfumato.pictures.style import SMALL, VERMILION, Mark, house_style
 from sfumato.pictures.words import number, write
 from sfumato.plots.diagnostic import NOT_REFITTED, Asked, Cloud, cloud, draw, level_line, told_by
 from sfumato.plots.drawn import finished, refusals
+from sfumato.plots.protection import house_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +36,7 @@ def leverage(  # noqa: PLR0913 - all but two by name only
     data: Any = None,
     *,
     protection: Protecting | None = None,
-    k: int = 3,
+    k: int | None = None,
     bins: int | None = None,
     sd_share: float = 0.25,
     key: Keyed = None,
@@ -57,6 +58,7 @@ def leverage(  # noqa: PLR0913 - all but two by name only
     data : (X, y) for scikit-learn; elsewhere, if you like, the records of the model in its order.
     protection : "deterministic" (default), "noise", "suppress", "generalise", or a method.
     k : how many records share in a centre, and fewest records behind a cell.
+        Default: the rules' k, which is 3.
     bins : cells an axis. Default: about 30, or 15 of "generalise".
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
@@ -78,6 +80,7 @@ def leverage(  # noqa: PLR0913 - all but two by name only
     Technometrics 19:15.
     """
     named, names = title or "Standardised residuals against leverage", ("leverage", "standardised")
+    rules, k = house_of(rules, log, k)
     asked = Asked(protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small,
                   rules=rules)  # fmt: skip
     with refusals(log, kind="leverage", title=named, variables=names):

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+import polars.selectors as cs
+
 from sfumato.errors import SfumatoError
 from sfumato.pictures.picture import Picture
 from sfumato.pictures.style import INK
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
     from sfumato.outputs.judged import Verdict
@@ -63,7 +65,7 @@ class Plot(Picture):
                 f"'{target}' exists already.",
                 hint="choose another name, or pass overwrite=True.",
             )
-        text = self.table.write_csv() if kind == ".csv" else self.table.write_json() + "\n"
+        text = self._csv() if kind == ".csv" else self.table.write_json() + "\n"
         mode = 0o644 if self.audience == "public" else 0o600
         with replacing(target) as sibling:
             handle = os.open(sibling, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -71,8 +73,21 @@ class Plot(Picture):
                 file.write(text.encode())
         return target
 
+    def _csv(self) -> str:
+        """The table as text, harmless in a spreadsheet: labels of groups are anybody's words."""
+        from sfumato.formats.formulas import escape
+        from sfumato.formats.formulas import escape_name as safe
+
+        texts = self.table.select(cs.string(include_categorical=True)).columns
+        table = self.table.with_columns(escape(pl.col(name).cast(pl.String)) for name in texts)
+        return table.rename({name: safe(name) for name in table.columns}).write_csv()
+
     def __repr__(self) -> str:
         return f"Plot({self.title!r}, {self.verdict}, {self.table.height} rows drawn)"
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows. Notebooks are passed on: what must stay inside is not in it."""
+        return self.svg() if self.audience == "public" else None
 
     def _holds_pixels(self) -> bool:
         """Whether pixels need white paper: ink of the page, as pixels, would vanish in the dark."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.errors import MethodError
 from sfumato.outputs.judged import OutputRefused
+from sfumato.plots.lonely import seen_alone
 
 if TYPE_CHECKING:
     from sfumato.method import Method
@@ -23,6 +25,9 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 STAYS = "Most values stay as they were, so that this figure shows the original."
 _NEAR, _MOST = 0.01, 0.5
+_ROUNDS = 3
+_SURE = 3.0
+"""Standard errors of a standard deviation by which noise may fall short by chance."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,6 +42,7 @@ class Protected:
         were or took them out.
     outside : how many values lay beyond the declared domain and stand at its end now.
     stays : whether a method of the user's own moves most records next to nowhere.
+    alone : whether records that lie far from all others were left out.
     """
 
     values: pl.DataFrame = field(repr=False)
@@ -44,6 +50,7 @@ class Protected:
     left_out: float = 0.0
     outside: int = 0
     stays: bool = False
+    alone: bool = False
 
     def __len__(self) -> int:
         return self.values.height
@@ -59,13 +66,22 @@ class Protected:
             said.append("Values pushed beyond the declared range are drawn at its end.")
         if self.left_out:
             said.append("Records whose values the method left as they were are not drawn.")
+        if self.alone:
+            said.append("Records that lie far from all others are not drawn.")
         return tuple(said)
 
 
 def points(
-    data: Subjects | Group | Dataset, names: Sequence[str], protection: Protection
+    data: Subjects | Group | Dataset,
+    names: Sequence[str],
+    protection: Protection,
+    *,
+    lonely: bool = False,
 ) -> Protected:
-    """Protected values of some variables, for deterministic, noise, or a method."""
+    """Protected values of some variables, for deterministic, noise, or a method.
+
+    Records that lie far from all others are left out, unless `lonely`: somebody answers for it.
+    """
     from sfumato.plots.subjects import Group, Subjects
 
     if isinstance(data, Subjects):
@@ -78,29 +94,54 @@ def points(
         group = Group(label="", values=_floats(data, wanted), origin=data)
     else:
         group = data
-    method = _method(protection, wanted, group)
-    made = method.apply(group.dataset(identity=method.keyed), key=protection.key)
-    found = _checked(made, wanted, method)
-    stays = False
-    if found.height == len(group):
-        original = group.values.select(wanted)
-        shown = ~_exposed(found, original, protection.k)
-        found = found.filter(shown)
-        stays = protection.method is not None and _stays(found, original.filter(shown))
-    if found.height < protection.k:
-        raise OutputRefused(
-            f"The method '{protection.name}' leaves too few protected values to draw.",
-            hint="take another protection.",
-        )
+    found, stays = _made(group, wanted, protection)
+    rest = group
+    for _ in range(_ROUNDS):
+        if lonely or stays or found.height != len(rest):
+            break
+        alone = seen_alone(rest.values.select(wanted), found, protection.k)
+        if not alone.any():
+            break
+        # Without them from the start: what they add to the SD would tell of them.
+        rest = rest.without(alone)
+        found, stays = _made(rest, wanted, protection)
+    aligned = found.height == len(rest)
+    if aligned:
+        found = found.filter(~_exposed(found, rest.values.select(wanted), protection.k))
     inside, outside = _inside(found, group.origin, wanted)
     inside = inside.sort(wanted)
     return Protected(
         values=inside,
         coinciding=inside.is_duplicated().to_numpy(),
-        left_out=1 - found.height / len(group),
+        left_out=1 - found.height / len(rest),
         outside=outside,
         stays=stays,
+        alone=len(rest) < len(group),
     )
+
+
+def _made(group: Group, names: list[str], protection: Protection) -> tuple[pl.DataFrame, bool]:
+    """The values a method makes of a group's, and whether they are next to the original."""
+    method = _method(protection, names, group)
+    made = method.apply(group.dataset(identity=method.keyed), key=protection.key)
+    found, stays = _checked(made, names, method), False
+    if found.height == len(group):
+        original = group.values.select(names)
+        shown = ~_exposed(found, original, protection.k)
+        after, before = found.filter(shown), original.filter(shown)
+        stays = protection.method is not None and (
+            _stays(after, before)
+            or (method.keyed and _too_near(after, before, protection.sd_share))
+        )
+        enough = after.height
+    else:
+        enough = found.height
+    if enough < protection.k:
+        raise OutputRefused(
+            f"The method '{protection.name}' leaves too few protected values to draw.",
+            hint="take another protection.",
+        )
+    return found, stays
 
 
 def _stays(made: pl.DataFrame, original: pl.DataFrame) -> bool:
@@ -111,6 +152,18 @@ def _stays(made: pl.DataFrame, original: pl.DataFrame) -> bool:
     ]
     share = pl.select(pl.all_horizontal(near)).to_series().mean()
     return isinstance(share, float) and share > _MOST
+
+
+def _too_near(made: pl.DataFrame, original: pl.DataFrame, share: float) -> bool:
+    """Whether random moves are smaller than the house asks of noise, beyond mere chance."""
+    chance = max(0.0, 1 - _SURE / math.sqrt(2 * max(made.height, 1)))
+    for name in made.columns:
+        moved, spread = made[name] - original[name], original[name].sort().std()
+        # In rising order, so that the order of the records does not matter.
+        size = math.sqrt(float((moved**2).sort().sum()) / max(made.height, 1))
+        if isinstance(spread, float) and size < chance * share * spread:
+            return True
+    return False
 
 
 def _floats(data: Dataset, names: Sequence[str]) -> pl.DataFrame:

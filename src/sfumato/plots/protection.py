@@ -14,6 +14,7 @@ from sfumato.plots.subjects import Group, Subjects, subjects
 from sfumato.randomness import Key
 
 if TYPE_CHECKING:
+    from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
 Named = Literal["suppress", "generalise", "deterministic", "noise"]
@@ -32,6 +33,7 @@ __all__ = [
     "Protecting",
     "Protection",
     "Subjects",
+    "house_of",
     "house_rules",
     "points",
     "resolve",
@@ -47,7 +49,8 @@ class Protection:
     ----------
     name : "suppress", "generalise", "deterministic", "noise", or the name of a method.
     k : fewest records behind anything drawn, and how many share in a centre.
-    sd_share : SD of the noise as a share of the variable's.
+    sd_share : SD of the noise as a share of the variable's; of a method, what the house asks of
+        noise at least.
     key : the custodian's secret; the same key repeats the noise.
     method : a method of the user's own.
     reason : why it was chosen, a sentence for the caption; empty when it was asked for.
@@ -78,7 +81,7 @@ class Protection:
         return {
             "suppress": f"Cells with fewer than {self.k} records are hidden.",
             "generalise": f"Cells are wide, and those with fewer than {self.k} records are hidden.",
-            "deterministic": f"Every point is the centre of {self.k} neighbouring records.",
+            "deterministic": f"Every value is the centre of {self.k} neighbouring records.",
             "noise": "Every value has random noise, its standard deviation "
             f"{100 * self.sd_share:g} % of the variable's.",
         }[self.name]
@@ -86,7 +89,7 @@ class Protection:
     def rule(self) -> dict[str, Any]:
         """The protection and its parameters, for the log. Never the key."""
         told: dict[str, Any] = {"protection": self.name, "k": self.k}
-        if self.name == "noise":
+        if self.name == "noise" and self.method is None:
             told["sd_share"] = self.sd_share
         if self.method is not None:
             told["method"] = {"method": self.method.name, **given(self.method)}
@@ -97,7 +100,19 @@ def house_rules(rules: Rules | None) -> Rules:
     """The rules given, or the safe defaults."""
     from sfumato.outputs.rules import Rules as House
 
+    if rules is not None and not isinstance(rules, House):
+        raise PlanError("rules must be Rules.", hint="sf.outputs.Rules.load('rules.toml').")
     return House() if rules is None else rules
+
+
+def house_of(rules: Rules | None, log: Log | None, k: int | None) -> tuple[Rules, int]:
+    """The rules given, or else those the log was begun with; and k, by default theirs."""
+    from sfumato.outputs.log import Log as Listed
+
+    if log is not None and not isinstance(log, Listed):
+        raise PlanError("log must be a Log.", hint="for instance log=sf.outputs.Log('outputs').")
+    house = house_rules(log.rules if rules is None and log is not None else rules)
+    return house, house.k if k is None else k
 
 
 def resolve(  # noqa: PLR0913 - all but one by name only
@@ -127,12 +142,15 @@ def resolve(  # noqa: PLR0913 - all but one by name only
     _check_k(k, records, rules)
     if isinstance(protection, Method):
         concern = f"The method '{protection.name}' was chosen by hand; no house rule covers it."
-        made = Protection(name=protection.name, k=k, method=protection, concerns=(concern,))
+        made = Protection(name=protection.name, k=k, sd_share=rules.noise, method=protection,
+                          concerns=(concern,))  # fmt: skip
         return _with_key(made, key) if protection.keyed else made
     name = default if protection is None else _known(protection)
     made = Protection(name=name, k=k, sd_share=sd_share, reason=why if protection is None else "")
     if name != "noise":
         return made
+    if isinstance(sd_share, bool) or not isinstance(sd_share, (int, float)):
+        raise PlanError("sd_share is a number.", hint=f"for instance sd_share={rules.noise:g}.")
     if not sd_share >= rules.noise:
         raise OutputRefused(
             "The noise is less than the house rules ask for.",

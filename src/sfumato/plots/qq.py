@@ -24,7 +24,7 @@ from sfumato.plots.diagnostic import (
 )
 from sfumato.plots.drawn import finished, refusals
 from sfumato.plots.points import Protected, points
-from sfumato.plots.protection import house_rules
+from sfumato.plots.protection import house_of, house_rules
 from sfumato.plots.subjects import dataset_of, subjects
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def qq(  # noqa: PLR0913 - all but two by name only
     *,
     data: Any = None,
     protection: Protecting | None = None,
-    k: int = 3,
+    k: int | None = None,
     bins: int | None = None,
     sd_share: float = 0.25,
     key: Keyed = None,
@@ -75,6 +75,7 @@ def qq(  # noqa: PLR0913 - all but two by name only
         "generalise" act on the pairs of theoretical and observed quantile. A method acts on the
         values, before ordering; residuals are called "standardised".
     k : how many records share in a centre, and fewest records behind a cell.
+        Default: the rules' k, which is 3.
     bins : cells an axis. Default: about 30, or 15 of "generalise".
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
@@ -96,6 +97,7 @@ def qq(  # noqa: PLR0913 - all but two by name only
     name = "standardised" if x is None else x
     shown = "standardised residuals" if x is None else x
     named = title or f"Normal QQ plot of {shown}"
+    rules, k = house_of(rules, log, k)
     asked = Asked(protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small,
                   rules=rules)  # fmt: skip
     with refusals(log, kind="qq", title=named, variables=[name]):
@@ -142,10 +144,11 @@ def _paired(who: Subjects, name: str, asked: Asked) -> Cloud:
     if way.name != "noise" and way.method is None:
         table = pl.DataFrame(_pairs(who.column(name)))
         return cloud_of(pairs_as(who, table), way, asked)
-    moved = points(who, [name], way)
+    moved = points(who, [name], way, lonely=asked.small == "show")
     table = pl.DataFrame(_pairs(moved.column(name)))
     made = Protected(values=table, coinciding=np.zeros(len(table), np.bool_),
-                     left_out=moved.left_out, outside=moved.outside)  # fmt: skip
+                     left_out=moved.left_out, outside=moved.outside, stays=moved.stays,
+                     alone=moved.alone)  # fmt: skip
     cloud = cloud_of(pairs_as(who, table), way, asked, [made])
     said = _BEFORE if way.method is None else _METHOD
     return replace(cloud, notes=(said, *cloud.notes))
@@ -163,15 +166,26 @@ def _pairs(values: Floats) -> dict[str, Floats]:
 
 def _straight(axes: Axes, made: Cloud) -> bool:
     """The line of a normal distribution, through the quarters of what is shown."""
-    x, y, _ = made.pairs()
+    x, y, weights = made.pairs()
     order = np.argsort(x, kind="stable")
-    low, high = np.quantile(x, _QUARTERS)
+    x, y, weights = x[order], y[order], weights[order]
+    low, high = _quarters(x, weights)
     if not high > low:
         return False
-    near = [float(np.mean(y[order][_around(x[order], at, made.way.k)])) for at in (low, high)]
+    if made.cells is None:
+        near = [float(np.mean(y[_around(x, at, made.way.k)])) for at in (low, high)]
+    else:
+        near = [float(np.average(y[x == at], weights=weights[x == at])) for at in (low, high)]
     axes.axline((low, near[0]), (high, near[1]), color=INK, linewidth=1.1,
                 linestyle=(0, (5, 2)), zorder=1)  # fmt: skip
     return True
+
+
+def _quarters(ordered: Floats, weights: Floats) -> tuple[float, float]:
+    """Where a quarter and three quarters of what is shown lie; a cell stands for all it holds."""
+    reached = np.cumsum(weights)
+    low, high = np.searchsorted(reached, np.array(_QUARTERS) * reached[-1])
+    return float(ordered[low]), float(ordered[high])
 
 
 def _around(ordered: Floats, at: float, k: int) -> slice:

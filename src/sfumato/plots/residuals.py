@@ -10,6 +10,7 @@ from sfumato.pictures.sheet import label_axes, sheet
 from sfumato.pictures.style import INK, Mark, house_style
 from sfumato.plots.diagnostic import NOT_REFITTED, Asked, Cloud, cloud, draw, level_line, told_by
 from sfumato.plots.drawn import finished, refusals
+from sfumato.plots.protection import house_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.plots.small import Small
 
 _MEANS = Mark("Smoothed mean of what is shown", INK, "", "-")
-_PLACES, _WIDTH, _TAIL = 80, 0.3, 0.02
+_PLACES, _WIDTH, _TAIL, _NEAR = 80, 0.3, 0.02, 0.4
 """Where the mean is taken, over how many SDs, and which share at either end is left alone."""
 
 
@@ -31,7 +32,7 @@ def residuals(  # noqa: PLR0913 - all but two by name only
     data: Any = None,
     *,
     protection: Protecting | None = None,
-    k: int = 3,
+    k: int | None = None,
     bins: int | None = None,
     trend: bool = True,
     sd_share: float = 0.25,
@@ -55,6 +56,7 @@ def residuals(  # noqa: PLR0913 - all but two by name only
         so that noise and log know who is who.
     protection : "deterministic" (default), "noise", "suppress", "generalise", or a method.
     k : how many records share in a centre, and fewest records behind a cell.
+        Default: the rules' k, which is 3.
     bins : cells an axis. Default: about 30, or 15 of "generalise".
     trend : draw the smoothed mean of what is shown.
     sd_share : SD of the noise as a share of the variable's.
@@ -76,6 +78,7 @@ def residuals(  # noqa: PLR0913 - all but two by name only
     """
     named = title or "Residuals against fitted values"
     names = ("fitted", "residual")
+    rules, k = house_of(rules, log, k)
     asked = Asked(protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small,
                   rules=rules)  # fmt: skip
     with refusals(log, kind="residuals", title=named, variables=names):
@@ -112,7 +115,11 @@ def _means(axes: Axes, made: Cloud) -> bool:
     found = smoothed(x, y, weights, made.way.k)
     if found is None:
         return False
-    axes.plot(*found, color=INK, linewidth=1.4, zorder=4)
+    places, level = found
+    # Across a gap with nothing in it, a line would tell of nobody.
+    gaps = np.flatnonzero(np.diff(places) > 1.5 * np.diff(places).min()) + 1
+    for part in np.split(np.arange(len(places)), gaps):
+        axes.plot(places[part], level[part], color=INK, linewidth=1.4, zorder=4)
     return True
 
 
@@ -137,5 +144,5 @@ def smoothed(x: Floats, y: Floats, weights: Floats, k: int) -> tuple[Floats, Flo
     with np.errstate(divide="ignore", invalid="ignore"):
         level = moments[2] * means[0] - moments[1] * means[1]
         level /= moments[0] * moments[2] - moments[1] ** 2
-    held = np.isfinite(level) & (moments[0] >= k)
+    held = np.isfinite(level) & (((np.abs(away) < _NEAR) * weights).sum(axis=1) >= k)
     return (places[held], level[held]) if held.any() else None

@@ -16,15 +16,16 @@ from sfumato.plots.cells import (
     extremes,
     grids,
     lost_said,
+    parts_in,
     protected,
     two_limits,
 )
 from sfumato.plots.drawn import finished, refusals
 from sfumato.plots.grid import allowed_bins
 from sfumato.plots.heatmap import BINS
-from sfumato.plots.protection import Protecting, house_rules, resolve, subjects
+from sfumato.plots.protection import Protecting, house_of, resolve, subjects
 from sfumato.plots.small import Small, full_reasons, small_reasons
-from sfumato.plots.strewn import COINCIDING, bubbles, dots, mist, spots
+from sfumato.plots.strewn import bubbles, dots, mist, spots
 from sfumato.plots.trend import TREND, Line, draw_line
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def scatter(  # noqa: PLR0913 - all but three by name only
     *,
     hue: str | None = None,
     protection: Protecting | None = None,
-    k: int = 3,
+    k: int | None = None,
     bins: int | None = None,
     limits: TwoLimits | None = None,
     trend: bool = True,
@@ -80,6 +81,7 @@ def scatter(  # noqa: PLR0913 - all but three by name only
         default. "noise" draws noisy values. "suppress" and "generalise" draw the middle of every
         cell of at least k records, its size by the count.
     k : how many records share in a centre, and fewest records behind a cell.
+        Default: the rules' k, which is 3.
     bins : cells an axis. Default: about 30, or 15 of "generalise".
     limits : ((low, high), (low, high)) of the two axes. Default: what the protected values need.
     trend : draw the straight line through what is shown, weighted by the counts.
@@ -101,7 +103,7 @@ def scatter(  # noqa: PLR0913 - all but three by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 2.
     """
-    house, named = house_rules(rules), title or f"{y} by {x}"
+    (house, k), named = house_of(rules, log, k), title or f"{y} by {x}"
     groups = () if hue is None else (hue,)
     with refusals(log, kind="scatter", title=named, variables=[x, y], groups=groups):
         who = subjects(data, [x, y], hue, rules=house, k=k)
@@ -109,7 +111,7 @@ def scatter(  # noqa: PLR0913 - all but three by name only
                       sd_share=sd_share, key=key, rules=house)  # fmt: skip
         concerns = small_reasons(small, way)
         ends = two_limits(x, y, limits)
-        points = None if way.cells else protected(who, [x, y], way)
+        points = None if way.cells else protected(who, [x, y], way, lonely=small == "show")
         cells = _cells(who, way, points, bins=bins, limits=ends, small=small, house=house)
         concerns = (*concerns, *full_reasons([one.counts for one in cells or []], house))
     with house_style():
@@ -139,6 +141,7 @@ def scatter(  # noqa: PLR0913 - all but three by name only
             },
             legend=legend,
             log=log,
+            parts=parts_in(who, [x, y], way, cells) if log is not None else None,
         )
 
 
@@ -197,8 +200,8 @@ def _draw(
         if trend and line is not None:
             draw_line(axes, line, look)
             lines.append(line)
-    if points is not None and cells is None and spots(axes, points):
-        legend.append(COINCIDING)
+    if points is not None and cells is None:
+        legend += spots(axes, points, looks)
     if lines and len(looks) == 1:
         legend.append(TREND)
     axes.set(**{name: one for name, one in zip(("xlim", "ylim"), ends, strict=True) if one})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.plots.grid import Limits, allowed_bins, checked, edges, own_extremes
+from sfumato.plots.grid import Limits, allowed_bins, checked, edges, own_extremes, reach
 from sfumato.plots.protection import (
     Keyed,
     Protecting,
@@ -92,14 +92,15 @@ def shapes(data: Any, asked: Asked) -> Shapes:
     if way.cells:
         values = [one.column(asked.x) for one in who.groups]
     else:
-        made = [points(one, [asked.x], way) for one in who.groups]
+        made = [points(one, [asked.x], way, lonely=asked.small == "show") for one in who.groups]
         values = [one.column(asked.x) for one in made]
         notes = [said for one in made for said in one.notes()]
-    limits = who.bounds(asked.x) if asked.limits is None else checked(asked.limits)
+    limits = None if asked.limits is None else checked(asked.limits)
     if own_extremes(who.column(asked.x), asked.limits):
         reasons = (*reasons, "The limits of the axis are extremes of the data themselves.")
     together = values[0] if len(values) == 1 else np.concatenate(values)
-    cuts = edges(together, bins, limits, way.k, exact=asked.bins is not None,
+    cuts = edges(together, bins, limits, reach(way), domain=who.bounds(asked.x),
+                 exact=asked.bins is not None,
                  whole=way.cells and who.whole(asked.x) and asked.bins is None)  # fmt: skip
     least = way.k if asked.small == "hide" else 1
     curves = tuple(smooth(one, cuts, least) for one in values)

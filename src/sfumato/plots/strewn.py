@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sfumato.plots.points import Protected
 
 COINCIDING = Mark("Several at the same place", VERMILION, "o", "")
+RINGED = Mark(COINCIDING.name, INK, "o", "", hollow=True)
+"""The same where there are groups: vermilion is the colour of one of them."""
 _LARGEST = 130.0
 """Area of the largest cell's dot, in square points."""
 _FEW, _LARGE, _SMALL = 600, 13.0, 5.0
@@ -31,16 +33,21 @@ def dots(axes: Axes, made: Protected, look: Mark) -> Line | None:
     return fitted(x, y, np.ones(len(x)))
 
 
-def spots(axes: Axes, all_made: Sequence[Protected]) -> bool:
-    """Mark the places where several protected values coincide; whether there are any."""
-    found = False
-    for made in all_made:
-        if made.coinciding.any():
-            x, y = (one[made.coinciding] for one in _both(made))
-            axes.scatter(
-                x, y, s=_LARGE * 0.8, color=VERMILION, linewidths=0, rasterized=True, zorder=3
-            )
-            found = True
+def spots(axes: Axes, all_made: Sequence[Protected], looks: Sequence[Mark]) -> list[Mark]:
+    """Mark the places where several protected values coincide; the legend, if there are any."""
+    found = []
+    for made, look in zip(all_made, looks, strict=True):
+        if not made.coinciding.any():
+            continue
+        x, y = (one[made.coinciding] for one in _both(made))
+        if look.name:
+            axes.scatter(x, y, s=_LARGE * 1.3, marker=look.marker, facecolors="none",
+                         edgecolors=look.colour, linewidths=0.7, rasterized=True,
+                         zorder=3)  # fmt: skip
+        else:
+            axes.scatter(x, y, s=_LARGE * 0.8, color=VERMILION, linewidths=0, rasterized=True,
+                         zorder=3)  # fmt: skip
+        found = [RINGED if look.name else COINCIDING]
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.errors import DataError
+from sfumato.errors import DataError, PlanError
 from sfumato.outputs.judged import OutputRefused
 from sfumato.pictures.style import MOST
 from sfumato.plots.words import share_said
@@ -48,6 +48,12 @@ class Group:
         """One variable."""
         return self.values[name].to_numpy()
 
+    def without(self, some: npt.NDArray[np.bool_]) -> Group:
+        """The same group less some of its records."""
+        kept = np.flatnonzero(~some)
+        places = kept if self.positions is None else self.positions[kept]
+        return replace(self, values=self.values[kept], positions=places)
+
     def dataset(self, *, identity: bool) -> Dataset:
         """These records and variables alone; with `identity`, each still knows who it is."""
         kept = None
@@ -65,7 +71,7 @@ class Subjects:
     Parameters
     ----------
     names : the variables drawn.
-    groups : at least one; in the order of their labels.
+    groups : at least one; in the order of their labels, or of the levels as declared.
     hue : the variable that makes the groups.
     data : where all of them come from.
     notes : sentences for the caption: who is left out, as a rounded share.
@@ -124,8 +130,9 @@ def subjects(
 ) -> Subjects:
     """The complete records by these variables, and the groups that are large enough."""
     whole = dataset_of(data)
-    wanted = tuple(dict.fromkeys(names))
+    wanted = _wanted(names, hue)
     whole.schema.require([*wanted, *([hue] if hue is not None else [])])
+    _nobodys_name(whole, [*wanted, *([hue] if hue is not None else [])])
     frame = pl.DataFrame([_numbers(whole, name) for name in wanted])
     labels = None if hue is None else _labels(whole, hue)
     kept = frame.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
@@ -147,13 +154,33 @@ def subjects(
     return Subjects(names=wanted, groups=groups, hue=hue, data=whole, notes=tuple(notes))
 
 
+def _nobodys_name(data: Dataset, names: Sequence[str]) -> None:
+    direct = [name for name in names if data.schema[name].role == "direct"]
+    if direct:
+        raise OutputRefused(
+            f"Variable '{direct[0]}' names persons, so no figure may show it.",
+            hint="use a coarser variable.",
+        )
+
+
+def _wanted(names: Sequence[str], hue: str | None) -> tuple[str, ...]:
+    listed = list(names)
+    if not listed or not all(isinstance(one, str) for one in listed):
+        raise PlanError(
+            "A plot needs the names of its variables, each as text.",
+            hint="for instance sf.plots.histogram(data, 'age').",
+        )
+    if hue is not None and not isinstance(hue, str):
+        raise PlanError("The groups are made by one variable.", hint="for instance hue='sex'.")
+    return tuple(dict.fromkeys(listed))
+
+
 def _numbers(data: Dataset, name: str) -> pl.Series:
     values = data.column(name)
-    if values.dtype.is_temporal() or not values.dtype.is_numeric():
-        held = "yes/no values" if values.dtype == pl.Boolean else "no numbers"
+    if not values.dtype.is_numeric():
+        held, hint = _no_numbers(values.dtype)
         raise DataError(
-            f"A plot of numbers cannot show variable '{name}': it holds {held}.",
-            hint="name a variable of numbers; categories can be the groups (hue).",
+            f"A plot of numbers cannot show variable '{name}': it holds {held}.", hint=hint
         )
     if values.dtype.is_float() and values.is_infinite().any():
         raise DataError(
@@ -161,6 +188,18 @@ def _numbers(data: Dataset, name: str) -> pl.Series:
             hint="set them to missing, or correct them at the source.",
         )
     return values.cast(pl.Float64)
+
+
+def _no_numbers(dtype: pl.DataType) -> tuple[str, str]:
+    """What a variable holds in the place of numbers, and what to do about it."""
+    if dtype.is_temporal():
+        return (
+            "dates or times",
+            "take numbers of them first, such as the year, or days since a day.",
+        )
+    if dtype == pl.Boolean:
+        return "yes/no values", "count them in a table (sf.tables.crosstab), or as groups (hue)."
+    return "no numbers", "name a variable of numbers; categories can be the groups (hue)."
 
 
 def _labels(data: Dataset, hue: str) -> pl.Series:
@@ -174,6 +213,9 @@ def _groups(
     frame: pl.DataFrame, labels: pl.Series, kept: pl.Series, data: Dataset, *, fewest: int
 ) -> tuple[Group, ...]:
     levels = sorted(labels.filter(kept).unique().to_list())
+    if (told := data.schema[labels.name].levels) is not None:
+        place = {str(one): at for at, one in enumerate(told)}
+        levels.sort(key=lambda one: place.get(one, len(place)))
     made = [_group(one, frame, kept & (labels == one), data) for one in levels]
     large = [one for one in made if len(one) >= fewest and all(map(_spread, one.values))]
     if len(large) > MOST:

@@ -14,8 +14,9 @@ from sfumato.outputs.judged import OutputRefused
 from sfumato.pictures.sheet import label_axes, sheet
 from sfumato.pictures.style import BLUE, Mark, house_style, mark
 from sfumato.plots.drawn import finished, refusals
+from sfumato.plots.grid import allowed_bins
 from sfumato.plots.lives import Lives, lives_of
-from sfumato.plots.protection import Protecting, Protection, house_rules, points, resolve
+from sfumato.plots.protection import Protecting, Protection, house_of, points, resolve
 from sfumato.plots.subjects import Group
 from sfumato.plots.survived import SafeCurve, safe_curve, time_step
 from sfumato.plots.worded import worded
@@ -51,7 +52,7 @@ def survival(  # noqa: PLR0913 - all but three by name only
     *,
     hue: str | None = None,
     protection: Protecting | None = None,
-    k: int = 3,
+    k: int | None = None,
     bins: int | None = None,
     sd_share: float = 0.25,
     key: Keyed = None,
@@ -76,7 +77,9 @@ def survival(  # noqa: PLR0913 - all but three by name only
     protection : "suppress" (default) merges steps; "generalise" reads the curve at 20 times only;
         "deterministic" and "noise" make the curve from protected times, and merge all the same.
     k : fewest events in a step, and fewest records at risk at the end.
-    bins : how many round times along the axis. Default: about 100, or 20 for "generalise".
+        Default: the rules' k, which is 3.
+    bins : how many round times along the axis, no more than the rules allow bins. Default: about
+        100, or 20 for "generalise", and fewer where the records are.
     sd_share : SD of the noise as a share of the times'.
     key : the custodian's secret, for noise that is the same next time.
     level : of the band.
@@ -95,7 +98,7 @@ def survival(  # noqa: PLR0913 - all but three by name only
 
     References: Kaplan & Meier (1958), JASA 53:457.
     """
-    house = house_rules(rules)
+    house, k = house_of(rules, log, k)
     named = title or f"Time to {event}{f' by {hue}' if hue is not None else ''}"
     groups = () if hue is None else (hue,)
     if not 0 < level < 1:
@@ -105,7 +108,8 @@ def survival(  # noqa: PLR0913 - all but three by name only
         who = made.named(event)
         way = resolve(protection, default="suppress", why=_WHY, records=who.fewest, k=k,
                       sd_share=sd_share, key=key, rules=house)  # fmt: skip
-        steps = _steps(bins, way)
+        # A step ends at the round time after somebody's event: round times must be few.
+        steps = allowed_bins(bins, _STEPS.get(way.name, _MOST), who.fewest, house)
         kept, curves, notes = _curves(made, way, steps, level)
         who = replace(who, groups=kept)
     with house_style():
@@ -132,13 +136,6 @@ def survival(  # noqa: PLR0913 - all but three by name only
             legend=looks if hue is not None else (),
             log=log,
         )
-
-
-def _steps(bins: int | None, way: Protection) -> int:
-    """How many round times: a step holds k events whatever its width, so any number will do."""
-    if bins is not None and (isinstance(bins, bool) or not isinstance(bins, int) or bins < 1):
-        raise PlanError("bins is a whole number from 1.", hint=f"for instance bins={_MOST}.")
-    return bins or _STEPS.get(way.name, _MOST)
 
 
 def _curves(

@@ -11,6 +11,7 @@ from sfumato.pictures.style import BLUE, INK, Mark, house_style, mark
 from sfumato.plots.boxes import counted_box
 from sfumato.plots.drawn import finished, refusals
 from sfumato.plots.grid import Limits
+from sfumato.plots.protection import house_of
 from sfumato.plots.shapes import WORDS, Asked, shapes
 from sfumato.plots.worded import worded
 
@@ -36,7 +37,7 @@ def violin(  # noqa: PLR0913 - all but two by name only
     *,
     by: str | None = None,
     protection: Protecting | None = None,
-    k: int = 3,
+    k: int | None = None,
     bins: int | None = None,
     limits: Limits | None = None,
     sd_share: float = 0.25,
@@ -59,7 +60,7 @@ def violin(  # noqa: PLR0913 - all but two by name only
     by : a variable that makes groups; each is protected by itself.
     protection : "suppress" (default), "generalise" (wider bins), "deterministic" or "noise"
         (counts of protected values), or a method.
-    k : bins of fewer records are left out.
+    k : bins of fewer records are left out. Default: the rules' k, which is 3.
     bins : how many bins. Default: 30, or 15 for "generalise".
     limits : where the first bin begins and the last ends. Default: round numbers.
     sd_share : SD of the noise as a share of the variable's.
@@ -79,6 +80,7 @@ def violin(  # noqa: PLR0913 - all but two by name only
     References: Hintze & Nelson (1998), The American Statistician 52:181.
     """
     named = title or f"Violin plot of {x}{f' by {by}' if by is not None else ''}"
+    rules, k = house_of(rules, log, k)
     asked = Asked(x=x, hue=by, protection=protection, k=k, bins=bins, limits=limits,
                   sd_share=sd_share, key=key, small=small, rules=rules)  # fmt: skip
     groups = () if by is None else (by,)

@@ -23,7 +23,7 @@ sfumato replicate --data FOLDER --page docs/replication.md
 *Same* means: equal to the last printed digit, or, where chance is in the number, within four
 standard errors of both. *Explained* means: it differs, and the reason stands beside it. *Ours
 only* means: the paper prints no number, only a picture or nothing. *Cannot* means: the data are not
-public, or it is a picture. A difference without a reason would stop the
+public or not at hand, or it is a picture. A difference without a reason would stop the
 command with exit code 3.
 """
 _SAID: Mapping[Status, str] = {

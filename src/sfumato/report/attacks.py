@@ -9,6 +9,7 @@ from typing import Any
 Plain = Mapping[str, Any]
 _FULL = 100.0
 _NO_BETTER = "no better than the control"
+_NO_GAIN = "gains nothing beyond the release as it is"
 _UNDONE = 0.9
 """A share of the error below which something was taken back."""
 _MANY = 4
@@ -20,13 +21,15 @@ class _Attack:
     """How one attack is told: its name, what it is held against, and a sentence.
 
     `verdict` is what is said of one that does better than its control; without one, what it is
-    held against is no control, and nothing is called safe by it.
+    held against is no control, and nothing is called safe by it. `release`: it is held against the
+    release as it is, which may be unsafe itself, so that gaining nothing is no good news.
     """
 
     title: str
     control: str
     sentence: Callable[[Plain, str, str], str]
     verdict: str = "beats the control"
+    release: bool = False
 
 
 def attack_view(evidence: Mapping[str, Plain], *, inside: bool) -> dict[str, Any] | None:
@@ -54,6 +57,8 @@ def _row(label: str, one: Plain) -> dict[str, Any]:
         return {"title": title, "reason": one["reason"] or "no reason was given."}
     value, control = percent(one["value"]), _control(one["baseline"])
     better = _better(one)
+    tones = {True: "warn", False: "" if attack.release else "good", None: ""}
+    worse = _NO_GAIN if attack.release else _NO_BETTER
     return {
         "title": title,
         "reason": "",
@@ -62,8 +67,8 @@ def _row(label: str, one: Plain) -> dict[str, Any]:
         "control": control,
         "against": attack.control,
         "better": better,
-        "tone": {True: "warn", False: "good", None: ""}[better],
-        "verdict": {True: attack.verdict, False: _NO_BETTER, None: ""}[better],
+        "tone": tones[better],
+        "verdict": {True: attack.verdict, False: worse, None: ""}[better],
         "sentence": attack.sentence(one, value, control),
         "shares": (one["value"], one["baseline"]),
     }
@@ -201,6 +206,8 @@ _ATTACKS = {
     "attribute_inference": _Attack(
         "Guessing a secret", "without the own record", _attribute_inference
     ),
-    "averaging": _Attack("Averaging releases", "one key", _averaging, "if other keys are used"),
-    "undoing": _Attack("Undoing centres", "taken as they are", _undoing),
+    "averaging": _Attack(
+        "Averaging releases", "one key", _averaging, "if other keys are used", release=True
+    ),
+    "undoing": _Attack("Undoing centres", "taken as they are", _undoing, release=True),
 }

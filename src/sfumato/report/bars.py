@@ -13,8 +13,11 @@ def bars(table: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Bars for a table whose first column is a label and which counts `records`."""
     label = next(iter(table[0]))
     most = max(row["records"] for row in table) or 1
+    said = label.replace("_", " ")
+    # Only a size can be too small; of words the column says what becomes of the records.
+    size = str(table[0][label])[:1].isdigit()
     return {
-        "title": f"Records by {label.replace('_', ' ')} (in red: fewer than 3)",
+        "title": f"Records by {said} (in red: fewer than 3)" if size else f"Records {said}",
         "rows": [
             {
                 "label": str(row[label]),

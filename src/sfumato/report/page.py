@@ -15,6 +15,7 @@ from sfumato.report.attacks import attack_view
 from sfumato.report.bars import bars, bars_by_variable
 from sfumato.report.groups import gain_bars, group_view
 from sfumato.report.noise import noise_view
+from sfumato.report.verdict import rooms_of, target_view, verdict_of
 from sfumato.schema import ROLES
 from sfumato.version import __version__
 from sfumato.wording import value_said
@@ -28,19 +29,21 @@ Table = Sequence[Mapping[str, Any]]
 def render(manifest: Mapping[str, Any], custody: Mapping[str, Any] | None = None) -> str:
     """The public edition from the manifest alone; the inside edition with the custody record."""
     page = _environment().get_template("page.html")
+    inside = custody is not None
     evidence = (custody or manifest)["evidence"]
+    shown = [_evidence(label, one, inside=inside) for label, one in evidence.items()]
+    attacks = attack_view(evidence, inside=inside)
     return page.render(
-        inside=custody is not None,
+        inside=inside,
         manifest=manifest,
         custody=custody,
-        verdict=_verdict(manifest["targets"]),
+        verdict=verdict_of(manifest, evidence, attacks, inside=inside),
+        targets=[target_view(one, evidence) for one in manifest["targets"]],
         methods=[_method(one) for one in manifest["methods"]],
         noise=noise_view(manifest),
-        attacks=attack_view(evidence, inside=custody is not None),
+        attacks=attacks,
         landed=any(one["name"] == "h_index" for one in evidence.values()),
-        evidence=[
-            _evidence(label, one, inside=custody is not None) for label, one in evidence.items()
-        ],
+        rooms=rooms_of(shown),
         roles=ROLES,
         version=__version__,
     )
@@ -56,29 +59,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def _verdict(targets: list[Mapping[str, Any]]) -> dict[str, str]:
-    if not targets:
-        return {
-            "tone": "warn",
-            "head": "No target was set",
-            "text": "The steps below were carried out, but nothing is guaranteed. "
-            "Set targets in the plan before you sign.",
-        }
-    met = sum(1 for one in targets if one["met"])
-    if met < len(targets):
-        return {
-            "tone": "bad",
-            "head": f"{len(targets) - met} of {len(targets)} targets missed",
-            "text": "These data must not be released.",
-        }
-    number = "The target is" if met == 1 else f"All {met} targets are"
-    return {
-        "tone": "good",
-        "head": f"{number} met",
-        "text": "Measured on the released file as it lies on the disk.",
-    }
 
 
 def _method(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,6 +80,7 @@ def _evidence(label: str, one: Mapping[str, Any], *, inside: bool) -> dict[str, 
     return {
         **one,
         "label": label,
+        "room": known.room() if known else "risk",
         "question": catalogue.question(known) if known else "",
         "numbers": {key: _said(value) for key, value in numbers.items()},
         "words": words,

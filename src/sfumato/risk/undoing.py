@@ -57,15 +57,16 @@ class Undoing(Measure):
     release for a first guess of the original, protects the guess in the same way, and corrects it
     by what is missing, again and again. They need no neighbour lists: these follow from the guess.
     The value is the share of values that end up within `tolerance` standard deviations of the
-    truth. The baseline is the share without that work: released values are taken for the truth.
+    truth. The baseline is the share without that work: released values are taken for the truth. As
+    nobody has to work, the value is never less than it; `worked_out` is the share with the work.
     The interval (Wilson, 95 %) counts records, not values, since those of a record belong together.
 
     Beside it: `centre_itself`, the share for the centres before they were stretched, which the
-    release does not show; `undoing_error`, the root mean square error of the guess in standard
-    deviations; `undoing_error_left`, its share of the error of the release or of the centres,
-    whichever is less (`plain_error`): below 1, the blur is taken back in part; and
-    `undoing_correlation`, the least correlation of the guess with the truth. A larger k moves
-    people farther, but who knows the method takes most of that back.
+    release does not show; `undoing_error`, the root mean square error of the guess, or of the
+    release if that is less, in standard deviations; `undoing_error_left`, its share of the error of
+    the release or of the centres, whichever is less (`plain_error`): below 1, the blur is taken
+    back in part; and `undoing_correlation`, the least correlation of the guess with the truth. A
+    larger k moves people farther, but who knows the method takes most of that back.
 
     Parameters
     ----------
@@ -126,7 +127,10 @@ class Undoing(Measure):
         near = {label: self._near(ready, guess) for label, guess in guesses.items()}
         shares = {label: mean_of(each) for label, each in near.items()}
         errors = {label: _error(ready, guess) for label, guess in guesses.items()}
-        value, error = shares.pop(self.name), errors.pop(self.name)
+        worked, error = shares.pop(self.name), errors.pop(self.name)
+        # Nobody has to work: values that were hardly blurred are simply read.
+        value = max(worked, shares["released_as_it_is"])
+        error = min(error, errors["released_as_it_is"])
         plain = min(errors.values())
         table = self._table(ready, guesses)
         return Evidence(
@@ -143,6 +147,7 @@ class Undoing(Measure):
                 "undoing_error_left": error / plain if plain > 0 else 1.0,
                 "undoing_correlation": min(table["correlation"]),
                 "plain_error": plain,
+                "worked_out": worked,
                 **shares,
                 "misfit": found.misfit,
                 "misfit_of_release": found.before,
@@ -154,7 +159,7 @@ class Undoing(Measure):
             assumptions=_ASSUMPTIONS,
             warnings=(
                 *ready.warnings,
-                *self._told(value, shares["released_as_it_is"], error, plain),
+                *self._told(worked, shares["released_as_it_is"], error, plain),
             ),
         )
 

@@ -44,8 +44,12 @@ class Asked:
         if not isinstance(rules, Rules):
             raise PlanError("'rules' must be Rules.", hint="sf.outputs.Rules.load('rules.toml').")
         rows, columns = (_names(told[one]) for one in ("rows", "columns"))
-        statistics = statistics_of(told["aggregate"])
-        told.pop("aggregate")
+        aggregate = told.pop("aggregate")
+        if aggregate is None and told["values"] is not None:
+            raise PlanError(
+                "Say what to make of the values.", hint="aggregate='mean', for instance."
+            )
+        statistics = statistics_of("count" if aggregate is None else aggregate)
         asked = cls(
             **told
             | {

@@ -31,7 +31,7 @@ def crosstab(  # noqa: PLR0913 - a table has as many parameters as pandas' own, 
     columns: Names | None = None,
     *,
     values: str | None = None,
-    aggregate: str | Sequence[str] = "count",
+    aggregate: str | Sequence[str] | None = None,
     weights: str | None = None,
     margins: bool = True,
     subtotals: bool = False,
@@ -56,8 +56,9 @@ def crosstab(  # noqa: PLR0913 - a table has as many parameters as pandas' own, 
     rows : the variable or variables down the side.
     columns : the variable or variables across the top.
     values : the variable to sum up; with any `aggregate` but "count".
-    aggregate : "count", "sum", "mean", "std", "median", or a percentile such as "q25"; or several.
-        Minimum and maximum are somebody's value, so they are refused.
+    aggregate : "count" (default), "sum", "mean", "std", "median", or a percentile such as "q25";
+        or several. Must be said where there are `values`. Minimum and maximum are refused: they are
+        somebody's value.
     weights : the variable with survey weights. Thresholds still count records.
     margins : show the totals. They are protected either way.
     subtotals : show the totals within nested rows and columns too.
@@ -84,6 +85,8 @@ def crosstab(  # noqa: PLR0913 - a table has as many parameters as pandas' own, 
     References: Willenborg & de Waal (2001), Elements of Statistical Disclosure Control; Hundepool
     et al. (2012), Statistical Disclosure Control, chapter 4; Ritchie & Smith (2018), ACRO.
     """
+    if log is not None and not isinstance(log, Log):
+        raise PlanError("log must be a Log.", hint="for instance log=sf.outputs.Log('outputs').")
     told = {
         "rows": rows, "columns": columns, "values": values, "aggregate": aggregate,
         "weights": weights, "margins": margins, "subtotals": subtotals, "normalize": normalize,
@@ -105,7 +108,8 @@ def pivot(
     index: Names,
     columns: Names | None = None,
     values: str,
-    aggregate: str | Sequence[str] = "mean",
+    aggregate: str | Sequence[str] | None = None,
+    aggfunc: str | Sequence[str] | None = None,
     **options: Any,
 ) -> Table:
     """Sum up a variable by others: `pandas.pivot_table`, with protection.
@@ -116,10 +120,14 @@ def pivot(
     index : the variable or variables down the side.
     columns : the variable or variables across the top.
     values : the variable to sum up.
-    aggregate : "mean", "sum", "std", "median", "q25", "count"; or several.
+    aggregate : "mean" (default), "sum", "std", "median", "q25", "count"; or several.
+    aggfunc : the same, as pandas calls it.
     options : as of `crosstab`.
     """
-    return crosstab(data, index, columns, values=values, aggregate=aggregate, **options)
+    if aggregate is not None and aggfunc is not None:
+        raise PlanError("aggregate and aggfunc are the same.", hint="name one of them.")
+    wanted = aggregate or aggfunc or "mean"
+    return crosstab(data, index, columns, values=values, aggregate=wanted, **options)
 
 
 def _dataset(data: Any) -> Dataset:
@@ -161,9 +169,10 @@ def _behind(gathered: Gathered, asked: Asked, table: Table) -> tuple[Dataset, li
     if asked.protection == "round":
         return data, []  # a rounded cell hides more than the few that two could differ by
     hidden = np.isnan(table.known["count"].cells)
-    ways = list(product((False, True), repeat=len(gathered.names)))[:-1]
+    ways = product((False, True), repeat=len(gathered.names))
     margins = [margin(gathered.lattice, summed)[cells] for summed in ways]
-    return data, [np.where(hidden[each], -1, each) for each in margins]
+    # Hidden cells keep their numbers, below 0: the log tries to work them out.
+    return data, [np.where(hidden[each], -1 - each, each) for each in margins]
 
 
 def _refused_at_once(refusal: OutputRefused, title: str, values: str | None) -> Output:

@@ -147,8 +147,10 @@ def _free(label: str, levels: Sequence[str]) -> str:
 def _require_few(name: str, levels: int, records: int, rules: Rules) -> None:
     allowed = max(int(rules.bins * records), 2)
     if levels > allowed:
+        # The exact bound would tell the exact number of records.
+        told = allowed // 5 * 5 if allowed >= 5 else allowed  # noqa: PLR2004 - rough
         raise OutputRefused(
             f"Variable '{name}' has too many levels for these records: a table may have "
-            f"{allowed:,} at most.",
+            f"{told:,} at most.",
             hint="use coarser categories: sf.methods.Coarsen, or put levels together.",
         )

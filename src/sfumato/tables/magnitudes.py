@@ -16,7 +16,7 @@ from sfumato.errors import DataError
 from sfumato.progress import told
 from sfumato.tables.gathered import Gathered
 from sfumato.tables.lattice import Floats, Ints, Lattice
-from sfumato.tables.quantiles import safe_quantile
+from sfumato.tables.quantiles import grid_of, quantiles_of
 
 QUANTILE = "q"
 
@@ -49,6 +49,8 @@ class Magnitudes:
     weights : what they weigh together.
     sums : of the values, weighted.
     squares : of their squares, weighted.
+    cases : of a variable of two values, how many records of each cell have the larger one.
+    alike : whether all values of some cell are the same.
     statistics : what was asked for, by name.
     """
 
@@ -56,6 +58,8 @@ class Magnitudes:
     weights: Contributions
     sums: Contributions
     squares: Contributions
+    cases: Floats | None
+    alike: bool
     statistics: dict[str, Floats]
 
 
@@ -105,16 +109,28 @@ def magnitudes(
     records = np.zeros(lattice.cells)
     made = [_Made(lattice, largest) for _ in range(3)]
     statistics = {name: np.full(lattice.cells, np.nan) for name in wanted}
+    ordered = np.sort(values[~np.isnan(values)])
+    step = grid_of(ordered, k) if len(ordered) > k else 0.0
+    two = len(ordered) > 0 and bool(np.isin(ordered, ordered[[0, -1]]).all())
+    cases, alike = np.zeros(lattice.cells), False
     for cell, (some, heavy) in _parts(gathered, values, weights):
         records[cell] = len(some)
         weight = np.ones(len(some)) if heavy is None else heavy
         for one, terms in zip(made, (weight, weight * some, weight * some**2), strict=True):
             one.add(cell, terms)
-        for name in wanted:
-            statistics[name][cell] = _statistic(name, some, weight, k)
+        cases[cell] = int((some == ordered[-1]).sum())
+        alike = alike or bool(len(some) >= k and some[0] == some[-1])
+        for name, value in _statistics(wanted, some, weight, k, step).items():
+            statistics[name][cell] = value
     weigh, sums, squares = (one.done() for one in made)
     return Magnitudes(
-        records=records, weights=weigh, sums=sums, squares=squares, statistics=statistics
+        records=records,
+        weights=weigh,
+        sums=sums,
+        squares=squares,
+        cases=cases if two else None,
+        alike=alike,
+        statistics=statistics,
     )
 
 
@@ -173,9 +189,19 @@ def margin(lattice: Lattice, summed: Sequence[bool]) -> Ints:
     return np.asarray(np.ravel_multi_index(tuple(places), lattice.shape))
 
 
-def _statistic(name: str, values: Floats, weights: Floats, k: int) -> float:
-    if name.startswith(QUANTILE):
-        return safe_quantile(values, float(name.removeprefix(QUANTILE)) / 100, k)
+def _statistics(
+    wanted: Sequence[str], values: Floats, weights: Floats, k: int, step: float
+) -> dict[str, float]:
+    """What was asked for of one cell, its values in rising order."""
+    quantiles = [name for name in wanted if name.startswith(QUANTILE)]
+    shares = [float(name.removeprefix(QUANTILE)) / 100 for name in quantiles]
+    found = dict(zip(quantiles, quantiles_of(values, shares, k, step), strict=True))
+    return found | {
+        name: _moment(name, values, weights) for name in wanted if name not in quantiles
+    }
+
+
+def _moment(name: str, values: Floats, weights: Floats) -> float:
     total = math.fsum(exact_sum(weights))
     mean = math.fsum(exact_sum(weights * values)) / total
     if name == "mean":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.outputs.judged import OutputRefused, Verdict, worst
+from sfumato.outputs.persons import shared_by
+from sfumato.outputs.rules import Rules
 from sfumato.tables.asked import Asked
 from sfumato.tables.gathered import Gathered
 from sfumato.tables.lattice import Flags, Floats, Lattice
@@ -16,7 +18,13 @@ from sfumato.tables.layers import (
     sum_layer,
     weight_layer,
 )
-from sfumato.tables.magnitudes import magnitudes, values_of, weighed, weights_of
+from sfumato.tables.magnitudes import (
+    Contributions,
+    magnitudes,
+    values_of,
+    weighed,
+    weights_of,
+)
 from sfumato.tables.rounding import rounded
 from sfumato.tables.suppression import hidden_cells
 from sfumato.tables.table import LIBRARIES, Known, Table
@@ -25,6 +33,7 @@ _FULL = (
     "All records of some row or column lie in one cell: whoever belongs to it is known to have "
     "that value."
 )
+_ALIKE = "All values of some cell are the same: whoever belongs to it is known to have that value."
 
 
 def protect(gathered: Gathered, asked: Asked) -> Table:
@@ -32,7 +41,8 @@ def protect(gathered: Gathered, asked: Asked) -> Table:
     records = gathered.counts[-1]
     if asked.k > records - asked.rules.k:
         raise OutputRefused(
-            f"k may be {max(int(records) - asked.rules.k, 0)} at most on these records.",
+            # The exact end would tell the exact number of records.
+            f"k may be {max(int(records) - asked.rules.k, 0) // 5 * 5} at most on these records.",
             hint="a larger k would hide everything.",
         )
     if asked.protection == "round":
@@ -41,6 +51,10 @@ def protect(gathered: Gathered, asked: Asked) -> Table:
     shown, layers, notes = (
         _counted(gathered, asked) if asked.values is None else _summed(gathered, asked)
     )
+    findings = _findings(gathered, asked)
+    if _ALIKE in notes and asked.rules.full != "show":
+        findings.append(("review", _ALIKE))
+    notes = [one for one in notes if one != _ALIKE]
     never = _never(layers["count"].values)
     hidden = hidden_cells(gathered.lattice, list(layers.values()), never=never)
     shown = {name: np.where(hidden, np.nan, cells) for name, cells in shown.items()}
@@ -48,7 +62,7 @@ def protect(gathered: Gathered, asked: Asked) -> Table:
         name: Known(np.where(hidden, np.nan, layer.values), nonnegative=layer.nonnegative)
         for name, layer in layers.items()
     }
-    return _table(gathered, asked, shown, known, _findings(gathered, asked), notes)
+    return _table(gathered, asked, shown, known, findings, notes)
 
 
 def _counted(
@@ -59,8 +73,22 @@ def _counted(
     weights = weights_of(gathered.data, asked.weights)
     if weights is None:
         return {"count": gathered.counts}, {"count": counts}, []
-    heavy = weighed(gathered, weights, _largest(asked)).totals
-    return {"count": heavy}, {"count": counts, "weights": weight_layer(counts, heavy)}, []
+    heavy = weighed(gathered, weights, _largest(asked))
+    layers = {"count": counts, **_weight_layers(gathered, counts, heavy, asked)}
+    return {"count": heavy.totals}, layers, []
+
+
+def _weight_layers(
+    gathered: Gathered, counts: Layer, heavy: Contributions, asked: Asked
+) -> dict[str, Layer]:
+    """Weights are numbers of persons, too: one of them must not make up a cell.
+
+    Whoever passes an income as the weight gets sums of incomes.
+    """
+    return {
+        "weights": weight_layer(counts, heavy.totals),
+        "weights as sums": sum_layer(gathered.lattice, counts, heavy, rules=asked.rules),
+    }
 
 
 def _summed(
@@ -79,19 +107,32 @@ def _summed(
     counts = count_layer(gathered.lattice, found.records, k=asked.k, rules=asked.rules)
     layers = {"count": counts}
     if weights is not None:
-        layers["weights"] = weight_layer(counts, found.weights.totals)
+        layers |= _weight_layers(gathered, counts, found.weights, asked)
     if {"sum", "mean", "std"} & set(asked.statistics):
         layers["sum"] = sum_layer(gathered.lattice, counts, found.sums, rules=asked.rules)
     if "std" in asked.statistics:
         layers["squares"] = sum_layer(gathered.lattice, counts, found.squares, rules=asked.rules)
+    if found.cases is not None:
+        layers |= _case_layers(gathered, found.cases, found.records, asked)
     shown = found.statistics | {
         "count": found.records if weights is None else found.weights.totals,
         "sum": found.sums.totals,
     }
     absent = float(1 - found.records[-1] / gathered.counts[-1])
     said = f"{_about(absent)} have no value of '{asked.values}' and are left out."
-    notes = [said] if absent else []
+    notes = [*([said] if absent else []), *([_ALIKE] if found.alike else [])]
     return {name: shown[name] for name in asked.statistics}, layers, notes
+
+
+def _case_layers(
+    gathered: Gathered, cases: Floats, records: Floats, asked: Asked
+) -> dict[str, Layer]:
+    """Sums and means of a variable of two values are counts: of those who have it, and not."""
+    plain = Rules(k=asked.rules.k, zeros="show", full="show")
+    return {
+        name: count_layer(gathered.lattice, held, k=asked.k, rules=plain)
+        for name, held in (("cases", cases), ("others", records - cases))
+    }
 
 
 def _largest(asked: Asked) -> int:
@@ -117,7 +158,7 @@ def _findings(
 ) -> list[tuple[Verdict, str]]:
     """What asks for a second look."""
     lattice, counts, rules = gathered.lattice, gathered.counts, asked.rules
-    found: list[tuple[Verdict, str]] = []
+    found: list[tuple[Verdict, str]] = [("review", one) for one in shared_by(gathered.data)]
     rare = [
         name
         for axis, name in enumerate(gathered.names)

@@ -23,6 +23,10 @@ _LATEX = str.maketrans(
     {char: f"\\{char}" for char in "&%$#_{}"}
     | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 )
+_MARKDOWN = str.maketrans(
+    {"|": r"\|", "[": r"\[", "\\": r"\\", "\n": " ", "\r": " ", "<": "&lt;", "&": "&amp;"}
+)
+"""Pages are made of Markdown: names of levels are neither HTML nor links there."""
 _NAMES = {"q50": "median"}
 
 
@@ -91,7 +95,7 @@ def as_markdown(table: Table) -> str:
     head, body = _grid(table)
     rule = ["---"] * len(table.rows) + ["---:"] * (len(head) - len(table.rows))
     rows = [
-        "| " + " | ".join(text.replace("|", "\\|").replace("\n", " ") for text in row) + " |"
+        "| " + " | ".join(text.translate(_MARKDOWN) for text in row) + " |"
         for row in (head, rule, *body)
     ]
     return "\n".join([*rows, *(f"\n{one}" for one in _foot(table))])
@@ -124,7 +128,7 @@ def as_html(table: Table) -> str:
     body = []
     for levels, cells in lines(table):
         names = "".join(f"<th scope=row>{escape(text)}</th>" for text in levels)
-        numbers = "".join(f"<td>{number(cell)}</td>" for cell in cells)
+        numbers = "".join(f"<td align=right>{number(cell)}</td>" for cell in cells)
         body.append(f"<tr>{names}{numbers}</tr>")
     foot = "".join(f"<p>{escape(one)}</p>" for one in _foot(table))
     return (

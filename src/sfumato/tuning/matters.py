@@ -13,7 +13,7 @@ from sfumato.measure import Measure
 from sfumato.methods.drop import Drop
 from sfumato.plan import Plan
 from sfumato.run import Measures
-from sfumato.targets import home
+from sfumato.targets import Target, home
 from sfumato.tuning.asked import Needs
 from sfumato.tuning.space import Steps
 from sfumato.utility.information_loss import InformationLoss
@@ -23,6 +23,33 @@ from sfumato.utility.propensity import Propensity
 _PREPARING = ("drop", "pseudonymise", "topcode")
 """They treat what names people and what is extreme; no other method takes their place."""
 _MOVED = "displacement"
+_MORE_IS_SAFER = ("k", "k_of_groups", "k_if_clusters_are_known", "mean_h", "median_h")
+
+
+def require_protection(plan: Plan) -> None:
+    """Refuse a plan none of whose targets limits a risk: raw data would meet it, and look safe."""
+    for target in plan.targets:
+        place = home(target, plan.measures)
+        if place is None or _limits(target, place[1], plan.measures[place[0]]):
+            return
+    raise PlanError(
+        "No target limits a risk, so nothing says what is safe.",
+        hint="add one, for instance k.min = 5.",
+    )
+
+
+def _limits(target: Target, number: str, measure: Measure) -> bool:
+    """Whether the bound lies on the side where the risk is, as far as that side is known."""
+    if measure.room() == "utility":
+        # Of utility only how far records moved can protect, and only from below.
+        if measure.name != _MOVED or number == "outside_domain":
+            return False
+        bound = target.most if number.startswith("stayed") else target.least
+        return bound is not None
+    if number == measure.name:
+        bound = target.least if measure.direction == "higher" else target.most
+        return bound is not None
+    return number not in _MORE_IS_SAFER or target.least is not None
 
 
 def parted(plan: Plan, data: Dataset) -> tuple[Steps, Steps]:

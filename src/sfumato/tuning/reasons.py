@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sfumato.targets import Judgement
+from sfumato.tuning.bench import by_chance
 from sfumato.tuning.judged import Candidate
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ def _met(found: Tuned) -> Iterator[str]:
     )
     for judgement in best.verdict:
         yield _target(judgement, best)
+    if best.draws == 1 and by_chance(best.plan.steps[len(found.bench.plan.steps) :]):
+        yield (
+            "It draws noise, and was searched with one key only: another key may miss a target. "
+            "Measure it with more (repeats)."
+        )
     yield from _lost(found)
     if best.front:
         yield "No candidate on the map is as good in every number and better in one."
@@ -47,7 +53,7 @@ def _missed(found: Tuned) -> Iterator[str]:
     best = found.best
     yield (
         f"No candidate meets every target; {len(found.candidates)} were tried. "
-        f"{best.said()} comes nearest: {_missing(best)}."
+        f"What comes nearest is {best.said()}: {_missing(best)}."
     )
     done = [one for one in found.candidates if one.verdict]
     for at, target in enumerate(found.bench.plan.targets):
@@ -118,7 +124,10 @@ def _left(found: Tuned) -> Iterator[str]:
             "target's, the candidate is not called safe."
         )
     if found.stopped:
-        yield "The budget ended the search before every family was searched to the end."
+        yield (
+            "The number of runs or the budget ended the search before every family was searched to "
+            "the end."
+        )
 
 
 def _order(one: Candidate) -> tuple[float, int]:

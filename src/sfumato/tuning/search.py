@@ -23,7 +23,7 @@ from sfumato.tuning.bench import Bench
 from sfumato.tuning.families import families, planned
 from sfumato.tuning.judged import Candidate, excess, on_map
 from sfumato.tuning.kept import Kept
-from sfumato.tuning.matters import checked_weights, parted, what_matters
+from sfumato.tuning.matters import checked_weights, parted, require_protection, what_matters
 from sfumato.tuning.rounds import Search, deadline_of
 from sfumato.tuning.space import Family, Space, listed, one
 from sfumato.tuning.tuned import Tuned
@@ -129,6 +129,7 @@ def _require_sense(
             "The plan sets no target, so nothing says what is safe.",
             hint="add [targets], for instance k.min = 5.",
         )
+    require_protection(plan)
     for name, number, least in (
         ("runs", runs, 2),
         ("repeats", repeats, 1),

@@ -31,7 +31,7 @@ class Tuned:
         without protection.
     best : the one recommended. Where none meets the targets, the one that comes nearest.
     weights : how much each utility measure counts in the loss.
-    stopped : whether the budget ended the search before it was done.
+    stopped : whether `runs` or the budget ended the search before it was done.
     bench : the data and what was measured of them.
     """
 

@@ -119,10 +119,24 @@ def _found(arrays: Arrays, problem: Problem) -> tuple[Density, Mode, list[str]]:
     return density, climb(density, mode.theta, mode.root * shrink), notes
 
 
+def _constant(density: Density) -> bool:
+    """Whether every record says yes, or every record says no."""
+    records = density.arrays.records
+    return bool((records.y == 0).all() or (records.y == records.trials).all())
+
+
 def _sure(density: Density, mode: Mode, problem: Problem) -> None:
     """Refuse a posterior that the data do not bound: separation, or no information."""
+    from sfumato.analysis.engines.marginal_model import WIDE
+
     spread = np.sqrt((mode.root[: density.terms] ** 2).sum(axis=1))
-    endless = spread > _ENDLESS
+    # A yes or no has a weak prior, which stops at its own end what the data do not stop.
+    endless = (spread > _ENDLESS) | (np.abs(mode.theta[: density.terms]) > 2 * density.likely)
+    if density.likely < WIDE and problem.outcome_category is None and _constant(density):
+        raise MeasureError(
+            "The outcome is the same in every record, so the data do not bound any coefficient.",
+            hint="is it the right outcome?",
+        )
     if endless.any():
         # A clean term's place holds a mixture of clean terms, so only noised ones can be named.
         terms = [term for term, bad in zip(problem.terms, endless, strict=True) if bad]

@@ -3,8 +3,10 @@
 True numbers given covariates and categories: a linear model whose residual is a mixture of
 normals. Categories given covariates: a multinomial logit. All parameters are in one likelihood.
 
-Priors, on the standardised scale: normal of standard deviation 100 for every coefficient (flat in
-effect), 10 for the logits of categories; flat for the standard deviation of a normal residual. In
+Priors, on the standardised scale: normal of standard deviation 5 for the coefficients of a logit
+model, 3 of a probit model (a yes or no of few records does not bound a slope whose predictor has
+noise: without a prior it runs away), 100 for every other coefficient (flat in effect), 10 for the
+logits of categories; flat for the standard deviation of a normal residual. In
 a mixture: log standard deviations normal about -0.7 (0.7), distances between components normal
 (3), weights Dirichlet(2), so that no component vanishes or collapses.
 """
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 WIDE, LOGITS, APART = 100.0, 10.0, 3.0
+LOGIT_LIKELY, PROBIT_LIKELY = 5.0, 3.0
+"""How large a coefficient may well be: change on the link's scale for one SD of a predictor."""
 _NARROWNESS, _NARROWNESS_SD = -0.7, 0.7
 _BLOCK = 8192
 THREADS = min(os.cpu_count() or 1, 4)
@@ -55,6 +59,7 @@ class Density:
         self.arrays = arrays
         self.components = components
         self.family = arrays.family if family is None else family
+        self.likely = _likely(self.family)
         self.terms = len(arrays.back)
         self.numbers = len(arrays.loads)
         self.columns = arrays.records.covariates.shape[1]
@@ -186,7 +191,7 @@ class Density:
         self, split: dict[str, Floats], names: Iterable[str]
     ) -> tuple[Floats, dict[str, Floats]]:
         """The normal priors of some of the parameters, and their slopes."""
-        spreads = {"odds": LOGITS, "move": APART}
+        spreads = {"beta": self.likely, "odds": LOGITS, "move": APART}
         value, slopes = np.zeros(len(split["beta"])), {}
         for name in names:
             variance = spreads.get(name, WIDE) ** 2
@@ -208,3 +213,12 @@ class Density:
             value += 2 * shares.sum(axis=1)
             slopes["weight"] += 2 * (1 - self.components * np.exp(shares[:, 1:]))
         return value, slopes
+
+
+def _likely(family: int) -> float:
+    """The standard deviation of the coefficients' prior."""
+    from sfumato.kernels.quadrature import BINOMIAL_LOGIT, BINOMIAL_PROBIT, LOGIT, PROBIT
+
+    if family in (LOGIT, BINOMIAL_LOGIT):
+        return LOGIT_LIKELY
+    return PROBIT_LIKELY if family in (PROBIT, BINOMIAL_PROBIT) else WIDE

@@ -14,6 +14,8 @@ from sfumato.errors import MeasureError
 
 Floats = npt.NDArray[np.float64]
 _ROUNDS = 50
+_LIKELY = {"logit": 5.0, "probit": 3.0}
+"""How large a slope may well be: change on the link's scale for one SD of the predictor."""
 _LEVEL_SD = 10.0
 """Of the prior of a coefficient of a level, in SD of the outcome or on the scale of the link."""
 _SURE = 25.0
@@ -138,8 +140,15 @@ def exchanges(
 
 
 def precisions(problem: Problem, design: Floats, outcome: Outcome) -> Floats:
-    """Of the coefficients' prior: flat, but for levels, which may have no record at times."""
+    """Of the coefficients' prior: flat, but for levels, which may have no record at times.
+
+    Slopes of a yes or no have a weak prior, as in the engine by quadrature: few records do not
+    bound them where predictors have noise.
+    """
     made = np.zeros(design.shape[1])
+    likely = _LIKELY.get(problem.link) if problem.family in ("bernoulli", "binomial") else None
+    if likely is not None:
+        made[:] = design.var(axis=0) / likely**2
     scale = float(np.std(outcome.true)) if outcome.linear else 1.0
     for at, term in enumerate(problem.terms):
         if term.levels:
