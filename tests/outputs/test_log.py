@@ -279,3 +279,19 @@ def test_records_of_one_person_ask_for_a_second_look():
     table = sf.tables.crosstab(data, "row")
     assert table.verdict == "review"
     assert "fewer persons" in " ".join(table.reasons)
+
+
+def test_what_is_too_much_to_try_is_told_and_not_called_safe(monkeypatch):
+    from sfumato.outputs import linked as room
+
+    monkeypatch.setattr(room, "_BOUNDED", 0)
+    frame = pl.DataFrame(
+        {"id": range(60), "a": ["x"] * 40 + ["y"] * 18 + ["z"] * 2, "b": ["p", "q"] * 30}
+    )
+    data = sf.Dataset(frame, sf.Schema({"id": "direct", "a": "quasi", "b": "quasi"}))
+    log = sf.outputs.Log()
+    sf.tables.crosstab(data, "a", log=log)
+    sf.tables.crosstab(data, "a", "b", log=log)
+    last = list(log)[-1]
+    assert last.verdict == "review"
+    assert any("too many cells in common" in one for one in last.reasons)

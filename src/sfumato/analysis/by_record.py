@@ -117,7 +117,10 @@ def _why_not(problem: Problem) -> str:
         for at, of in term.numbers:
             one = problem.numbers[at]
             if isinstance(one, StratifiedNumber) and not _power(of):
-                return f"The noise of '{one.name}' differs by stratum, and '{term.name}' is no power of it"  # noqa: E501
+                return (
+                    f"The noise of '{one.name}' differs by stratum, and '{term.name}' is no power "
+                    "of it"
+                )
     size = _sizes(problem)
     if not (size > 0).all():
         return "Some strata have no noise"

@@ -76,7 +76,7 @@ def _said(numbers: Sequence[int], fewest: int) -> list[str]:
 
 
 def _worked_out(populations: Sequence[Population], fewest: int) -> bool | None:
-    """Whether a small group can be worked out; None where there are too many pieces."""
+    """Whether a small group can be worked out; None where there is too much to try."""
     pieces = _pieces(populations)
     if pieces.height > _PIECES:
         return None
@@ -91,9 +91,13 @@ def _worked_out(populations: Sequence[Population], fewest: int) -> bool | None:
     before = _known(targets, _sums(pieces, fewest, but=0)[0])
     if (known & ~before).any():
         return True
-    if len(sizes) > _BOUNDED:
-        return False
-    return _narrowed(hidden[small][~before[: int(small.sum())]], sums, sizes, fewest)
+    bounded = np.unique(hidden[small][~before[: int(small.sum())]], axis=0)
+    if _narrowed(
+        bounded[:_TARGETS] if len(sizes) <= _BOUNDED else bounded[:0], sums, sizes, fewest
+    ):
+        return True
+    # What was not tried is told, not called safe.
+    return None if len(bounded) > (_TARGETS if len(sizes) <= _BOUNDED else 0) else False
 
 
 def _pieces(populations: Sequence[Population]) -> pl.DataFrame:
@@ -142,7 +146,7 @@ def _narrowed(targets: Floats, sums: Floats, sizes: Floats, fewest: int) -> bool
 
     distinct = np.unique(sums, axis=0)
     right: Any = distinct @ sizes
-    for target in np.unique(targets, axis=0)[:_TARGETS]:
+    for target in targets:
         found = linprog(-target, A_eq=distinct, b_eq=right, bounds=(0, None), method="highs")
         if found.status == _OPTIMAL and -found.fun < fewest - _HAIR:
             return True
