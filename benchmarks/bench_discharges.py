@@ -17,9 +17,9 @@ from benchmarks.bench_fitting import fitting
 from benchmarks.bench_mondrian import clustering, sorting
 from benchmarks.cost import Cost
 from benchmarks.discharges import coded, discharges
-from sfumato.kernels.clusters import bound_t, origin_order, ranges, spread_order
-from sfumato.kernels.mondrian import mondrian
-from sfumato.kernels.rules import Ints, Rule, achieved_t
+from sfumato.kernels.clustering.clusters import bound_t, origin_order, ranges, spread_order
+from sfumato.kernels.clustering.mondrian import mondrian
+from sfumato.kernels.clustering.rules import Ints, Rule, achieved_t
 
 RECORDS = 1_000_000
 MONDRIAN = 1_000_000

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analysis.diagnostics import bulk_ess
-from sfumato.analysis.engines import metropolis
-from sfumato.analysis.engines.metropolis_chance import normal_of
 from sfumato.analysis.problem import Number, Problem, Sampling, Term
-from sfumato.comparing.canonical import one_thread
+from sfumato.analysis.samplers.metropolis import sampler as metropolis
+from sfumato.analysis.samplers.metropolis.chance import normal_of
+from sfumato.kernels.canonical import one_thread
 
 Floats = npt.NDArray[np.float64]
 SIZES = {1_000: 2000, 10_000: 1000, 100_000: 300}

@@ -147,8 +147,8 @@ def speeds(family: str) -> None:
 
 def against_latent(family: str, records: int) -> None:
     """Print effective draws per CPU second, ours and of the latent-variable sampler."""
-    from sfumato.analysis.engines import marginal
     from sfumato.analysis.problem import Sampling
+    from sfumato.analysis.samplers.marginal import sampler as marginal
 
     problem, _ = made(records, family, 0)
     marginal.sample(problem, Sampling(draws=50))

@@ -18,8 +18,10 @@ import polars as pl
 from tests.analysis.linear_problems import least_squares, number_and_level, one_number, table_4
 
 from benchmarks.cost import cost
-from sfumato.analysis.engines import collapsed, collapsed_leaps, saturated
 from sfumato.analysis.problem import Problem, Sampling
+from sfumato.analysis.samplers import exact as saturated
+from sfumato.analysis.samplers.gibbs import leaps as collapsed_leaps
+from sfumato.analysis.samplers.gibbs import sampler as collapsed
 
 SIZES = (1_000, 10_000, 100_000)
 MILLION = """

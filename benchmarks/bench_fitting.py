@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from benchmarks.cost import Cost, cost
 from benchmarks.discharges import KEYS, coded, discharges, mask
-from sfumato.kernels.boxes import Cells
-from sfumato.kernels.clusters import origin_order, ranges
+from sfumato.kernels.clustering.clusters import origin_order, ranges
+from sfumato.kernels.trees.boxes import Cells
 
 RECORDS = 1_000_000
 Values = npt.NDArray[np.int64]

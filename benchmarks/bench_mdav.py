@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from benchmarks.cost import cost
-from sfumato.kernels.mdav import mdav
+from sfumato.kernels.clustering.mdav import mdav
 
 Values = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

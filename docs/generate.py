@@ -16,11 +16,17 @@ import mkdocs_gen_files
 import typer
 
 import sfumato
-from sfumato import attackers, catalogue, hierarchies, outputs, peering, pictures, plots, tables
+from sfumato import catalogue, outputs
 from sfumato.cli.app import app
+from sfumato.figures import custodian as pictures
+from sfumato.figures import public as plots
 from sfumato.measure import Measure
 from sfumato.method import Method
+from sfumato.outputs import tables
 from sfumato.plan import Plan
+from sfumato.risk import _attacks as attackers
+from sfumato.risk import _peers as peering
+from sfumato.schema import hierarchies
 
 ROOT = Path(__file__).parents[1]
 _PLACES = {

@@ -157,7 +157,7 @@ def test_lasting_draws_are_sliced_without_a_trace():
 
 def test_ten_million_draws_fit_their_distributions():
     """The middle by classes of equal probability, the tails by their counts."""
-    from sfumato.kernels.deviates import laplace, normal
+    from sfumato.kernels.sampling.deviates import laplace, normal
 
     records, parts = 10_000_000, 8
     edges = np.linspace(0, 1, 1001)[1:-1]
@@ -186,7 +186,7 @@ def test_ten_million_draws_fit_their_distributions():
 def test_deviates_agree_with_another_implementation():
     from scipy.special import ndtri
 
-    from sfumato.kernels.deviates import laplace, log, normal
+    from sfumato.kernels.sampling.deviates import laplace, log, normal
 
     uniform = np.concatenate(
         [
@@ -207,7 +207,7 @@ def test_deviates_agree_with_another_implementation():
 
 
 def test_compiled_deviates_are_the_same_bits(monkeypatch):
-    from sfumato.kernels import deviates
+    from sfumato.kernels.sampling import deviates
 
     some = np.arange(400_000, dtype=np.uint64).reshape(-1, 2)
     uniform = Draws(KEY, 0, some).lasting("x", "a", np.zeros(len(some)))
@@ -222,7 +222,7 @@ def test_compiled_deviates_are_the_same_bits(monkeypatch):
 
 def test_deviates_are_pinned_for_good():
     """Only operations that every machine does alike: these are the bits everywhere."""
-    from sfumato.kernels.deviates import laplace, normal
+    from sfumato.kernels.sampling.deviates import laplace, normal
 
     uniform = np.array([2.0**-53, 1e-5, 0.07, 0.3, 0.9])
     assert normal(uniform).tolist() == PINNED_NORMAL

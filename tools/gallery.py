@@ -28,13 +28,13 @@ import numpy as np
 import polars as pl
 from tools import gallery_panels as panels
 
-from sfumato import plots
+from sfumato.figures import public as plots
+from sfumato.figures._sheet import style
+from sfumato.figures._sheet.picture import Picture
+from sfumato.figures._sheet.style import FAINT, INK, house_style
 from sfumato.methods.noise import Noise
 from sfumato.outputs import Rules
 from sfumato.outputs.judged import OutputRefused
-from sfumato.pictures import style
-from sfumato.pictures.picture import Picture
-from sfumato.pictures.style import FAINT, INK, house_style
 
 KEY = bytes(range(32))
 RULES = Rules(noise=0.01, bins=0.5)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.pictures.style import BLUE, INK, VERMILION
-from sfumato.plots.cells import Grid
-from sfumato.plots.contour import surface
-from sfumato.plots.facets import colours
-from sfumato.plots.trend import fitted
+from sfumato.figures._sheet.style import BLUE, INK, VERMILION
+from sfumato.figures.public.cells import Grid
+from sfumato.figures.public.contour import surface
+from sfumato.figures.public.facets import colours
+from sfumato.figures.public.trend import fitted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

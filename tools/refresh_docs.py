@@ -14,15 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.docs.blocks import (
-    Block,
-    Session,
-    announced,
-    as_shown,
-    blocks,
-    commands,
-    downloads,
-)
+from tests.docs.blocks import Block, Session, announced, as_shown, blocks, commands, downloads
 
 import sfumato as sf
 

@@ -22,7 +22,7 @@ import polars as pl
 
 import sfumato as sf
 from sfumato.datasets.simulated import Simulator
-from sfumato.pictures import sweep as drawn
+from sfumato.figures.custodian import sweep as drawn
 
 NUMBERS = ["glucose", "hdl", "height", "weight_kg"]
 STRATA = ["sex", "smoker"]

@@ -8,57 +8,51 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sfumato.version import __version__
+__version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from sfumato import (
-        attackers,
-        datasets,
-        methods,
-        outputs,
-        pictures,
-        plots,
-        risk,
-        tables,
-        utility,
-    )
+    from sfumato import datasets, methods, outputs, risk, utility
     from sfumato.analysis.efficiency import efficiency
     from sfumato.analysis.fit import fit
-    from sfumato.data import Dataset, read
-    from sfumato.errors import SfumatoError
-    from sfumato.evidence import Evidence
-    from sfumato.noised.described import (
+    from sfumato.cells.noise.described import (
         CodeNoise,
         CorrelatedGaussian,
         Gaussian,
         Laplace,
         Misclassification,
     )
-    from sfumato.noised.scales import Growth, Scale
+    from sfumato.cells.noise.scales import Growth, Scale
+    from sfumato.data import Dataset, read
+    from sfumato.errors import SfumatoError
+    from sfumato.evidence import Evidence
+    from sfumato.figures import custodian as pictures
+    from sfumato.figures import public as plots
+    from sfumato.outputs import tables
     from sfumato.plan import Plan
     from sfumato.randomness import Key
     from sfumato.release import Release
+    from sfumato.risk import _attacks as attackers
     from sfumato.run import assess, evaluate, protect
     from sfumato.schema import Column, Schema
-    from sfumato.sweeps import sweep
     from sfumato.tuning.calibrate import calibrate
     from sfumato.tuning.search import tune
+    from sfumato.tuning.sweep import sweep
 
 # Names are found when they are first used, so that importing Sfumato costs next to nothing.
 _HOMES = {
-    "CodeNoise": "noised.described",
+    "CodeNoise": "cells.noise.described",
     "Column": "schema",
-    "CorrelatedGaussian": "noised.described",
+    "CorrelatedGaussian": "cells.noise.described",
     "Dataset": "data",
     "Evidence": "evidence",
-    "Gaussian": "noised.described",
-    "Growth": "noised.scales",
+    "Gaussian": "cells.noise.described",
+    "Growth": "cells.noise.scales",
     "Key": "randomness",
-    "Laplace": "noised.described",
-    "Misclassification": "noised.described",
+    "Laplace": "cells.noise.described",
+    "Misclassification": "cells.noise.described",
     "Plan": "plan",
     "Release": "release",
-    "Scale": "noised.scales",
+    "Scale": "cells.noise.scales",
     "Schema": "schema",
     "SfumatoError": "errors",
     "assess": "run",
@@ -68,23 +62,22 @@ _HOMES = {
     "fit": "analysis.fit",
     "protect": "run",
     "read": "data",
-    # Not in a module of its own name, which would hide the function once it is imported.
-    "sweep": "sweeps",
+    "sweep": "tuning.sweep",
     "tune": "tuning.search",
 }
-_ROOMS = (
-    "attackers",
-    "datasets",
-    "hierarchies",
-    "methods",
-    "outputs",
-    "peering",
-    "pictures",
-    "plots",
-    "risk",
-    "tables",
-    "utility",
-)
+_ROOMS = {
+    "attackers": "risk._attacks",
+    "datasets": "datasets",
+    "hierarchies": "schema.hierarchies",
+    "methods": "methods",
+    "outputs": "outputs",
+    "peering": "risk._peers",
+    "pictures": "figures.custodian",
+    "plots": "figures.public",
+    "risk": "risk",
+    "tables": "outputs.tables",
+    "utility": "utility",
+}
 
 __all__ = [
     "CodeNoise",
@@ -128,7 +121,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        return import_module(f"sfumato.{name}")
+        return import_module(f"sfumato.{_ROOMS[name]}")
     if name in _HOMES:
         return getattr(import_module(f"sfumato.{_HOMES[name]}"), name)
     msg = f"module 'sfumato' has no attribute '{name}'"

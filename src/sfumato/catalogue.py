@@ -18,7 +18,7 @@ from pydantic_core import PydanticUndefined
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.measure import Measure
 from sfumato.method import Method
-from sfumato.wording import example, type_said
+from sfumato.parameters import example, type_said
 
 Entry = type[Method] | type[Measure]
 

@@ -85,7 +85,7 @@ class Evidence:
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:
-    from sfumato.frames import wrap
+    from sfumato.io.frames import wrap
 
     rows: list[dict[str, Any]] = wrap(table).rows(named=True)
     return [{key: _finite(value) for key, value in row.items()} for row in rows]

@@ -16,7 +16,7 @@ from sfumato.randomness import Draws, Key
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.noised.described import Noise
+    from sfumato.cells.noise.described import Noise
 
 Fitted = Mapping[str, Any]
 """A few small values, JSON-able, computed once on the original and kept in custody."""

@@ -11,21 +11,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sfumato import frames
+from sfumato import __version__
+from sfumato.cells.noise import published as noise_parts
+from sfumato.cells.noise.described import Noise
+from sfumato.cells.published import plain, published
 from sfumato.data import Dataset
+from sfumato.data.identity import Identity, digest, matched
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
-from sfumato.frames import Positions
-from sfumato.generalised.published import plain, published
-from sfumato.identity import Identity, digest, matched
+from sfumato.io import frames
+from sfumato.io.frames import Positions
 from sfumato.method import Fitted
-from sfumato.noised import published as noise_parts
-from sfumato.noised.described import Noise
 from sfumato.plan import Plan
+from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress
 from sfumato.randomness import Key, keyed_order
-from sfumato.targets import Judgement
-from sfumato.version import __version__
 
 FORMAT = 1
 
@@ -152,7 +152,7 @@ class Release:
         The targets are measured again on the file as it lies on the disk before the folder
         appears under its name.
         """
-        from sfumato.folder import write_release
+        from sfumato.storage.folder import write_release
 
         return write_release(self, Path(folder), overwrite=overwrite, progress=progress)
 

@@ -7,18 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sfumato import catalogue, frames
+from sfumato import catalogue
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, engine_for
 from sfumato.errors import DataError, PlanError, SchemaError, SfumatoError, TargetError
 from sfumato.evidence import Evidence
+from sfumato.io import frames
 from sfumato.measure import Measure
 from sfumato.method import Fitted
 from sfumato.plan import Plan
+from sfumato.plan.targets import Judgement, judge
 from sfumato.progress import Progress, silent, telling
 from sfumato.randomness import Key
 from sfumato.release import Release, aligned
-from sfumato.targets import Judgement, judge
 
 Measures = Mapping[str, Measure] | Iterable[Measure | str] | None
 
@@ -99,7 +100,7 @@ def _kept(original: Dataset, released: Dataset) -> Dataset:
 def _opened(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
     """The whole original as the release's plan declares it, and the released records."""
     if isinstance(release, (str, Path)):
-        from sfumato.opened import open_release
+        from sfumato.storage.opened import open_release
 
         opened = open_release(Path(release))
         data = data.with_schema(opened.plan().schema)

@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from sfumato.analysis.problem import Category, Number, Problem, Term
-from sfumato.noised.scales import Growth, Scale
+from sfumato.cells.noise.scales import Growth, Scale
 
 Floats = npt.NDArray[np.float64]
 CONSTANT = Term(name="Intercept")

@@ -18,8 +18,9 @@ from tests.analysis.linear_problems import (
     table_4,
 )
 
-from sfumato.analysis.engines import collapsed, saturated
 from sfumato.analysis.problem import Category, Number, Problem, Sampling, Shape, Term
+from sfumato.analysis.samplers import exact as saturated
+from sfumato.analysis.samplers.gibbs import sampler as collapsed
 from sfumato.errors import MeasureError
 
 SHORT = Sampling(chains=4, draws=80, warmup=80)

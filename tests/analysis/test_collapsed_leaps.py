@@ -12,14 +12,16 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from tests.analysis.linear_problems import number_and_level, one_number, table_4
 
-from sfumato.analysis.engines import collapsed, collapsed_leaps, collapsed_line
-from sfumato.analysis.engines.collapsed_density import Density
-from sfumato.analysis.engines.collapsed_layout import laid_out
-from sfumato.analysis.engines.collapsed_line import Given
-from sfumato.analysis.engines.collapsed_mode import mode_of
-from sfumato.analysis.engines.collapsed_start import fixed_of, shape_of, state_of
 from sfumato.analysis.problem import Problem, Sampling, Term
-from sfumato.kernels.gibbs_total import exponential, total_two
+from sfumato.analysis.samplers.gibbs import leaps as collapsed_leaps
+from sfumato.analysis.samplers.gibbs import line as collapsed_line
+from sfumato.analysis.samplers.gibbs import sampler as collapsed
+from sfumato.analysis.samplers.gibbs.density import Density
+from sfumato.analysis.samplers.gibbs.layout import laid_out
+from sfumato.analysis.samplers.gibbs.line import Given
+from sfumato.analysis.samplers.gibbs.mode import mode_of
+from sfumato.analysis.samplers.gibbs.start import fixed_of, shape_of, state_of
+from sfumato.kernels.sampling.gibbs_total import exponential, total_two
 from sfumato.progress import silent
 
 

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 from tests.analysis.marginal_problems import FAMILIES, TRUE, made, rich
 
-from sfumato.analysis.engines import marginal
-from sfumato.analysis.engines.marginal_importance import pareto, smoothed
 from sfumato.analysis.problem import Number, Problem, Sampling, Term
+from sfumato.analysis.samplers.marginal import sampler as marginal
+from sfumato.analysis.samplers.marginal.importance import pareto, smoothed
 from sfumato.errors import MeasureError
 from sfumato.progress import silent
 
@@ -87,7 +87,7 @@ def test_components_in_fixed_places_leave_less_bias_than_few_free_ones(
     ]
     fixed = [marginal.laplace(noised) for noised, _ in problems]
     monkeypatch.setattr(
-        "sfumato.analysis.engines.marginal_shape._smooth", lambda few, mode: (few, mode.theta)
+        "sfumato.analysis.samplers.marginal.shape._smooth", lambda few, mode: (few, mode.theta)
     )
     free = [marginal.laplace(noised) for noised, _ in problems]
     assert all(one[2] > other[2] for one, other in zip(fixed, free, strict=True))
@@ -143,7 +143,7 @@ def test_the_sampler_agrees_with_importance_sampling(monkeypatch: pytest.MonkeyP
     problem = replace(made(np.random.default_rng(12), 150)[0], shape="normal")
     few = Sampling(chains=2, draws=300, warmup=150, seed=1)
     weighed = marginal.sample(problem, replace(few, draws=1000)).draws.reshape(-1, 3)
-    monkeypatch.setattr("sfumato.analysis.engines.marginal_importance.UNSURE", -math.inf)
+    monkeypatch.setattr("sfumato.analysis.samplers.marginal.importance.UNSURE", -math.inf)
     walked = marginal.sample(problem, few)
     assert not walked.independent
     assert "Hamiltonian" in walked.notes[-1]
@@ -155,7 +155,7 @@ def test_the_sampler_agrees_with_importance_sampling(monkeypatch: pytest.MonkeyP
 
 def test_an_interrupt_leaves_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, _ = made(np.random.default_rng(13), 150)
-    monkeypatch.setattr("sfumato.analysis.engines.marginal_importance.UNSURE", -math.inf)
+    monkeypatch.setattr("sfumato.analysis.samplers.marginal.importance.UNSURE", -math.inf)
     told: list[int] = []
 
     def say(what: str, done: int, total: int) -> None:

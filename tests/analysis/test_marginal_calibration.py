@@ -14,15 +14,15 @@ from scipy.special import expit
 from tests.analysis.marginal_problems import made
 
 from sfumato.analysis.diagnostics import rhat
-from sfumato.analysis.engines import marginal
-from sfumato.analysis.engines.marginal_arrays import Arrays, arrange
-from sfumato.analysis.engines.marginal_importance import drawn
-from sfumato.analysis.engines.marginal_mode import climb
-from sfumato.analysis.engines.marginal_model import Density
-from sfumato.analysis.engines.marginal_smooth import Smooth
-from sfumato.analysis.engines.marginal_values import log_weights
 from sfumato.analysis.problem import Sampling
-from sfumato.kernels.quadrature import POISSON
+from sfumato.analysis.samplers.marginal import sampler as marginal
+from sfumato.analysis.samplers.marginal.arrays import Arrays, arrange
+from sfumato.analysis.samplers.marginal.importance import drawn
+from sfumato.analysis.samplers.marginal.mode import climb
+from sfumato.analysis.samplers.marginal.model import Density
+from sfumato.analysis.samplers.marginal.smooth import Smooth
+from sfumato.analysis.samplers.marginal.values import log_weights
+from sfumato.kernels.sampling.quadrature import POISSON
 from sfumato.progress import silent
 
 Floats = npt.NDArray[np.float64]
@@ -74,18 +74,18 @@ def _uniform(ranks: Floats) -> Floats:
 def test_true_parameters_have_every_rank_among_the_draws(
     family: str, link: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.analysis.engines.marginal_model.WIDE", WIDE)
+    monkeypatch.setattr("sfumato.analysis.samplers.marginal.model.WIDE", WIDE)
     assert _uniform(_ranks(family, link, 80, 0.5, 0.5)).min() > 1e-4
 
 
 def test_ranks_tell_when_the_noise_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.analysis.engines.marginal_model.WIDE", WIDE)
+    monkeypatch.setattr("sfumato.analysis.samplers.marginal.model.WIDE", WIDE)
     assert _uniform(_ranks("poisson", "log", 60, 1.0, 0.05)).min() < 1e-4
 
 
 def test_ranks_with_components_in_fixed_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.analysis.engines.marginal_model.WIDE", WIDE)
-    monkeypatch.setattr("sfumato.analysis.engines.marginal_smooth._RIDGE", 1.0)
+    monkeypatch.setattr("sfumato.analysis.samplers.marginal.model.WIDE", WIDE)
+    monkeypatch.setattr("sfumato.analysis.samplers.marginal.smooth._RIDGE", 1.0)
     chance = np.random.default_rng(6)
     arrays = replace(arrange(made(chance, 60, "poisson", "log")[0]), error=np.array([[0.5]]))
     knots, ranks = np.array([-1.5, -0.7, 0.0, 0.8, 2.0]), []
@@ -145,7 +145,7 @@ def test_walkers_agree_under_a_mixture_of_three(monkeypatch: pytest.MonkeyPatch)
     few = Sampling(chains=4, draws=200, warmup=200, seed=1)
     weighed = marginal.sample(noised, few)
     assert weighed.components >= 2
-    monkeypatch.setattr("sfumato.analysis.engines.marginal_importance.UNSURE", -math.inf)
+    monkeypatch.setattr("sfumato.analysis.samplers.marginal.importance.UNSURE", -math.inf)
     walked = marginal.sample(noised, few)
     assert not walked.independent
     assert walked.draws.shape == (4, 200, 3)

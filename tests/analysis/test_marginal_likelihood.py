@@ -11,13 +11,13 @@ from scipy import integrate, stats
 from scipy.special import expit, log_ndtr, ndtr
 from tests.analysis.marginal_problems import FAMILIES, made, rich
 
-from sfumato.analysis.engines.marginal_arrays import arrange
-from sfumato.analysis.engines.marginal_model import Density
-from sfumato.analysis.engines.marginal_smooth import Smooth
-from sfumato.analysis.engines.marginal_values import ready
 from sfumato.analysis.problem import Category, Problem, Term
-from sfumato.kernels import quadrature
-from sfumato.kernels.quadrature_totals import totals
+from sfumato.analysis.samplers.marginal.arrays import arrange
+from sfumato.analysis.samplers.marginal.model import Density
+from sfumato.analysis.samplers.marginal.smooth import Smooth
+from sfumato.analysis.samplers.marginal.values import ready
+from sfumato.kernels.sampling import quadrature
+from sfumato.kernels.sampling.quadrature_totals import totals
 
 
 def _log_chance(family: int, y: float, trials: float, eta: float) -> float:

@@ -16,8 +16,8 @@ import sfumato as sf
 from sfumato.analysis.measured import category_of, error_of, is_none, number_of, strata_of
 from sfumato.analysis.problem import Number
 from sfumato.analysis.unbiased import NoMomentsError, power, scores, shares
+from sfumato.cells.noise.described import Level
 from sfumato.errors import DataError
-from sfumato.noised.described import Level
 
 NOTHING = pl.DataFrame()
 POSITIVE = st.floats(0.05, 2.0)

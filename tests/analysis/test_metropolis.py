@@ -19,9 +19,10 @@ from tests.analysis.general_problems import (
     with_z,
 )
 
-from sfumato.analysis.engines import metropolis, saturated
-from sfumato.analysis.engines.metropolis_chain import Chain
 from sfumato.analysis.problem import Category, Number, Sampling, Term
+from sfumato.analysis.samplers import exact as saturated
+from sfumato.analysis.samplers.metropolis import sampler as metropolis
+from sfumato.analysis.samplers.metropolis.chain import Chain
 from sfumato.errors import MeasureError
 
 SHORT = Sampling(chains=1, draws=200, warmup=80)

@@ -18,9 +18,9 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr
 from tests.analysis.general_problems import NOISE, linear_case
 
-from sfumato.analysis.engines import metropolis
-from sfumato.analysis.engines.metropolis_numbers import Target, _afar, _chosen
 from sfumato.analysis.problem import Problem, Sampling
+from sfumato.analysis.samplers.metropolis import sampler as metropolis
+from sfumato.analysis.samplers.metropolis.numbers import Target, _afar, _chosen
 
 Floats = npt.NDArray[np.float64]
 RECORDS = 300
@@ -116,6 +116,6 @@ def literal(present: Any, target: Target, size: float, chance: Any) -> Any:
 
 
 def test_one_proposal_in_four_without_its_ratio_is_found_out(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sfumato.analysis.engines.metropolis_numbers.independent", literal)
+    monkeypatch.setattr("sfumato.analysis.samplers.metropolis.numbers.independent", literal)
     mean, spread = reference("clipped")
     assert np.abs((drawn("clipped").mean(axis=0) - mean) / spread).max() > 2 * CLOSE

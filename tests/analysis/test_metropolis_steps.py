@@ -18,19 +18,19 @@ from scipy.special import expit
 from scipy.stats import chisquare, laplace, norm
 from tests.analysis.general_problems import CONSTANT, X, released
 
-from sfumato.analysis.engines.metropolis_chance import (
+from sfumato.analysis.problem import Number, Problem, Term
+from sfumato.analysis.samplers.metropolis.chance import (
     covariance_of,
     normal_of,
     one_of,
     sums_by,
     variance_above,
 )
-from sfumato.analysis.engines.metropolis_covariates import Given
-from sfumato.analysis.engines.metropolis_numbers import Target, in_turn, newton
-from sfumato.analysis.engines.metropolis_outcome import Outcome, misclassified, successes
-from sfumato.analysis.engines.metropolis_predictor import OfNumber
-from sfumato.analysis.engines.metropolis_released import Parts, Released
-from sfumato.analysis.problem import Number, Problem, Term
+from sfumato.analysis.samplers.metropolis.covariates import Given
+from sfumato.analysis.samplers.metropolis.numbers import Target, in_turn, newton
+from sfumato.analysis.samplers.metropolis.outcome import Outcome, misclassified, successes
+from sfumato.analysis.samplers.metropolis.predictor import OfNumber
+from sfumato.analysis.samplers.metropolis.released import Parts, Released
 
 RECORDS = 3000
 KINDS = ("plain", "clipped", "laplace", "rounded", "missing", "growing", "log")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.analysis.engines.mixture import Mixture, chosen, spared
 from sfumato.analysis.problem import Shape
+from sfumato.analysis.samplers.mixture import Mixture, chosen, spared
 
 Floats = npt.NDArray[np.float64]
 NOISE = np.diag([0.2, 0.1])

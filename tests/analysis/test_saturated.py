@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, kstest
 from tests.analysis.linear_problems import least_squares, one_number
 
-from sfumato.analysis.engines import saturated
 from sfumato.analysis.problem import Category, Number, Sampling, Term
+from sfumato.analysis.samplers import exact as saturated
 from sfumato.errors import MeasureError
 
 FEW = Sampling(chains=2, draws=300, warmup=0)

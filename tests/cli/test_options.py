@@ -202,7 +202,7 @@ def test_pictures_leave_no_empty_folder(place):
 
 
 def test_the_measures_said_to_have_pictures_have_them():
-    from sfumato.pictures import album
+    from sfumato.figures.custodian import album
 
     named = set(album.__globals__["_FROM_EVIDENCE"]) | {"mahalanobis"}
     assert f"{', '.join(sorted(named))}, reidentification with groups" == DRAWN

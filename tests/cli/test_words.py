@@ -11,11 +11,10 @@ from pydantic import Field, TypeAdapter
 
 import sfumato as sf
 from sfumato import catalogue
-from sfumato.confidential.predicate import parse
 from sfumato.errors import PlanError
-from sfumato.parameters import ParameterError
+from sfumato.parameters import ParameterError, example, expected, type_said, value_said
 from sfumato.report.page import _said
-from sfumato.wording import example, expected, type_said, value_said
+from sfumato.risk._disclosure.predicate import parse
 
 
 @pytest.mark.parametrize(

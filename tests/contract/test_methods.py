@@ -12,7 +12,8 @@ from tests.conftest import LIBRARIES, in_library
 from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
-from sfumato import catalogue, frames
+from sfumato import catalogue
+from sfumato.io import frames
 
 KEY = bytes(range(32))
 CASES = [

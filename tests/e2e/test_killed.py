@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sfumato.opened import verify_release
+from sfumato.storage.opened import verify_release
 
 # Kill the process itself at the n-th call of anything that touches the disk.
 SCRIPT = """

@@ -76,7 +76,7 @@ def _parameters_of(entry: Any) -> Any:
 
 def _sample_pictures() -> Mapping[str, Callable[..., Any]]:
     """One of each picture, from invented numbers."""
-    from tests.pictures.samples import ALL
+    from tests.figures.custodian.samples import ALL
 
     return ALL
 

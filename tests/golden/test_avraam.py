@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sfumato import plots
+from sfumato.figures import public as plots
 from sfumato.outputs import OutputRefused, Rules
 
 KEY = bytes(range(32))

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 from tests.analysis.linear_problems import coded
 
-from sfumato.analysis.engines import collapsed
 from sfumato.analysis.problem import Category, Number, Problem, Sampling, Term
+from sfumato.analysis.samplers.gibbs import sampler as collapsed
 
 SAMPLING = Sampling(chains=4, draws=250, warmup=100)
 

@@ -16,9 +16,9 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.attackers import Knowledge, expected, redrawn
-from sfumato.attackers.shrinkage import Noise
-from sfumato.kernels.ranks import ranks
+from sfumato.kernels.trees.ranks import ranks
+from sfumato.risk._attacks import Knowledge, expected, redrawn
+from sfumato.risk._attacks.shrinkage import Noise
 
 PAPER = 1000
 DECILES = tuple(at / 10 for at in range(1, 10))

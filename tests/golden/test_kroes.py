@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.peering.rows import coded_rows
+from sfumato.risk._peers.rows import coded_rows
 
 ADULT = {
     "Gender": "gender", "Age": "age", "Race": "race", "Marital status": "marital_status",
@@ -99,8 +99,8 @@ def test_nobody_protects_so_many_whatever_is_known(name, measured, reference):
 @pytest.mark.parametrize("name", ["adult", "cervical"])
 def test_the_least_lies_below_what_all_that_is_known_leaves(name, records, measured, reference):
     """All variables known at once give the zeros; fewer give less than the rest have then."""
-    from sfumato.kernels.lattice_groups import at_maximum
-    from sfumato.peering.rows import share_of
+    from sfumato.kernels.lattice.groups import at_maximum
+    from sfumato.risk._peers.rows import share_of
 
     data, found = records(name), measured(name)
     _, codes, counts, of = coded_rows(data, data.columns)

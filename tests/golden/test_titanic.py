@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.kernels.neighbours import neighbours
+from sfumato.kernels.trees.neighbours import neighbours
 
 FORMULA = "Survived ~ C(Pclass) + Sex + Age + Fare + Family"
 TERMS = ("int", "p2", "p3", "male", "age", "fare", "fam")

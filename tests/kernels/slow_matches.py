@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from sfumato.kernels.boxes import Cells
-from sfumato.kernels.matches import equal, fitting, matches, near
+from sfumato.kernels.lattice.matches import equal, fitting, matches, near
+from sfumato.kernels.trees.boxes import Cells
 
 PER_ROW = [
     "peers", "same", "alternatives", "least_protective", "least_peers", "least_mask",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.kernels import box_classes, boxes
-from sfumato.kernels.boxes import COVERED, OPEN, UNDECIDED, Cells
+from sfumato.kernels.trees import box_classes, boxes
+from sfumato.kernels.trees.boxes import COVERED, OPEN, UNDECIDED, Cells
 
 ENOUGH = 1_000_000
 
@@ -87,7 +87,7 @@ def files(draw, kinds=tuple(KINDS)):
 
 
 def by_tree(monkeypatch):
-    monkeypatch.setattr("sfumato.kernels.box_nested.PATTERNS", -1)
+    monkeypatch.setattr("sfumato.kernels.trees.box_nested.PATTERNS", -1)
 
 
 @given(files())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.clusters import (
+from sfumato.kernels.clustering.clusters import (
     bound_t,
     level_sets,
     origin_order,
@@ -17,8 +17,8 @@ from sfumato.kernels.clusters import (
     smallest_k,
     spread_order,
 )
-from sfumato.kernels.orders import ascending
-from sfumato.kernels.rules import achieved_t
+from sfumato.kernels.clustering.orders import ascending
+from sfumato.kernels.clustering.rules import achieved_t
 
 
 def members(order, starts):

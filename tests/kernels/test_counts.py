@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.counts import wildcard_counts
+from sfumato.kernels.lattice.counts import wildcard_counts
 
 
 def slow(codes, counts):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.kernels.lattice import Effort, lattice, value_peers
+from sfumato.kernels.lattice.lattice import Effort, lattice, value_peers
 
 PER_ROW = [
     "peers", "same", "alternatives", "least_protective", "least_peers", "least_mask",
@@ -167,7 +167,7 @@ def test_rows_that_stand_for_many_records_are_those_records():
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_larger_tables_and_threads(threads, monkeypatch):
-    from sfumato.kernels import lattice_rounds
+    from sfumato.kernels.lattice import rounds as lattice_rounds
 
     monkeypatch.setattr(lattice_rounds, "_PARALLEL", 0)
     monkeypatch.setattr("os.cpu_count", lambda: threads)

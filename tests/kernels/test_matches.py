@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels.slow_matches import PER_ROW, agree, ask, slow, tables
 
-from sfumato.kernels.lattice import Effort, lattice
+from sfumato.kernels.lattice.lattice import Effort, lattice
 
 SHARES = st.sampled_from([Fraction(0), Fraction(1, 5), Fraction(1, 3), Fraction(1, 2)])
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from tests.kernels.slow_matches import PER_ROW
 
-from sfumato.kernels.boxes import Cells
-from sfumato.kernels.lattice import lattice
-from sfumato.kernels.lattice_limits import limits
-from sfumato.kernels.matches import allowed, equal, fitting, matches, near
+from sfumato.kernels.lattice.lattice import lattice
+from sfumato.kernels.lattice.limits import limits
+from sfumato.kernels.lattice.matches import allowed, equal, fitting, matches, near
+from sfumato.kernels.trees.boxes import Cells
 
 
 def normal(rows, close, other, seed=0):

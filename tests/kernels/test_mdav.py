@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.kernels.mdav import mdav
+from sfumato.kernels.clustering.mdav import mdav
 
 
 def squared(one, other):

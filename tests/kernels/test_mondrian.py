@@ -14,9 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.kernels.clusters import level_sets, origin_order, ranges
-from sfumato.kernels.mondrian import distinct_rows, mondrian
-from sfumato.kernels.rules import DIVERSITY, Rule, achieved_l, achieved_t, prepared, scores
+from sfumato.kernels.clustering.clusters import level_sets, origin_order, ranges
+from sfumato.kernels.clustering.mondrian import distinct_rows, mondrian
+from sfumato.kernels.clustering.rules import (
+    DIVERSITY,
+    Rule,
+    achieved_l,
+    achieved_t,
+    prepared,
+    scores,
+)
 
 
 def members(order, starts):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 from tests.kernels.slow_neighbours import exact_means, slow_neighbours, squared_distances
 
-from sfumato.kernels.neighbours import centroids, neighbours
+from sfumato.kernels.trees.neighbours import centroids, neighbours
 
 CELLS = (
     st.integers(0, 2).map(float),

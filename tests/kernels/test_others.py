@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.kernels.others import distance_to_other, patterns
+from sfumato.kernels.trees.others import distance_to_other, patterns
 
 
 def slow(values, rows, number, limit):

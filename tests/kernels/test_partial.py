@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sfumato.kernels.counts import wildcard_counts
-from sfumato.kernels.partial import agreeing
+from sfumato.kernels.lattice.counts import wildcard_counts
+from sfumato.kernels.lattice.partial import agreeing
 
 
 def slow(codes, counts):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.kernels.ranks import Ranks, nearest, ranks
+from sfumato.kernels.trees.ranks import Ranks, nearest, ranks
 from sfumato.progress import telling
 
 

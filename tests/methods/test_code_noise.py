@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest, norm
 
 import sfumato as sf
-from sfumato.noised import described
-from sfumato.noised.codes import levels_of, places
+from sfumato.cells.codes import levels_of, places
+from sfumato.cells.noise import described
 from sfumato.schema import Column, Kind
 
 KEY = bytes(range(32))

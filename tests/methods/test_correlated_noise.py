@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 import sfumato as sf
-from sfumato.noised.combined import UnperturbedWarning, moments, root
-from sfumato.noised.described import StratifiedGaussian
+from sfumato.cells.noise.described import StratifiedGaussian
+from sfumato.methods._noise.combined import UnperturbedWarning, moments, root
 
 KEY = bytes(range(32))
 Floats = npt.NDArray[np.float64]

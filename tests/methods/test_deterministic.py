@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.engines import LocalEngine
 from sfumato.errors import MethodError, StrataError, WeakProtectionWarning
-from sfumato.strata.search import smallest
+from sfumato.methods._strata.search import smallest
 
 Deterministic = sf.methods.Deterministic
 
@@ -175,7 +175,7 @@ def test_a_model_fills_in_what_the_other_variables_say():
     y = 3 * x + random.normal(size=400, scale=0.1)
     gaps = np.arange(400) % 10 == 0
     data = sf.Dataset(pl.DataFrame({"x": x, "y": pl.Series(y).set(pl.Series(gaps), None)}))
-    from sfumato.strata.completion import modelled
+    from sfumato.methods._strata.completion import modelled
 
     made = modelled(data, ["x", "y"], []).frame["y"].to_numpy()
     assert (made[~gaps] == y[~gaps]).all()

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
-from sfumato import frames
-from sfumato.generalised.text import written
+from sfumato.cells.notation import written
+from sfumato.io import frames
 
 # Table S2 of Sánchez, Martínez & Domingo-Ferrer (2016).
 DISCHARGES = pl.DataFrame(

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 import sfumato as sf
-from sfumato.noised import described
+from sfumato.cells.noise import described
 
 KEY = bytes(range(32))
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import sfumato as sf
+from sfumato.cells.noise.described import Gaussian
+from sfumato.cells.noise.scales import Growth
 from sfumato.engines import engine_for
 from sfumato.errors import MethodError, PlanError, SchemaError
+from sfumato.methods._noise.fitted import Knots
 from sfumato.methods.noise import Noise
-from sfumato.noised.described import Gaussian
-from sfumato.noised.fitted import Knots
-from sfumato.noised.scales import Growth
 
 KEY = bytes(range(32))
 RECORDS = 20_000

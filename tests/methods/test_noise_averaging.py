@@ -12,10 +12,10 @@ from tests.conftest import LIBRARIES, in_library
 from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
-from sfumato import frames
+from sfumato.cells.noise.averaging import averaged
+from sfumato.io import frames
+from sfumato.methods._noise.fitted import rounded
 from sfumato.methods.noise import Noise
-from sfumato.noised.averaging import averaged
-from sfumato.noised.fitted import rounded
 
 KEY = bytes(range(32))
 RECORDS = 20_000

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
-from sfumato import frames, hierarchies
 from sfumato.errors import MethodError, PlanError
-from sfumato.recoding import periods
+from sfumato.io import frames
+from sfumato.schema import hierarchies, periods
 
 CITY = {"Dresden": ("Saxony", "east"), "Leipzig": ("Saxony", "east"),
         "Halle": ("Anhalt", "east"), "Bonn": ("Rhine", "west")}  # fmt: skip

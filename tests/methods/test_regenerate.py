@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
-from sfumato.losses.handed import handed, proportional
+from sfumato.methods._regeneration.handed import handed, proportional
 
 KEY = bytes(range(32))
 RACE = sf.Column(role="quasi", kind="nominal")

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
-from sfumato import frames
 from sfumato.errors import MethodError, PlanError
-from sfumato.suppression.rows import Rows
-from sfumato.suppression.subsets import ascending
+from sfumato.io import frames
+from sfumato.methods._suppression.rows import Rows
+from sfumato.methods._suppression.subsets import ascending
 
 NAMES = ["a", "b", "c", "d"]
 NOON = dt.datetime(2020, 1, 1, 12)  # noqa: DTZ001 - a time without a zone, as files hold it
@@ -269,7 +269,7 @@ def test_large_and_small_data_are_compared_alike(monkeypatch):
         for missing in ("value", "wildcard"):
             method = sf.methods.Suppress(k=2, missing=missing, up_to=3)
             with monkeypatch.context() as patched:
-                patched.setattr("sfumato.suppression.rows.FEW", 0)
+                patched.setattr("sfumato.methods._suppression.rows.FEW", 0)
                 large = method.apply(data_of(frame)).frame
             assert large.equals(method.apply(data_of(frame)).frame)
 

@@ -8,7 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import HeavyLossWarning
-from sfumato.kernels.clusters import bound_t, smallest_k
+from sfumato.kernels.clustering.clusters import bound_t, smallest_k
 
 ILL = sf.Column(role="sensitive", kind="nominal")
 

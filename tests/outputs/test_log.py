@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import DataError
 from sfumato.outputs import Log, Output, OutputRefused, Rules
-from sfumato.tables.attack import intervals
+from sfumato.outputs.tables.attack import intervals
 
 FRAME = pl.DataFrame(
     {"id": range(60), "sex": ["f", "m"] * 30, "age": [20 + i % 40 for i in range(60)]}

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.generalised.text import written
+from sfumato.cells.notation import written
 from sfumato.plan import Writing
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.HeavyLossWarning")

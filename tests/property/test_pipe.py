@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.opened import open_release, verify_release
 from sfumato.plan import Writing
+from sfumato.storage.opened import open_release, verify_release
 
 KEY = sf.Key(bytes(range(32)))
 text = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=6)

@@ -13,15 +13,15 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pictures.samples import HOSTILE
+from tests.figures.custodian.samples import HOSTILE
 from tests.report.test_page import parsed
 
 import sfumato as sf
-from sfumato import peering
-from sfumato.peering.groups import FEW, FLOOR, MOST, gains_of, groups_of, share_told
-from sfumato.peering.rows import coded_rows
 from sfumato.report import render
 from sfumato.report.groups import gain_bars, group_view
+from sfumato.risk import _peers as peering
+from sfumato.risk._peers.groups import FEW, FLOOR, MOST, gains_of, groups_of, share_told
+from sfumato.risk._peers.rows import coded_rows
 
 NAMES = ["salary", "illness", "smoking"]
 

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import polars as pl
 import pytest
-from tests.pictures.samples import HOSTILE, coefficients
+from tests.figures.custodian.samples import HOSTILE, coefficients
 from tests.report.test_page import parsed
 
 import sfumato as sf

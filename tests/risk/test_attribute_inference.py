@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.attackers.inferring import by_guess
-from sfumato.attackers.sights import sights
 from sfumato.errors import MeasureError
+from sfumato.risk._attacks.inferring import by_guess
+from sfumato.risk._attacks.sights import sights
 
 KNOWN = ["sex", "region", "education", "children", "height"]
 

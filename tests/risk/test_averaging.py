@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.attackers import averaged_over, several
 from sfumato.errors import MeasureError, PlanError
+from sfumato.risk._attacks import averaged_over
+from sfumato.tuning.several import several
 
 VARIABLES = ["systolic", "exam_score"]
 

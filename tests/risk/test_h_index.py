@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.attackers import redrawn
-from sfumato.attackers.shrinkage import Noise
 from sfumato.errors import MeasureError, SfumatoError
 from sfumato.parameters import ParameterError
+from sfumato.plan.targets import judge, read_targets
+from sfumato.risk._attacks import redrawn
+from sfumato.risk._attacks.shrinkage import Noise
 from sfumato.risk.h_index import HIndex
-from sfumato.targets import judge, read_targets
 
 
 def dataset(values, **columns) -> sf.Dataset:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.attackers.assignments import assigned, sample
 from sfumato.errors import MeasureError
 from sfumato.parameters import ParameterError
+from sfumato.risk._attacks.assignments import assigned, sample
 from sfumato.risk.linkage import Linkage, wilson
 
 

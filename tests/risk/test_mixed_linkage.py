@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.attackers.sights import Levels, Ordered, sights
 from sfumato.errors import MeasureError
+from sfumato.risk._attacks.sights import Levels, Ordered, sights
 
 KNOWN = ["sex", "region", "education", "children", "height"]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
-from sfumato.peering.match_sample import number_interval
+from sfumato.risk._peers.match_sample import number_interval
 
 EXAMPLE = pl.DataFrame(
     {

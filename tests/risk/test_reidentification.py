@@ -14,6 +14,7 @@ from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
 from sfumato.errors import MeasureError, SchemaError
+from sfumato.io import frames
 from sfumato.parameters import ParameterError
 
 
@@ -224,7 +225,7 @@ def test_keys_of_every_type_and_both_readings_of_missing(key, library):
     frame = in_library(pl.DataFrame({"key": KEYS[key], "x": ["u", "u", "u", "u"]}), library)
     data = sf.Dataset(frame, sf.Schema({"key": "quasi", "x": "quasi"}))
     told = sf.risk.Reidentification(groups={"a": ["key"], "b": ["x"]}).measure(data)
-    table = sf.frames.wrap(told.table).to_polars()
+    table = frames.wrap(told.table).to_polars()
     assert table["reidentification"].to_list() == [0.5, 0, 0.5]
     wild = table["reidentification_if_missing_is_wildcard"].to_list()
     assert wild[1] == 0
@@ -321,7 +322,7 @@ def test_when_looking_would_take_too_long_the_sizes_stay_bounds(monkeypatch):
     told = found(cells, age=AGE)
     assert told.records["class_size_at_least"].to_list() == [4, 3, 3, 3, 4]
     assert told.details["class_sizes"] == "lower bounds"
-    monkeypatch.setattr("sfumato.fitting._LOOKS", 0)
+    monkeypatch.setattr("sfumato.cells.fitting._LOOKS", 0)
     told = found(cells, age=AGE)
     assert told.records["class_size_at_least"].to_list() == [2, 3, 3, 3, 2]
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.attackers.predicates import conjunctions, expected, extremes
-from sfumato.attackers.sights import sights
 from sfumato.errors import MeasureError, SchemaError
+from sfumato.risk._attacks.predicates import conjunctions, expected, extremes
+from sfumato.risk._attacks.sights import sights
 
 KNOWN = ["sex", "region", "education", "children", "height"]
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.attackers.undone import undone
 from sfumato.errors import MeasureError, PlanError
-from sfumato.kernels.neighbours import centroids
+from sfumato.kernels.trees.neighbours import centroids
 from sfumato.release import aligned
+from sfumato.risk._attacks.undone import undone
 from sfumato.run import named
 
 

@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.data import Dataset
 from sfumato.errors import PlanError
-from sfumato.frames import wrap
+from sfumato.io.frames import wrap
 from sfumato.plan import Plan
 from sfumato.tuning.compared import UNSURE, _row
 from sfumato.tuning.search import tune

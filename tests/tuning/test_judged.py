@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.targets import Judgement, Target
+from sfumato.plan.targets import Judgement, Target
 from sfumato.tuning.bench import Run
 from sfumato.tuning.judged import Candidate, dominates, excess, held, on_map
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from matplotlib.text import Text
-from tests.pictures.samples import HOSTILE
+from tests.figures.custodian.samples import HOSTILE
 
 import sfumato as sf
 from sfumato.data import Dataset
-from sfumato.pictures import Picture, risk_utility
-from sfumato.pictures.risk_utility import _fitting
+from sfumato.figures.custodian import Picture, risk_utility
+from sfumato.figures.custodian.risk_utility import _fitting
 from sfumato.plan import Plan
 from sfumato.tuning.search import tune
 from sfumato.tuning.tuned import Tuned

@@ -11,7 +11,7 @@ from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
 from sfumato.data import Dataset
-from sfumato.frames import wrap
+from sfumato.io.frames import wrap
 from sfumato.plan import Plan
 from sfumato.tuning.search import tune
 from sfumato.tuning.tuned import Tuned

@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError, PlanError
 from sfumato.evidence import Evidence
-from sfumato.frames import wrap
+from sfumato.io.frames import wrap
 from sfumato.plan import Plan
 from sfumato.tuning.judged import dominates
 from sfumato.tuning.search import tune

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.utility.conftest import numbers
 
 import sfumato as sf
-from sfumato.comparing.merged import merge
 from sfumato.errors import MeasureError, PlanError, SchemaError
+from sfumato.utility.models.merged import merge
 
 Propensity = sf.utility.Propensity
 

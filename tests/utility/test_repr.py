@@ -6,16 +6,16 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.comparing.alike import alike
-from sfumato.comparing.compared import compared
-from sfumato.comparing.merged import merge
-from sfumato.comparing.pairs import paired
-from sfumato.comparing.standardised import standardised
-from sfumato.models.covariates import covariates
-from sfumato.models.design import design
-from sfumato.models.formula import read_formula
-from sfumato.models.logistic import fit, scores
-from sfumato.models.regression import fit_both
+from sfumato.cells.alike import alike
+from sfumato.cells.compared import compared
+from sfumato.cells.pairs import paired
+from sfumato.cells.standardised import standardised
+from sfumato.utility.models.covariates import covariates
+from sfumato.utility.models.design import design
+from sfumato.utility.models.formula import read_formula
+from sfumato.utility.models.logistic import fit, scores
+from sfumato.utility.models.merged import merge
+from sfumato.utility.models.regression import fit_both
 
 ODD = 7431.25
 FRAME = pl.DataFrame(

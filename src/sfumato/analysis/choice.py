@@ -6,14 +6,18 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Protocol, cast
 
-from sfumato.analysis.by_record import require
 from sfumato.analysis.problem import Posterior, Problem, Sampling
+from sfumato.analysis.samplers.by_record import require
 from sfumato.analysis.stratified import by_record
 from sfumato.errors import MeasureError
 from sfumato.progress import Progress
 
-ENGINES = ("saturated", "collapsed", "marginal", "metropolis")
-_HOME = "sfumato.analysis.engines"
+ENGINES = {
+    "saturated": "sfumato.analysis.samplers.exact",
+    "collapsed": "sfumato.analysis.samplers.gibbs.sampler",
+    "marginal": "sfumato.analysis.samplers.marginal.sampler",
+    "metropolis": "sfumato.analysis.samplers.metropolis.sampler",
+}
 
 
 class Engine(Protocol):
@@ -25,21 +29,14 @@ class Engine(Protocol):
 
 def available() -> dict[str, Engine]:
     """The engines that are installed, in the order in which they are tried."""
-    found = {}
-    for name in ENGINES:
-        try:
-            found[name] = cast("Engine", import_module(f"{_HOME}.{name}"))
-        except ModuleNotFoundError as error:
-            if error.name != f"{_HOME}.{name}":
-                raise
-    return found
+    return {name: cast("Engine", import_module(home)) for name, home in ENGINES.items()}
 
 
 def engine_for(problem: Problem) -> Engine:
     """The engine for a problem; an error says what to do where there is none."""
     if by_record(problem):
         require(problem)
-        return cast("Engine", import_module("sfumato.analysis.by_record"))
+        return cast("Engine", import_module("sfumato.analysis.samplers.by_record"))
     for one in available().values():
         if one.can(problem):
             return one

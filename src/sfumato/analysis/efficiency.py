@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analysis.lost import Known, loss
 from sfumato.analysis.simulated import draws_of, simulated
-from sfumato.comparing.canonical import one_thread
+from sfumato.cells.noise.described import CodeNoise, Misclassification
+from sfumato.cells.noise.described import Noise as Described
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.models.covariates import Covariates, covariates
-from sfumato.models.formula import Formula, read_formula
-from sfumato.models.regression import Family, estimated, matrices
-from sfumato.noised.described import CodeNoise, Misclassification
-from sfumato.noised.described import Noise as Described
+from sfumato.kernels.canonical import one_thread
+from sfumato.utility.models.covariates import Covariates, covariates
+from sfumato.utility.models.formula import Formula, read_formula
+from sfumato.utility.models.loss import Known, loss
+from sfumato.utility.models.regression import Family, estimated, matrices
 
 Floats = npt.NDArray[np.float64]
 

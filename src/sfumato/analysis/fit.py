@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analysis.cautions import (
-    of_checks,
-    of_draws,
-    of_problem,
-    reliabilities,
-    unbounded,
-)
+from sfumato.analysis.cautions import of_checks, of_draws, of_problem, reliabilities, unbounded
 from sfumato.analysis.choice import Engine, engine_for
 from sfumato.analysis.formula import read_model
 from sfumato.analysis.modelled import Modelled, missing, modelled
@@ -25,8 +19,8 @@ from sfumato.analysis.problem import Posterior, Problem, Sampling, Shape
 from sfumato.analysis.realised import determinant_ratio, realised
 from sfumato.analysis.received import received, require_known
 from sfumato.analysis.result import Fit, Method
-from sfumato.comparing.canonical import one_thread
 from sfumato.errors import MeasureError
+from sfumato.kernels.canonical import one_thread
 from sfumato.progress import Progress, told
 
 Floats = npt.NDArray[np.float64]

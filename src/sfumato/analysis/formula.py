@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from sfumato.errors import MeasureError
-from sfumato.models.formula import Formula, Token, read_formula
+from sfumato.utility.models.formula import Formula, Token, read_formula
 
 _QUOTED = re.compile(r"`[^`]*`")
 _NAME = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d]\w*))\s*$")

@@ -13,17 +13,17 @@ import polars as pl
 
 from sfumato.analysis.problem import Category, Codes, Number
 from sfumato.analysis.stratified import ByStratum, StratifiedNumber, place_of
-from sfumato.errors import DataError, MethodError
-from sfumato.generalised.text import written
-from sfumato.noised.codes import places
-from sfumato.noised.described import (
+from sfumato.cells.codes import places
+from sfumato.cells.noise.described import (
     CodeNoise,
     CorrelatedGaussian,
     Gaussian,
     Misclassification,
     Noise,
 )
-from sfumato.noised.scales import Growth
+from sfumato.cells.noise.scales import Growth
+from sfumato.cells.notation import written
+from sfumato.errors import DataError, MethodError
 
 Floats = npt.NDArray[np.float64]
 _NEVER = -745.0

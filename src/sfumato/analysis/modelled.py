@@ -20,8 +20,8 @@ from sfumato.analysis.received import Received
 from sfumato.analysis.residuals import residuals
 from sfumato.analysis.stratified import looked_up, with_strata
 from sfumato.analysis.unbiased import NoMomentsError, scores
+from sfumato.cells.noise.described import Noise
 from sfumato.data import Dataset
-from sfumato.noised.described import Noise
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from sfumato.analysis.functions import Of
 from sfumato.analysis.naive import Estimates
 from sfumato.analysis.problem import Problem
-from sfumato.analysis.sandwich import variance as sandwich
 from sfumato.analysis.stratified import StratifiedNumber
 from sfumato.analysis.unbiased import NoMomentsError, power
+from sfumato.utility.models.sandwich import variance as sandwich
 
 Floats = npt.NDArray[np.float64]
 _ROUNDS = 100
@@ -231,7 +231,7 @@ def _scored(problem: Problem, start: Estimates) -> Corrected:
     """Poisson and logit models with normal noise on terms that enter as they are."""
     from scipy.optimize import root
 
-    from sfumato.analysis.sandwich import SCORES
+    from sfumato.utility.models.sandwich import SCORES
 
     family = {"log": "poisson", "logit": "logistic"}.get(problem.link)
     whole = problem.trials is None or bool((problem.trials == 1).all())

@@ -15,9 +15,9 @@ from sfumato.analysis.measured import error_of, shared_noise
 from sfumato.analysis.prepared import Prepared
 from sfumato.analysis.problem import Category, Family, Link, Number, Problem, Shape
 from sfumato.analysis.terms import Made, columns_of, matrices, same_terms, terms_of
+from sfumato.cells.noise.described import Noise
 from sfumato.errors import DataError, MeasureError
-from sfumato.models.formula import Token
-from sfumato.noised.described import Noise
+from sfumato.utility.models.formula import Token
 
 Floats = npt.NDArray[np.float64]
 _LINKS: Mapping[str, tuple[Link, ...]] = {

@@ -21,11 +21,11 @@ from sfumato.analysis.measured import (
 )
 from sfumato.analysis.problem import Category, Codes, Number
 from sfumato.analysis.received import Received
-from sfumato.comparing.canonical import order_of
+from sfumato.cells.noise.described import CodeNoise, Gaussian, Noise
 from sfumato.data import Dataset
 from sfumato.errors import DataError
-from sfumato.models.covariates import MOST_LEVELS
-from sfumato.noised.described import CodeNoise, Gaussian, Noise
+from sfumato.kernels.canonical import order_of
+from sfumato.utility.models.covariates import MOST_LEVELS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,7 +212,7 @@ def _nearest(made: Category, values: pl.Series, noise: Noise) -> Floats:
     if isinstance(noise, CodeNoise) and noise.ends != "round":
         numbers: Floats = values.cast(pl.Float64).fill_null(np.nan).to_numpy() - noise.codes[0]
         return numbers
-    from sfumato.noised.codes import places
+    from sfumato.cells.codes import places
 
     levels = list(getattr(noise, "levels", made.levels))
     at = places(values, levels).astype(float)

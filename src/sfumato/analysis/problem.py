@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.noised.scales import Growth, Scale
+from sfumato.cells.noise.scales import Growth, Scale
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]

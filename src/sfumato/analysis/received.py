@@ -10,10 +10,10 @@ from typing import Any
 
 from sfumato.analysis.measured import strata_of
 from sfumato.analysis.stratified import ByStratum
+from sfumato.cells.noise.described import Noise, StratifiedGaussian, one_from
+from sfumato.cells.noise.described import read as read_noise
 from sfumato.data import Dataset, read
 from sfumato.errors import DataError, SfumatoError
-from sfumato.noised.described import Noise, StratifiedGaussian, one_from
-from sfumato.noised.described import read as read_noise
 from sfumato.schema import Schema
 
 _ONLY_NAMES = ("pseudonymise",)
@@ -80,8 +80,8 @@ def _by_stratum(noise: Mapping[str, Noise]) -> dict[str, Noise]:
 
 def _opened(release: Any) -> tuple[Dataset, Mapping[str, Any] | None, Mapping[str, Any]]:
     """The records, the public manifest, and what is told of noise."""
-    from sfumato.opened import Opened, open_release
     from sfumato.release import Release
+    from sfumato.storage.opened import Opened, open_release
 
     if isinstance(release, Release):
         full = release.accredited or release.manifest
@@ -98,7 +98,7 @@ def _opened(release: Any) -> tuple[Dataset, Mapping[str, Any] | None, Mapping[st
 
 def _accredited(given: Any, manifest: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """What an accredited manifest tells of noise; it must be that of this release."""
-    from sfumato.noised.published import belongs
+    from sfumato.cells.noise.published import belongs
 
     full = given
     if not isinstance(given, Mapping):

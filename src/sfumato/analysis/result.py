@@ -18,7 +18,7 @@ from sfumato.errors import SfumatoError
 
 if TYPE_CHECKING:
     from sfumato.data import Dataset
-    from sfumato.pictures.picture import Picture
+    from sfumato.figures._sheet.picture import Picture
 
 Floats = npt.NDArray[np.float64]
 Method = Literal["posterior", "moments", "calibration", "simex"]
@@ -191,13 +191,13 @@ class Fit:
 
     def plot_trace(self, terms: Sequence[str] | None = None) -> Picture:
         """The draws of each parameter in the order in which they were made, by chain."""
-        from sfumato.pictures.chains import trace
+        from sfumato.figures.custodian.chains import trace
 
         return trace(self._chosen(terms, "plot_trace"))
 
     def plot_ranks(self, terms: Sequence[str] | None = None) -> Picture:
         """How the ranks of each chain's draws are spread: evenly, if the chains agree."""
-        from sfumato.pictures.chains import ranks
+        from sfumato.figures.custodian.chains import ranks
 
         return ranks(self._chosen(terms, "plot_ranks"))
 
@@ -205,7 +205,7 @@ class Fit:
         self, terms: Sequence[str] | None = None, *, intercept: bool = False
     ) -> Picture:
         """The coefficients with their intervals, beside the naive ones."""
-        from sfumato.pictures.adjusted import adjusted
+        from sfumato.figures.custodian.adjusted import adjusted
 
         wanted = list(self.terms if terms is None else terms)
         known = {row["term"]: row for row in self.rows}

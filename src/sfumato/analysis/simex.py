@@ -17,9 +17,9 @@ from sfumato.analysis.modelled import Modelled, left_out
 from sfumato.analysis.naive import Estimates, fitted
 from sfumato.analysis.problem import Number, Problem, Term
 from sfumato.analysis.stratified import StratifiedNumber, errors_of
+from sfumato.cells.noise.described import CodeNoise, Misclassification, Noise
+from sfumato.cells.noise.transitions import exchanged
 from sfumato.errors import MeasureError
-from sfumato.noised.described import CodeNoise, Misclassification, Noise
-from sfumato.noised.transitions import exchanged
 from sfumato.progress import told
 
 Floats = npt.NDArray[np.float64]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.cells.noise.described import CodeNoise, CorrelatedGaussian, Gaussian, Misclassification
+from sfumato.cells.noise.described import Noise as Described
 from sfumato.errors import MeasureError
-from sfumato.noised.described import CodeNoise, CorrelatedGaussian, Gaussian, Misclassification
-from sfumato.noised.described import Noise as Described
 from sfumato.randomness import Draws, Key
 
 Floats = npt.NDArray[np.float64]

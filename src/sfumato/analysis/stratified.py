@@ -11,13 +11,13 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.analysis.problem import Codes, Number, Problem
+from sfumato.cells.noise.described import Noise, StratifiedGaussian
+from sfumato.cells.noise.strata import key_of
 from sfumato.errors import DataError
-from sfumato.noised.described import Noise, StratifiedGaussian
-from sfumato.noised.strata import key_of
 
 if TYPE_CHECKING:
     from sfumato.analysis.prepared import Prepared
-    from sfumato.noised.scales import Growth
+    from sfumato.cells.noise.scales import Growth
 
 Floats = npt.NDArray[np.float64]
 

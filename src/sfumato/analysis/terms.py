@@ -15,7 +15,7 @@ from sfumato.analysis.functions import LEARNT, Of, factors_of, function_of
 from sfumato.analysis.prepared import Prepared
 from sfumato.analysis.problem import Number, Term
 from sfumato.errors import MeasureError
-from sfumato.models.formula import Formula, Token
+from sfumato.utility.models.formula import Formula, Token
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ import polars as pl
 from sfumato.analysis.measured import category_of, exchange_of
 from sfumato.analysis.problem import Codes, Number
 from sfumato.analysis.stratified import StratifiedNumber
-from sfumato.noised.described import CodeNoise, Misclassification, Noise
+from sfumato.cells.noise.described import CodeNoise, Misclassification, Noise
 
 Floats = npt.NDArray[np.float64]
 _NODES, _PIECES, _WIDE = 16, 12, 8.0

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from sfumato import __version__
 from sfumato.cli import (
     calibrate,
     catalogue,
@@ -32,7 +33,6 @@ from sfumato.cli import (
 )
 from sfumato.cli.console import out, say, show_error, told_warnings
 from sfumato.errors import SfumatoError
-from sfumato.version import __version__
 
 app = typer.Typer(
     name="sfumato",

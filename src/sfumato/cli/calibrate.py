@@ -16,16 +16,16 @@ from sfumato.cli.sweep import PICTURES, require_free
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import PlanError
-from sfumato.frames import wrap
+from sfumato.io.frames import wrap
 from sfumato.methods.noise import Noise
-from sfumato.models.regression import Family
 from sfumato.parameters import given
-from sfumato.peering.written import place_for, with_steps
 from sfumato.plan import Plan
 from sfumato.progress import telling
 from sfumato.tuning.calibrate import Calibrated
 from sfumato.tuning.calibrate import calibrate as run_calibrate
 from sfumato.tuning.exposed import Who
+from sfumato.tuning.recommendation.written import place_for, with_steps
+from sfumato.utility.models.regression import Family
 
 
 def register(app: typer.Typer) -> None:
@@ -118,7 +118,7 @@ def calibrate(
         )
         lost = [_lost(data, found.step, one, _family(family)) for one in model or []]
         if picture is not None:
-            from sfumato.pictures import calibrated
+            from sfumato.figures.custodian import calibrated
 
             calibrated(found).save(picture, overwrite=overwrite)
     if write is not None and found.met:

@@ -16,10 +16,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from sfumato.errors import StrataError, TargetError
-from sfumato.frames import wrap
+from sfumato.io.frames import wrap
+from sfumato.parameters import value_said
 from sfumato.progress import Progress as Telling
 from sfumato.progress import silent
-from sfumato.wording import value_said
 
 _STRATA_SHOWN = 20
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.attackers.tried import attacks
 from sfumato.cli import options
 from sfumato.cli.console import progress, said, say, show_json, show_table
 from sfumato.cli.demo_noise import Noised, noised
@@ -24,7 +23,6 @@ from sfumato.methods.noise import Noise
 from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.methods.t_closeness import TCloseness
 from sfumato.methods.topcode import Topcode
-from sfumato.opened import CUSTODY, Check, verify_release
 from sfumato.plan import Plan
 from sfumato.progress import Progress, telling
 from sfumato.release import Release
@@ -35,6 +33,8 @@ from sfumato.risk.linkage import Linkage
 from sfumato.risk.mahalanobis import Mahalanobis
 from sfumato.risk.peers import Peers
 from sfumato.run import assess, protect
+from sfumato.storage.opened import CUSTODY, Check, verify_release
+from sfumato.tuning.attacks import attacks
 from sfumato.tuning.judged import Candidate
 from sfumato.tuning.search import tune
 from sfumato.tuning.tuned import Tuned

@@ -10,11 +10,11 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.methods.noise import Noise
-from sfumato.opened import CUSTODY
 from sfumato.plan import Plan
 from sfumato.progress import Progress
 from sfumato.run import protect
 from sfumato.schema import Schema
+from sfumato.storage.opened import CUSTODY
 
 FORMULA = "systolic ~ height + weight_kg + sex"
 _KEPT = ["sex", "height", "weight_kg", "systolic"]

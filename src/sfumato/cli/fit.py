@@ -16,8 +16,8 @@ from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json, show_table
 from sfumato.cli.sweep import PICTURES, require_free
 from sfumato.errors import PlanError
-from sfumato.formats import write_table
-from sfumato.frames import wrap
+from sfumato.io import write_table
+from sfumato.io.frames import wrap
 from sfumato.progress import telling
 
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")

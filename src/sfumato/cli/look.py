@@ -14,14 +14,14 @@ from sfumato.cli.console import progress, said, say, show_json, show_table
 from sfumato.data import Dataset
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
-from sfumato.frames import wrap
+from sfumato.io.frames import wrap
 from sfumato.measure import Measure
 from sfumato.plan import Plan
+from sfumato.plan.first_plan import first_plan
 from sfumato.progress import Progress
 from sfumato.run import assess as run_assess
 from sfumato.run import named
 from sfumato.schema import Schema
-from sfumato.starter import first_plan
 
 _LONG = 0.5
 """CPU seconds from which it is said how long a measure took."""

@@ -132,7 +132,7 @@ def _house(rules: Path | None, log: Path | None) -> dict[str, Any]:
 
 
 def _made(kind: str, data: Dataset, named: dict[str, str | None], told: dict[str, Any]) -> Any:
-    from sfumato import plots
+    from sfumato.figures import public as plots
 
     draw: Callable[..., Any] = getattr(plots, kind)
     takes = inspect.signature(draw).parameters

@@ -15,17 +15,17 @@ from sfumato.cli.look import write_plan
 from sfumato.cli.sweep import PICTURES, require_free
 from sfumato.data import Dataset
 from sfumato.errors import PlanError
-from sfumato.frames import wrap
+from sfumato.io.frames import wrap
 from sfumato.parameters import given
-from sfumato.peering.gains import gains as run_gains
-from sfumato.peering.joint import USUAL, JointRecommendation, recommend_jointly
-from sfumato.peering.match_told import measured_apart
-from sfumato.peering.recommended import Recommendation
-from sfumato.peering.recommended import recommend as run_recommend
-from sfumato.peering.written import Place, names_in, place_for, with_steps
 from sfumato.plan import Plan
 from sfumato.progress import telling
+from sfumato.risk._peers.gains import gains as run_gains
+from sfumato.risk._peers.match_told import measured_apart
 from sfumato.risk.peers import Peers
+from sfumato.tuning.recommendation.joint import USUAL, JointRecommendation, recommend_jointly
+from sfumato.tuning.recommendation.recommended import Recommendation
+from sfumato.tuning.recommendation.recommended import recommend as run_recommend
+from sfumato.tuning.recommendation.written import Place, names_in, place_for, with_steps
 
 _NAMED = 5
 """Variables that are named before the others are only counted."""
@@ -167,7 +167,7 @@ def _percent(share: float) -> str:
 def _draw(
     data: Dataset, sensitive: str, known: list[str] | None, p: float, to: Path, *, overwrite: bool
 ) -> None:
-    from sfumato.pictures import gains
+    from sfumato.figures.custodian import gains
 
     gains(run_gains(data, sensitive, known, p)).save(to, overwrite=overwrite)
 

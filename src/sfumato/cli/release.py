@@ -14,14 +14,14 @@ from sfumato.cli.look import show_evidence
 from sfumato.data import Dataset
 from sfumato.errors import DataError, PlanError, ReleaseError, SchemaError, TargetError
 from sfumato.evidence import Evidence
-from sfumato.folder import keep_attempt
 from sfumato.measure import Measure
-from sfumato.opened import CUSTODY, Check, open_release, read_manifest, verify_release
 from sfumato.plan import Plan
 from sfumato.release import Release
 from sfumato.run import evaluate as run_evaluate
 from sfumato.run import named, pair
 from sfumato.run import protect as run_protect
+from sfumato.storage.folder import keep_attempt
+from sfumato.storage.opened import CUSTODY, Check, open_release, read_manifest, verify_release
 
 _MANY = 0.1
 """Share of records that hardly moved above which it is said in colour."""
@@ -162,7 +162,7 @@ def _draw(
     original: Dataset,
     released: Dataset,
 ) -> None:
-    from sfumato.pictures import album
+    from sfumato.figures.custodian import album
 
     made, failed = album(found, measures, original, released)
     for name, reason in failed.items():

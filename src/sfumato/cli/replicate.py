@@ -43,11 +43,11 @@ def replicate(
     Exit code 3 when a number differs and no reason is known.
     """
     from sfumato.cli.sweep import require_free
-    from sfumato.formats.atomic import replacing
-    from sfumato.replication.page import page as written
-    from sfumato.replication.page import said
-    from sfumato.replication.papers import replicate as run
-    from sfumato.replication.sources import Sources
+    from sfumato.datasets.replication.page import page as written
+    from sfumato.datasets.replication.page import said
+    from sfumato.datasets.replication.papers import replicate as run
+    from sfumato.datasets.replication.sources import Sources
+    from sfumato.io.atomic import replacing
 
     require_free(page, (".md",), overwrite=overwrite)
     if download is not None and data is None:

@@ -16,8 +16,8 @@ from sfumato.cli.sweep import require_free
 from sfumato.data import Dataset
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
-from sfumato.opened import Opened, open_release
 from sfumato.run import evaluate
+from sfumato.storage.opened import Opened, open_release
 
 
 class Edition(StrEnum):
@@ -92,14 +92,14 @@ def _measured(
     if names:
         found |= evaluate(data, opened.folder, names, progress=progress)
     if attacks:
-        from sfumato.attackers.tried import tried
+        from sfumato.tuning.attacks import tried
 
         found |= tried(data, opened.folder, progress=progress)
     return {label: one.plain() for label, one in found.items()}
 
 
 def _write(to: Path, manifest: Mapping[str, Any], custody: Mapping[str, Any] | None) -> None:
-    from sfumato.formats.atomic import replacing
+    from sfumato.io.atomic import replacing
     from sfumato.report import render
 
     mode = 0o600 if custody is not None else 0o644

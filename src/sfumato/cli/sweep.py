@@ -14,11 +14,11 @@ from sfumato import catalogue
 from sfumato.cli import options
 from sfumato.cli.console import progress, said, say, show_json, show_table
 from sfumato.errors import PlanError
-from sfumato.formats import write_table
-from sfumato.frames import wrap
+from sfumato.io import write_table
+from sfumato.io.frames import wrap
 from sfumato.plan import Plan
-from sfumato.sweeps import sweep as run_sweep
-from sfumato.targets import home
+from sfumato.plan.targets import home
+from sfumato.tuning.sweep import sweep as run_sweep
 
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 _MOST_AXES = 2
@@ -189,8 +189,8 @@ def _targeted(plan: Plan) -> set[str]:
 
 def _draw(frame: pl.DataFrame, axes: Sequence[str], path: Path, *, overwrite: bool) -> None:
     """The measures over what varies."""
-    from sfumato.pictures import surface
-    from sfumato.pictures import sweep as drawn
+    from sfumato.figures.custodian import surface
+    from sfumato.figures.custodian import sweep as drawn
 
     measured = _main(frame)
     if len(axes) > 1:

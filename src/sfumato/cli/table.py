@@ -11,14 +11,14 @@ from sfumato.cli import options
 from sfumato.cli.console import out, progress, say, show_json
 from sfumato.cli.sweep import require_free
 from sfumato.errors import PlanError
-from sfumato.formats.atomic import replacing
+from sfumato.io.atomic import replacing
 from sfumato.outputs.judged import OutputRefused
 from sfumato.outputs.log import Log
 from sfumato.outputs.rules import Rules
+from sfumato.outputs.tables.crossing import crosstab
+from sfumato.outputs.tables.table import Table
 from sfumato.plan import Plan
 from sfumato.progress import telling
-from sfumato.tables.crossing import crosstab
-from sfumato.tables.table import Table
 
 _FORMATS = (".csv", ".html", ".md", ".tex")
 

@@ -13,8 +13,8 @@ from sfumato.cli.console import progress, said, say, show_json, show_table
 from sfumato.cli.look import write_plan
 from sfumato.cli.sweep import PICTURES, require_free
 from sfumato.errors import PlanError
-from sfumato.formats import write_table
-from sfumato.frames import wrap
+from sfumato.io import write_table
+from sfumato.io.frames import wrap
 from sfumato.parameters import given
 from sfumato.plan import Plan
 from sfumato.progress import telling

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import polars as pl
 
-from sfumato import frames
 from sfumato.data import Dataset, read
 from sfumato.errors import DataError, SchemaError
-from sfumato.inference.cells import kind_of_cells
+from sfumato.io import frames
 from sfumato.schema import Column, Kind, Schema
+from sfumato.schema.inference.cells import kind_of_cells
 
 _SUFFIXES = (".csv", ".txt", ".csv.gz", ".txt.gz")
 _TWO = 2
@@ -82,8 +82,8 @@ def write_ranges(data: Dataset, path: str | Path, *, overwrite: bool = False) ->
     >>> write_ranges(data, Path(tempfile.mkdtemp()) / "people.csv").read_text().split()
     ['age,charge', '26,100', '[24;28],250']
     """
-    from sfumato.formats.csv_write import write_csv
-    from sfumato.formats.formulas import escape_name
+    from sfumato.io.csv_write import write_csv
+    from sfumato.io.formulas import escape_name
 
     if not isinstance(data, Dataset):
         raise DataError(
@@ -106,7 +106,7 @@ def write_ranges(data: Dataset, path: str | Path, *, overwrite: bool = False) ->
 
 def _harmless(values: pl.Series) -> pl.Series:
     """Text that a spreadsheet would run, escaped; a number such as -5 runs nothing."""
-    from sfumato.formats.formulas import escape
+    from sfumato.io.formulas import escape
 
     if values.dtype in (pl.Categorical, pl.Enum):
         values = values.cast(pl.String)

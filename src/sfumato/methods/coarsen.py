@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
+from sfumato.cells.notation import written
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Maximum, Minimum, Summary
 from sfumato.errors import MethodError
-from sfumato.generalised.text import written
 from sfumato.method import Fitted, RowWise, require_numbers
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws

@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.codes import back, levels_of, levels_told, on_grid, places, retyped
+from sfumato.cells.noise import described
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError, PlanError
-from sfumato.kernels.deviates import normal
+from sfumato.kernels.sampling.deviates import normal
 from sfumato.method import Fitted, RowWise
-from sfumato.noised import described
-from sfumato.noised.codes import back, levels_of, levels_told, on_grid, places, retyped
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema

@@ -14,16 +14,16 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field, model_validator
 
+from sfumato.cells.codes import plain
+from sfumato.cells.noise.described import CorrelatedGaussian, Noise, StratifiedGaussian
+from sfumato.cells.noise.strata import draws_of, in_order, require_enough, stratum_of_each
 from sfumato.data import Dataset
 from sfumato.engines import Engine, Starts
 from sfumato.errors import MethodError
-from sfumato.kernels.deviates import normal
+from sfumato.kernels.sampling.deviates import normal
 from sfumato.method import Fitted, RowWise, require_numbers
-from sfumato.noised import combined
-from sfumato.noised.codes import plain
-from sfumato.noised.combined import UnperturbedWarning, moments, noise_of
-from sfumato.noised.described import CorrelatedGaussian, Noise, StratifiedGaussian
-from sfumato.noised.strata import draws_of, in_order, require_enough, stratum_of_each
+from sfumato.methods._noise import combined
+from sfumato.methods._noise.combined import UnperturbedWarning, moments, noise_of
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema

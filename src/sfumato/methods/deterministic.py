@@ -15,9 +15,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, engine_for
 from sfumato.errors import MethodError, WeakProtectionWarning
 from sfumato.method import Fitted, Method, require_numbers
-from sfumato.parameters import parameters
-from sfumato.schema import Schema
-from sfumato.strata.centres import (
+from sfumato.methods._strata.centres import (
     Moving,
     Ready,
     Stages,
@@ -26,7 +24,7 @@ from sfumato.strata.centres import (
     spread_of,
     weights_of,
 )
-from sfumato.strata.completion import (
+from sfumato.methods._strata.completion import (
     complete,
     filled,
     fills,
@@ -36,9 +34,11 @@ from sfumato.strata.completion import (
     require_inside,
     uncoded,
 )
-from sfumato.strata.joining import join
-from sfumato.strata.search import chosen_k
-from sfumato.strata.sizes import in_large, recoded, require_large
+from sfumato.methods._strata.joining import join
+from sfumato.methods._strata.search import chosen_k
+from sfumato.methods._strata.sizes import in_large, recoded, require_large
+from sfumato.parameters import parameters
+from sfumato.schema import Schema
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 _PAIRS = 2

@@ -10,16 +10,16 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sfumato.clustered.cells import Clusters, Ints
-from sfumato.clustered.coded import Variable
-from sfumato.clustered.shape import Clustered
-from sfumato.clustered.ways import along_origin, cut, gathered, person_ranks
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import grouped
 from sfumato.errors import PlanError
+from sfumato.methods._clustering.cells import Clusters, Ints
+from sfumato.methods._clustering.coded import Variable
+from sfumato.methods._clustering.shape import Clustered
+from sfumato.methods._clustering.ways import along_origin, cut, gathered, person_ranks
+from sfumato.methods._strata.sizes import require_large
 from sfumato.parameters import parameters
-from sfumato.strata.sizes import require_large
 
 Clustering = Literal["mondrian", "mdav", "origin"]
 

@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sfumato.clustered.cells import Clusters
-from sfumato.clustered.coded import Variable
-from sfumato.clustered.shape import Clustered
-from sfumato.clustered.ways import cut
-from sfumato.confidential.chosen import confidential, require_diverse
 from sfumato.data import Dataset
 from sfumato.engines import Engine
+from sfumato.methods._clustering.cells import Clusters
+from sfumato.methods._clustering.coded import Variable
+from sfumato.methods._clustering.confidential import confidential, require_diverse
+from sfumato.methods._clustering.shape import Clustered
+from sfumato.methods._clustering.ways import cut
 from sfumato.parameters import parameters
 
 
@@ -75,7 +75,7 @@ class LDiversity(Clustered):
     def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
         """Clusters that keep k and l."""
         del engine
-        from sfumato.kernels.rules import Rule
+        from sfumato.kernels.clustering.rules import Rule
 
         secret = confidential(data, self.confidential, coded)
         # Missing is -1 there, and one value here.

@@ -10,16 +10,11 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field, field_validator, model_validator
 
-from sfumato.data import Dataset
-from sfumato.engines import Chance, Engine
-from sfumato.errors import MethodError, PlanError
-from sfumato.method import Fitted, RowWise
-from sfumato.noised import described
-from sfumato.noised.codes import back, levels_of, levels_told, places, plain, retyped
-from sfumato.noised.described import Level
-from sfumato.noised.given import given_matrix, rows_as_text
-from sfumato.noised.strata import draws_of, in_order, require_enough, stratum_of_each
-from sfumato.noised.transitions import (
+from sfumato.cells.codes import back, levels_of, levels_told, places, plain, retyped
+from sfumato.cells.noise import described
+from sfumato.cells.noise.described import Level
+from sfumato.cells.noise.strata import draws_of, in_order, require_enough, stratum_of_each
+from sfumato.cells.noise.transitions import (
     exchanged,
     invariant,
     purpose,
@@ -28,6 +23,11 @@ from sfumato.noised.transitions import (
     to_marginal,
     to_near,
 )
+from sfumato.data import Dataset
+from sfumato.engines import Chance, Engine
+from sfumato.errors import MethodError, PlanError
+from sfumato.method import Fitted, RowWise
+from sfumato.methods._noise.given import given_matrix, rows_as_text
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema

@@ -10,15 +10,15 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
+from sfumato.cells.noise.described import Gaussian, Laplace, one_from
+from sfumato.cells.noise.described import Noise as Described
+from sfumato.cells.noise.scales import Finite, Growth, Scale
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summary
 from sfumato.errors import MethodError, did_you_mean
 from sfumato.method import Fitted, RowWise, require_numbers
-from sfumato.noised.described import Gaussian, Laplace, one_from
-from sfumato.noised.described import Noise as Described
-from sfumato.noised.fitted import LEAST_RECORDS, Knots, Least, On, rounded
-from sfumato.noised.scales import Finite, Growth, Scale
+from sfumato.methods._noise.fitted import LEAST_RECORDS, Knots, Least, On, rounded
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -233,7 +233,7 @@ class Noise(RowWise):
         """Perturbed values for a batch of records."""
         if draws is None:
             raise MethodError("Noise needs a key.", hint="pass key=…, or leave it to protect.")
-        from sfumato.noised.added import noised
+        from sfumato.methods._noise.added import noised
 
         return pl.DataFrame(
             [noised(batch[name], one_from(name, fitted[name]), draws) for name in self.variables]
@@ -263,7 +263,7 @@ def _of(told: Any, name: str) -> Any:
 
 
 def _require_some(name: str, one: Gaussian, least: float) -> None:
-    from sfumato.noised.added import drowned
+    from sfumato.methods._noise.added import drowned
 
     if least <= 0 or drowned(one, least):
         raise MethodError(

@@ -10,10 +10,11 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.data import Dataset
+from sfumato.data.identity import texts
 from sfumato.engines import Chance, Engine
 from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import MethodError
-from sfumato.identity import texts
+from sfumato.io.frames import canonical
 from sfumato.method import Fitted, RowWise
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
@@ -115,17 +116,3 @@ def codes(values: pl.Series, secret: bytes, length: int) -> pl.Series:
     array = pa.LargeStringArray.from_buffers(len(text), pa.py_buffer(ends), pa.py_buffer(letters))
     made = pl.Series(values.name, array, dtype=pl.String)
     return made.set(text.is_null(), None) if text.null_count() else made
-
-
-def canonical(values: pl.Series) -> pl.Series:
-    """One text per value, the same whether a file held 17, 17.0 or "17"."""
-    if values.dtype == pl.Binary:
-        return values.bin.encode("hex")
-    text = values.cast(pl.String)
-    if values.dtype.is_float():
-        whole = values.cast(pl.Int64, strict=False)
-        same = (whole.cast(values.dtype) == values).fill_null(value=False)
-        return whole.cast(pl.String).zip_with(same, text)
-    if values.dtype.is_decimal():
-        return text.str.replace(r"(\.\d*?)0+$", "${1}").str.strip_suffix(".")
-    return text

@@ -9,19 +9,19 @@ from typing import Annotated, Any, Literal, Self
 import polars as pl
 from pydantic import Field, model_validator
 
+from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD, written
 from sfumato.data import Dataset
 from sfumato.engines import Combinations, Engine
 from sfumato.errors import MethodError
-from sfumato.generalised.text import MASK, RANGE, SET, WILDCARD, written
-from sfumato.hierarchies import Hierarchy
 from sfumato.method import Fitted, RowWise
+from sfumato.methods._recoding.rare import joined_neighbours, joined_rare, rising
+from sfumato.methods._recoding.schema import grouped, regrouped
+from sfumato.methods._recoding.texts import are_codes, in_periods, masked, texts_of
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
-from sfumato.recoding.periods import label_of, periods, range_of
-from sfumato.recoding.rare import joined_neighbours, joined_rare, rising
-from sfumato.recoding.schema import grouped, regrouped
-from sfumato.recoding.texts import are_codes, in_periods, masked, texts_of
 from sfumato.schema import Column, Schema
+from sfumato.schema.hierarchies import Hierarchy
+from sfumato.schema.periods import label_of, periods, range_of
 
 _WAYS = ("level", "keep", "period", "groups", "fewest")
 

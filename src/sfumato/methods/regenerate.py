@@ -11,14 +11,21 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field, field_validator, model_validator
 
+from sfumato.cells.notation import written
 from sfumato.data import Dataset, coded_missing
 from sfumato.engines import Chance, Engine, Starts
 from sfumato.errors import MethodError, PlanError
-from sfumato.generalised.text import written
-from sfumato.losses.drawn import drawn, from_domain
-from sfumato.losses.handed import handed, proportional
-from sfumato.losses.masked import Counts, Masked, fitting, masked_cells, typed, typed_back
 from sfumato.method import Fitted, Method
+from sfumato.methods._regeneration.drawn import drawn, from_domain
+from sfumato.methods._regeneration.handed import handed, proportional
+from sfumato.methods._regeneration.masked import (
+    Counts,
+    Masked,
+    fitting,
+    masked_cells,
+    typed,
+    typed_back,
+)
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Kind, Schema

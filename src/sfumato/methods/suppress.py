@@ -14,10 +14,10 @@ from sfumato.engines import Chance, Engine
 from sfumato.engines.local import class_of_each
 from sfumato.errors import MethodError, did_you_mean
 from sfumato.method import Fitted, Method
+from sfumato.methods._suppression.combined import Missing, blanks, every, widest
+from sfumato.methods._suppression.rows import Mask, Rows, Subset, ordered
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
-from sfumato.suppression.combined import Missing, blanks, every, widest
-from sfumato.suppression.rows import Mask, Rows, Subset, ordered
 
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

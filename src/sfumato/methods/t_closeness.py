@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from sfumato.clustered.cells import Clusters
-from sfumato.clustered.coded import Variable
-from sfumato.clustered.shape import Clustered
-from sfumato.clustered.ways import cut, person_ranks, spread
-from sfumato.confidential.chosen import confidential, require_diverse
-from sfumato.confidential.orders import Distance, Spread
-from sfumato.confidential.orders import spread as distanced
+from sfumato.cells.orders import Distance, Spread
+from sfumato.cells.orders import spread as distanced
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MethodError, PlanError
+from sfumato.methods._clustering.cells import Clusters
+from sfumato.methods._clustering.coded import Variable
+from sfumato.methods._clustering.confidential import confidential, require_diverse
+from sfumato.methods._clustering.shape import Clustered
+from sfumato.methods._clustering.ways import cut, person_ranks, spread
 from sfumato.parameters import parameters
 
 if TYPE_CHECKING:
-    from sfumato.kernels.rules import Rule
+    from sfumato.kernels.clustering.rules import Rule
 
 Closest = Annotated[float, Field(ge=0, le=1)]
 Fewest = Annotated[int, Field(ge=1)]
@@ -147,7 +147,7 @@ class TCloseness(Clustered):
         return list(named)
 
     def _rules(self, secret: Sequence[Spread]) -> Iterator[Rule]:
-        from sfumato.kernels.rules import Rule
+        from sfumato.kernels.clustering.rules import Rule
 
         for at, one in enumerate(secret):
             kind: Literal["ordered", "equal"] = "ordered" if one.distance == "ordered" else "equal"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import DataError
-from sfumato.formats.atomic import replacing
+from sfumato.io.atomic import replacing
 from sfumato.outputs.differencing import Population
 from sfumato.randomness import Key
 

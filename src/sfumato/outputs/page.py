@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from sfumato.version import __version__
+from sfumato import __version__
 
 _TONES = {"pass": "good", "review": "warn", "refuse": "bad"}
 

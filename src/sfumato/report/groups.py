@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfumato.peering.groups import FEW, MOST
+from sfumato.risk._peers.groups import FEW, MOST
 
 Groups = Sequence[Mapping[str, Any]]
 _LEFT, _WIDTH, _ROW, _TOP = 150.0, 560.0, 22.0, 18.0

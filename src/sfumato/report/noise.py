@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sfumato.noised.averaging import averaged
+from sfumato.cells.noise.averaging import averaged
 
 RELEASES = (2, 4, 10)
 """How many releases under other keys are told of."""

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from sfumato import catalogue
+from sfumato import __version__, catalogue
 from sfumato.errors import SfumatoError
+from sfumato.parameters import value_said
 from sfumato.report.attacks import attack_view
 from sfumato.report.bars import bars, bars_by_variable
 from sfumato.report.groups import gain_bars, group_view
 from sfumato.report.noise import noise_view
 from sfumato.report.verdict import rooms_of, target_view, verdict_of
 from sfumato.schema import ROLES
-from sfumato.version import __version__
-from sfumato.wording import value_said
 
 if TYPE_CHECKING:
-    from sfumato.pictures import Picture
+    from sfumato.figures.custodian import Picture
 
 Table = Sequence[Mapping[str, Any]]
 
@@ -132,7 +131,7 @@ def _drawn(one: Mapping[str, Any], table: Table, *, inside: bool) -> dict[str, A
 
 def _picture(table: Table, details: Mapping[str, Any], *, public: bool) -> Picture | None:
     # The few tables that have a picture are known by their columns, not by a measure's name.
-    from sfumato.pictures import forest, known_groups, landing, moments, propensity
+    from sfumato.figures.custodian import forest, known_groups, landing, moments, propensity
 
     columns = set(table[0])
     if {"term", "original_low", "released_low"} <= columns:

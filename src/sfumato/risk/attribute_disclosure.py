@@ -11,22 +11,16 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import field_validator, model_validator
 
-from sfumato.confidential.classes import EqualClasses, equal_classes
-from sfumato.confidential.predicate import Predicate, parse, variables_of
-from sfumato.confidential.satisfied import satisfied
-from sfumato.confidential.values import (
-    Coded,
-    coded,
-    confidential_variables,
-    joint,
-    require_apart,
-)
+from sfumato.cells.classes import EqualClasses, equal_classes
+from sfumato.cells.confidential import Coded, coded, confidential_variables, joint, require_apart
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
-from sfumato.known import known_said, known_variables
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.risk._disclosure.predicate import Predicate, parse, variables_of
+from sfumato.risk._disclosure.satisfied import satisfied
+from sfumato.risk._known import known_said, known_variables
 
 Flags = npt.NDArray[np.bool_]
 _WHERE = (

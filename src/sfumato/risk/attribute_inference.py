@@ -9,18 +9,18 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.attackers.inferring import Persons, by_guess, inferred
-from sfumato.attackers.nearness import picked
-from sfumato.attackers.outcomes import mean_of
-from sfumato.attackers.sights import Rows, Sight, sights
-from sfumato.comparing.pairs import Numbers
-from sfumato.confidential.values import confidential_variables
+from sfumato.cells.confidential import confidential_variables
+from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.known import known_variables
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.risk._attacks.inferring import Persons, by_guess, inferred
+from sfumato.risk._attacks.nearness import picked
+from sfumato.risk._attacks.outcomes import mean_of
+from sfumato.risk._attacks.sights import Rows, Sight, sights
+from sfumato.risk._known import known_variables
 from sfumato.risk.linkage import wilson
 
 _TWO_SIDED = 1.959963984540054

@@ -9,16 +9,16 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.attackers.knowledge import Knowledge, knowledge
-from sfumato.attackers.outcomes import by_record, mean_of
-from sfumato.attackers.spaces import space
-from sfumato.comparing.canonical import deviation_of, total_of
-from sfumato.comparing.pairs import Numbers
+from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.canonical import deviation_of, total_of
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
+from sfumato.risk._attacks.knowledge import Knowledge, knowledge
+from sfumato.risk._attacks.outcomes import by_record, mean_of
+from sfumato.risk._attacks.spaces import space
 from sfumato.risk.linkage import wilson
 
 _ASSUMPTIONS = (
@@ -117,7 +117,7 @@ class Averaging(Measure):
 
     def _found(self, known: Knowledge, noise: Numbers, many: int) -> tuple[Numbers, Numbers]:
         """For each record Pr(h < p) and Pr(h = 0) after so many releases."""
-        from sfumato.kernels.ranks import ranks
+        from sfumato.kernels.trees.ranks import ranks
 
         seen = known.original + noise / math.sqrt(many)
         where = space(known, seen, standardise=True, distance="euclidean", owner=self.name)

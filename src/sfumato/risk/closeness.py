@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.confidential.classes import EqualClasses, equal_classes
-from sfumato.confidential.orders import Distance, Spread, spread
-from sfumato.confidential.scores import class_scores
-from sfumato.confidential.values import coded, confidential_variables, joint
+from sfumato.cells.classes import EqualClasses, equal_classes
+from sfumato.cells.confidential import coded, confidential_variables, joint
+from sfumato.cells.orders import Distance, Spread, spread
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
-from sfumato.known import known_said, known_variables
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.risk._disclosure.scores import class_scores
+from sfumato.risk._known import known_said, known_variables
 
 Floats = npt.NDArray[np.float64]
 _ASSUMPTIONS = (
@@ -124,7 +124,7 @@ class Closeness(Measure):
 
 def distances(by: Spread, classes: EqualClasses) -> Floats:
     """The t of every class in one variable."""
-    from sfumato.kernels.rules import Rule
+    from sfumato.kernels.clustering.rules import Rule
 
     rule = Rule("ordered" if by.distance == "ordered" else "equal", 0.0, tree=by.tree)
     return class_scores(classes, by.codes, by.counts, [rule])[0]

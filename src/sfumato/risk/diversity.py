@@ -10,18 +10,14 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
-from sfumato.confidential.classes import EqualClasses, equal_classes
-from sfumato.confidential.scores import class_scores
-from sfumato.confidential.values import (
-    Coded,
-    coded,
-    confidential_variables,
-)
+from sfumato.cells.classes import EqualClasses, equal_classes
+from sfumato.cells.confidential import Coded, coded, confidential_variables
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
-from sfumato.known import known_said, known_variables
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.risk._disclosure.scores import class_scores
+from sfumato.risk._known import known_said, known_variables
 
 Floats = npt.NDArray[np.float64]
 Reading = Literal["value", "none"]
@@ -130,7 +126,7 @@ class Diversity(Measure):
 
     def _scores(self, one: Coded, classes: EqualClasses, missing: Reading) -> dict[Kind, Floats]:
         """The l of every class in one variable."""
-        from sfumato.kernels.rules import Rule
+        from sfumato.kernels.clustering.rules import Rule
 
         codes = one.codes + np.int32(1) if one.missing and missing == "value" else one.codes
         counts = np.bincount(codes[codes >= 0])

@@ -9,8 +9,14 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.attackers.knowledge import Flags, Knowledge, knowledge
-from sfumato.attackers.outcomes import (
+from sfumato.cells.pairs import Numbers
+from sfumato.data import Dataset
+from sfumato.errors import MeasureError
+from sfumato.evidence import Evidence
+from sfumato.measure import Measure
+from sfumato.parameters import ParameterError, parameters
+from sfumato.risk._attacks.knowledge import Flags, Knowledge, knowledge
+from sfumato.risk._attacks.outcomes import (
     at_worst,
     by_group,
     by_record,
@@ -18,19 +24,13 @@ from sfumato.attackers.outcomes import (
     mean_of,
     means_told,
 )
-from sfumato.attackers.rescaling import rescaled
-from sfumato.attackers.shrinkage import expected
-from sfumato.attackers.spaces import Space, space
-from sfumato.attackers.targets import Groups, at_quantiles, order_values, tenths
-from sfumato.comparing.pairs import Numbers
-from sfumato.data import Dataset
-from sfumato.errors import MeasureError
-from sfumato.evidence import Evidence
-from sfumato.measure import Measure
-from sfumato.parameters import ParameterError, parameters
+from sfumato.risk._attacks.rescaling import rescaled
+from sfumato.risk._attacks.shrinkage import expected
+from sfumato.risk._attacks.spaces import Space, space
+from sfumato.risk._attacks.targets import Groups, at_quantiles, order_values, tenths
 
 if TYPE_CHECKING:
-    from sfumato.kernels.ranks import Ranks
+    from sfumato.kernels.trees.ranks import Ranks
 
 Quantile = Annotated[float, Field(ge=0, le=1)]
 Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -235,7 +235,7 @@ class HIndex(Measure):
         return space(known, seen, **how, owner=self.name)
 
     def _ranked(self, where: Space, among: Flags | None, cap: int | None) -> Ranks:
-        from sfumato.kernels.ranks import ranks
+        from sfumato.kernels.trees.ranks import ranks
 
         try:
             return ranks(where.original, where.released, where.scale, among=among, cap=cap)

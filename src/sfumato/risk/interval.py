@@ -10,9 +10,9 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
-from sfumato.comparing.compared import compared
-from sfumato.comparing.pairs import Numbers, Pair
-from sfumato.comparing.standardised import chance_shifts, means_and_deviations, told_incomplete
+from sfumato.cells.compared import compared
+from sfumato.cells.pairs import Numbers, Pair
+from sfumato.cells.standardised import chance_shifts, means_and_deviations, told_incomplete
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.fixed import content_order

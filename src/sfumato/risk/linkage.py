@@ -9,18 +9,18 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.attackers.assignments import assigned, sample
-from sfumato.attackers.knowledge import Knowledge, knowledge
-from sfumato.attackers.outcomes import at_worst, by_record, mean_of
-from sfumato.attackers.rescaling import rescaled
-from sfumato.attackers.shrinkage import expected
-from sfumato.attackers.spaces import Space, space
-from sfumato.comparing.pairs import Numbers
+from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
+from sfumato.risk._attacks.assignments import assigned, sample
+from sfumato.risk._attacks.knowledge import Knowledge, knowledge
+from sfumato.risk._attacks.outcomes import at_worst, by_record, mean_of
+from sfumato.risk._attacks.rescaling import rescaled
+from sfumato.risk._attacks.shrinkage import expected
+from sfumato.risk._attacks.spaces import Space, space
 
 Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -149,7 +149,7 @@ class Linkage(Measure):
 
     def _linked(self, where: Space, *, back: bool) -> Numbers:
         """Each record's chance of being linked correctly, from the person or from the release."""
-        from sfumato.kernels.ranks import nearest
+        from sfumato.kernels.trees.ranks import nearest
 
         sides = (where.released, where.original) if back else (where.original, where.released)
         try:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
-from sfumato.comparing.pairs import Numbers
-from sfumato.comparing.standardised import Standardised, chance_shifts, standardised
+from sfumato.cells.pairs import Numbers
+from sfumato.cells.standardised import Standardised, chance_shifts, standardised
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.fixed import content_order
@@ -187,7 +187,7 @@ class Mahalanobis(Measure):
 
     def _apart(self, critical: Numbers, moved: Numbers, w1: float, w2: float) -> Numbers:
         """How far the m-th nearest other record is from those at risk; infinite beyond w2."""
-        from sfumato.kernels.others import distance_to_other
+        from sfumato.kernels.trees.others import distance_to_other
 
         risky = np.flatnonzero(critical <= w1)
         found = np.zeros(len(critical))

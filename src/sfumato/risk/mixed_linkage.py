@@ -9,15 +9,15 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.attackers.nearness import as_near, costs, picked
-from sfumato.attackers.outcomes import mean_of
-from sfumato.attackers.sights import Rows, Sight, sights
-from sfumato.comparing.pairs import Numbers
+from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
-from sfumato.known import known_variables
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.risk._attacks.nearness import as_near, costs, picked
+from sfumato.risk._attacks.outcomes import mean_of
+from sfumato.risk._attacks.sights import Rows, Sight, sights
+from sfumato.risk._known import known_variables
 from sfumato.risk.linkage import wilson
 
 _AT_ONCE = 1000

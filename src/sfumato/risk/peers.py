@@ -14,10 +14,10 @@ from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
-from sfumato.peering import match_told
-from sfumato.peering.groups import gains_of, groups_of
-from sfumato.peering.matching import BUDGET, Asked, Found, find, named
-from sfumato.peering.rows import share_of
+from sfumato.risk._peers import match_told
+from sfumato.risk._peers.groups import gains_of, groups_of
+from sfumato.risk._peers.matching import BUDGET, Asked, Found, find, named
+from sfumato.risk._peers.rows import share_of
 
 Threshold = Annotated[float, Field(ge=0, lt=1)]
 Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]

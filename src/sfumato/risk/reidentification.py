@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal, Self
 import polars as pl
 from pydantic import Field, model_validator
 
+from sfumato.cells.boxes import Boxes, boxes
+from sfumato.cells.fitting import Fitting, fitting
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
-from sfumato.fitting import Fitting, fitting
-from sfumato.generalised.cells import Boxes, boxes
-from sfumato.kernels.boxes import COVERED, UNDECIDED
-from sfumato.known import known_said, known_variables
+from sfumato.kernels.trees.boxes import COVERED, UNDECIDED
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.risk._known import known_said, known_variables
 
 _WORST = "The true values are those, among all that a record may stand for, that fewest others fit."
 _MISSING = {

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.attackers.predicates import Form, Tried, conjunctions, extremes
-from sfumato.attackers.sights import Sight, sights
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
-from sfumato.known import known_variables
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.risk._attacks.predicates import Form, Tried, conjunctions, extremes
+from sfumato.risk._attacks.sights import Sight, sights
+from sfumato.risk._known import known_variables
 from sfumato.risk.linkage import wilson
 
 _WORDS: dict[Form, str] = {

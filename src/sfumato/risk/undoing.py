@@ -10,17 +10,17 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.attackers.knowledge import Flags, knowledge
-from sfumato.attackers.outcomes import by_record
-from sfumato.attackers.spaces import covariance, require_regular
-from sfumato.attackers.undone import Undone, undone
-from sfumato.comparing.canonical import deviation_of, mean_of, total_of
-from sfumato.comparing.pairs import Numbers
+from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.canonical import deviation_of, mean_of, total_of
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
+from sfumato.risk._attacks.knowledge import Flags, knowledge
+from sfumato.risk._attacks.outcomes import by_record
+from sfumato.risk._attacks.spaces import covariance, require_regular
+from sfumato.risk._attacks.undone import Undone, undone
 from sfumato.risk.linkage import wilson
 
 _ASSUMPTIONS = (
@@ -209,7 +209,7 @@ class Undoing(Measure):
 
     def _centred(self, ready: _Ready, values: Numbers) -> Numbers:
         """What the method makes of values before it stretches them back."""
-        from sfumato.kernels.neighbours import centroids
+        from sfumato.kernels.trees.neighbours import centroids
 
         scale = 1 / ready.deviations if self.distance == "euclidean" else self._weights(ready)
         try:

@@ -14,10 +14,10 @@ from sfumato.data import Dataset, coded_missing
 from sfumato.engines import Combinations, engine_for
 from sfumato.engines.local import class_of_each, counted
 from sfumato.evidence import Evidence, Subject
-from sfumato.kernels.counts import wildcard_counts
-from sfumato.known import known_said, known_variables
+from sfumato.kernels.lattice.counts import wildcard_counts
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.risk._known import known_said, known_variables
 from sfumato.schema import Schema
 
 _MISSING = {

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.comparing.pairs import numbers_of
+from sfumato.cells.pairs import numbers_of
 from sfumato.data import Dataset
 from sfumato.errors import SfumatoError
 from sfumato.measure import AT_WORST, Measure
-from sfumato.targets import Target, home
+from sfumato.plan.targets import Target, home
 
 _BY_KNOWN = ("h_index", "linkage")
 _CROWD = ("k", "k_of_groups", "k_if_clusters_are_known")

@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from sfumato import frames
+from sfumato import __version__
 from sfumato.data import Dataset
+from sfumato.data.identity import Identity, digest
 from sfumato.engines import Chance, engine_for
 from sfumato.errors import PlanError, SchemaError, SfumatoError
 from sfumato.evidence import Evidence
-from sfumato.identity import Identity, digest
+from sfumato.io import frames
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
+from sfumato.plan.targets import judge
 from sfumato.randomness import Key
 from sfumato.release import aligned
-from sfumato.targets import judge
 from sfumato.tuning.kept import Kept
 from sfumato.tuning.space import Steps
-from sfumato.version import __version__
 
 Draw = Mapping[str, Evidence]
 

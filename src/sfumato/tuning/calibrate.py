@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.attackers.knowledge import knowledge
-from sfumato.attackers.spaces import space
-from sfumato.comparing.canonical import order_of
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import MeasureError
+from sfumato.kernels.canonical import order_of
 from sfumato.methods.noise import Noise
+from sfumato.risk._attacks.knowledge import knowledge
+from sfumato.risk._attacks.spaces import space
 from sfumato.tuning.exposed import OWNER, Who, groups
 from sfumato.tuning.trials import Asked, Attack, Trial, sureness
 from sfumato.tuning.ways import Way, Ways, brief

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from sfumato.data import Dataset
-from sfumato.hierarchies import Hierarchy
 from sfumato.method import Method
 from sfumato.methods.coarsen import Coarsen
 from sfumato.methods.recode import Recode
+from sfumato.schema.hierarchies import Hierarchy
 
 LEVELS = 5
 _INTERVALS = (32, 16, 8, 4, 2)

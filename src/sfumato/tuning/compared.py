@@ -17,10 +17,10 @@ from sfumato.errors import PlanError, SchemaError, SfumatoError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.plan import Plan
+from sfumato.plan.targets import home
 from sfumato.progress import told
 from sfumato.randomness import Key, keyed_order
 from sfumato.run import protect
-from sfumato.targets import home
 from sfumato.tuning.bench import Bench, by_chance
 from sfumato.tuning.trials import sureness
 
@@ -52,7 +52,7 @@ class Compared:
     @property
     def why(self) -> tuple[str, ...]:
         """The answer, a sentence for each number."""
-        from sfumato.frames import wrap
+        from sfumato.io.frames import wrap
 
         names = {"a": self.a, "b": self.b}
         return tuple(

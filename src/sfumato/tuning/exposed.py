@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.attackers.spaces import Space
-from sfumato.attackers.targets import order_values, tenths
 from sfumato.errors import MeasureError
+from sfumato.risk._attacks.spaces import Space
+from sfumato.risk._attacks.targets import order_values, tenths
 
 Floats = npt.NDArray[np.float64]
 Marks = npt.NDArray[np.bool_]

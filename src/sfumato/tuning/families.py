@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from sfumato.comparing.pairs import numbers_of
+from sfumato.cells.pairs import numbers_of
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import SfumatoError

@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.plan import Plan
-from sfumato.targets import Judgement, Target, home, judge
+from sfumato.plan.targets import Judgement, Target, home, judge
 from sfumato.tuning.bench import Draw, Run
 from sfumato.tuning.trials import sureness
 

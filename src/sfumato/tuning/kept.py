@@ -12,7 +12,7 @@ from typing import Any
 
 from sfumato.errors import DataError
 from sfumato.evidence import Evidence
-from sfumato.formats.atomic import replacing
+from sfumato.io.atomic import replacing
 
 FORMAT = 1
 Draw = Mapping[str, Evidence]

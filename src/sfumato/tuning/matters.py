@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Mapping
 
 from sfumato import catalogue
-from sfumato.comparing.pairs import numbers_of
+from sfumato.cells.pairs import numbers_of
 from sfumato.data import Dataset
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.measure import Measure
 from sfumato.methods.drop import Drop
 from sfumato.plan import Plan
+from sfumato.plan.targets import Target, home
 from sfumato.run import Measures
-from sfumato.targets import Target, home
 from sfumato.tuning.asked import Needs
 from sfumato.tuning.space import Steps
 from sfumato.utility.information_loss import InformationLoss

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sfumato.targets import Judgement
+from sfumato.plan.targets import Judgement
 from sfumato.tuning.bench import by_chance
 from sfumato.tuning.judged import Candidate
 

@@ -14,10 +14,10 @@ from sfumato.errors import PlanError, SfumatoError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.plan import Plan
+from sfumato.plan.targets import Judgement, measures_for
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key
 from sfumato.run import Measures, protect
-from sfumato.targets import Judgement, measures_for
 from sfumato.tuning.asked import needs
 from sfumato.tuning.bench import Bench
 from sfumato.tuning.families import families, planned

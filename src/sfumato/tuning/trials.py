@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analysis.simulated import draws_of, simulated
-from sfumato.noised.described import Noise as Described
+from sfumato.cells.noise.described import Noise as Described
 from sfumato.progress import told
 from sfumato.tuning.exposed import Group
 
@@ -96,7 +96,7 @@ class Attack:
 
     def trial(self, noise: Mapping[str, Described], asked: Asked, share: float) -> Trial:
         """Draw the noise several times and see how far off the attacker lands each time."""
-        from sfumato.kernels.ranks import ranks
+        from sfumato.kernels.trees.ranks import ranks
 
         original = np.column_stack([self.columns[name] for name in self.columns])
         chance = draws_of(len(original))

@@ -18,7 +18,7 @@ from sfumato.tuning.judged import Candidate
 from sfumato.tuning.reasons import sentences
 
 if TYPE_CHECKING:
-    from sfumato.pictures.picture import Picture
+    from sfumato.figures._sheet.picture import Picture
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,7 +69,7 @@ class Tuned:
 
     def picture(self, *, public: bool = False) -> Picture:
         """The risk-utility map; see `sfumato.pictures.risk_utility`."""
-        from sfumato.pictures.risk_utility import risk_utility
+        from sfumato.figures.custodian.risk_utility import risk_utility
 
         return risk_utility(self, public=public)
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.cells.noise.scales import Growth
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.engines.summaries import Deviation, Quantile
 from sfumato.methods.noise import Noise
-from sfumato.noised.scales import Growth
 
 Way = Callable[[float], Noise]
 _CUT = (0.01, 0.99)

@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 from pydantic import Field, field_validator
 
-from sfumato.comparing.canonical import Numbers, one_thread
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.canonical import Numbers, one_thread
 from sfumato.measure import Measure
-from sfumato.models.formula import read_formula
-from sfumato.models.regression import Both, Family, fit_both
 from sfumato.parameters import parameters
+from sfumato.utility.models.formula import read_formula
+from sfumato.utility.models.regression import Both, Family, fit_both
 
 _SAME_MODEL = (
     "An analyst fits this model to the released records as if they were the original ones; "

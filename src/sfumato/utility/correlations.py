@@ -9,16 +9,16 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.comparing.canonical import one_thread, order_of
-from sfumato.comparing.correlated import correlations
+from sfumato.cells.correlated import correlations
+from sfumato.cells.ends import Ends, Numbers, number_ends
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.losses.numbers import Ends, Numbers, number_ends
-from sfumato.losses.variable import ends_of
+from sfumato.kernels.canonical import one_thread, order_of
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.schema import Column
+from sfumato.utility._paired.variable import ends_of
 
 _KINDS = ("continuous", "integer", "ordinal")
 _SAID = {

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
-from sfumato.comparing.canonical import mean_of
-from sfumato.comparing.compared import change_of, compared, spread_of
-from sfumato.comparing.pairs import Numbers, Pair, distances
+from sfumato.cells.compared import change_of, compared, spread_of
+from sfumato.cells.pairs import Numbers, Pair, distances
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.canonical import mean_of
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 

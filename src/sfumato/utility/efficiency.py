@@ -6,14 +6,14 @@ import math
 
 from pydantic import field_validator
 
-from sfumato.comparing.canonical import one_thread
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.canonical import one_thread
 from sfumato.measure import Measure
-from sfumato.models.formula import read_formula
-from sfumato.models.regression import Family
 from sfumato.parameters import parameters
+from sfumato.utility.models.formula import read_formula
+from sfumato.utility.models.regression import Family
 
 _CORRECTED = (
     "The analyst knows the noise, corrects for it (see `sf.fit`), and has as many records. The "
@@ -74,9 +74,9 @@ class Efficiency(Measure):
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Hold the terms of the released records against those of the original ones."""
-        from sfumato.analysis.lost import Known, loss
-        from sfumato.models.covariates import covariates
-        from sfumato.models.regression import estimated, matrices
+        from sfumato.utility.models.covariates import covariates
+        from sfumato.utility.models.loss import Known, loss
+        from sfumato.utility.models.regression import estimated, matrices
 
         if not len(original) or len(original) != len(released):
             raise MeasureError(

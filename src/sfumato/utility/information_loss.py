@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.comparing.canonical import total_of
+from sfumato.cells.records import Positions, class_sizes, places
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.losses.lost import Lost
-from sfumato.losses.records import Positions, class_sizes, places
-from sfumato.losses.variable import Loss, losses
+from sfumato.kernels.canonical import total_of
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.utility._paired.lost import Lost
+from sfumato.utility._paired.variable import Loss, losses
 
 _ASSUMPTIONS = (
     (

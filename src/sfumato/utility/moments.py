@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.comparing.canonical import deviation_of, mean_of, one_thread, order_of, total_of
-from sfumato.comparing.compared import change_of, compared, spread_of
-from sfumato.comparing.correlated import correlations
-from sfumato.comparing.pairs import Numbers, Pair
+from sfumato.cells.compared import change_of, compared, spread_of
+from sfumato.cells.correlated import correlations
+from sfumato.cells.pairs import Numbers, Pair
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.canonical import deviation_of, mean_of, one_thread, order_of, total_of
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 

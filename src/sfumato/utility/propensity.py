@@ -11,16 +11,16 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.comparing.canonical import Numbers, one_thread, total_of
-from sfumato.comparing.merged import Merged, merge
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.canonical import Numbers, one_thread, total_of
 from sfumato.measure import Measure
-from sfumato.models.design import Design, design
-from sfumato.models.logistic import fit, scores
-from sfumato.models.tree import features_of, leaf_of, probabilities
 from sfumato.parameters import parameters
+from sfumato.utility.models.design import Design, design
+from sfumato.utility.models.logistic import fit, scores
+from sfumato.utility.models.merged import Merged, merge
+from sfumato.utility.models.tree import features_of, leaf_of, probabilities
 
 _SHARES = {"low": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "high": 0.95}
 _USUAL = {"main": 199, "interactions": 199, "tree": 49}

@@ -1,0 +1,1 @@
+"""Collapsed Gibbs sampler for linear models."""

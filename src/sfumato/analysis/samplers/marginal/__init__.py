@@ -1,0 +1,1 @@
+"""Marginal likelihood of generalised linear models of noised predictors."""

@@ -1,0 +1,1 @@
+"""Metropolis within Gibbs, for any model of noised data."""

@@ -1,0 +1,184 @@
+"""Categories exchanged for others: matrices of probabilities, and what they leave to learn.
+
+Row i, column j of a matrix is the probability that a true level i is released as level j.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.cells.codes import Places
+from sfumato.cells.noise.described import Level
+
+Floats = npt.NDArray[np.float64]
+
+
+def shares_of(counts: Floats) -> Floats:
+    """How frequent each level is, to three digits.
+
+    The matrix is published, and tells how frequent levels are: of a rare one, how many records
+    have it. With three digits a new record mostly leaves the matrix as it was, and so the draws of
+    all others.
+
+    Examples
+    --------
+    >>> shares_of(np.array([2000.0, 1000.0, 3.0]))
+    array([0.666   , 0.333   , 0.000999])
+    """
+    return np.array([float(f"{one:.3g}") for one in counts / max(counts.sum(), 1.0)])
+
+
+def to_all(levels: int, retention: float) -> Floats:
+    """A level stays with probability `retention`; every other is as likely.
+
+    Examples
+    --------
+    >>> to_all(3, 0.8)
+    array([[0.8, 0.1, 0.1],
+           [0.1, 0.8, 0.1],
+           [0.1, 0.1, 0.8]])
+    """
+    return _with_rows(np.ones((levels, levels)), retention)
+
+
+def to_near(levels: int, retention: float) -> Floats:
+    """A level stays with probability `retention`, or becomes one of its neighbours.
+
+    Examples
+    --------
+    >>> to_near(3, 0.8)
+    array([[0.8, 0.2, 0. ],
+           [0.1, 0.8, 0.1],
+           [0. , 0.2, 0.8]])
+    """
+    at = np.arange(levels)
+    return _with_rows((np.abs(at[:, None] - at) == 1).astype(float), retention)
+
+
+def to_marginal(shares: Floats, retention: float) -> Floats:
+    """A level stays with probability `retention`; others are as likely as they are frequent.
+
+    Examples
+    --------
+    >>> to_marginal(np.array([0.5, 0.4, 0.1]), 0.5).round(2)
+    array([[0.5 , 0.4 , 0.1 ],
+           [0.42, 0.5 , 0.08],
+           [0.28, 0.22, 0.5 ]])
+    """
+    weights = np.tile(shares, (len(shares), 1))
+    np.fill_diagonal(weights, 0.0)
+    # Where no other level occurs, none is more frequent than the others.
+    weights[weights.sum(axis=1) == 0] = 1.0
+    return _with_rows(weights, retention)
+
+
+def _with_rows(weights: Floats, retention: float) -> Floats:
+    """Spread what is left over each row, in proportion to the weights of the other levels."""
+    spread = weights.copy()
+    np.fill_diagonal(spread, 0.0)
+    made: Floats = (1 - retention) * spread / spread.sum(axis=1, keepdims=True)
+    np.fill_diagonal(made, retention)
+    return made
+
+
+def invariant(matrix: Floats, shares: Floats) -> Floats:
+    """The matrix nearest to this one that keeps the marginals in expectation.
+
+    Of two exchanges, i for j and j for i, the more frequent one is made as frequent as the other:
+
+        P[i, j] = min(M[i, j], M[j, i] * share[j] / share[i])        for i other than j,
+        P[i, i] = 1 - the rest of the row.
+
+    As many records are then expected to go from i to j as from j to i, so the expected marginals
+    are the original ones: share @ P = share. No exchange became more likely, so no level stays
+    less often than before: P[i, i] >= M[i, i]. The stated retention is a floor for every level,
+    however rare. (The usual construction multiplies two matrices, and with it two retentions.)
+
+    This is the rule of Metropolis et al.; no other reversible matrix below M exchanges more.
+
+    Examples
+    --------
+    >>> made = invariant(to_all(3, 0.7), np.array([0.6, 0.3, 0.1]))
+    >>> made.round(3)
+    array([[0.9  , 0.075, 0.025],
+           [0.15 , 0.8  , 0.05 ],
+           [0.15 , 0.15 , 0.7  ]])
+    >>> (np.array([0.6, 0.3, 0.1]) @ made).round(12)
+    array([0.6, 0.3, 0.1])
+    """
+    occurs = shares > 0
+    # A level that nobody has goes nowhere, and nobody may become it.
+    ratio = np.divide(shares, shares[:, None], out=np.ones_like(matrix), where=occurs[:, None])
+    made = np.where(occurs[:, None], np.minimum(matrix, matrix.T * ratio), matrix)
+    for at in range(len(made)):
+        made[at, at] = 0.0
+        made[at, at] = max(matrix[at, at], 1.0 - math.fsum(made[at].tolist()))
+    return made
+
+
+def purpose(levels: Sequence[Level], matrix: Floats) -> str:
+    """What draws are for: those for another matrix must be independent of these."""
+    digest = hashlib.sha256(matrix.astype("<f8").tobytes()).hexdigest()
+    return json.dumps(["misclassification", list(levels), digest])
+
+
+def exchanged(at: Places, uniform: Floats, matrix: Floats) -> Places:
+    """The released level of each record, from one uniform draw each; missing stays missing."""
+    made = at.copy()
+    order = np.argsort(at, kind="stable")
+    starts = np.searchsorted(at[order], np.arange(len(matrix) + 1))
+    for level, (low, high) in enumerate(pairwise(starts.tolist())):
+        some = order[low:high]
+        reached = np.cumsum(matrix[level])
+        # Rounding must not leave a gap below 1, into which a level of no probability would fit.
+        reached[np.flatnonzero(matrix[level])[-1] :] = 1.0
+        made[some] = np.searchsorted(reached, uniform[some], side="right")
+    return made
+
+
+def released_shares(shares: Floats, matrix: Floats) -> Floats:
+    """How frequent each level is expected to be in the release.
+
+    Examples
+    --------
+    >>> released_shares(np.array([0.9, 0.1]), np.array([[0.9, 0.1], [0.0, 1.0]])).round(9)
+    array([0.81, 0.19])
+    """
+    made: Floats = shares @ matrix
+    return made
+
+
+def posterior(shares: Floats, matrix: Floats) -> Floats:
+    """What a released level tells: row j, column i is Pr(true = i | released = j).
+
+    It is for somebody who knows the marginals and the matrix, and nothing else of the person. A
+    row is not a number where that level is never released.
+
+    Examples
+    --------
+    >>> posterior(np.array([0.9, 0.1]), np.array([[0.9, 0.1], [0.0, 1.0]])).round(3)
+    array([[1.   , 0.   ],
+           [0.474, 0.526]])
+    """
+    flow = (shares[:, None] * matrix).T
+    total = flow.sum(axis=1, keepdims=True)
+    made: Floats = np.divide(flow, total, out=np.full_like(flow, np.nan), where=total > 0)
+    return made
+
+
+def correct(shares: Floats, matrix: Floats) -> Floats:
+    """How often each released level is the true one: Pr(true = j | released = j).
+
+    Examples
+    --------
+    >>> correct(np.array([0.9, 0.1]), np.array([[0.9, 0.1], [0.0, 1.0]])).round(3)
+    array([1.   , 0.526])
+    """
+    return np.diagonal(posterior(shares, matrix)).copy()

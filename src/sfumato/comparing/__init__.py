@@ -1,1 +1,0 @@
-"""Two data sets side by side: the original and the released."""

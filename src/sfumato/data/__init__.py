@@ -1,0 +1,194 @@
+"""The records: a frame of the user's own library, its schema, and who is who."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from sfumato.data.identity import Identity, identify
+from sfumato.errors import DataError, SchemaError
+from sfumato.io import frames
+from sfumato.progress import Progress, part_of
+from sfumato.schema import Column, Role, Schema
+
+if TYPE_CHECKING:
+    from sfumato.io import Source
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Records that nobody changes: every method returns a new one.
+
+    Parameters
+    ----------
+    frame : a pandas or polars DataFrame or a pyarrow Table. It is never modified.
+    schema : who is what. Variables it leaves out have no role yet.
+    source : where the records come from and how they were read, when from a file.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> data = Dataset(pl.DataFrame({"age": [34, 51], "sex": ["f", "m"]}), Schema({"age": "quasi"}))
+    >>> len(data), data.schema.having("quasi"), data.schema.unknown
+    (2, ('age',), ('sex',))
+    """
+
+    frame: Any = field(repr=False)
+    schema: Schema = field(default_factory=Schema)
+    source: Source | None = None
+    given_identity: Identity | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        told = self.schema if isinstance(self.schema, Schema) else Schema(self.schema)
+        object.__setattr__(self, "schema", told.completed(frames.kinds(self.frame)))
+
+    def __len__(self) -> int:
+        return len(frames.wrap(self.frame))
+
+    def __repr__(self) -> str:
+        # A frame's own text shows cells, and this may end up in a log or a notebook.
+        library = type(self.frame).__module__.partition(".")[0]
+        return f"Dataset({len(self):,} records, {len(self.columns)} variables, {library})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the variables, in order."""
+        return tuple(self.schema)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What makes each record itself; given once, and kept through every step."""
+        if self.given_identity is not None:
+            return self.given_identity
+        return identify(self.schema, lambda name: frames.column(self.frame, name))
+
+    def column(self, name: str) -> pl.Series:
+        """One variable as a polars column; declared missing codes and NaN are missing."""
+        self.schema.require([name])
+        values = frames.column(self.frame, name)
+        absent = coded_missing(values, self.schema[name])
+        return values if absent is None else values.set(absent, None)
+
+    def batch(self, names: Sequence[str]) -> pl.DataFrame:
+        """Some variables as polars columns, the records in their order."""
+        self.schema.require(names)
+        return pl.DataFrame([self.column(name) for name in names])
+
+    def with_schema(self, schema: Schema | Mapping[str, Column | Role | None]) -> Dataset:
+        """The same records, with these declarations laid over the ones they have."""
+        told = schema if isinstance(schema, Schema) else Schema(schema)
+        self.schema.require(told)
+        # Other roles may mean another identity, so a computed one does not carry over.
+        return replace(self, schema=self.schema.over(dict(told)))
+
+    def with_columns(self, new: pl.DataFrame, schema: Schema | None = None) -> Dataset:
+        """Replace or add variables. A cell that held a missing code keeps it, where types allow."""
+        kept = [self._with_codes(new[name]) for name in new.columns]
+        frame = frames.with_columns(self.frame, pl.DataFrame(kept)) if kept else self.frame
+        told = self.schema if schema is None else schema
+        known = {name: told[name] for name in frames.kinds(frame) if name in told}
+        return replace(self, frame=frame, schema=Schema(known), given_identity=self.identity)
+
+    def _with_codes(self, new: pl.Series) -> pl.Series:
+        if new.name not in self.schema or not self.schema[new.name].missing:
+            return new
+        old = frames.column(self.frame, new.name)
+        absent = coded_missing(old, self.schema[new.name])
+        if absent is None or old.dtype != new.dtype:
+            return new
+        return new.zip_with(~absent, old)
+
+    def without(self, names: Iterable[str]) -> Dataset:
+        """The same records less some variables."""
+        gone = list(names)
+        self.schema.require(gone)
+        return replace(
+            self,
+            frame=frames.without(self.frame, gone),
+            schema=self.schema.without(gone),
+            given_identity=self.identity,
+        )
+
+    def take(self, positions: frames.Positions) -> Dataset:
+        """Some of the records, in this order."""
+        frame = frames.take(self.frame, positions)
+        return replace(self, frame=frame, given_identity=self.identity.take(positions))
+
+    def like(self, made: pl.DataFrame) -> Any:
+        """A frame of ours in the library of this dataset's frame."""
+        return frames.like(self.frame, made)
+
+
+def coded_missing(values: pl.Series, column: Column) -> pl.Series | None:
+    """Which cells hold a code that the schema declares to mean "missing"."""
+    codes = [code for code in column.missing if _occurs(code, values)]
+    if not codes:
+        return None
+    held = pl.repeat(value=False, n=len(values), dtype=pl.Boolean, eager=True)
+    for code in codes:
+        held |= (values == code).fill_null(value=False)
+    return held
+
+
+def _occurs(code: Any, values: pl.Series) -> bool:
+    """Whether a code can stand among these values; one of the wrong type is an error."""
+    dtype = values.dtype
+    number = isinstance(code, (int, float)) and not isinstance(code, bool)
+    if dtype.is_integer() and number:
+        return float(code).is_integer() and int(code) in range(*_reach(dtype))
+    if (dtype.is_numeric() and number) or (dtype == pl.String and isinstance(code, str)):
+        return True
+    if values.null_count() == len(values):
+        return False  # nothing in it, so nothing to mistake
+    raise SchemaError(
+        f"variable '{values.name}': a missing code is of another type than the values.",
+        hint="write numbers without quotes and text with quotes.",
+    )
+
+
+def _reach(dtype: pl.DataType) -> tuple[int, int]:
+    size = int(str(dtype).removeprefix("U").removeprefix("Int"))  # Int64, UInt8, …
+    signed = dtype.is_signed_integer()
+    return (-(1 << size - 1), 1 << size - 1) if signed else (0, 1 << size)
+
+
+def read(
+    where: str | Path,
+    *,
+    schema: Schema | Mapping[str, Column | Role | None] | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Dataset:
+    """Read records from a file or a database; `data.source` says how each variable was read.
+
+    Question: what is in this file, without anything being guessed silently?
+    Assumes: text stays text unless every value of a variable has another type's plain form.
+
+    Parameters
+    ----------
+    where : path of a CSV, Parquet, Arrow, Excel, Stata, SPSS, SAS or DuckDB file, or the address
+        `postgresql://…` of a database.
+    schema : who is what, when already known.
+    progress : told how far reading is.
+    options : what to overrule: `delimiter`, `decimal`, `encoding`, `missing`, `types`, `dates`,
+        `columns`, `sheet`, `table`, `query`.
+    """
+    from sfumato.io import read_table
+
+    table = read_table(where, progress=part_of(progress, "reading"), **options)
+    if not table.frame.width:
+        raise DataError(
+            "There is no variable in these data.", hint="is it the right file or table?"
+        )
+    codes = {
+        name: Column(missing=told.missing_codes)
+        for name, told in table.source.columns.items()
+        if told.missing_codes
+    }
+    data = Dataset(table.frame, Schema(codes), table.source)
+    return data if schema is None else data.with_schema(schema)

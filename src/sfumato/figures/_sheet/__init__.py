@@ -1,0 +1,1 @@
+"""The sheet that every figure is drawn on: layout, style, names, and safe SVG."""

@@ -1,0 +1,195 @@
+"""How a plot is protected: the four ways of paper 003, or a method of your own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+
+from sfumato.errors import PlanError, did_you_mean
+from sfumato.figures.public.points import Protected, points
+from sfumato.figures.public.subjects import Group, Subjects, subjects
+from sfumato.method import Method
+from sfumato.outputs.judged import OutputRefused
+from sfumato.parameters import given
+from sfumato.randomness import Key
+
+if TYPE_CHECKING:
+    from sfumato.outputs.log import Log
+    from sfumato.outputs.rules import Rules
+
+Named = Literal["suppress", "generalise", "deterministic", "noise"]
+Protecting = Named | Method
+Keyed = Key | bytes | str | None
+_CELLS = ("suppress", "generalise")
+_AGAIN = (
+    "Without a key the noise is new each time; several drawings could be averaged (pass key=…)."
+)
+
+__all__ = [
+    "Group",
+    "Keyed",
+    "Named",
+    "Protected",
+    "Protecting",
+    "Protection",
+    "Subjects",
+    "house_of",
+    "house_rules",
+    "points",
+    "resolve",
+    "subjects",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protection:
+    """One protection of one plot, checked against the house rules.
+
+    Parameters
+    ----------
+    name : "suppress", "generalise", "deterministic", "noise", or the name of a method.
+    k : fewest records behind anything drawn, and how many share in a centre.
+    sd_share : SD of the noise as a share of the variable's; of a method, what the house asks of
+        noise at least.
+    key : the custodian's secret; the same key repeats the noise.
+    method : a method of the user's own.
+    reason : why it was chosen, a sentence for the caption; empty when it was asked for.
+    concerns : why somebody should have a second look.
+    wording : what it does in this plot, where the usual sentence does not fit.
+    """
+
+    name: str
+    k: int = 3
+    sd_share: float = 0.25
+    key: Key | None = field(default=None, repr=False)
+    method: Method | None = field(default=None, repr=False)
+    reason: str = ""
+    concerns: tuple[str, ...] = ()
+    wording: str = ""
+
+    @property
+    def cells(self) -> bool:
+        """Whether it shows the original's cells with at least k records, rather than new values."""
+        return self.name in _CELLS
+
+    def sentence(self) -> str:
+        """What it does, in words."""
+        if self.wording:
+            return self.wording
+        if self.method is not None:
+            return f"Every value is protected by the method '{self.name}'."
+        return {
+            "suppress": f"Cells with fewer than {self.k} records are hidden.",
+            "generalise": f"Cells are wide, and those with fewer than {self.k} records are hidden.",
+            "deterministic": f"Every value is the centre of {self.k} neighbouring records.",
+            "noise": "Every value has random noise, its standard deviation "
+            f"{100 * self.sd_share:g} % of the variable's.",
+        }[self.name]
+
+    def rule(self) -> dict[str, Any]:
+        """The protection and its parameters, for the log. Never the key."""
+        told: dict[str, Any] = {"protection": self.name, "k": self.k}
+        if self.name == "noise" and self.method is None:
+            told["sd_share"] = self.sd_share
+        if self.method is not None:
+            told["method"] = {"method": self.method.name, **given(self.method)}
+        return told
+
+
+def house_rules(rules: Rules | None) -> Rules:
+    """The rules given, or the safe defaults."""
+    from sfumato.outputs.rules import Rules as House
+
+    if rules is not None and not isinstance(rules, House):
+        raise PlanError("rules must be Rules.", hint="sf.outputs.Rules.load('rules.toml').")
+    return House() if rules is None else rules
+
+
+def house_of(rules: Rules | None, log: Log | None, k: int | None) -> tuple[Rules, int]:
+    """The rules given, or else those the log was begun with; and k, by default theirs."""
+    from sfumato.outputs.log import Log as Listed
+
+    if log is not None and not isinstance(log, Listed):
+        raise PlanError("log must be a Log.", hint="for instance log=sf.outputs.Log('outputs').")
+    house = house_rules(log.rules if rules is None and log is not None else rules)
+    return house, house.k if k is None else k
+
+
+def resolve(  # noqa: PLR0913 - all but one by name only
+    protection: Protecting | None,
+    *,
+    default: Named,
+    why: str,
+    records: int,
+    k: int,
+    sd_share: float,
+    key: Keyed,
+    rules: Rules,
+) -> Protection:
+    """The protection asked for, or the default, checked against the house rules.
+
+    Parameters
+    ----------
+    protection : what was asked for; None leaves it to the plot.
+    default : what this plot takes then.
+    why : the reason for that, a sentence for the caption.
+    records : how many records the smallest group has.
+    k : fewest records behind anything drawn.
+    sd_share : SD of the noise as a share of the variable's.
+    key : the custodian's secret.
+    rules : the house rules.
+    """
+    _check_k(k, records, rules)
+    if isinstance(protection, Method):
+        concern = f"The method '{protection.name}' was chosen by hand; no house rule covers it."
+        made = Protection(name=protection.name, k=k, sd_share=rules.noise, method=protection,
+                          concerns=(concern,))  # fmt: skip
+        return _with_key(made, key) if protection.keyed else made
+    name = default if protection is None else _known(protection)
+    made = Protection(name=name, k=k, sd_share=sd_share, reason=why if protection is None else "")
+    if name != "noise":
+        return made
+    if isinstance(sd_share, bool) or not isinstance(sd_share, (int, float)):
+        raise PlanError("sd_share is a number.", hint=f"for instance sd_share={rules.noise:g}.")
+    if not sd_share >= rules.noise:
+        raise OutputRefused(
+            "The noise is less than the house rules ask for.",
+            hint=f"sd_share must be at least {rules.noise:g}.",
+        )
+    return _with_key(made, key)
+
+
+def _with_key(made: Protection, key: Keyed) -> Protection:
+    again: tuple[str, ...] = ()
+    if key is None:
+        again = (_AGAIN,)
+    return replace(made, key=Key.of(key), concerns=(*made.concerns, *again))
+
+
+def _known(name: Any) -> Named:
+    if name not in get_args(Named):
+        raise PlanError(
+            "This protection is not known.",
+            hint=did_you_mean(str(name), get_args(Named)),
+        )
+    return cast("Named", name)
+
+
+def _check_k(k: int, records: int, rules: Rules) -> None:
+    most = records - rules.k
+    if isinstance(k, bool) or not isinstance(k, int):
+        raise PlanError("k is a whole number.", hint=f"for instance k={rules.k}.")
+    if not rules.k <= k <= most:
+        allowed = f"from {rules.k} to {most}" if most >= rules.k else "none with so few records"
+        raise OutputRefused(
+            f"k = {k} is out of the range that the house rules allow for these records.",
+            # The upper end would tell the exact number of records.
+            hint=f"allowed: {_rough(allowed, rules.k, most)}.",
+        )
+
+
+def _rough(allowed: str, least: int, most: int) -> str:
+    if most < least:
+        return allowed
+    step = 5 if most >= least + 5 else 1
+    return f"from {least} to {max(least, most // step * step)}"

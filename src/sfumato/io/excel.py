@@ -1,0 +1,186 @@
+"""Spreadsheets: the types are the sheet's own, and nothing in them is ever a formula."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from sfumato.errors import DataError, did_you_mean
+from sfumato.io.atomic import replacing
+from sfumato.io.csv_detect import check_names
+from sfumato.io.optional import library
+from sfumato.io.retype import flat, present, settle
+from sfumato.io.source import Progress, Source, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+
+MOST_RECORDS = 1_048_575
+MOST_VARIABLES = 16_384
+MOST_LETTERS = 32_767
+EXACT_DIGITS = 10**15
+_SLICE = 50_000
+
+
+def read_excel(
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    progress: Progress | None = None,
+    types: Mapping[str, str] | None = None,
+    dates: Mapping[str, str] | None = None,
+    sheet: str | int | None = None,
+) -> Table:
+    """The records of one sheet, the first unless another is named; its first row is the header."""
+    fastexcel = library("fastexcel", extra="formats", purpose="Reading spreadsheets")
+    try:
+        book = fastexcel.read_excel(path)
+    except fastexcel.FastExcelError:
+        raise DataError(
+            f"'{path.name}' is not a whole spreadsheet file.", hint="is it protected by a password?"
+        ) from None
+    name = _sheet(book.sheet_names, sheet)
+    names = _names(book, name, path)
+    # Types must come from all rows: a sample would turn later texts into missing cells
+    loaded = book.load_sheet(name, schema_sample_rows=None)
+    frame = loaded.to_polars()
+    frame.columns = names
+    if columns is not None:
+        present(names, columns)
+        frame = frame.select(columns)
+    frame = frame.with_columns(
+        narrowed for column in frame if (narrowed := _narrow(column)) is not None
+    )
+    frame, readings, notes = settle(
+        frame, reason="its type in the spreadsheet", types=types, dates=dates
+    )
+    if len(book.sheet_names) > 1:
+        notes.append(f"Sheet '{name}' was read, one of {len(book.sheet_names)}.")
+    if progress:
+        progress(frame.height, frame.height)
+    source = Source(
+        format="excel", path=path, options={"sheet": name}, columns=readings, notes=tuple(notes)
+    )
+    return Table(frame, source)
+
+
+def _sheet(names: list[str], asked: str | int | None) -> str:
+    if asked is None:
+        return names[0]
+    if isinstance(asked, int) and 0 <= asked < len(names):
+        return names[asked]
+    if asked not in names:
+        raise DataError(
+            f"there is no sheet '{asked}' in the spreadsheet.", hint=did_you_mean(str(asked), names)
+        )
+    return str(asked)
+
+
+def _names(book: Any, sheet: str, path: Path) -> list[str]:
+    """The header as it stands: the reader itself would rename repeated names in silence."""
+    top = book.load_sheet(sheet, header_row=None, n_rows=1, dtypes="string").to_polars()
+    if not top.height:
+        raise DataError(f"sheet '{sheet}' of '{path.name}' is empty.", hint="name another sheet.")
+    names = [name or "" for name in top.row(0)]
+    check_names(names)
+    return names
+
+
+def _narrow(column: pl.Series) -> pl.Series | None:
+    """Spreadsheets know neither whole numbers nor days: the narrower type where all cells fit."""
+    if column.dtype == pl.Null:
+        return column.cast(pl.String)
+    if column.dtype.is_float() and column.is_finite().all():
+        whole = column.cast(pl.Int64, strict=False)
+        return whole if (whole == column).all() and column.count() else None
+    if column.dtype == pl.Datetime:
+        days = column.cast(pl.Date)
+        same = days.cast(column.dtype) == column
+        return days if same.all() and column.count() else column.cast(pl.Datetime("us"))
+    return None
+
+
+def write_excel(
+    frame: pl.DataFrame,
+    path: Path,
+    *,
+    order: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Write one sheet. Text is written as text, whatever it starts with."""
+    xlsxwriter = library("xlsxwriter", extra="formats", purpose="Writing spreadsheets")
+    _check(frame)
+    settings: dict[str, Any] = {
+        "constant_memory": True,
+        "strings_to_formulas": False,
+        "strings_to_urls": False,
+        "strings_to_numbers": False,
+    }
+    # The writer keeps rows in temporary files: in a folder that only we can read
+    with replacing(path) as sibling, tempfile.TemporaryDirectory(prefix="sfumato-") as private:
+        book = xlsxwriter.Workbook(str(sibling), {**settings, "tmpdir": private})
+        # No clock in the file: equal records give equal bytes
+        book.set_properties({"created": datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)})
+        sheet = book.add_worksheet("data")
+        for place, name in enumerate(frame.columns):
+            sheet.write_string(0, place, name)
+        writers = [_writer(book, sheet, dtype) for dtype in frame.dtypes]
+        for start in range(0, frame.height, _SLICE):
+            part = (
+                frame[start : start + _SLICE]
+                if order is None
+                else frame[order[start : start + _SLICE]]
+            )
+            for row, cells in enumerate(part.iter_rows(), start + 1):
+                for place, cell in enumerate(cells):
+                    if cell is not None:
+                        writers[place](row, place, cell)
+            if progress:
+                progress(min(start + _SLICE, frame.height), frame.height)
+        book.close()
+    return {"records": frame.height, "escaped_cells": 0}
+
+
+def _writer(book: Any, sheet: Any, dtype: pl.DataType) -> Any:
+    if dtype == pl.Boolean:
+        return sheet.write_boolean
+    if dtype.is_numeric():
+        return lambda row, place, cell: (
+            None if math.isnan(cell) else sheet.write_number(row, place, cell)
+        )
+    if dtype in (pl.Date, pl.Datetime):
+        shown = "yyyy-mm-dd" if dtype == pl.Date else "yyyy-mm-dd hh:mm:ss.000"
+        style = book.add_format({"num_format": shown})
+        return lambda row, place, cell: sheet.write_datetime(
+            row, place, cell.replace(tzinfo=None) if isinstance(cell, datetime) else cell, style
+        )
+    return lambda row, place, cell: sheet.write_string(row, place, str(cell))
+
+
+def _check(frame: pl.DataFrame) -> None:
+    """Refuse what a spreadsheet would cut off or round in silence."""
+    flat(frame)
+    if frame.height > MOST_RECORDS or frame.width > MOST_VARIABLES:
+        raise DataError(
+            f"a spreadsheet holds {MOST_RECORDS} records of {MOST_VARIABLES} variables at most.",
+            hint="write .csv or .parquet.",
+        )
+    for column in frame:
+        why = ""
+        if column.dtype.is_integer() and (column.abs() >= EXACT_DIGITS).any():
+            why = "whole numbers of more than 15 digits, which a spreadsheet rounds"
+        elif column.dtype.is_float() and column.is_infinite().any():
+            why = "infinite numbers, which a spreadsheet does not know"
+        elif column.dtype == pl.String and (column.str.len_chars() > MOST_LETTERS).any():
+            why = f"texts of more than {MOST_LETTERS} letters, which a spreadsheet cuts off"
+        elif column.dtype in (pl.Date, pl.Datetime) and (column.dt.year() < 1900).any():  # noqa: PLR2004 - where its calendar begins
+            why = "dates before 1900, which a spreadsheet does not know"
+        if why:
+            raise DataError(f"variable '{column.name}' has {why}.", hint="write .csv or .parquet.")

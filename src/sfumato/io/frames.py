@@ -1,0 +1,207 @@
+"""The edge between the user's frame and ours.
+
+People bring pandas, polars or pyarrow; inside, everything works on polars columns. What is not
+touched keeps its very own object, so that it stays byte-identical; what is changed comes back in
+the user's library and, where the values still allow it, in the user's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato.errors import DataError, refuse_patterns
+
+if TYPE_CHECKING:
+    from sfumato.schema import Kind
+
+Positions = npt.NDArray[np.intp]
+
+
+def wrap(frame: Any) -> nw.DataFrame[Any]:
+    """The frame behind Narwhals; a clear error for what is no eager frame or has odd names."""
+    names = list(getattr(frame, "columns", [])) if hasattr(frame, "iloc") else []
+    odd = sorted({str(name) for name in names if not isinstance(name, str)})
+    if odd:
+        raise DataError(
+            f"Variable names must be text; these are not: {', '.join(odd[:5])}.",
+            hint="rename them, for instance frame.columns = [str(name) for name in frame.columns].",
+        )
+    if len(names) != len(set(names)):
+        raise _duplicates(names)
+    try:
+        wrapped = nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        raise _duplicates(frame.column_names) from None
+    except TypeError:
+        raise DataError(
+            f"A {type(frame).__name__} is not a frame that Sfumato knows.",
+            hint="pass a pandas or polars DataFrame or a pyarrow Table (collect a lazy frame).",
+        ) from None
+    if len(wrapped.columns) != len(set(wrapped.columns)):
+        raise _duplicates(wrapped.columns)
+    refuse_patterns(wrapped.columns)
+    return cast("nw.DataFrame[Any]", wrapped)
+
+
+def _duplicates(names: Sequence[str]) -> DataError:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    return DataError(
+        f"These variable names stand more than once: {', '.join(twice)}.",
+        hint="rename them, so that every variable has a name of its own.",
+    )
+
+
+def kinds(frame: Any) -> dict[str, Kind | None]:
+    """What the types alone say about the kind of each variable."""
+    return {name: _kind(dtype) for name, dtype in wrap(frame).schema.items()}
+
+
+def _kind(dtype: nw.dtypes.DType) -> Kind | None:
+    if dtype.is_float() or dtype.is_decimal():
+        return "continuous"
+    if dtype.is_integer():
+        return "integer"
+    if dtype.is_temporal():
+        return "date"
+    if isinstance(dtype, (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Object)):
+        return "nominal"
+    return None
+
+
+def column(frame: Any, name: str) -> pl.Series:
+    """One variable as a polars column: categories by their values, NaN as missing."""
+    series = wrap(frame)[name]
+    try:
+        values = _polars(series)
+    except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 - their texts may quote cells
+        raise DataError(
+            f"Variable '{name}' holds values of several types, or of one that cannot be used.",
+            hint="make them all text, all numbers or all dates before you pass the frame on.",
+        ) from None
+    if values.dtype.is_nested() or values.dtype == pl.Object:
+        raise DataError(
+            f"Variable '{name}' holds lists or objects, not single values.",
+            hint="spread it over several variables, or drop it.",
+        )
+    if values.dtype.is_float() and values.is_nan().any():
+        values = values.fill_nan(None)
+    if isinstance(values.dtype, (pl.Categorical, pl.Enum)):
+        values = values.cast(pl.String)
+    return values.alias(name)
+
+
+def _polars(series: nw.Series[Any]) -> pl.Series:
+    native = series.to_native()
+    if series.implementation.is_pandas_like():
+        if isinstance(series.dtype, (nw.Categorical, nw.Enum)):
+            values = native.cat.categories.dtype
+            # Whole numbers with gaps have no plain pandas type; categories do not say which of
+            # them are missing.
+            native = native.astype("Int64" if values.kind in "iu" else values)
+        if not len(native) or native.isna().all():
+            # An empty or all-missing object column says nothing of its type.
+            plain = native.dtype if str(native.dtype) != "object" else "str"
+            native = native.astype(plain) if len(native) == 0 else native
+        made: pl.Series = pl.from_pandas(native.reset_index(drop=True), nan_to_null=True)
+        return made
+    return series.to_polars()
+
+
+def with_columns(frame: Any, new: pl.DataFrame) -> Any:
+    """The frame with some variables replaced or added, in the user's library and type."""
+    wrapped = wrap(frame)
+    if wrapped.implementation.is_polars():
+        return wrapped.to_native().with_columns(new.get_columns())
+    old = wrapped.schema
+    if wrapped.implementation.is_pandas_like():
+        native = wrapped.to_native().copy(deep=False)
+        for name in new.columns:
+            native[name] = _pandas(new[name], native, native[name] if name in old else None)
+        return native
+    table = wrapped.to_native()
+    for name in new.columns:
+        values = new[name].to_arrow()
+        made = nw.from_native(new).schema[name]
+        # Yes/no values and categories are of one kind, and not of one type.
+        alike = name in old and isinstance(old[name], nw.Boolean) == isinstance(made, nw.Boolean)
+        if alike and _kind(old[name]) == _kind(made):
+            values = values.cast(table.schema.field(name).type)
+        at = table.schema.get_field_index(name)
+        table = table.append_column(name, values) if at < 0 else table.set_column(at, name, values)
+    return table
+
+
+def _pandas(values: pl.Series, native: Any, old: Any) -> Any:
+    series = values.to_pandas()
+    series.index = native.index
+    if old is None or series.dtype == old.dtype or str(old.dtype) in ("object", "category"):
+        return series
+    if values.dtype == pl.String and old.dtype.kind in "mM":
+        return series  # pandas would read "2020-05" as a day
+    try:
+        kept = series.astype(old.dtype)
+    except (TypeError, ValueError):
+        return series
+    same = kept.isna().eq(series.isna()) & (kept.eq(series).fillna(value=False) | kept.isna())
+    return kept if bool(same.all()) else series
+
+
+def without(frame: Any, names: Iterable[str]) -> Any:
+    """The frame less some variables."""
+    gone = set(names)
+    wrapped = wrap(frame)
+    left = [name for name in wrapped.columns if name not in gone]
+    return frame[left] if wrapped.implementation.is_pandas_like() else frame.select(left)
+
+
+def bare(frame: Any) -> Any:
+    """The same records without what frames carry unseen: notes, metadata, levels nobody has."""
+    wrapped = wrap(frame)
+    if wrapped.implementation.is_polars():
+        return frame
+    if not wrapped.implementation.is_pandas_like():
+        return frame.replace_schema_metadata(None)
+    native = frame.copy(deep=False)
+    native.attrs = {}
+    for name, dtype in wrapped.schema.items():
+        if isinstance(dtype, (nw.Categorical, nw.Enum)):
+            native[name] = native[name].cat.remove_unused_categories()
+    return native
+
+
+def take(frame: Any, positions: Positions) -> Any:
+    """Some records, in this order. Row labels of a pandas frame go along."""
+    wrapped = wrap(frame)
+    if wrapped.implementation.is_pandas_like():
+        return wrapped.to_native().iloc[positions]
+    return wrapped[positions, :].to_native() if len(wrapped) else frame
+
+
+def like(frame: Any, made: pl.DataFrame) -> Any:
+    """A frame of ours in the library of the user's."""
+    implementation = wrap(frame).implementation
+    if implementation.is_polars():
+        return made
+    if implementation.is_pandas_like():
+        return made.to_pandas()
+    return made.to_arrow()
+
+
+def canonical(values: pl.Series) -> pl.Series:
+    """One text per value, the same whether a file held 17, 17.0 or "17"."""
+    if values.dtype == pl.Binary:
+        return values.bin.encode("hex")
+    text = values.cast(pl.String)
+    if values.dtype.is_float():
+        whole = values.cast(pl.Int64, strict=False)
+        same = (whole.cast(values.dtype) == values).fill_null(value=False)
+        return whole.cast(pl.String).zip_with(same, text)
+    if values.dtype.is_decimal():
+        return text.str.replace(r"(\.\d*?)0+$", "${1}").str.strip_suffix(".")
+    return text

@@ -1,0 +1,126 @@
+"""Types that the custodian tells, and the settling of frames that bring their own types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from sfumato.errors import DataError, did_you_mean
+from sfumato.io.csv_types import Manner, parse
+from sfumato.io.source import DTYPES, KINDS, Kind, Reading, has_time, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+def told(
+    names: Sequence[str], types: Mapping[str, str] | None, dates: Mapping[str, str] | None
+) -> dict[str, Kind]:
+    """The types told per variable, after checking that variables and types exist."""
+    known: dict[str, Kind] = {}
+    for name, kind in (types or {}).items():
+        present(names, [name])
+        if kind not in KINDS:
+            raise DataError(
+                f"'{kind}' is not a type, in types for variable '{name}'.",
+                hint=did_you_mean(str(kind), KINDS),
+            )
+        known[name] = next(other for other in KINDS if other == kind)
+    for name, pattern in (dates or {}).items():
+        present(names, [name])
+        temporal: Kind = "datetime" if has_time(pattern) else "date"
+        if known.setdefault(name, temporal) not in {"date", "datetime"}:
+            raise DataError(
+                f"variable '{name}' is told to be {known[name]} and a date at once.",
+                hint="name it in types or in dates, not in both.",
+            )
+    return known
+
+
+def present(names: Sequence[str], asked: Iterable[str]) -> None:
+    """Refuse names that are not among the variables, all at once."""
+    absent = [name for name in asked if name not in names]
+    if absent:
+        listed = ", ".join(f"'{name}'" for name in absent)
+        one = len(absent) == 1
+        raise DataError(
+            f"variable{'' if one else 's'} {listed} {'is' if one else 'are'} not in the data.",
+            hint=did_you_mean(absent[0], names),
+        )
+
+
+def settle(
+    frame: pl.DataFrame,
+    *,
+    reason: str,
+    types: Mapping[str, str] | None = None,
+    dates: Mapping[str, str] | None = None,
+) -> tuple[pl.DataFrame, dict[str, Reading], list[str]]:
+    """A frame of a typed format, its readings and notes.
+
+    Nested columns are refused; not-a-number becomes missing, since no measure can use it.
+    """
+    flat(frame)
+    kinds = told(frame.columns, types, dates)
+    readings: dict[str, Reading] = {}
+    notes: list[str] = []
+    for name in frame.columns:
+        column = frame[name]
+        why = reason
+        missing: tuple[str, ...] = ()
+        if column.dtype.is_float() and (nans := int(column.is_nan().sum())):
+            column = column.fill_nan(None)
+            why, missing = f"{reason}; not-a-number is read as missing", ("NaN",)
+            notes.append(f"Variable '{name}': {nans} not-a-number cells were read as missing.")
+        if name in kinds:
+            column = _cast(column, kinds[name], (dates or {}).get(name))
+            why = "as told"
+        if column is not frame[name]:
+            frame = frame.with_columns(column)
+        readings[name] = Reading(type=kind_of(column.dtype), reason=why, missing=missing)
+    return frame, readings, notes
+
+
+def flat(frame: pl.DataFrame) -> None:
+    """Refuse columns whose cells are tables or objects themselves."""
+    bad = [
+        name
+        for name, dtype in frame.schema.items()
+        if dtype.is_nested() or dtype in (pl.Object, pl.Binary)
+    ]
+    if bad:
+        listed = ", ".join(f"'{name}'" for name in bad)
+        raise DataError(
+            f"the cells of {listed} are lists, structures or raw bytes, not single values.",
+            hint="give each part a variable of its own, or leave these out with columns=[…].",
+        )
+
+
+def _cast(column: pl.Series, kind: Kind, pattern: str | None) -> pl.Series:
+    """The column in the type told; cells that do not fit are an error with their number."""
+    nothing = pl.Series(column.name, [None], dtype=DTYPES[kind]).new_from_index(0, len(column))
+    whole = column.cast(pl.Int64, strict=False) if column.dtype.is_float() else column
+    exact = (whole == column).all()
+    if column.dtype == pl.String:
+        parsed = parse(
+            column, kind, Manner(tokens=frozenset(), pattern=pattern or "", strict=False)
+        )
+        cast = parsed.values if parsed else nothing
+    elif kind == "text":
+        # An Excel or Stata code 1067.0 is the text 1067
+        cast = (whole if exact else column).cast(pl.String)
+    elif kind == "integer":
+        cast = column.cast(pl.Int64, strict=False) if exact else nothing
+    elif kind == "boolean" and column.dtype.is_numeric():
+        cast = column.cast(pl.Boolean) if column.is_in([0, 1]).all() else nothing
+    elif kind in {"date", "datetime"} and column.dtype.is_numeric():
+        cast = nothing  # since which day? Never guessed
+    else:
+        cast = column.cast(DTYPES[kind], strict=False)
+    if cast.null_count() > column.null_count():
+        raise DataError(
+            f"not all cells of variable '{column.name}' are of the type told, {kind}.",
+            hint="tell another type, or mend the cells.",
+        )
+    return cast

@@ -1,0 +1,230 @@
+"""SPSS, Stata and SAS files: values with their labels and their declared missing codes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from sfumato.errors import DataError
+from sfumato.io.atomic import replacing
+from sfumato.io.optional import library
+from sfumato.io.retype import flat, present, settle
+from sfumato.io.source import Progress, Source, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+
+    from sfumato.io.source import Reading
+
+_FORMATS = {
+    ".sav": ("spss", "SPSS", "read_sav"),
+    ".zsav": ("spss", "SPSS", "read_sav"),
+    ".dta": ("stata", "Stata", "read_dta"),
+    ".sas7bdat": ("sas", "SAS", "read_sas7bdat"),
+    ".xpt": ("sas", "SAS transport", "read_xport"),
+}
+
+
+def read_statistical(
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    progress: Progress | None = None,
+    types: Mapping[str, str] | None = None,
+    dates: Mapping[str, str] | None = None,
+    encoding: str | None = None,
+) -> Table:
+    """The records of an SPSS, Stata or SAS file.
+
+    User-missing codes stay values in the frame and are named in the readings. These formats
+    have no missing text: an empty one is read as missing.
+    """
+    kind, title, reader = _FORMATS[path.suffix.lower()]
+    pyreadstat = library("pyreadstat", extra="formats", purpose=f"Reading {title} files")
+    read = getattr(pyreadstat, reader)
+    options: dict[str, Any] = {"output_format": "polars", "encoding": encoding}
+    if path.suffix.lower() != ".xpt":
+        options["user_missing"] = True
+    try:
+        if columns is not None:
+            _, head = read(path, metadataonly=True, encoding=encoding)
+            present(head.column_names, columns)
+            options["usecols"] = list(columns)
+        frame, meta = read(path, **options)
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeError):
+        raise DataError(
+            f"'{path.name}' cannot be read as a {title} file.",
+            hint="was it copied in full? if its accented letters are old, tell encoding='cp1252'.",
+        ) from None
+    if columns is not None:
+        frame = frame.select(columns)
+    frame, letters = _plain(frame)
+    frame, readings, notes = settle(
+        frame, reason=f"its type in the {title} file", types=types, dates=dates
+    )
+    ranges = {name: list(given) for name, given in meta.missing_ranges.items() if name in readings}
+    for name, reading in readings.items():
+        readings[name] = _labelled(frame[name], reading, meta, ranges.get(name, []))
+        if name in letters:
+            coded = tuple(f".{letter}" for letter in letters[name])
+            readings[name] = replace(readings[name], missing_codes=coded)
+            notes.append(
+                f"Variable '{name}': the special missing values {', '.join(coded)} "
+                "were read as missing; which of them a cell had is not kept."
+            )
+    if progress:
+        progress(frame.height, frame.height)
+    source = Source(
+        format=kind,
+        path=path,
+        options={"missing_ranges": ranges} if ranges else {},
+        columns=readings,
+        notes=tuple(notes),
+    )
+    return Table(frame, source)
+
+
+def _plain(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[str]]]:
+    """Numbers as whole numbers where all are, empty texts as missing, special missing as missing.
+
+    Also the letters of the special missing values (.a to .z) met in each variable.
+    """
+    letters: dict[str, list[str]] = {}
+    changed = []
+    for column in frame:
+        plain = column
+        if column.dtype == pl.Object:  # numbers with letters between them
+            cells = column.to_list()
+            letters[column.name] = sorted({cell for cell in cells if isinstance(cell, str)})
+            numbers = [None if isinstance(cell, str) else cell for cell in cells]
+            plain = pl.Series(column.name, numbers, strict=False)
+        if plain.dtype == pl.String:
+            plain = plain.set(plain == "", None)
+        elif plain.dtype.is_float() and plain.count():
+            whole = plain.cast(pl.Int64, strict=False)
+            if whole.null_count() == plain.null_count() and (whole == plain).all():
+                plain = whole
+        elif plain.dtype == pl.Null:
+            plain = plain.cast(pl.Float64)
+        if plain is not column:
+            changed.append(plain)
+    return frame.with_columns(changed), letters
+
+
+def _labelled(
+    column: pl.Series, reading: Reading, meta: Any, ranges: list[dict[str, Any]]
+) -> Reading:
+    """The reading with the labels of the variable and its values, and its missing codes."""
+    whole = column.dtype.is_integer()
+    labels = {
+        int(code) if whole and isinstance(code, float) and code.is_integer() else code: text
+        for code, text in meta.variable_value_labels.get(column.name, {}).items()
+    }
+    codes: set[Any] = set()
+    for given in ranges:
+        low, high = given["lo"], given["hi"]
+        met = column.filter(column.is_between(low, high)).unique().to_list()
+        single = [int(low) if whole and float(low).is_integer() else low] if low == high else []
+        codes.update(met, single, (code for code in labels if _within(code, low, high)))
+    return replace(
+        reading,
+        label=meta.column_names_to_labels.get(column.name) or "",
+        values=labels,
+        missing_codes=tuple(sorted(codes)),
+    )
+
+
+def _within(code: Any, low: Any, high: Any) -> bool:
+    return isinstance(code, type(low) | int | float) and bool(low <= code <= high)
+
+
+def write_statistical(
+    frame: pl.DataFrame,
+    path: Path,
+    *,
+    source: Source | None = None,
+    order: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Write an SPSS, Stata or SAS transport file, with the labels that still apply.
+
+    Value labels and missing codes are written for variables that are still numeric; a variable
+    turned into text by a method has codes no longer.
+    """
+    pyreadstat = library("pyreadstat", extra="formats", purpose="Writing this format")
+    flat(frame)
+    readings = dict(source.columns) if source else {}
+    numeric = [name for name, dtype in frame.schema.items() if dtype.is_numeric()]
+    labels = {name: readings[name].label for name in frame.columns if name in readings}
+    values = {name: dict(readings[name].values) for name in numeric if name in readings}
+    options: dict[str, Any] = {
+        "column_labels": {name: label for name, label in labels.items() if label}
+    }
+    suffix = path.suffix.lower()
+    if suffix != ".xpt":
+        options["variable_value_labels"] = {
+            name: told
+            for name, given in values.items()
+            if (told := _codes(given, set(frame[name].unique().to_list())))
+        }
+    if suffix in {".sav", ".zsav"}:
+        options["compress"] = suffix == ".zsav"
+        ranges = source.options.get("missing_ranges", {}) if source else {}
+        options["missing_ranges"] = {name: ranges[name] for name in numeric if name in ranges}
+    write = {".dta": "write_dta", ".xpt": "write_xport"}.get(suffix, "write_sav")
+    if order is not None:
+        frame = frame[order]
+    with replacing(path) as sibling:
+        try:
+            getattr(pyreadstat, write)(_writable(frame), sibling, **options)
+        except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError, TypeError):
+            raise DataError(
+                f"these variables cannot be written as {suffix}.",
+                hint="its rules for names and lengths of texts are narrow; write .csv or .parquet.",
+            ) from None
+        _timeless(sibling, suffix)
+    if progress:
+        progress(frame.height, frame.height)
+    return {"records": frame.height, "escaped_cells": 0}
+
+
+def _codes(labels: Mapping[Any, str], present: set[Any]) -> dict[Any, str]:
+    """The labels of the values that are there: the others could tell who was taken out."""
+    return {code: text for code, text in labels.items() if code in present}
+
+
+# Where the formats say when a file was made. Equal records are to give equal bytes, and the
+# moment is nobody's business.
+_MOMENTS = {
+    ".sav": (rb"(?s)(?<=\A.{92}).{17}", b"01 Jan 7000:00:00"),
+    ".zsav": (rb"(?s)(?<=\A.{92}).{17}", b"01 Jan 7000:00:00"),
+    ".dta": (rb"(?s)(?<=<timestamp>.).{17}(?=</timestamp>)", b"01 Jan 1970 00:00"),
+    ".xpt": (rb"[0-9]{2}[A-Z]{3}[0-9]{2}(:[0-9]{2}){3}", b"01JAN70:00:00:00"),
+}
+
+
+def _timeless(path: Path, suffix: str) -> None:
+    pattern, moment = _MOMENTS[suffix]
+    with path.open("r+b") as file:
+        head = file.read(2048)
+        file.seek(0)
+        file.write(re.sub(pattern, moment, head))
+
+
+def _writable(frame: pl.DataFrame) -> pl.DataFrame:
+    """Categories as their text, times without zones, decimals as floats."""
+    changes = []
+    for name, dtype in frame.schema.items():
+        if dtype in (pl.Categorical, pl.Enum):
+            changes.append(pl.col(name).cast(pl.String))
+        elif isinstance(dtype, pl.Datetime) and dtype.time_zone:
+            changes.append(pl.col(name).dt.convert_time_zone("UTC").dt.replace_time_zone(None))
+        elif dtype.is_decimal():
+            changes.append(pl.col(name).cast(pl.Float64))
+    return frame.with_columns(changes)

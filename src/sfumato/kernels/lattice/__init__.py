@@ -1,0 +1,1 @@
+"""Every combination of variables an outsider may know: protective peers and matches."""

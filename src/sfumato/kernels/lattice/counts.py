@@ -1,0 +1,68 @@
+"""Counts of the records that a combination of values fits."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+_BITS = 30
+_PATTERNS = 32
+"""With more patterns of missing values, comparing them two at a time takes too long."""
+Codes = npt.NDArray[np.int64]
+Counts = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.intp]
+
+
+def wildcard_counts(codes: Codes, counts: Counts) -> Counts:
+    """How many records fit each combination when a missing value fits everything.
+
+    `codes` has a row per distinct combination and a column per variable, -1 where missing;
+    `counts` says how many records have it. Two combinations fit when they agree wherever
+    neither is missing. Those with the same pattern of missing values are distinct, so each fits
+    only itself there; patterns are compared two at a time, the larger sought in the smaller.
+    """
+    seen = codes >= 0
+    total = counts.copy()
+    if seen.all():
+        return total
+    of = _patterns(seen)
+    if int(of.max()) >= _PATTERNS:
+        from sfumato.kernels.lattice.partial import agreeing
+
+        return agreeing(codes, counts)  # compiled, so only where it pays
+    members = [np.flatnonzero(of == at) for at in range(int(of.max()) + 1)]
+    patterns = [seen[rows[0]] for rows in members]
+    for one, other in combinations(range(len(patterns)), 2):
+        shared = np.flatnonzero(patterns[one] & patterns[other])
+        small, large = sorted((members[one], members[other]), key=len)
+        _add_matching(codes[:, shared], counts, small, large, total)
+    return total
+
+
+def _patterns(seen: npt.NDArray[np.bool_]) -> Codes:
+    """The pattern of missing values that each row has, numbered from zero."""
+    of = np.zeros(len(seen), np.int64)
+    for first in range(0, seen.shape[1], _BITS):
+        for column in seen[:, first : first + _BITS].T:
+            of = 2 * of + column
+        of = np.unique(of, return_inverse=True)[1].ravel()
+    return of
+
+
+def _add_matching(codes: Codes, counts: Counts, small: Rows, large: Rows, total: Counts) -> None:
+    """Add to each row of either set the records of the other that have the same codes."""
+    mine, theirs = np.zeros(len(small), np.int64), np.zeros(len(large), np.int64)
+    groups = 1
+    for column in codes.T:
+        # Fold one variable after the other. Rows of the large set that fit nobody drop out.
+        span = int(column.max()) + 2
+        keys, mine = np.unique(mine * span + column[small], return_inverse=True)
+        sought = theirs * span + column[large]
+        at = np.searchsorted(keys, sought).clip(max=len(keys) - 1)
+        fits = keys[at] == sought
+        large, theirs, groups = large[fits], at[fits], len(keys)
+    held = np.bincount(mine.ravel(), counts[small], groups).astype(np.int64)
+    total[large] += held[theirs]
+    total[small] += np.bincount(theirs, counts[large], groups).astype(np.int64)[mine.ravel()]

@@ -1,0 +1,1 @@
+"""Random deviates, and the passes over records that the samplers of `analysis` make."""

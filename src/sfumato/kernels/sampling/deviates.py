@@ -1,0 +1,183 @@
+"""Normal and Laplace numbers from uniform ones, the same on every machine.
+
+A library's logarithm may differ in the last bit from one processor to the next, and a release
+must not. So only what IEEE 754 fixes to the last bit is used: + - * / and the square root.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+FEW = 10_000
+"""Up to this many numbers, loading compiled code costs more than it saves."""
+_ROWS = 6
+"""Of the place to work in."""
+_MIDDLE_SQUARE, _NEAR, _FAR = 0.180625, 1.6, 5.0
+# Wichura (1988), algorithm AS 241 (PPND16): numerators and denominators, highest power first.
+CENTRE = (
+    (
+        2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4,
+        4.5921953931549871457e4, 1.3731693765509461125e4, 1.9715909503065514427e3,
+        1.3314166789178437745e2, 3.3871328727963666080,
+    ),
+    (
+        5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4,
+        2.1213794301586595867e4, 5.3941960214247511077e3, 6.8718700749205790830e2,
+        4.2313330701600911252e1, 1.0,
+    ),
+)  # fmt: skip
+TAIL = (
+    (
+        7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1,
+        1.27045825245236838258, 3.64784832476320460504, 5.76949722146069140550,
+        4.63033784615654529590, 1.42343711074968357734,
+    ),
+    (
+        1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2,
+        1.48103976427480074590e-1, 6.89767334985100004550e-1, 1.67638483018380384940,
+        2.05319162663775882187, 1.0,
+    ),
+)  # fmt: skip
+FAR_TAIL = (
+    (
+        2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3,
+        2.65321895265761230930e-2, 2.96560571828504891230e-1, 1.78482653991729133580,
+        5.46378491116411436990, 6.65790464350110377720,
+    ),
+    (
+        2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5,
+        7.86869131145613259100e-4, 1.48753612908506148525e-2, 1.36929880922735805310e-1,
+        5.99832206555887937690e-1, 1.0,
+    ),
+)  # fmt: skip
+# The logarithm of FreeBSD's msun (e_log.c).
+LOG = (
+    1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
+    2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
+    6.666666666666735130e-01, 0.0,
+)  # fmt: skip
+ROOT_HALF = math.sqrt(0.5)
+LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+
+
+def normal(uniform: Floats, out: Floats | None = None) -> Floats:
+    """Standard normal numbers: the inverse of the distribution at each uniform number.
+
+    With `out`, which may be the uniform numbers themselves, they are put there.
+
+    Examples
+    --------
+    >>> normal(np.array([0.5, 0.975])).round(6) + 0.0
+    array([0.      , 1.959964])
+    """
+    made = np.empty(len(uniform)) if out is None else out
+    if len(made) > FEW:
+        from sfumato.kernels.sampling import deviates_compiled
+
+        deviates_compiled.normal(uniform, made)
+        return made
+    _normal(uniform, made, np.empty((_ROWS, len(made))))
+    return made
+
+
+def laplace(uniform: Floats, out: Floats | None = None) -> Floats:
+    """Laplace numbers of mean 0 and variance 1; `out` as for `normal`.
+
+    Examples
+    --------
+    >>> laplace(np.array([0.5, 0.975])).round(6) + 0.0
+    array([0.      , 2.118303])
+    """
+    made = np.empty(len(uniform)) if out is None else out
+    if len(made) > FEW:
+        from sfumato.kernels.sampling import deviates_compiled
+
+        deviates_compiled.laplace(uniform, made)
+        return made
+    _laplace(uniform, made, np.empty((_ROWS, len(made))))
+    return made
+
+
+def _normal(uniform: Floats, out: Floats, work: Floats) -> None:
+    from_middle, square, low = work[:3, : len(out)]
+    np.subtract(uniform, 0.5, out=from_middle)
+    np.multiply(from_middle, from_middle, out=square)
+    np.subtract(_MIDDLE_SQUARE, square, out=square)
+    tails = np.flatnonzero(square < 0)
+    outside = uniform[tails]
+    _ratio(square, CENTRE, low, out)
+    out *= from_middle
+    out[tails] = _tails(outside, work[:, : len(tails)])
+
+
+def _tails(uniform: Floats, work: Floats) -> Floats:
+    inside = np.subtract(1.0, uniform, out=work[0])
+    np.minimum(uniform, inside, out=inside)
+    root = _log(inside, work[1:])
+    np.sqrt(np.negative(root, out=root), out=root)
+    made = _ratio(np.subtract(root, _NEAR, out=inside), TAIL, work[3], work[4])
+    if (far := np.flatnonzero(root > _FAR)).size:
+        made[far] = _ratio(root[far] - _FAR, FAR_TAIL, np.empty(len(far)), np.empty(len(far)))
+    np.copysign(made, np.subtract(uniform, 0.5, out=inside), out=made)
+    return made
+
+
+def _laplace(uniform: Floats, out: Floats, work: Floats) -> None:
+    inside = np.subtract(1.0, uniform, out=work[0])
+    np.minimum(uniform, inside, out=inside)
+    inside *= 2.0
+    size = _log(inside, work[1:])
+    size *= -ROOT_HALF
+    np.copysign(size, np.subtract(uniform, 0.5, out=inside), out=out)
+
+
+def log(x: Floats) -> Floats:
+    """The natural logarithm of positive numbers, within one unit in the last place."""
+    return _log(x, np.empty((_ROWS, len(x))))
+
+
+def _log(x: Floats, work: Floats) -> Floats:
+    rest: Floats
+    power: Floats
+    rest, power, share, half, series = work[:5]
+    exponent = np.frexp(x, rest, np.empty(len(x), np.int32))[1]
+    small = rest < ROOT_HALF
+    np.subtract(exponent, small, out=power)
+    np.multiply(rest, 2.0, out=rest, where=small)
+    rest -= 1.0
+    np.divide(rest, np.add(rest, 2.0, out=share), out=share)
+    square = np.multiply(share, share, out=half)
+    _polynomial(square, LOG, series)
+    np.multiply(rest, rest, out=half)
+    half *= 0.5
+    series += half
+    series *= share
+    # High and low part of the logarithm of the power of two, smallest terms first.
+    series += np.multiply(power, LN2_LOW, out=share)
+    half -= series
+    half -= rest
+    power *= LN2_HIGH
+    power -= half
+    return power
+
+
+def _ratio(
+    x: Floats, both: tuple[tuple[float, ...], tuple[float, ...]], work: Floats, out: Floats
+) -> Floats:
+    _polynomial(x, both[0], out)
+    out /= _polynomial(x, both[1], work)
+    return out
+
+
+def _polynomial(x: Floats, factors: tuple[float, ...], out: Floats) -> Floats:
+    np.multiply(x, factors[0], out=out)
+    out += factors[1]
+    for one in factors[2:]:
+        out *= x
+        out += one
+    return out

@@ -1,0 +1,1 @@
+"""Trees of boxes: nearest neighbours, ranks, and which boxes contain a point."""

@@ -1,0 +1,1 @@
+"""Values for masked cells: what fits, and how it is drawn."""

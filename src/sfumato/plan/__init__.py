@@ -1,0 +1,138 @@
+"""What to do and what must hold: a TOML file that people can read, sign and repeat."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from sfumato import catalogue
+from sfumato.measure import Measure
+from sfumato.method import Method
+from sfumato.parameters import parameters
+from sfumato.plan.targets import Target, measures_for, read_targets, require_labels
+from sfumato.schema import Column, Role, Schema
+
+
+@parameters
+class Writing:
+    """How the release is written.
+
+    Parameters
+    ----------
+    format : "csv", "parquet", "arrow", "xlsx", "dta", "sav" or "xpt". Default: as the data came.
+    keep_order : keep the order of the rows. By default they go into a keyed random order,
+        since a place in a file can point to a person.
+    formulas : what to do with text in a CSV file that a spreadsheet would run as a formula:
+        "escape" it with an apostrophe, "refuse" to write, or "keep" it.
+    noise : what the public manifest tells of noise: "all"; "safe", the default: all but what
+        tells about values (variances that grow with the value, knots of a scale by ranks); or
+        "none", only which variables have noise. The rest goes into `accredited/manifest.json`.
+    """
+
+    format: Literal["csv", "parquet", "arrow", "xlsx", "dta", "sav", "xpt"] | None = None
+    keep_order: bool = False
+    formulas: Literal["escape", "refuse", "keep"] = "escape"
+    # None, so that plans written before there was noise keep their digest.
+    noise: Literal["all", "safe", "none"] | None = None
+
+
+@dataclass(frozen=True, init=False)
+class Plan:
+    """Roles, steps, targets and evaluation. Frozen; equal plans have equal digests.
+
+    Parameters
+    ----------
+    schema : who is what; a `Schema` or a mapping from variable to role.
+    steps : the methods, in the order they are applied.
+    targets : what must hold, `{"k.min": 5}`. A missed target: nothing is released.
+    evaluate : the measures to take; a list, or a mapping from a label to a measure.
+    read : how to read the file: delimiter, encoding, types (see `sfumato.read`).
+    release : how to write the release; see `Writing`.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> plan = Plan(schema={"name": "direct", "sex": "quasi"}, steps=[sf.methods.Drop()],
+    ...             targets={"k.min": 2})
+    >>> Plan.parse(plan.text()) == plan
+    True
+    """
+
+    schema: Schema
+    steps: tuple[Method, ...]
+    targets: tuple[Target, ...]
+    evaluate: Mapping[str, Measure]
+    read: Mapping[str, Any]
+    release: Writing
+
+    def __init__(
+        self,
+        *,
+        schema: Schema | Mapping[str, Column | Role | None] | None = None,
+        steps: Iterable[Method] = (),
+        targets: Mapping[str, Any] | Iterable[Target] = (),
+        evaluate: Mapping[str, Measure] | Iterable[Measure] = (),
+        read: Mapping[str, Any] | None = None,
+        release: Writing | None = None,
+    ) -> None:
+        # Frozen, so the fields are set past the dataclass; here people's shorthand becomes types.
+        put = partial(object.__setattr__, self)
+        put("schema", schema if isinstance(schema, Schema) else Schema(schema))
+        put("steps", tuple(steps))
+        bounds = read_targets(targets) if isinstance(targets, Mapping) else tuple(targets)
+        put("targets", bounds)
+        named = evaluate if isinstance(evaluate, Mapping) else {one.name: one for one in evaluate}
+        require_labels(named)
+        put("evaluate", dict(named))
+        put("read", dict(read or {}))
+        put("release", release or Writing())
+
+    @property
+    def measures(self) -> dict[str, Measure]:
+        """Every measure the plan needs, by label: named ones, those of targets and of methods."""
+        named = measures_for(self.targets, self.evaluate)
+        reported = {name for step in self.steps for name in step.reports}
+        return named | {name: catalogue.measure(name)() for name in sorted(reported - set(named))}
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read a plan from a TOML file."""
+        from sfumato.plan.toml_read import load
+
+        return load(Path(path))
+
+    @classmethod
+    def parse(cls, text: str) -> Plan:
+        """Read a plan from TOML text."""
+        from sfumato.plan.toml_read import parse
+
+        return parse(text)
+
+    def text(self, *, comments: bool = False) -> str:
+        """The plan as TOML; with comments, each line says what it does."""
+        from sfumato.plan.toml_write import write
+
+        return write(self, comments=comments)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the plan without comments: equal plans, equal digests."""
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+    def with_schema(self, schema: Schema | Mapping[str, Column | Role | None]) -> Plan:
+        """The same plan for other declarations."""
+        return Plan(
+            schema=schema,
+            steps=self.steps,
+            targets=self.targets,
+            evaluate=self.evaluate,
+            read=self.read,
+            release=self.release,
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.digest)

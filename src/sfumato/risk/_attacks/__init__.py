@@ -1,0 +1,53 @@
+"""How an attacker reads a release: what they know, how they compare, whom they look for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sfumato.risk._attacks.knowledge import Knowledge, knowledge
+from sfumato.risk._attacks.rescaling import rescaled
+from sfumato.risk._attacks.shrinkage import expected
+from sfumato.risk._attacks.spaces import Space, space
+from sfumato.risk._attacks.targets import Groups, at_quantiles, order_values, tenths
+
+if TYPE_CHECKING:
+    from sfumato.tuning.attacks import attacks, tried
+    from sfumato.tuning.redraws import Redrawn, redrawn
+    from sfumato.tuning.several import averaged_over, several
+
+# What runs whole plans stands above the measures; `sf.attackers` is only a door to it.
+_ABOVE = {
+    "Redrawn": "redraws",
+    "attacks": "attacks",
+    "averaged_over": "several",
+    "redrawn": "redraws",
+    "several": "several",
+    "tried": "attacks",
+}
+
+__all__ = [
+    "Groups",
+    "Knowledge",
+    "Redrawn",
+    "Space",
+    "at_quantiles",
+    "attacks",
+    "averaged_over",
+    "expected",
+    "knowledge",
+    "order_values",
+    "redrawn",
+    "rescaled",
+    "several",
+    "space",
+    "tenths",
+    "tried",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ABOVE:
+        return getattr(import_module(f"sfumato.tuning.{_ABOVE[name]}"), name)
+    msg = f"module 'sfumato.attackers' has no attribute '{name}'"
+    raise AttributeError(msg)

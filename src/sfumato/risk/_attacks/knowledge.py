@@ -1,0 +1,111 @@
+"""What an attacker knows of the persons, and what the release shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.cells.pairs import Numbers, matrix, numbers_of
+from sfumato.data import Dataset
+from sfumato.errors import MeasureError
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """The numbers an attacker compares, of the records that have all of them in both data sets.
+
+    Parameters
+    ----------
+    names : the variables that the attacker knows.
+    original : what the attacker knows, a row per complete record.
+    released : what the release shows of the same records, row by row.
+    complete : which of all records these are.
+    warnings : what was left out, in words.
+    unseen : why a target cannot be held against this: somebody sees more than is compared here.
+    """
+
+    names: tuple[str, ...]
+    original: Numbers = field(repr=False)
+    released: Numbers = field(repr=False)
+    complete: Flags = field(repr=False)
+    warnings: tuple[str, ...] = ()
+    unseen: str = ""
+
+
+def knowledge(
+    original: Dataset, released: Dataset, named: Sequence[str] | None, *, owner: str
+) -> Knowledge:
+    """What an attacker can compare; fail where there is nothing.
+
+    By default the attacker knows the numbers whose role is "quasi"; where there are none, those
+    whose role is "sensitive". Variables that somebody named must be numbers in both data sets.
+    """
+    _require_pairs(original, released, owner)
+    wanted = _by_default(original, owner) if named is None else tuple(named)
+    original.schema.require(wanted)
+    names = tuple(name for name in wanted if _is_number(original, name) and name in released.schema)
+    names = tuple(name for name in names if _is_number(released, name))
+    gone = ", ".join(f"'{name}'" for name in wanted if name not in names)
+    if gone and (named is not None or not names):
+        raise MeasureError(
+            f"'{owner}' compares numbers, and these are none in the original or in the release: "
+            f"{gone}.",
+            hint="leave them out of `variables`; for ranges and categories, see 'uniqueness'.",
+        )
+    if not names:
+        raise MeasureError(f"'{owner}' needs a variable.", hint="name some: variables = [...].")
+    sides = [matrix(data, names) for data in (original, released)]
+    complete: Flags = np.logical_not(np.isnan(np.concatenate(sides, axis=1)).any(axis=1))
+    left = int((~complete).sum())
+    if left == len(complete):
+        raise MeasureError(
+            f"No record has a value of each variable in both data sets, so '{owner}' cannot "
+            "compare any.",
+            hint="name variables with fewer missing values.",
+        )
+    told = []
+    if gone:
+        told.append(f"Not compared, since the release no longer holds numbers there: {gone}.")
+    if left:
+        told.append(
+            f"{left} records lack a value in one of the data sets and were left out; their risk "
+            "is not known, and all shares are of the others."
+        )
+    other = ", ".join(f"'{n}'" for n in wanted if n not in names and n in released.schema)
+    unseen = other and (
+        f"the release shows {other}, but not as numbers, so '{owner}' cannot compare all that is "
+        "known; name the variables that it is to compare."
+    )
+    return Knowledge(names, sides[0][complete], sides[1][complete], complete, tuple(told), unseen)
+
+
+def _require_pairs(original: Dataset, released: Dataset, owner: str) -> None:
+    if len(original) != len(released):
+        raise MeasureError(
+            f"'{owner}' must know which records belong together; the original has {len(original)} "
+            f"records, the released data {len(released)}.",
+            hint="evaluate a Release or its folder, so that the records can be paired.",
+        )
+    if not len(original):
+        raise MeasureError("There is no record to look for.", hint="are the data empty?")
+
+
+def _by_default(original: Dataset, owner: str) -> tuple[str, ...]:
+    numbers = numbers_of(original)
+    for role in ("quasi", "sensitive"):
+        found = tuple(name for name in numbers if original.schema[name].role == role)
+        if found:
+            return found
+    raise MeasureError(
+        f"'{owner}' compares numbers, and no number has the role quasi or sensitive.",
+        hint="say what the attacker knows: variables = [...].",
+    )
+
+
+def _is_number(data: Dataset, name: str) -> bool:
+    return data.column(name).dtype.is_numeric()

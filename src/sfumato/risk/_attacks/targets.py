@@ -1,0 +1,93 @@
+"""Whom the attacker looks for: everybody, tenths of the persons, or those at chosen quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.cells.pairs import Numbers
+from sfumato.errors import MeasureError
+from sfumato.risk._attacks.spaces import Space
+
+Rows = npt.NDArray[np.intp]
+
+TENTHS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of targets along an order.
+
+    Parameters
+    ----------
+    starts, ends : the quantiles between which each group lies; the same for chosen quantiles.
+    rows : the records of each group.
+    """
+
+    starts: tuple[float, ...]
+    ends: tuple[float, ...]
+    rows: tuple[Rows, ...] = field(repr=False)
+
+
+def order_values(where: Space, by: str, *, standardise: bool, owner: str) -> Numbers:
+    """What the targets are ordered by.
+
+    - "sum": the sum of the variables, each from its mean and in standard deviations of the
+      original; as they stand where the attacker does not standardise;
+    - "distance": the distance from the centre, as the attacker measures it;
+    - the name of a variable: that variable.
+
+    They differ: the records in the middle by the sum are not those near the centre.
+    """
+    words = {"sum", "distance"} & set(where.names)
+    if by in words:
+        raise MeasureError(
+            f"'{owner}': by = '{by}' is a word for an order, and the name of a variable too.",
+            hint="rename the variable.",
+        )
+    if by == "distance":
+        apart = np.zeros(len(where.original))
+        for at, scale in enumerate(where.scale):
+            apart += ((where.original[:, at] - where.centre[at]) * scale) ** 2
+        return np.sqrt(apart)
+    if by == "sum":
+        total = np.zeros(len(where.original))
+        for column, mean, spread in zip(where.plain.T, where.means, where.deviations, strict=True):
+            total += (column - mean) / spread if standardise else column
+        return total
+    if by not in where.names:
+        listed = ", ".join(f"'{name}'" for name in where.names)
+        raise MeasureError(
+            f"'{owner}' orders targets by 'sum', by 'distance', or by a variable that is compared "
+            f"and varies: {listed}. '{by}' is none of these.",
+            hint="choose one of them.",
+        )
+    return where.plain[:, where.names.index(by)]
+
+
+def tenths(values: Numbers) -> Groups:
+    """Ten groups along an order; equal values are in the same group, so that some may be empty."""
+    less = np.searchsorted(np.sort(values), values, side="left")
+    tenth = less * TENTHS // len(values)
+    used = [int(at) for at in np.unique(tenth)]
+    return Groups(
+        tuple(at / TENTHS for at in used),
+        tuple((at + 1) / TENTHS for at in used),
+        tuple(np.flatnonzero(tenth == at) for at in used),
+    )
+
+
+def at_quantiles(values: Numbers, quantiles: Sequence[float]) -> Groups:
+    """The record at each quantile, the least value that so large a share does not exceed.
+
+    Several records of exactly that value are all targets.
+    """
+    ordered = np.sort(values)
+    # 0.1 of 1000 records is the hundredth, whatever a float makes of it.
+    places = [max(math.ceil(one * len(values) - 1e-9) - 1, 0) for one in quantiles]
+    rows = tuple(np.flatnonzero(values == ordered[place]) for place in places)
+    return Groups(tuple(quantiles), tuple(quantiles), rows)

@@ -1,0 +1,109 @@
+"""Taking centres of neighbours back: guess the original, protect the guess, correct it.
+
+The attacker knows the release, k, the strata, and the mean and standard deviation of the original:
+all of that is published. Who is whose neighbour is not; it follows from the guess, and changes
+with it. The guess that, once protected, gives the release again is the attacker's answer. How well
+it does can be seen without the original, so the attacker knows when to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sfumato.cells.pairs import Numbers
+from sfumato.kernels.canonical import deviation_of, mean_of
+from sfumato.progress import told
+
+Centred = Callable[[Numbers], Numbers]
+"""The centres that the method would make of a guess."""
+_STEPS = (0.5, 0.2, 0.1)
+"""How much of what is missing is added at a time: large steps first, then fine ones."""
+_NEARLY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Undone:
+    """The attacker's answer.
+
+    Parameters
+    ----------
+    values : the guess, a row per record.
+    misfit : how far the guess, once protected, is from the release, in standard deviations (the
+        root of the mean square). The attacker sees this.
+    before : the same if the release itself is taken for the original.
+    """
+
+    values: Numbers = field(repr=False)
+    misfit: float
+    before: float
+
+
+def undone(
+    released: Numbers, means: Numbers, deviations: Numbers, centred: Centred, *, rounds: int
+) -> Undone:
+    """The best guess of the original behind released centres, which are stretched to its spread.
+
+    Parameters
+    ----------
+    released : the released values, a row per record.
+    means, deviations : those of the original, which are published.
+    centred : what the method makes of values before it stretches them back.
+    rounds : how often the guess is corrected, for each of three sizes of steps.
+
+    Examples
+    --------
+    >>> from sfumato.kernels.neighbours import centroids
+    >>> truth = np.array([[1.0], [2.0], [4.0], [8.0], [9.0], [15.0]])
+    >>> mean, sd = truth.mean(axis=0), truth.std(axis=0, ddof=1)
+    >>> centred = lambda values: centroids(values, 1 / sd, np.array([0, 6]), 3)
+    >>> centres = centred(truth)
+    >>> release = mean + (centres - mean) * sd / centres.std(axis=0, ddof=1)
+    >>> found = undone(release, mean, sd, centred, rounds=50)
+    >>> [round(float(np.abs(guess - truth).mean()), 2) for guess in (release, found.values)]
+    [1.84, 0.71]
+    """
+    say = told()
+    best, guess = released, released
+    misfit = before = float("inf")
+    total = len(_STEPS) * rounds
+    for phase, step in enumerate(_STEPS):
+        guess = best
+        for turn in range(rounds):
+            gap = released - _protected(guess, means, deviations, centred)
+            size = _root_mean_square(gap / deviations)
+            if phase == turn == 0:
+                before = size
+            if size < misfit:
+                best, misfit = guess, size
+            if size < _NEARLY:
+                return Undone(best, misfit, before)
+            guess = _placed(guess + step * gap, means, deviations)
+            say("measuring what can be undone", phase * rounds + turn + 1, total)
+    return Undone(best, misfit, before)
+
+
+def _protected(values: Numbers, means: Numbers, deviations: Numbers, centred: Centred) -> Numbers:
+    """The method itself: centres, each variable stretched to its spread about the mean."""
+    made = centred(values)
+    for at in range(made.shape[1]):
+        spread = deviation_of(made[:, at])
+        factor = deviations[at] / spread if spread > 0 else 1.0
+        made[:, at] = means[at] + (made[:, at] - means[at]) * factor
+    return made
+
+
+def _placed(values: Numbers, means: Numbers, deviations: Numbers) -> Numbers:
+    """Values with the published mean and standard deviation."""
+    placed = np.empty_like(values)
+    for at in range(values.shape[1]):
+        spread = deviation_of(values[:, at])
+        factor = deviations[at] / spread if spread > 0 else 1.0
+        placed[:, at] = means[at] + (values[:, at] - mean_of(values[:, at])) * factor
+    return placed
+
+
+def _root_mean_square(values: Numbers) -> float:
+    return float(np.sqrt(mean_of((values * values).ravel())))

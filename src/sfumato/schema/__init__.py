@@ -1,0 +1,284 @@
+"""Who is what: the role and the kind of every variable."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from sfumato.errors import SchemaError, did_you_mean
+from sfumato.schema.hierarchies import Hierarchy
+
+Role = Literal["direct", "quasi", "sensitive", "other", "weight", "cluster"]
+Kind = Literal["continuous", "integer", "nominal", "ordinal", "date", "text"]
+
+ROLES: dict[str, str] = {
+    "direct": "names a person by itself (name, e-mail, record number)",
+    "quasi": "could be known to an outsider and points to a person in combination",
+    "sensitive": "what nobody should learn about a person",
+    "other": "neither known outside nor sensitive",
+    "weight": "survey weight: how many people of the population a record stands for",
+    "cluster": "the group a record belongs to (school, household, site)",
+}
+KINDS: dict[str, str] = {
+    "continuous": "measured numbers",
+    "integer": "whole numbers",
+    "nominal": "categories without an order",
+    "ordinal": "categories with an order",
+    "date": "calendar dates or times",
+    "text": "free text and codes",
+}
+_NUMERIC = ("continuous", "integer")
+_ENDS = 2
+_LARGEST = 1e300
+
+Misfit = tuple[str, str]
+"""What does not fit, and a hint ("" where there is none)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """What is known of one variable. `None` means: nobody has said yet.
+
+    Parameters
+    ----------
+    role : what the variable gives away; see `ROLES`.
+    kind : how its values behave; see `KINDS`.
+    domain : the values it may take: `(lowest, highest)` for numbers and dates, all levels
+        (in order, when ordinal) for categories. Declared, never read off the data.
+    hierarchy : for each value its ever broader groups, `{"01067": ("010**", "01***")}`.
+    accessibility : how easily an outsider could learn it, from 0 (hardly) to 1 (anybody knows).
+    missing : codes that mean "missing", such as -9 or 999.
+    reason : why this was suggested.
+    """
+
+    role: Role | None = None
+    kind: Kind | None = None
+    domain: tuple[Any, ...] | None = None
+    hierarchy: Mapping[str, tuple[str, ...]] | None = None
+    accessibility: float | None = None
+    missing: tuple[Any, ...] = ()
+    reason: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.missing, str) or isinstance(self.domain, str):
+            hint = 'for instance missing = ["-9"].'
+            raise SchemaError("domain and missing are lists.", hint=hint)
+        if self.domain is not None:
+            object.__setattr__(self, "domain", tuple(self.domain))
+        object.__setattr__(self, "missing", tuple(self.missing))
+        if self.hierarchy is not None:
+            if isinstance(self.hierarchy, str):
+                hint = "read it first: sfumato.hierarchies.read(path)."
+                raise SchemaError("hierarchy is a mapping, not a path.", hint=hint)
+            object.__setattr__(self, "hierarchy", Hierarchy.of(self.hierarchy))
+
+    @property
+    def bounds(self) -> tuple[Any, Any] | None:
+        """Lowest and highest value a number or date may take, where declared."""
+        if self.domain is None or self.kind not in (*_NUMERIC, "date"):
+            return None
+        return self.domain[0], self.domain[-1]
+
+    @property
+    def levels(self) -> tuple[Any, ...] | None:
+        """All levels of a categorical variable, where declared."""
+        return self.domain if self.kind in ("nominal", "ordinal") else None
+
+    def misfits(self, name: str) -> Iterator[Misfit]:
+        """Say what is wrong with this declaration by itself."""
+        if self.role is not None and self.role not in get_args(Role):
+            yield (
+                f"variable '{name}' has no known role '{self.role}'",
+                did_you_mean(self.role, ROLES),
+            )
+        if self.kind is not None and self.kind not in get_args(Kind):
+            yield (
+                f"variable '{name}' has no known kind '{self.kind}'",
+                did_you_mean(self.kind, KINDS),
+            )
+        if not all(isinstance(code, (int, float, str)) for code in self.missing):
+            yield f"variable '{name}': missing codes are numbers or text", ""
+        if self.accessibility is not None and not 0 <= self.accessibility <= 1:
+            yield f"variable '{name}': accessibility must lie between 0 and 1", ""
+        if isinstance(self.hierarchy, Hierarchy) and self.hierarchy.flaw:
+            yield f"variable '{name}': {self.hierarchy.flaw}", ""
+        yield from self._misfits_of_domain(name)
+
+    def _misfits_of_domain(self, name: str) -> Iterator[Misfit]:
+        if self.domain is None:
+            return
+        if self.kind is None:
+            yield (
+                f"variable '{name}' has a domain but no kind",
+                'add, for instance, kind = "integer".',
+            )
+        elif self.kind in (*_NUMERIC, "date"):
+            wanted = (dt.date, dt.datetime) if self.kind == "date" else (int, float)
+            if len(self.domain) != _ENDS or not all(isinstance(end, wanted) for end in self.domain):
+                yield f"variable '{name}': the domain of a {self.kind} is [lowest, highest]", ""
+            elif not _finite(self.domain):
+                yield f"variable '{name}': the domain's ends must be finite", ""
+            elif not self.domain[0] <= self.domain[1]:
+                yield f"variable '{name}': the domain's lowest value exceeds its highest", ""
+        elif len(set(map(str, self.domain))) != len(self.domain) or not self.domain:
+            yield f"variable '{name}': the domain lists no level, or one of them twice", ""
+
+    def declared(self) -> dict[str, Any]:
+        """The fields that somebody has set, as plain values."""
+        plain: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name == "reason" or value is None or value == ():
+                continue
+            if one.name == "hierarchy":
+                value = {key: list(groups) for key, groups in value.items()}
+            plain[one.name] = list(value) if isinstance(value, tuple) else value
+        return plain
+
+
+def _finite(ends: tuple[Any, ...]) -> bool:
+    return all(not isinstance(end, (int, float)) or abs(end) <= _LARGEST for end in ends)
+
+
+class Schema(Mapping[str, Column]):
+    """The variables, in order, each with its `Column`. Frozen; wrong declarations fail at once.
+
+    Examples
+    --------
+    >>> schema = Schema({"age": "quasi", "class": Column(role="quasi", kind="nominal")})
+    >>> schema.having("quasi")
+    ('age', 'class')
+    """
+
+    def __init__(self, columns: Mapping[str, Column | Role | None] | None = None) -> None:
+        self._columns: dict[str, Column] = {
+            name: told if isinstance(told, Column) else Column(role=told)
+            for name, told in (columns or {}).items()
+        }
+        wrong = [misfit for name, told in self._columns.items() for misfit in told.misfits(name)]
+        if wrong:
+            raise _together(wrong)
+
+    @classmethod
+    def infer(cls, frame: Any) -> Schema:
+        """Suggest a role and a kind for every variable of a frame, with a reason for each.
+
+        Nothing is applied: read the reasons, correct what is wrong, and pass the schema on.
+        What is not recognised keeps the role `None`.
+        """
+        from sfumato.schema.inference import suggest
+
+        return cls(suggest(frame))
+
+    def __getitem__(self, name: str) -> Column:
+        try:
+            return self._columns[name]
+        except KeyError:
+            hint = did_you_mean(name, self._columns)
+            raise SchemaError(f"variable '{name}' is not in the schema.", hint=hint) from None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The declaration of a variable, or the default where there is none."""
+        return self._columns.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and list(self.items()) == list(other.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}: {column.role}" for name, column in self.items())
+        return f"Schema({told})"
+
+    @cached_property
+    def unknown(self) -> tuple[str, ...]:
+        """The variables whose role nobody has stated."""
+        return tuple(name for name, column in self.items() if column.role is None)
+
+    def having(self, *roles: Role) -> tuple[str, ...]:
+        """The variables with one of these roles, in order."""
+        return tuple(name for name, column in self.items() if column.role in roles)
+
+    def of_kind(self, *kinds: Kind) -> tuple[str, ...]:
+        """The variables of one of these kinds, in order."""
+        return tuple(name for name, column in self.items() if column.kind in kinds)
+
+    def with_columns(self, columns: Mapping[str, Column]) -> Schema:
+        """The same schema with some variables declared anew or added at the end."""
+        return Schema({**self._columns, **columns})
+
+    def over(self, columns: Mapping[str, Column]) -> Schema:
+        """The same schema with declarations laid over it: what they leave open stays."""
+        return self.with_columns(
+            {
+                name: Column(**{**_told(self[name]), **_told(column)})
+                for name, column in columns.items()
+            }
+        )
+
+    def changed(self, names: Iterable[str], **changes: Any) -> Schema:
+        """The same schema with some fields of some variables changed."""
+        return self.with_columns({name: replace(self[name], **changes) for name in names})
+
+    def without(self, names: Iterable[str]) -> Schema:
+        """The same schema less some variables."""
+        gone = set(names)
+        return Schema({name: column for name, column in self.items() if name not in gone})
+
+    def completed(self, kinds: Mapping[str, Kind | None]) -> Schema:
+        """Lay this schema over data: the data's order, and their kinds where none is declared.
+
+        A variable that the data have and the schema does not is there with no role; one that
+        the schema has and the data do not is an error. All errors come together.
+        """
+        wrong = [
+            (f"variable '{name}' is not in the data", did_you_mean(name, kinds))
+            for name in self
+            if name not in kinds
+        ]
+        if wrong:
+            raise _together(wrong)
+        known = {name: self._columns.get(name, Column()) for name in kinds}
+        return Schema(
+            {
+                name: column if column.kind else replace(column, kind=kinds[name])
+                for name, column in known.items()
+            }
+        )
+
+    def require(self, names: Iterable[str]) -> None:
+        """Fail, naming all of them, if some of these variables are not in the schema."""
+        wrong = [
+            (f"variable '{name}' is not in the data", did_you_mean(name, self))
+            for name in names
+            if name not in self
+        ]
+        if wrong:
+            raise _together(wrong)
+
+
+def _told(column: Column) -> dict[str, Any]:
+    """The fields of a declaration that somebody has set."""
+    values = {one.name: getattr(column, one.name) for one in fields(column)}
+    return {name: value for name, value in values.items() if value not in (None, (), "")}
+
+
+def _together(wrong: list[Misfit]) -> SchemaError:
+    if len(wrong) == 1:
+        what, hint = wrong[0]
+        return SchemaError(f"{what}.", hint=hint)
+    listed = "".join(f"\n  - {what}." + (f" Hint: {hint}" if hint else "") for what, hint in wrong)
+    return SchemaError(f"{len(wrong)} things in the schema do not fit:{listed}")

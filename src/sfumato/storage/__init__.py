@@ -1,0 +1,1 @@
+"""Release folders on disk: written all or nothing, opened, and verified."""

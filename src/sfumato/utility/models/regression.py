@@ -1,0 +1,221 @@
+"""The same regression on two data sets: the same terms, levels and reference levels."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sfumato.data import Dataset
+from sfumato.errors import MeasureError
+from sfumato.kernels.canonical import Numbers
+from sfumato.utility.models.covariates import SAID, Covariates, covariates
+from sfumato.utility.models.formula import Formula
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Family = Literal["linear", "logistic", "poisson"]
+
+_COLLINEAR = 1e-7
+"""A term with less than this share of its length left, given those before it, adds nothing."""
+_CERTAIN, _HUGE = 1e-8, 200.0
+"""A fitted value this near its end, with a standard error this large, has no estimate."""
+_EXACT = 1e-27
+"""Squared residuals that are this small beside the squared outcome are rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A regression: for each term its estimate, standard error, z or t, p value and interval."""
+
+    terms: tuple[str, ...] = field(repr=False)
+    estimate: Numbers = field(repr=False)
+    error: Numbers = field(repr=False)
+    statistic: Numbers = field(repr=False)
+    p: Numbers = field(repr=False)
+    low: Numbers = field(repr=False)
+    high: Numbers = field(repr=False)
+    records: int
+
+
+@dataclass(frozen=True, eq=False)
+class Both:
+    """The same regression on the original and on the released data."""
+
+    original: Fitted
+    released: Fitted
+
+
+def fit_both(
+    original: Dataset, released: Dataset, formula: Formula, family: Family, *, level: float
+) -> Both:
+    """Fit a formula to the complete records of both data sets; fail where that is impossible."""
+    prepared = covariates(original, released, formula, binary=family == "logistic")
+    fitted = {}
+    for side, (outcome, terms) in matrices(formula, prepared).items():
+        where = SAID[side]
+        x = _terms(terms, formula, where)
+        found = _estimates(_outcome(outcome, formula, family, where), x, family, where)
+        names = tuple(formula.named(column, prepared.labels) for column in terms.columns)
+        fitted[side] = _fitted(found, names, level=level)
+    return Both(**fitted)
+
+
+def matrices(
+    formula: Formula, prepared: Covariates
+) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
+    """Outcome and terms of both data sets, under aliases.
+
+    What is learnt, is learnt from the original.
+    """
+    import formulaic
+    from formulaic.errors import FormulaicError
+
+    # The only names a formula can reach besides the variables and what formulaic offers.
+    context = {"sqrt": np.sqrt}
+    try:
+        with np.errstate(all="ignore"):
+            first = formulaic.Formula(formula.aliased()).get_model_matrix(
+                prepared.original, context=context, na_action="ignore"
+            )
+            second = first.model_spec.get_model_matrix(prepared.released, context=context)
+    except (FormulaicError, TypeError, ValueError, SyntaxError, AttributeError):
+        raise MeasureError(
+            "The formula cannot be turned into terms.",
+            hint="do its functions get numbers, and do its brackets hold what they should?",
+        ) from None
+    made = {"original": first, "released": second}
+    return {side: (one.lhs, one.rhs) for side, one in made.items()}
+
+
+def estimated(
+    outcome: pd.DataFrame, terms: pd.DataFrame, formula: Formula, family: Family
+) -> tuple[Numbers, Numbers, Numbers]:
+    """The outcome, the terms and the coefficients of the model of one data set, the original."""
+    where = SAID["original"]
+    y, x = _outcome(outcome, formula, family, where), _terms(terms, formula, where)
+    return y, x, np.asarray(_estimates(y, x, family, where).params)
+
+
+def _terms(terms: pd.DataFrame, formula: Formula, where: str) -> Numbers:
+    """The columns as numbers that can be estimated."""
+    names = tuple(map(formula.named, terms.columns))
+    x: Numbers = terms.to_numpy(dtype=float)
+    _require_finite(x, names, where)
+    _require_estimable(x, names, where)
+    return x
+
+
+def _fitted(found: Any, names: tuple[str, ...], *, level: float) -> Fitted:
+    low, high = np.asarray(found.conf_int(alpha=1 - level)).T
+    return Fitted(
+        terms=names,
+        estimate=np.asarray(found.params),
+        error=np.asarray(found.bse),
+        statistic=np.asarray(found.tvalues),
+        p=np.asarray(found.pvalues),
+        low=low,
+        high=high,
+        records=int(found.nobs),
+    )
+
+
+def _outcome(outcome: pd.DataFrame, formula: Formula, family: Family, where: str) -> Numbers:
+    """One column of numbers that the family can have."""
+    if outcome.shape[1] != 1:
+        raise MeasureError(
+            "The outcome of the formula is a category, or more than one variable.",
+            hint='a category of two levels can be the outcome of a "logistic" model.',
+        )
+    y: Numbers = outcome.to_numpy(dtype=float)[:, 0]
+    _require_finite(y[:, None], (formula.named(outcome.columns[0]),), where)
+    if family == "logistic" and set(np.unique(y)) != {0.0, 1.0}:
+        raise MeasureError(
+            f"The outcome of a logistic model must be 0 or 1, and both must occur in {where}.",
+            hint='choose another outcome, or family = "linear".',
+        )
+    if family == "poisson" and not (y.min() >= 0 < y.max()):
+        raise MeasureError(
+            f"The outcome of a Poisson model must be counts, 0 or more, in {where}.",
+            hint='choose another outcome, or family = "linear".',
+        )
+    return y
+
+
+def _require_finite(values: Numbers, names: tuple[str, ...], where: str) -> None:
+    wrong = [name for name, column in zip(names, values.T, strict=True) if not _finite(column)]
+    if wrong:
+        raise MeasureError(
+            f"These terms have no finite value for some records of {where}: {_listed(wrong)}.",
+            hint="a logarithm or root takes positive numbers only.",
+        )
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(dict.fromkeys(names))  # levels of one variable have its name
+
+
+def _finite(values: Numbers) -> bool:
+    return bool(np.isfinite(values).all())
+
+
+def _require_estimable(x: Numbers, names: tuple[str, ...], where: str) -> None:
+    """Fail when there are too few records, or a term is a combination of those before it."""
+    if not names:
+        raise MeasureError("The formula has no term.", hint="add one, as in 'y ~ x'.")
+    if len(x) <= len(names):
+        raise MeasureError(
+            f"There are {len(x)} complete records in {where} for {len(names)} terms.",
+            hint="leave some terms out of the formula.",
+        )
+    size = np.sqrt((x * x).sum(axis=0))
+    scaled = x / np.where(size > 0, size, 1.0)
+    left = np.abs(np.diag(np.linalg.qr(scaled, mode="r")))
+    wrong = [name for name, length in zip(names, left, strict=True) if length < _COLLINEAR]
+    if wrong:
+        raise MeasureError(
+            f"These terms say nothing that the others do not say, in {where}: {_listed(wrong)}.",
+            hint="leave them out of the formula.",
+        )
+
+
+def _estimates(y: Numbers, x: Numbers, family: Family, where: str) -> Any:
+    import statsmodels.api as sm
+
+    with warnings.catch_warnings():
+        # What they warn of is checked below, and fails.
+        warnings.simplefilter("ignore")
+        if family == "linear":
+            found = sm.OLS(y, x).fit()
+            certain = False
+        else:
+            kind = sm.families.Binomial() if family == "logistic" else sm.families.Poisson()
+            found = sm.GLM(y, x, family=kind).fit(tol=1e-10)
+            certain = _is_certain(found, x, family)
+        error, estimate = np.asarray(found.bse), np.asarray(found.params)
+    if certain:
+        raise MeasureError(
+            f"The terms predict the outcome of some records of {where} with certainty, so the "
+            "model has no finite estimates.",
+            hint="leave out the term that does, or join rare levels.",
+        )
+    if not (_finite(error) and _finite(estimate)) or not getattr(found, "converged", True):
+        raise MeasureError(
+            f"The model does not converge in {where}.", hint="leave some terms out of the formula."
+        )
+    if family == "linear" and found.ssr <= _EXACT * float(y @ y):
+        raise MeasureError(
+            f"The model fits {where} exactly, so there is no error to count a change in.",
+            hint="is the outcome computed from the terms?",
+        )
+    return found
+
+
+def _is_certain(found: Any, x: Numbers, family: Family) -> bool:
+    """Whether a fitted value runs to its end, and drags an estimate with it."""
+    fitted = np.asarray(found.mu)
+    near = fitted.min() < _CERTAIN or (family == "logistic" and fitted.max() > 1 - _CERTAIN)
+    return bool(near and (np.asarray(found.bse) * np.abs(x).max(axis=0)).max() > _HUGE)

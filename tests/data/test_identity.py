@@ -1,0 +1,138 @@
+"""Who is who: keyed things follow the person."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.data.identity import matched
+from sfumato.randomness import Key
+
+KEY = Key(bytes(range(32)))
+
+rows = st.lists(
+    st.tuples(
+        st.one_of(st.none(), st.integers(-5, 5)),
+        st.one_of(st.none(), st.text(max_size=4)),
+        st.one_of(st.none(), st.floats(allow_nan=False)),
+    ),
+    max_size=30,
+)
+
+
+def data(table, schema=None) -> sf.Dataset:
+    frame = pl.DataFrame(
+        table, schema={"a": pl.Int64, "b": pl.String, "c": pl.Float64}, orient="row"
+    )
+    return sf.Dataset(frame, schema or sf.Schema())
+
+
+def id_sets(one: sf.Dataset):
+    """Each record's content with its id, as a set: what must not depend on order."""
+    ids = one.identity.ids(KEY)
+    return sorted(zip(map(repr, one.frame.rows()), map(tuple, ids.tolist()), strict=True))
+
+
+@given(rows, st.randoms(use_true_random=False))
+def test_ids_follow_the_content_under_any_order(table, random):
+    shuffled = list(table)
+    random.shuffle(shuffled)
+    assert id_sets(data(table)) == id_sets(data(shuffled))
+
+
+@given(rows)
+def test_ids_are_unique_even_for_identical_records(table):
+    ids = data(table + table).identity.ids(KEY)
+    assert len({tuple(one) for one in ids.tolist()}) == 2 * len(table)
+
+
+def test_ids_survive_a_re_export():
+    frame = pl.DataFrame(
+        {
+            "n": [1, None, 3],
+            "x": [0.5, -0.0, 2.0],
+            "t": ["é", "", None],
+            "d": [dt.date(2020, 1, 1), None, dt.date(1999, 12, 31)],
+            "g": ["u", "v", "u"],
+        }
+    )
+    other = frame.select("g", "d", "t", "x", "n").with_columns(
+        pl.col("n").cast(pl.Float64),
+        pl.col("d").cast(pl.Datetime("ns")),
+        pl.col("g").cast(pl.Categorical),
+        pl.col("x").cast(pl.Float32) + 0.0,
+    )
+    expected = sf.Dataset(frame).identity.digests
+    for version in (other, other.to_pandas(), other.to_arrow()):
+        assert (sf.Dataset(version).identity.digests == expected).all()
+
+
+def test_minus_zero_is_zero():
+    one, other = (sf.Dataset(pl.DataFrame({"x": [zero]})) for zero in (0.0, -0.0))
+    assert (one.identity.digests == other.identity.digests).all()
+
+
+def test_half_length_floats_are_what_they_read_as():
+    texts = [0.1, 1.7, 160.3]
+    short = sf.Dataset(pl.DataFrame({"x": pl.Series(texts, dtype=pl.Float32)}))
+    assert (short.identity.digests == sf.Dataset(pl.DataFrame({"x": texts})).identity.digests).all()
+
+
+def test_numbers_beyond_64_bits_stay_apart():
+    frame = pl.DataFrame({"n": pl.Series([2**64 - 1, 2**64 - 2], dtype=pl.UInt64)})
+    digests = sf.Dataset(frame).identity.digests
+    assert (digests[0] != digests[1]).any()
+
+
+def test_numbers_that_floats_cannot_tell_apart_stay_apart():
+    frame = pl.DataFrame({"n": [2**60, 2**60 + 1]})
+    digests = sf.Dataset(frame).identity.digests
+    assert (digests[0] != digests[1]).any()
+
+
+def test_a_unique_direct_identifier_is_the_identity():
+    frame = pl.DataFrame({"id": ["a", "b"], "x": [1, 2]})
+    schema = sf.Schema({"id": "direct", "x": "other"})
+    before = sf.Dataset(frame, schema)
+    corrected = sf.Dataset(frame.with_columns(x=pl.Series([1, 99])), schema)
+    assert before.identity.basis == "direct identifier 'id'"
+    assert (before.identity.digests == corrected.identity.digests).all()
+
+
+@pytest.mark.parametrize("values", [["a", "a"], ["a", None]])
+def test_an_identifier_that_is_not_unique_or_missing_is_not_used(values):
+    frame = pl.DataFrame({"id": values, "x": [1, 2]})
+    found = sf.Dataset(frame, sf.Schema({"id": "direct", "x": "other"})).identity
+    assert found.basis == "content of the record"
+
+
+def test_identifiers_may_be_unique_together():
+    frame = pl.DataFrame({"site": ["a", "a", "b"], "number": [1, 2, 1]})
+    schema = sf.Schema({"site": "direct", "number": "direct"})
+    assert "together" in sf.Dataset(frame, schema).identity.basis
+
+
+def test_identity_is_kept_through_steps(cohort):
+    after = sf.methods.Drop().apply(cohort)
+    assert (after.identity.digests == cohort.identity.digests).all()
+    some = np.array([5, 2])
+    assert (cohort.take(some).identity.digests == cohort.identity.digests[some]).all()
+
+
+def test_the_digest_of_all_records_ignores_their_order(cohort):
+    order = np.random.default_rng(0).permutation(len(cohort))
+    assert cohort.take(order).identity.total() == cohort.identity.total()
+    assert cohort.take(order[1:]).identity.total() != cohort.identity.total()
+
+
+def test_matched_finds_records_and_says_where_there_is_none():
+    known = np.array([[5, 1], [0, 2**63], [5, 0]], np.uint64)
+    wanted = np.array([[5, 0], [7, 7], [0, 2**63]], np.uint64)
+    assert matched(known, wanted).tolist() == [2, -1, 1]
+    assert matched(known[:0], wanted).tolist() == [-1, -1, -1]

@@ -1,0 +1,54 @@
+"""Pictures from data and evidence, as people ask for them."""
+
+from __future__ import annotations
+
+import pytest
+
+import sfumato as sf
+from sfumato.figures import custodian as pictures
+from sfumato.methods.deterministic import Deterministic
+
+METHOD = Deterministic(variables=["hdl", "glucose"], strata=["sex"], missing="drop")
+
+
+@pytest.fixture(scope="module")
+def pair():
+    data = sf.Dataset(sf.datasets.cohort(300), sf.datasets.cohort_schema())
+    kept = data.take(data.batch(METHOD.variables).with_row_index().drop_nulls()["index"].to_numpy())
+    return kept, METHOD.apply(kept)
+
+
+def test_the_steps_of_a_method_on_data(pair):
+    picture = pictures.steps(pair[0], METHOD)
+    assert picture.stamp == "Inside only: shows the original data"
+    assert "female" in picture.svg()
+    with pytest.raises(sf.SfumatoError, match="two variables that the method blurs"):
+        pictures.steps(pair[0], METHOD, variables=["hdl"])
+    with pytest.raises(sf.SfumatoError, match="single records"):
+        pictures.steps(pair[0], METHOD, public=True)
+
+
+def test_records_at_risk_from_evidence(pair):
+    risk = sf.risk.Mahalanobis(variables=["hdl", "glucose"], w1=1.0)
+    found = risk.measure(*pair)
+    picture = pictures.at_risk(pair[0], pair[1], found)
+    assert f"risk1: {found.details['risk1_records']:,} of" in picture.svg()
+    with pytest.raises(sf.SfumatoError, match="a row per record"):
+        pictures.at_risk(pair[0], pair[1], found.public())
+    one = sf.risk.Mahalanobis(variables=["hdl"]).measure(*pair)
+    with pytest.raises(sf.SfumatoError, match="only one was compared"):
+        pictures.at_risk(pair[0], pair[1], one)
+
+
+def test_an_album_holds_every_picture_and_says_which_failed(pair):
+    measures = {
+        "near": sf.risk.Mahalanobis(variables=["hdl"]),
+        "moved": sf.utility.Displacement(variables=["hdl", "glucose"]),
+        "model": sf.utility.Coefficients(formula="glucose ~ hdl"),
+        "unique": sf.risk.Uniqueness(),
+    }
+    found = sf.evaluate(pair[0], pair[1], measures, paired=True)
+    made, failed = pictures.album(found, measures, *pair)
+    assert set(made) == {"near-by-width", "moved", "model"}
+    assert set(failed) == {"near-at-risk"}
+    assert all(one.stamp for one in made.values())

@@ -1,0 +1,74 @@
+"""All attacks on a release: which apply, with what they are told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.risk._attacks import attacks
+from sfumato.tuning.attacks import tried
+
+DIRECT = ["person_id", "name", "email", "nhs_number", "address", "postcode"]
+
+
+@pytest.fixture(scope="module")
+def release() -> tuple[sf.Dataset, sf.Release]:
+    data = sf.Dataset(sf.datasets.cohort(300), sf.datasets.cohort_schema())
+    steps = [
+        sf.methods.Drop(variables=DIRECT),
+        sf.methods.Noise(variables=["height"], variance_share=0.3),
+        sf.methods.Noise(variables=["systolic"], variance_share=0.3),
+        sf.methods.Deterministic(
+            variables=["weight_kg", "glucose"], missing="median", at_most=0.02, k=3
+        ),
+    ]
+    return data, sf.protect(data, sf.Plan(schema=data.schema, steps=steps), key=bytes(32))
+
+
+def test_those_that_apply_are_tried(release, tmp_path):
+    data, made = release
+    found = tried(data, made)
+    assert list(found) == [
+        "singling_out",
+        "mixed_linkage",
+        "attribute_inference",
+        "averaging",
+        "averaging_2",
+        "undoing",
+    ]
+    assert all(one.computed for one in found.values())
+    # The k that was looked for stands in the manifest.
+    assert found["undoing"].details["k"] == made.manifest["methods"][-1]["k"] > 3
+    made.write(tmp_path / "release")
+    again = tried(data, tmp_path / "release")
+    assert {name: one.value for name, one in again.items()} == pytest.approx(
+        {name: one.value for name, one in found.items()}, abs=1e-9
+    )
+
+
+def test_a_plan_can_report_them(release):
+    data, made = release
+    measures = {name: one for name, one in attacks(made.plan).items() if name != "undoing"}
+    plan = sf.Plan(schema=data.schema, steps=made.plan.steps, evaluate=measures)
+    assert sf.Plan.parse(plan.text(comments=True)) == plan
+    again = sf.protect(data, plan, key=bytes(32))
+    assert set(measures) <= set(again.evidence)
+
+
+def test_without_a_plan_only_those_that_need_none(release):
+    data, _ = release
+    turned = data.take(np.arange(300))
+    assert list(tried(data, turned, paired=True)) == list(attacks())
+
+
+def test_a_target_may_be_set_on_each(release):
+    data, made = release
+    plan = sf.Plan(
+        schema=data.schema,
+        steps=made.plan.steps,
+        evaluate={"attribute_inference": sf.risk.AttributeInference(individuals=50)},
+        targets={"inference_gain.max": 0.01},
+    )
+    with pytest.raises(sf.SfumatoError, match="targets missed"):
+        sf.protect(data, plan, key=bytes(32))
