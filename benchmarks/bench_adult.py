@@ -18,7 +18,7 @@ SETUP = """
 import numpy as np
 import pandas as pd
 from benchmarks.bench_adult import K, NUMERIC, adult, recursion
-from sfumato.kernels.mondrian import mondrian
+from sfumato.kernels.clustering.mondrian import mondrian
 frame = adult()
 if {records}:
     random = np.random.default_rng(0)

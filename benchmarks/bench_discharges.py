@@ -17,9 +17,10 @@ from benchmarks.bench_fitting import fitting
 from benchmarks.bench_mondrian import clustering, sorting
 from benchmarks.cost import Cost
 from benchmarks.discharges import coded, discharges
+from sfumato.kernels.arrays import Integers
 from sfumato.kernels.clustering.clusters import bound_t, origin_order, ranges, spread_order
 from sfumato.kernels.clustering.mondrian import mondrian
-from sfumato.kernels.clustering.rules import Ints, Rule, achieved_t
+from sfumato.kernels.clustering.rules import Rule, achieved_t
 
 RECORDS = 1_000_000
 MONDRIAN = 1_000_000
@@ -69,7 +70,7 @@ class _Data:
     values: npt.NDArray[np.int32]
     charge: npt.NDArray[np.int32]
 
-    def loss(self, order: Ints, starts: Ints) -> float:
+    def loss(self, order: Integers, starts: Integers) -> float:
         """Eq. 3: the mean standardised distance to the farther end of the ranges."""
         low, high = ranges(self.values, order, starts)
         sizes = np.diff(starts)
@@ -80,7 +81,7 @@ class _Data:
             squares += (np.maximum(own - ends[0], ends[1] - own) / column.std()) ** 2
         return float(np.sqrt(squares).mean() / self.values.shape[1])
 
-    def split(self, k: int, *rules: Rule) -> tuple[Ints, Ints]:
+    def split(self, k: int, *rules: Rule) -> tuple[Integers, Integers]:
         return mondrian(
             self.codes,
             k,

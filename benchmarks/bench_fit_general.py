@@ -16,15 +16,14 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.diagnostics import bulk_ess
 from sfumato.analysis.problem import Number, Problem, Sampling, Term
 from sfumato.analysis.samplers.metropolis import sampler as metropolis
 from sfumato.analysis.samplers.metropolis.chance import normal_of
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import one_thread
 
-Floats = npt.NDArray[np.float64]
 SIZES = {1_000: 2000, 10_000: 1000, 100_000: 300}
 """Records, and draws of each sampler for them."""
 NOISE = 0.3

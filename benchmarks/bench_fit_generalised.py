@@ -13,19 +13,17 @@ import time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.cost import cost
 from sfumato.analysis.problem import Number, Problem, Term
-
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
 
 SIZES = (10_000, 100_000, 1_000_000)
 
 SETUP = """
 import numpy as np, statsmodels.api as sm
 from benchmarks.bench_fit_generalised import made, metropolis
-from sfumato.analysis.engines import marginal
+from sfumato.analysis.samplers import marginal
 from sfumato.analysis.problem import Sampling
 marginal.sample(made(4_000, {family!r}, 1)[0], Sampling(draws=50))
 problem, exact = made({records}, {family!r}, 0)

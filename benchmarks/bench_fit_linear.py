@@ -26,7 +26,7 @@ from sfumato.analysis.samplers.gibbs import sampler as collapsed
 SIZES = (1_000, 10_000, 100_000)
 MILLION = """
 import numpy as np
-from sfumato.analysis.engines import saturated
+from sfumato.analysis.samplers import saturated
 from sfumato.analysis.problem import Sampling
 from tests.analysis.linear_problems import one_number
 chance = np.random.default_rng(1)

@@ -14,16 +14,16 @@ import numpy.typing as npt
 
 from benchmarks.cost import Cost, cost
 from benchmarks.discharges import KEYS, coded, discharges, mask
+from sfumato.kernels.arrays import Integers
 from sfumato.kernels.clustering.clusters import origin_order, ranges
 from sfumato.kernels.trees.boxes import Cells
 
 RECORDS = 1_000_000
-Values = npt.NDArray[np.int64]
 Coded = tuple[npt.NDArray[np.int32], Cells]
 Made = tuple[npt.NDArray[np.int32], tuple[Cells, ...]]
 
 
-def columns(records: int) -> list[tuple[Values, int]]:
+def columns(records: int) -> list[tuple[Integers, int]]:
     """The quasi-identifiers as codes from 0 on, and how many each has."""
     codes, values = coded(discharges(records))
     return [
@@ -31,7 +31,7 @@ def columns(records: int) -> list[tuple[Values, int]]:
     ]
 
 
-def numbered(low: Values, high: Values, size: int) -> Coded:
+def numbered(low: Integers, high: Integers, size: int) -> Coded:
     """Cells from their ends."""
     key = low * size + high
     found, cells = np.unique(key, return_inverse=True)
@@ -111,7 +111,7 @@ CASES = {
 }
 SETUP = """
 from benchmarks.bench_fitting import *
-from sfumato.kernels.boxes import covered
+from sfumato.kernels.trees.boxes import covered
 covered(*{small}, budget=10_000)
 made = {large}
 with open("/proc/self/clear_refs", "w") as file:

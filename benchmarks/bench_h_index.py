@@ -17,7 +17,7 @@ AIM = 0.4
 SETUP = """
 import numpy as np
 from scipy.spatial import cKDTree
-from sfumato.kernels.ranks import nearest, ranks
+from sfumato.kernels.trees.ranks import nearest, ranks
 random = np.random.default_rng(1)
 records, variables = {records}, 5
 root = np.linalg.cholesky(np.full((variables, variables), 0.25) + 0.75 * np.eye(variables))

@@ -13,17 +13,15 @@ import time
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from benchmarks.cost import cost
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.clustering.mdav import mdav
 
-Values = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 SETUP = """
 import numpy as np
-from sfumato.kernels.mdav import mdav
+from sfumato.kernels.clustering.mdav import mdav
 random = np.random.default_rng(0)
 normal = random.normal(size=({records}, {variables}))
 values = {shape}
@@ -65,7 +63,7 @@ def main() -> None:
             print(_compared(name, values, k))
 
 
-def _compared(name: str, values: Values, k: int) -> str:
+def _compared(name: str, values: Floats, k: int) -> str:
     start = time.process_time()
     ours = mdav(values, k)
     middle = time.process_time()
@@ -78,7 +76,7 @@ def _compared(name: str, values: Values, k: int) -> str:
     return f"{line} {same:>8.4f} {middle - start:>6.3f} {end - middle:>6.3f}"
 
 
-def _tables() -> dict[str, Values]:
+def _tables() -> dict[str, Floats]:
     random = np.random.default_rng(1)
     tables = {
         "normal": random.normal(size=(1000, 4)),
@@ -98,7 +96,7 @@ def _tables() -> dict[str, Values]:
     }
 
 
-def _within(values: Values, order: Ints, starts: Ints) -> float:
+def _within(values: Floats, order: Integers, starts: Integers) -> float:
     """SSE / SST in percent."""
     sums = np.add.reduceat(values[order], starts[:-1], axis=0)
     means = np.repeat(sums / np.diff(starts)[:, None], np.diff(starts), axis=0)
@@ -107,16 +105,16 @@ def _within(values: Values, order: Ints, starts: Ints) -> float:
     )
 
 
-def quadratic(values: Values, k: int) -> tuple[Ints, Ints]:
+def quadratic(values: Floats, k: int) -> tuple[Integers, Integers]:
     """The published heuristic: distances of all records that are left, again for every cluster."""
     left = np.lexsort(values.T[::-1])
-    order: list[Ints] = []
+    order: list[Integers] = []
 
-    def far(point: Values) -> Values:
+    def far(point: Floats) -> Floats:
         gaps = values[left] - point
         return np.asarray(sum(gap * gap for gap in gaps.T))
 
-    def cluster(at: np.intp) -> Values:
+    def cluster(at: np.intp) -> Floats:
         nonlocal left
         point = values[left[at]]
         gaps = far(point)

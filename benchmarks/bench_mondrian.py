@@ -11,9 +11,9 @@ RECORDS = 1_000_000
 SETUP = """
 import numpy as np
 from benchmarks.discharges import coded, discharges
-from sfumato.kernels.clusters import bound_t, origin_order, ranges, spread_order
-from sfumato.kernels.mondrian import mondrian
-from sfumato.kernels.rules import Rule
+from sfumato.kernels.clustering.clusters import bound_t, origin_order, ranges, spread_order
+from sfumato.kernels.clustering.mondrian import mondrian
+from sfumato.kernels.clustering.rules import Rule
 frame = discharges({records})
 codes, values = coded(frame)
 charge = frame["charge"].to_numpy()

@@ -25,7 +25,7 @@ GROWTH = (
 SETUP = """
 import numpy as np
 from scipy.spatial import cKDTree
-from sfumato.kernels.neighbours import centroids
+from sfumato.kernels.trees.neighbours import centroids
 random = np.random.default_rng(1)
 records, variables, k = {records}, {variables}, 5
 values = {values}

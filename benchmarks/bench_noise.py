@@ -15,8 +15,8 @@ SETUP = """
 import numpy as np
 import polars as pl
 import sfumato as sf
-from sfumato.identity import Identity
-from sfumato.kernels.deviates import laplace, normal
+from sfumato.data.identity import Identity
+from sfumato.kernels.sampling.deviates import laplace, normal
 from sfumato.randomness import Draws, Key
 records = {records}
 generator = np.random.Generator(np.random.PCG64(7))

@@ -28,8 +28,8 @@ table = pd.DataFrame(codes, columns=[f"v{{at}}" for at in range({variables})])
 """
 SETUP = """
 import numpy as np, pandas as pd
-from sfumato.kernels.lattice import lattice
-from sfumato.kernels.lattice_groups import keys
+from sfumato.kernels.lattice.lattice import lattice
+from sfumato.kernels.lattice.groups import keys
 {data}
 def peers(codes, **options):
     every = range(codes.shape[1])

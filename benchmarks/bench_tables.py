@@ -33,10 +33,10 @@ OURS_PANDAS = 'sf.tables.crosstab(table, "row", "column")'
 CELLS = """
 import numpy as np
 from sfumato.outputs import Rules
-from sfumato.tables.attack import intervals
-from sfumato.tables.lattice import Lattice
-from sfumato.tables.layers import count_layer
-from sfumato.tables.suppression import hidden_cells
+from sfumato.outputs.tables.attack import intervals
+from sfumato.outputs.tables.lattice import Lattice
+from sfumato.outputs.tables.layers import count_layer
+from sfumato.outputs.tables.suppression import hidden_cells
 rng = np.random.default_rng(1)
 lattice = Lattice({sizes})
 counts = lattice.with_margins(rng.poisson(rng.gamma(0.8, 20, {sizes})).astype(float))

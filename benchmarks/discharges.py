@@ -20,11 +20,10 @@ import polars as pl
 from scipy.special import eval_hermitenorm, ndtr, ndtri
 
 from benchmarks.masking import mask, masked
+from sfumato.kernels.arrays import Floats, Integers
 
 __all__ = ["CORRELATIONS", "KEYS", "RECORDS", "coded", "discharges", "mask", "masked"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 RECORDS = 3_985_166
 KEYS = (
     "oshpd_id", "age_yrs", "sex", "ethncty", "race", "patzip", "patcnty", "los", "adm_qtr",
@@ -97,7 +96,7 @@ def coded(frame: pl.DataFrame) -> tuple[npt.NDArray[np.int32], list[npt.NDArray[
 class _Person:
     """The values of a variable and where the normal score passes from one to the next."""
 
-    values: Ints
+    values: Integers
     shares: Floats
 
     @property
@@ -149,12 +148,12 @@ def _people() -> dict[str, _Person]:
 class _Places:
     """Zip codes with their shares and counties; hospitals with their shares, county by county."""
 
-    zips: Ints
+    zips: Integers
     zip_ends: Floats
-    county: Ints
-    hospitals: Ints
+    county: Integers
+    hospitals: Integers
     hospital_ends: Floats
-    first: Ints
+    first: Integers
     usual: Floats
     """Per zip code, the point on the scale of shares where its usual hospital lies."""
 
@@ -164,9 +163,9 @@ def _ends(weights: Floats) -> Floats:
     return np.asarray(ends / ends[-1])
 
 
-def _dealt(weights: Floats, total: int) -> Ints:
+def _dealt(weights: Floats, total: int) -> Integers:
     """So many things by weight, at least one to each."""
-    counts: Ints = np.maximum(1, weights / weights.sum() * total).astype(np.int64)
+    counts: Integers = np.maximum(1, weights / weights.sum() * total).astype(np.int64)
     counts[np.argmax(counts)] += total - counts.sum()
     return counts
 
@@ -236,7 +235,7 @@ def _copula() -> _Copula:
     return _Copula(place.mean(axis=1), place.std(axis=1), follow, mix)
 
 
-def _live(n: int, random: np.random.Generator) -> tuple[Ints, Ints, Ints]:
+def _live(n: int, random: np.random.Generator) -> tuple[Integers, Integers, Integers]:
     """Zip code, county and hospital."""
     places = _places()
     at = np.searchsorted(places.zip_ends, random.random(n))

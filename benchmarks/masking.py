@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-Ints = npt.NDArray[np.int64]
+from sfumato.kernels.arrays import Integers
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ _DOMAINS = {
 }  # fmt: skip
 
 
-def _coarser(name: str, values: Ints, groups: int) -> tuple[Ints, Ints]:
+def _coarser(name: str, values: Integers, groups: int) -> tuple[Integers, Integers]:
     """Both ends of the range that each value falls into."""
     least, most = _DOMAINS[name]
     if not groups:
@@ -67,7 +67,7 @@ def mask(frame: pl.DataFrame) -> dict[str, Cells]:
     return cells
 
 
-def _alone(cells: dict[str, Cells], rows: Ints) -> Ints:
+def _alone(cells: dict[str, Cells], rows: Integers) -> Integers:
     """Those of the rows that share their cells with no other of them."""
     key = np.zeros(len(rows), np.int64)
     for name in _DOMAINS:

@@ -21,16 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tests.analysis.linear_problems import least_squares, number_and_level, table_4
 from tests.golden.goldstein_farms import PARAMETERS, farms
 
 from benchmarks.bench_fit_generalised import made, plain
 from sfumato.analysis.choice import engine_for
 from sfumato.analysis.problem import Number, Posterior, Problem, Sampling, Term
+from sfumato.kernels.arrays import Floats
 from sfumato.progress import silent
 
-Floats = npt.NDArray[np.float64]
 SAMPLING = Sampling(chains=4, draws=250, warmup=100)
 TRUE = {"bernoulli": (0.2, 0.5, 0.7), "poisson": (0.2, 0.3, 0.4), "gaussian": (0.2, 0.5, 0.7)}
 """Coefficients of Poisson models are smaller: exp(0.7 x) has no variance when x is exponential."""

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.bench_fit_generalised import made
 from benchmarks.study_fit import TRUE, run
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 FAMILIES = {"logit": "bernoulli", "poisson": "poisson"}
 RECORDS, NOISE = 1000, 0.5
 NODES = 24

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.engines import Chance, Engine, Starts, engine_for
+from sfumato.engines import Chance, Engine, engine_for
 from sfumato.errors import DataError, MethodError
+from sfumato.kernels.arrays import Integers
 from sfumato.parameters import given
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Schema
@@ -119,7 +120,7 @@ class Grouped(Method):
 
     @abstractmethod
     def groups(
-        self, batch: pl.DataFrame, starts: Starts, fitted: Fitted, draws: Draws | None
+        self, batch: pl.DataFrame, starts: Integers, fitted: Fitted, draws: Draws | None
     ) -> pl.DataFrame:
         """New values of the touched variables for all records of some strata."""
 

@@ -26,11 +26,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from sfumato.errors import DataError
+from sfumato.kernels.arrays import Floats, Words
 from sfumato.kernels.memory import room
-
-Floats = npt.NDArray[np.float64]
-Words = npt.NDArray[np.uint64]
-"""Record ids and cipher blocks: shape (n, 2), 128 bits a record."""
 
 KEY_BYTES = 32
 SLICE = 1 << 16

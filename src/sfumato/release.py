@@ -20,7 +20,7 @@ from sfumato.data.identity import Identity, digest, matched
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
-from sfumato.io.frames import Positions
+from sfumato.kernels.arrays import Positions
 from sfumato.method import Fitted
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement

@@ -12,8 +12,8 @@ from scipy.stats import norm
 
 from sfumato.analysis.problem import Category, Number, Problem, Term
 from sfumato.cells.noise.scales import Growth, Scale
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 CONSTANT = Term(name="Intercept")
 X = Term(name="x", numbers=((0, None),))
 NOISE = 0.3

@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, ndtr
 
 from sfumato.analysis.problem import Category, Number, Problem, Term
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 FAMILIES = [
     ("bernoulli", "logit"),
     ("bernoulli", "probit"),

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy import stats
 from tests.analysis.marginal_problems import FAMILIES, TRUE, made, rich
@@ -15,9 +14,9 @@ from sfumato.analysis.problem import Number, Problem, Sampling, Term
 from sfumato.analysis.samplers.marginal import sampler as marginal
 from sfumato.analysis.samplers.marginal.importance import pareto, smoothed
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.progress import silent
 
-Floats = npt.NDArray[np.float64]
 FEW = Sampling(chains=2, draws=200, seed=3)
 
 

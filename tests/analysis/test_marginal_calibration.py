@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy import stats
 from scipy.special import expit
@@ -22,10 +21,10 @@ from sfumato.analysis.samplers.marginal.mode import climb
 from sfumato.analysis.samplers.marginal.model import Density
 from sfumato.analysis.samplers.marginal.smooth import Smooth
 from sfumato.analysis.samplers.marginal.values import log_weights
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.sampling.quadrature import POISSON
 from sfumato.progress import silent
 
-Floats = npt.NDArray[np.float64]
 WIDE = 0.5
 DRAWS = 49
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
@@ -21,8 +20,8 @@ from tests.analysis.general_problems import NOISE, linear_case
 from sfumato.analysis.problem import Problem, Sampling
 from sfumato.analysis.samplers.metropolis import sampler as metropolis
 from sfumato.analysis.samplers.metropolis.numbers import Target, _afar, _chosen
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 RECORDS = 300
 CLOSE = 0.3
 """SD of the posterior: at least 120 effective draws, so 3.3 errors of a mean."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.analysis.problem import Shape
 from sfumato.analysis.samplers.mixture import Mixture, chosen, spared
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 NOISE = np.diag([0.2, 0.1])
 
 

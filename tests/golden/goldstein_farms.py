@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tests.analysis.linear_problems import coded, least_squares
 
 from sfumato.analysis.problem import Category, Number, Problem, Term
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 PARAMETERS = ("Intercept", "region", "harvest", "cost", "residual variance")
 TRUE = np.array([-7.89, 11.35, 0.022, 0.00013, 146.2])
 FARMS = 333

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from tests.golden.goldstein_farms import TRUE, farms, keeping, plain
 
@@ -14,7 +13,6 @@ from sfumato.analysis.choice import engine_for
 from sfumato.analysis.problem import Sampling
 from sfumato.progress import silent
 
-Floats = npt.NDArray[np.float64]
 SETS = 5
 FEW = Sampling(chains=2, draws=150, warmup=80)
 

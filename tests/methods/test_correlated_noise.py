@@ -8,7 +8,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pytest
 from hypothesis import given
@@ -17,10 +16,10 @@ from scipy.stats import kstest
 
 import sfumato as sf
 from sfumato.cells.noise.described import StratifiedGaussian
+from sfumato.kernels.arrays import Floats
 from sfumato.methods._noise.combined import UnperturbedWarning, moments, root
 
 KEY = bytes(range(32))
-Floats = npt.NDArray[np.float64]
 
 
 def dataset(columns: dict[str, Any], **told: sf.Column) -> sf.Dataset:

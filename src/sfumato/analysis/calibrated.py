@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.problem import Problem, Term
 from sfumato.analysis.stratified import errors_of
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
 _NODES = 20
 
 
@@ -36,7 +34,7 @@ class Seen:
     first: tuple[int, ...]
 
     @property
-    def known(self) -> Places:
+    def known(self) -> Integers:
         """The records that have all values."""
         return np.flatnonzero(np.isfinite(self.values).all(axis=1))
 
@@ -91,7 +89,7 @@ class Expected:
     left: Floats = field(repr=False)
 
 
-def expected(problem: Problem, seen: Seen, rows: Places, groups: Places | None) -> Expected:
+def expected(problem: Problem, seen: Seen, rows: Integers, groups: Integers | None) -> Expected:
     """The terms of some records, with what is expected in the place of what is not known.
 
     Parameters
@@ -147,7 +145,7 @@ def _alike(values: Floats, clean: Floats, error: Floats) -> tuple[Floats, Floats
 
 
 def _column(
-    term: Term, problem: Problem, rows: Places, mean: Floats, left: Floats, seen: Seen
+    term: Term, problem: Problem, rows: Integers, mean: Floats, left: Floats, seen: Seen
 ) -> Floats:
     made = np.ones(len(rows)) if term.clean is None else term.clean[rows]
     plain = [at for at, of in term.numbers if of is None and problem.numbers[at].scale is None]

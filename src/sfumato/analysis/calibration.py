@@ -9,17 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.calibrated import Seen, expected, seen_of
 from sfumato.analysis.modelled import Modelled, left_out
 from sfumato.analysis.naive import Estimates, fitted
 from sfumato.analysis.problem import Problem
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Integers
 from sfumato.progress import told
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
 _REPEATS, _LARGE = 100, 100_000
 
 
@@ -57,7 +55,9 @@ def calibration(model: Modelled, seed: int) -> tuple[Estimates, tuple[str, ...]]
     return Estimates(value=value, error=error, complete=complete), tuple(notes)
 
 
-def _resampled(problem: Problem, known: Places, rng: np.random.Generator) -> tuple[Places, Places]:
+def _resampled(
+    problem: Problem, known: Integers, rng: np.random.Generator
+) -> tuple[Integers, Integers]:
     """Records drawn with replacement, or groups; a group drawn twice is two groups."""
     if problem.groups is None:
         return known[rng.integers(0, len(known), len(known))], np.empty(0, np.int64)
@@ -71,8 +71,8 @@ def _resampled(problem: Problem, known: Places, rng: np.random.Generator) -> tup
 def _estimate(
     problem: Problem,
     seen: Seen,
-    rows: Places,
-    groups: Places | None = None,
+    rows: Integers,
+    groups: Integers | None = None,
     start: Estimates | None = None,
 ) -> Estimates:
     now = problem.groups[rows] if problem.groups is not None else None

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.naive import Estimates
 from sfumato.analysis.problem import Posterior, Problem
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _MIXED_BADLY, _FEW_DRAWS, _FEW_GROUPS = 1.01, 400, 10
 _UNRELIABLE, _LOST = 0.5, 0.2
 _FAR = 0.5

@@ -10,9 +10,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
+
 _FEWEST = 4
 _BLOM = 3 / 8
 

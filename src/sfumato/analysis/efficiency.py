@@ -7,20 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.simulated import draws_of, simulated
 from sfumato.cells.noise.described import CodeNoise, Misclassification
 from sfumato.cells.noise.described import Noise as Described
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import one_thread
 from sfumato.utility.models.covariates import Covariates, covariates
 from sfumato.utility.models.formula import Formula, read_formula
 from sfumato.utility.models.loss import Known, loss
 from sfumato.utility.models.regression import Family, estimated, matrices
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.cautions import of_checks, of_draws, of_problem, reliabilities, unbounded
 from sfumato.analysis.choice import Engine, engine_for
@@ -23,7 +22,6 @@ from sfumato.errors import MeasureError
 from sfumato.kernels.canonical import one_thread
 from sfumato.progress import Progress, told
 
-Floats = npt.NDArray[np.float64]
 _METHODS = ("posterior", "moments", "calibration", "simex")
 _SHAPES = ("auto", "normal", "mixture")
 _LEAST = 100

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
+
 _CALLS: Mapping[str, Callable[[Floats], Floats]] = {
     "I": lambda x: x, "log": np.log, "log2": np.log2, "log10": np.log10, "exp": np.exp,
     "sqrt": np.sqrt,

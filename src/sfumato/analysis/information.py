@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.calibrated import Expected, Seen, expected, seen_of
 from sfumato.analysis.mixed_generalised import Grouped, Marginal
 from sfumato.analysis.naive import Estimates, between_of, mean_of
 from sfumato.analysis.problem import Problem
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
 _DRAWS = 4
 _LEAST = 1e-9
 
@@ -47,7 +45,7 @@ def information(problem: Problem, levels: Mapping[str, Floats], estimates: Estim
 
 
 def _drawn(
-    problem: Problem, seen: Seen, rows: Places, given: Expected, chance: np.random.Generator
+    problem: Problem, seen: Seen, rows: Integers, given: Expected, chance: np.random.Generator
 ) -> Floats:
     """The terms with true values that may have been."""
     numbers, codes = len(problem.numbers), np.zeros((problem.records, len(problem.categories)), int)
@@ -70,7 +68,7 @@ def _drawn(
 
 
 def _of_columns(
-    problem: Problem, x: Floats, rows: Places, estimates: Estimates, chance: np.random.Generator
+    problem: Problem, x: Floats, rows: Integers, estimates: Estimates, chance: np.random.Generator
 ) -> Floats:
     beta = np.array([estimates.value[one.name] for one in problem.terms])
     trials = np.ones(len(rows)) if problem.trials is None else problem.trials[rows]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.analysis.problem import Category, Codes, Number
+from sfumato.analysis.problem import Category, Number
 from sfumato.analysis.stratified import ByStratum, StratifiedNumber, place_of
 from sfumato.cells.codes import places
 from sfumato.cells.noise.described import (
@@ -24,8 +24,8 @@ from sfumato.cells.noise.described import (
 from sfumato.cells.noise.scales import Growth
 from sfumato.cells.notation import written
 from sfumato.errors import DataError, MethodError
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
 _NEVER = -745.0
 """The log of the smallest number above 0: for an engine what cannot be is this unlikely."""
 
@@ -256,7 +256,7 @@ def _of_exchange(
 
 def exchange_of(
     name: str, values: pl.Series, noise: Misclassification, strata: pl.DataFrame
-) -> tuple[Floats, Codes, Codes]:
+) -> tuple[Floats, Integers, Integers]:
     """The matrices of exchange, which of them each record has, and the level it was released as."""
     at = _places(name, values, noise.levels)
     if noise.matrix is not None:

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import MeasureError
-
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,12 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 MOST = 3
 """Effects of a group: with more, there are too many nodes."""
 _NODES = {1: 11, 2: 7, 3: 5}
@@ -62,7 +60,7 @@ class Grouped:
     x: Floats = field(repr=False)
     y: Floats = field(repr=False)
     trials: Floats = field(repr=False)
-    groups: Codes = field(repr=False)
+    groups: Integers = field(repr=False)
     random: tuple[int, ...]
 
 
@@ -161,7 +159,7 @@ class Marginal:
     def __init__(self, given: Grouped) -> None:
         self.link, self.x, self.y, self.trials = given.link, given.x, given.y, given.trials
         self.names, place = np.unique(given.groups, return_inverse=True)
-        self.place: Codes = place.reshape(-1)
+        self.place: Integers = place.reshape(-1)
         random = list(given.random)
         self.z = given.x[:, random]
         self.lower = np.tril_indices(len(random))

@@ -22,8 +22,7 @@ from sfumato.analysis.stratified import looked_up, with_strata
 from sfumato.analysis.unbiased import NoMomentsError, scores
 from sfumato.cells.noise.described import Noise
 from sfumato.data import Dataset
-
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -18,9 +18,9 @@ from sfumato.analysis.naive import Estimates
 from sfumato.analysis.problem import Problem
 from sfumato.analysis.stratified import StratifiedNumber
 from sfumato.analysis.unbiased import NoMomentsError, power
+from sfumato.kernels.arrays import Floats
 from sfumato.utility.models.sandwich import variance as sandwich
 
-Floats = npt.NDArray[np.float64]
 _ROUNDS = 100
 _TWO = 2
 

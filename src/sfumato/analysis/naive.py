@@ -12,8 +12,8 @@ from sfumato.analysis.mixed import mixed
 from sfumato.analysis.mixed_generalised import MOST, Grouped, mixed_generalised
 from sfumato.analysis.problem import Problem, Term
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _ROUNDS, _SMALL = 100, 1e-10
 _CERTAIN = 1e-8
 _COLLINEAR = 1e-9

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.formula import ModelFormula
 from sfumato.analysis.functions import Of, function_of
@@ -17,9 +16,9 @@ from sfumato.analysis.problem import Category, Family, Link, Number, Problem, Sh
 from sfumato.analysis.terms import Made, columns_of, matrices, same_terms, terms_of
 from sfumato.cells.noise.described import Noise
 from sfumato.errors import DataError, MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.utility.models.formula import Token
 
-Floats = npt.NDArray[np.float64]
 _LINKS: Mapping[str, tuple[Link, ...]] = {
     "gaussian": ("identity",),
     "bernoulli": ("logit", "probit"),

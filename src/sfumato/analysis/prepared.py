@@ -19,18 +19,18 @@ from sfumato.analysis.measured import (
     shared_noise,
     strata_of,
 )
-from sfumato.analysis.problem import Category, Codes, Number
+from sfumato.analysis.problem import Category, Number
 from sfumato.analysis.received import Received
 from sfumato.cells.noise.described import CodeNoise, Gaussian, Noise
 from sfumato.data import Dataset
 from sfumato.errors import DataError
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.canonical import order_of
 from sfumato.utility.models.covariates import MOST_LEVELS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
 _TRUTH = ("0", "1")
 
 
@@ -56,7 +56,7 @@ class Prepared:
     numbers: Mapping[str, Number]
     categories: Mapping[str, Category]
     as_numbers: frozenset[str] = frozenset()
-    groups: Codes | None = field(default=None, repr=False)
+    groups: Integers | None = field(default=None, repr=False)
     trials: Floats | None = field(default=None, repr=False)
     left_out: int = 0
     kept: pl.DataFrame = field(repr=False)
@@ -240,7 +240,7 @@ def _label(level: object) -> str:
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
-def _groups(values: pl.Series) -> Codes:
+def _groups(values: pl.Series) -> Integers:
     # Numbered in the order of the records, which is one of their values.
-    made: Codes = values.rank("dense").cast(pl.Int64).to_numpy() - 1
+    made: Integers = values.rank("dense").cast(pl.Int64).to_numpy() - 1
     return made

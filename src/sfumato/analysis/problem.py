@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.cells.noise.scales import Growth, Scale
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 Family = Literal["gaussian", "bernoulli", "binomial", "poisson"]
 Link = Literal["identity", "logit", "probit", "log"]
 Shape = Literal["auto", "normal", "mixture"]
@@ -112,7 +110,7 @@ class Term:
             return False
         return all(of is None and problem.numbers[at].scale is None for at, of in self.numbers)
 
-    def column(self, latent: Floats, codes: Codes, problem: Problem) -> Floats:
+    def column(self, latent: Floats, codes: Integers, problem: Problem) -> Floats:
         """Its values, given latent numbers (record, number) and levels (record, category)."""
         made = np.ones(problem.records) if self.clean is None else self.clean
         for at, of in self.numbers:
@@ -159,7 +157,7 @@ class Problem:
     error: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     terms: tuple[Term, ...]
     covariates: Floats = field(repr=False)
-    groups: Codes | None = field(default=None, repr=False)
+    groups: Integers | None = field(default=None, repr=False)
     random: tuple[int, ...] = ()
     shape: Shape = "auto"
     clustered: bool = True
@@ -176,7 +174,7 @@ class Problem:
             one.simple(self) for one in self.terms
         )
 
-    def design(self, latent: Floats, codes: Codes) -> Floats:
+    def design(self, latent: Floats, codes: Integers) -> Floats:
         """All terms, given latent numbers and levels."""
         return np.column_stack([one.column(latent, codes, self) for one in self.terms])
 

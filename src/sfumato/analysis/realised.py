@@ -6,15 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.information import information
 from sfumato.analysis.moments import Corrected
 from sfumato.analysis.naive import Estimates
 from sfumato.analysis.problem import Problem
 from sfumato.errors import MeasureError
-
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
 
 
 def realised(

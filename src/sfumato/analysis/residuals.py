@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.calibrated import expected, seen_of
 from sfumato.analysis.mixed_generalised import Grouped, Marginal
 from sfumato.analysis.naive import Estimates, between_of, mean_of
 from sfumato.analysis.problem import Problem
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
 COLUMNS = ("fitted", "residual", "standardised", "leverage")
 
 
@@ -98,7 +96,7 @@ def _shared(problem: Problem, shift: Mapping[str, float]) -> Floats:
 
 
 def _of_groups(
-    problem: Problem, x: Floats, rows: Places, line: Floats, plain: Estimates,
+    problem: Problem, x: Floats, rows: Integers, line: Floats, plain: Estimates,
     value: Mapping[str, float],
 ) -> Floats:  # fmt: skip
     """The likeliest effects of groups, for each record."""

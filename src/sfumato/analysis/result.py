@@ -9,18 +9,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.analysis.diagnostics import bulk_ess, mcse, rhat
 from sfumato.analysis.naive import Estimates
 from sfumato.errors import SfumatoError
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from sfumato.data import Dataset
     from sfumato.figures._sheet.picture import Picture
 
-Floats = npt.NDArray[np.float64]
 Method = Literal["posterior", "moments", "calibration", "simex"]
 INTERRUPTED = (
     "It was interrupted: this is what there was until then, with rough standard errors or none. "

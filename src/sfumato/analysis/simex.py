@@ -20,9 +20,9 @@ from sfumato.analysis.stratified import StratifiedNumber, errors_of
 from sfumato.cells.noise.described import CodeNoise, Misclassification, Noise
 from sfumato.cells.noise.transitions import exchanged
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.progress import told
 
-Floats = npt.NDArray[np.float64]
 _MORE = (0.5, 1.0, 1.5, 2.0)
 _REPEATS, _LARGE = 40, 100_000
 

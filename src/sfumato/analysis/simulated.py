@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.cells.noise.described import CodeNoise, CorrelatedGaussian, Gaussian, Misclassification
 from sfumato.cells.noise.described import Noise as Described
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.randomness import Draws, Key
 
-Floats = npt.NDArray[np.float64]
 _OPEN = Key(bytes(32))
 """Not a secret: these draws are never released, and repeat so that predictions do."""
 

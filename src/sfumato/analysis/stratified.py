@@ -10,16 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.analysis.problem import Codes, Number, Problem
+from sfumato.analysis.problem import Number, Problem
 from sfumato.cells.noise.described import Noise, StratifiedGaussian
 from sfumato.cells.noise.strata import key_of
 from sfumato.errors import DataError
+from sfumato.kernels.arrays import Floats, Integers
 
 if TYPE_CHECKING:
     from sfumato.analysis.prepared import Prepared
     from sfumato.cells.noise.scales import Growth
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class StratifiedNumber(Number):
     """
 
     told: ByStratum = field(repr=False)
-    stratum: Codes = field(repr=False)
+    stratum: Integers = field(repr=False)
     covariances: Floats = field(repr=False)
 
     def shared(self, other: Number) -> Floats:

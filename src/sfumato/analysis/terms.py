@@ -9,18 +9,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.functions import LEARNT, Of, factors_of, function_of
 from sfumato.analysis.prepared import Prepared
 from sfumato.analysis.problem import Number, Term
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.utility.models.formula import Formula, Token
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
 _ALIAS = re.compile(r"\bv(\d+)\b")
 _LEVEL = re.compile(r"^(?:C\()?v(\d+)\)?\[(?:T\.)?(\d+)\]$")
 _SAME = {("log", "log"), ("sqrt", "square_root")}

@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.analysis.measured import category_of, exchange_of
-from sfumato.analysis.problem import Codes, Number
+from sfumato.analysis.problem import Number
 from sfumato.analysis.stratified import StratifiedNumber
 from sfumato.cells.noise.described import CodeNoise, Misclassification, Noise
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
 _NODES, _PIECES, _WIDE = 16, 12, 8.0
 _ROUNDS = 200
 
@@ -69,7 +68,7 @@ def scores(name: str, values: pl.Series, noise: Noise, strata: pl.DataFrame) -> 
 
 
 def _of_matrices(
-    noise: Misclassification, share: Floats, exchange: tuple[Floats, Codes, Codes]
+    noise: Misclassification, share: Floats, exchange: tuple[Floats, Integers, Integers]
 ) -> Floats:
     every, stratum, at = exchange
     turned = []

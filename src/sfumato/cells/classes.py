@@ -12,9 +12,8 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
+from sfumato.kernels.arrays import Codes, Integers
 
-Numbers = npt.NDArray[np.int32]
-Counts = npt.NDArray[np.int64]
 _WHOLE = (pl.Int32, pl.Int64, pl.UInt32, pl.UInt64)
 _WIDEST = np.iinfo(np.int32).max - 1
 
@@ -26,14 +25,14 @@ class EqualClasses:
     Every class has at least one record: combinations that nobody has are none.
     """
 
-    of: Numbers
-    sizes: Counts
+    of: Codes
+    sizes: Integers
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     @cached_property
-    def starts(self) -> Counts:
+    def starts(self) -> Integers:
         """Where each class begins when the records stand class after class, and the end."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
 
@@ -70,7 +69,7 @@ def equal_classes(data: Dataset, known: Sequence[str]) -> EqualClasses:
     return EqualClasses(found.of, found.counts)
 
 
-def _numbered(values: pl.Series) -> tuple[Numbers, int]:
+def _numbered(values: pl.Series) -> tuple[Codes, int]:
     """A whole number for each cell, equal for equal cells, 0 where missing; and their bound."""
     if values.dtype == pl.String:
         plain = values.cast(pl.Categorical).to_physical()

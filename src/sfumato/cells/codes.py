@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.noise.described import Level
@@ -17,11 +16,9 @@ from sfumato.data import Dataset
 from sfumato.engines import Combinations
 from sfumato.errors import MethodError
 from sfumato.io import frames
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.schema import Column
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
-"""The place of each record's level among all levels; -1 where it is missing."""
 _GRID = 2.0**30
 _KINDS = ("nominal", "ordinal", "integer")
 _TRUTH = {"true": True, "false": False, "1": True, "0": False}
@@ -137,7 +134,7 @@ def _observed(values: pl.Series) -> list[Level]:
     return [plain(one) for one in values.unique().sort().to_list()]
 
 
-def places(values: pl.Series, levels: Sequence[Level]) -> Places:
+def places(values: pl.Series, levels: Sequence[Level]) -> Integers:
     """Which of the levels each value is; an error where it is none."""
     keys, known = _keys(values, levels)
     at = pl.Series(np.arange(len(levels), dtype=np.int64))
@@ -163,7 +160,7 @@ def _keys(values: pl.Series, levels: Sequence[Level]) -> tuple[pl.Series, pl.Ser
     return values.cast(dtype, strict=False), pl.Series(numbers, dtype=dtype, strict=False)
 
 
-def back(at: Places, levels: Sequence[Level], values: pl.Series) -> pl.Series:
+def back(at: Integers, levels: Sequence[Level], values: pl.Series) -> pl.Series:
     """The levels at some places, in the type of the variable where it holds them all."""
     made = pl.Series(values.name, list(levels), strict=False)
     dtype = values.dtype

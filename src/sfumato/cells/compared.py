@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.cells.pairs import Numbers, Pair, paired
+from sfumato.cells.pairs import Pair, paired
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import deviation_of
 
 
@@ -56,7 +57,7 @@ def compared(
     )
 
 
-def change_of(pair: Pair, at: int) -> Numbers:
+def change_of(pair: Pair, at: int) -> Floats:
     """What the release added to the values of one variable, where both have one."""
     change = pair.released[:, at] - pair.original[:, at]
     return change[~np.isnan(change)]

@@ -14,9 +14,8 @@ from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Subject
+from sfumato.kernels.arrays import Codes, Integers
 
-Codes = npt.NDArray[np.int32]
-Counts = npt.NDArray[np.int64]
 _SUPPRESSED = "A confidential cell that stands for anything (`*`) counts as missing."
 _GENERALISED = (
     "Confidential cells that are ranges, sets or masks are taken as they stand, as values."
@@ -120,7 +119,7 @@ class Joint:
 
     at: npt.NDArray[np.int64]
     code: npt.NDArray[np.int64]
-    counts: Counts
+    counts: Integers
 
 
 def joint(classes: EqualClasses, codes: Codes, width: int) -> Joint:

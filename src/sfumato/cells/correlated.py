@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.cells.pairs import Numbers
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import deviation_of, mean_of
 
 _NOTHING = 1e-12
 """A share of a sum of squares that is nothing but rounding."""
 
 
-def correlations(values: Numbers) -> Numbers:
+def correlations(values: Floats) -> Floats:
     """Correlations over the records that have both values; NaN where there is none."""
     known = ~np.isnan(values)
     scaled = np.zeros_like(values)
@@ -27,7 +27,7 @@ def correlations(values: Numbers) -> Numbers:
     spread_of_each = squares - sums * sums / count
     undefined = (spread_of_each <= _NOTHING * squares) | (count <= 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Numbers = scaled.T @ scaled - sums * sums.T / count
+        found: Floats = scaled.T @ scaled - sums * sums.T / count
         found /= np.sqrt(spread_of_each * spread_of_each.T)
     found[undefined | undefined.T] = np.nan
     return np.clip(found, -1.0, 1.0)

@@ -17,10 +17,9 @@ import polars as pl
 
 from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD, number_of
 from sfumato.errors import DataError
+from sfumato.kernels.arrays import Codes, Floats
 from sfumato.schema import Column
 
-Numbers = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int32]
 Type = Literal["number", "date"]
 _DAY = 86_400_000_000
 _EPOCH = dt.date(1970, 1, 1)
@@ -42,10 +41,10 @@ class Ends:
     sets : the values of cells that are sets, by cell.
     """
 
-    of: Places | None = field(repr=False)
-    low: Numbers = field(repr=False)
-    high: Numbers = field(repr=False)
-    sets: Mapping[int, Numbers] = field(default_factory=dict, repr=False)
+    of: Codes | None = field(repr=False)
+    low: Floats = field(repr=False)
+    high: Floats = field(repr=False)
+    sets: Mapping[int, Floats] = field(default_factory=dict, repr=False)
 
     @property
     def open(self) -> npt.NDArray[np.bool_]:
@@ -56,11 +55,11 @@ class Ends:
         """Something known of each cell, for each record."""
         return of_cells if self.of is None else of_cells[self.of]
 
-    def middles(self) -> Numbers:
+    def middles(self) -> Floats:
         """For each record the middle of what it may stand for; NaN where it says nothing."""
         return self.each(self.middles_of_cells())
 
-    def middles_of_cells(self) -> Numbers:
+    def middles_of_cells(self) -> Floats:
         """The middle of each cell; NaN where it says nothing."""
         with np.errstate(invalid="ignore"):
             middle = self.low + (self.high - self.low) / 2
@@ -96,7 +95,7 @@ def same_cells(was: Ends, now: Ends, first: Any, second: Any) -> npt.NDArray[np.
     return same
 
 
-def encoded(values: pl.Series) -> tuple[Places, list[str]]:
+def encoded(values: pl.Series) -> tuple[Codes, list[str]]:
     """The distinct texts, and which each record has: the number after the last where missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -144,7 +143,7 @@ def number_ends(values: pl.Series, column: Column, kind: Type) -> Ends:
     return Ends(None, np.where(gone, -np.inf, numbers), np.where(gone, np.inf, numbers))
 
 
-def _few(numbers: Numbers, gone: npt.NDArray[np.bool_]) -> Ends | None:
+def _few(numbers: Floats, gone: npt.NDArray[np.bool_]) -> Ends | None:
     """Whole numbers close together: every one between the least and the greatest is a cell."""
     held = numbers[~gone]
     if not len(held):
@@ -161,7 +160,7 @@ def _counts(dtype: pl.DataType) -> bool:
     return dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Boolean
 
 
-def _require_finite(numbers: Numbers, name: str) -> None:
+def _require_finite(numbers: Floats, name: str) -> None:
     if np.isinf(numbers).any():
         raise DataError(
             f"Variable '{name}' holds infinite values.",
@@ -177,7 +176,7 @@ def _of_text(values: pl.Series, column: Column, kind: Type) -> Ends:
     single = _parsed(cells, kind)
     low = np.append(np.fmax(single, _parsed(ends.to_series(0), kind)), -np.inf)
     high = np.append(np.fmax(single, _parsed(ends.to_series(1), kind)), np.inf)
-    sets: dict[int, Numbers] = {}
+    sets: dict[int, Floats] = {}
     groups = _groups(column)
     for at in np.flatnonzero(np.isnan(low) | np.isnan(high) | (low > high)).tolist():
         low[at], high[at], members = _cell(texts[at], kind, values.name, groups)
@@ -186,7 +185,7 @@ def _of_text(values: pl.Series, column: Column, kind: Type) -> Ends:
     return Ends(of, low, high, sets)
 
 
-def _parsed(texts: pl.Series, kind: Type) -> Numbers:
+def _parsed(texts: pl.Series, kind: Type) -> Floats:
     """Numbers or days; NaN where the text is neither."""
     if kind == "date":
         days = texts.str.to_date("%Y-%m-%d", strict=False, exact=True)
@@ -199,7 +198,7 @@ def _parsed(texts: pl.Series, kind: Type) -> Numbers:
 
 def _cell(
     text: str, kind: Type, name: str, groups: Mapping[str, list[str]]
-) -> tuple[float, float, Numbers | None]:
+) -> tuple[float, float, Floats | None]:
     """The ends of one cell, and its values where it is a set."""
     if text == WILDCARD:
         return -np.inf, np.inf, None
@@ -237,7 +236,7 @@ def _period(year: str, quarter: str | None, month: str | None) -> tuple[float, f
     return float((first - _EPOCH).days), float((after - _EPOCH).days - 1)
 
 
-def _of_set(texts: list[str], kind: Type, name: str) -> tuple[float, float, Numbers]:
+def _of_set(texts: list[str], kind: Type, name: str) -> tuple[float, float, Floats]:
     held = [_ends(one, kind, name) for one in texts]
     # A period among the members is all its days.
     each = [np.arange(low, high + 1) if low < high else np.array([low]) for low, high in held]

@@ -10,15 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.ends import Ends, Numbers, Places, encoded
+from sfumato.cells.ends import Ends, encoded
 from sfumato.cells.levels import level_cells
 from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD
 from sfumato.errors import DataError
 from sfumato.io.frames import canonical
+from sfumato.kernels.arrays import Codes, Floats, Integers, Mask
 from sfumato.schema import Column
-
-Flags = npt.NDArray[np.bool_]
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,29 +32,29 @@ class Held:
     texts : the cells as they are written; that of missing is not.
     """
 
-    of: Places = field(repr=False)
-    levels: Positions = field(repr=False)
-    starts: Positions = field(repr=False)
-    beyond: Flags = field(repr=False)
+    of: Codes = field(repr=False)
+    levels: Integers = field(repr=False)
+    starts: Integers = field(repr=False)
+    beyond: Mask = field(repr=False)
     texts: Sequence[str] = field(repr=False)
 
     @cached_property
-    def open(self) -> Flags:
+    def open(self) -> Mask:
         """Which cells say nothing: `*` and missing."""
         return np.array([*(text == WILDCARD for text in self.texts), True])
 
     @property
-    def counts(self) -> Positions:
+    def counts(self) -> Integers:
         """How many levels each cell stands for; 0 for a value that is none of them."""
-        counts: Positions = np.diff(self.starts)
+        counts: Integers = np.diff(self.starts)
         return counts
 
     def summed(self, of_levels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The sum of something known of each level, over the levels of each cell."""
-        before: Positions = np.concatenate([[0], np.cumsum(of_levels[self.levels])])
+        before: Integers = np.concatenate([[0], np.cumsum(of_levels[self.levels])])
         return before[self.starts[1:]] - before[self.starts[:-1]]
 
-    def single(self) -> Positions:
+    def single(self) -> Integers:
         """The level of each cell that stands for just that one; -1 for the others."""
         one = (self.counts == 1) & ~self.beyond & ~self.open
         found = np.full(len(one), -1, np.int64)
@@ -162,7 +160,7 @@ def rank_ends(values: pl.Series, levels: Sequence[str], column: Column) -> Ends:
     return Ends(cells.of, low, high, sets)
 
 
-def _between(texts: Sequence[str], levels: Sequence[str], name: str) -> Numbers:
+def _between(texts: Sequence[str], levels: Sequence[str], name: str) -> Floats:
     numbers, scale = _numbers(texts), _numbers(levels)
     outside = np.isnan(numbers).any() or np.isnan(scale).any() or (np.diff(scale) <= 0).any()
     if outside or (numbers < scale[0]).any() or (numbers > scale[-1]).any():
@@ -170,11 +168,11 @@ def _between(texts: Sequence[str], levels: Sequence[str], name: str) -> Numbers:
             f"Variable '{name}' is ordinal and has values that are none of its levels.",
             hint="declare all levels, from low to high, in the schema.",
         )
-    between: Numbers = np.interp(numbers, scale, np.arange(len(scale), dtype=float))
+    between: Floats = np.interp(numbers, scale, np.arange(len(scale), dtype=float))
     return between
 
 
-def _numbers(texts: Sequence[str]) -> Numbers:
+def _numbers(texts: Sequence[str]) -> Floats:
     found = pl.Series(texts, dtype=pl.String).cast(pl.Float64, strict=False)
     return found.fill_null(np.nan).to_numpy()
 

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.confidential import Coded, Codes, Counts
+from sfumato.cells.confidential import Coded
 from sfumato.cells.notation import RANGE, SET, type_of, written
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Codes, Integers
 from sfumato.schema import Column, Schema
 from sfumato.schema.hierarchies import Hierarchy
 
@@ -46,7 +47,7 @@ class Spread:
 
     name: str
     codes: Codes
-    counts: Counts
+    counts: Integers
     distance: Settled
     tree: npt.NDArray[np.int64] | None
     said: str

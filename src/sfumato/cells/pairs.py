@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-
-Numbers = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +25,8 @@ class Pair:
     """
 
     names: tuple[str, ...]
-    original: Numbers = field(repr=False)
-    released: Numbers = field(repr=False)
+    original: Floats = field(repr=False)
+    released: Floats = field(repr=False)
     left_out: tuple[str, ...]
 
     def warnings(self) -> tuple[str, ...]:
@@ -90,7 +88,7 @@ def paired(
     )
 
 
-def matrix(data: Dataset, names: Sequence[str]) -> Numbers:
+def matrix(data: Dataset, names: Sequence[str]) -> Floats:
     """A column per variable, NaN where a value is missing; fail on infinite values."""
     values = np.empty((len(data), len(names)))
     for at, name in enumerate(names):
@@ -107,7 +105,7 @@ def _holds(data: Dataset, name: str) -> bool:
     return name in data.columns and data.column(name).dtype.is_numeric()
 
 
-def distances(original: Numbers, released: Numbers, spread: Numbers) -> Numbers:
+def distances(original: Floats, released: Floats, spread: Floats) -> Floats:
     """How far each record moved, in standard deviations; NaN where nothing can be compared."""
     apart = (released - original) / spread
     known = ~np.isnan(apart)

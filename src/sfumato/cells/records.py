@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.ends import Ends, Places
+from sfumato.cells.ends import Ends
 from sfumato.cells.held import Held
 from sfumato.data import Dataset
 from sfumato.data.identity import matched
 from sfumato.errors import MeasureError
-
-Positions = npt.NDArray[np.intp]
+from sfumato.kernels.arrays import Codes, Positions
 
 
 def places(original: Dataset, released: Dataset, *, owner: str) -> Positions | None:
@@ -40,7 +39,7 @@ def places(original: Dataset, released: Dataset, *, owner: str) -> Positions | N
     return None
 
 
-def coded(cells: Ends | Held) -> tuple[Places, int]:
+def coded(cells: Ends | Held) -> tuple[Codes, int]:
     """A number for the cell of each record, and how many numbers there are."""
     if cells.of is not None:
         return cells.of, int(cells.of.max(initial=0)) + 1
@@ -48,7 +47,7 @@ def coded(cells: Ends | Held) -> tuple[Places, int]:
     return ranks, int(ranks.max(initial=0)) + 1
 
 
-def class_sizes(coded_cells: list[tuple[Places, int]], records: int) -> npt.NDArray[np.int64]:
+def class_sizes(coded_cells: list[tuple[Codes, int]], records: int) -> npt.NDArray[np.int64]:
     """The sizes of the classes of records with equal cells; one class where nothing is left."""
     if not coded_cells or not records:
         return np.array([records] if records else [], np.int64)

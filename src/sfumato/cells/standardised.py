@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.cells.compared import compared
-from sfumato.cells.pairs import Numbers, Pair
+from sfumato.cells.pairs import Pair
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.canonical import deviation_of, mean_of
 
-Counts = npt.NDArray[np.int64]
 Scales = list[tuple[float, float]]
 
 _FEW = 1000
@@ -42,10 +41,10 @@ class Standardised:
     """
 
     names: tuple[str, ...]
-    original: Numbers = field(repr=False)
-    own: Numbers = field(repr=False)
-    on_original_scale: Numbers = field(repr=False)
-    distance: Numbers = field(repr=False)
+    original: Floats = field(repr=False)
+    own: Floats = field(repr=False)
+    on_original_scale: Floats = field(repr=False)
+    distance: Floats = field(repr=False)
     warnings: tuple[str, ...]
 
 
@@ -85,7 +84,7 @@ def standardised(
     )
 
 
-def _scaled(values: Numbers, scales: Scales) -> Numbers:
+def _scaled(values: Floats, scales: Scales) -> Floats:
     found = np.empty(values.shape[::-1])
     for at, (mean, deviation) in enumerate(scales):
         with np.errstate(over="ignore"):  # so far off that it does not matter how far
@@ -95,7 +94,7 @@ def _scaled(values: Numbers, scales: Scales) -> Numbers:
     return found
 
 
-def means_and_deviations(values: Numbers, names: Sequence[str]) -> Scales:
+def means_and_deviations(values: Floats, names: Sequence[str]) -> Scales:
     """Mean and standard deviation (with n - 1) of what is not missing, from exact sums.
 
     A deviation is 0 where there is one value only.
@@ -112,7 +111,7 @@ def means_and_deviations(values: Numbers, names: Sequence[str]) -> Scales:
     return found
 
 
-def _mean_and_deviation(known: Numbers) -> tuple[float, float]:
+def _mean_and_deviation(known: Floats) -> tuple[float, float]:
     if not len(known):
         return math.nan, 0.0
     low, high = float(known.min()), float(known.max())
@@ -126,7 +125,7 @@ def _mean_and_deviation(known: Numbers) -> tuple[float, float]:
     return mean, math.sqrt(_exact_sum(known) / (len(known) - 1))
 
 
-def _exact_sum(values: Numbers) -> float:
+def _exact_sum(values: Floats) -> float:
     if len(values) < _FEW:  # not worth loading the compiled one
         return math.fsum(values.tolist())
     from sfumato.kernels.sums import exact_parts
@@ -134,7 +133,7 @@ def _exact_sum(values: Numbers) -> float:
     return math.fsum(exact_parts(values))
 
 
-def told_incomplete(known: Counts, variables: int) -> tuple[str, ...]:
+def told_incomplete(known: Integers, variables: int) -> tuple[str, ...]:
     """How many records are compared in part, or not at all, in words."""
     none, some = int((known == 0).sum()), int(((known > 0) & (known < variables)).sum())
     told = []
@@ -168,7 +167,7 @@ def chance_shifts(records: int) -> range:
     return range(1, min(records, 1 + math.ceil(_DRAWS / records)))
 
 
-def robust_distances(values: Numbers, names: Sequence[str]) -> Numbers:
+def robust_distances(values: Floats, names: Sequence[str]) -> Floats:
     """Distance of each record from the origin; `values` has a row per variable, NaN if missing.
 
     The covariance is the robust one of complete records. A record that lacks a value has its
@@ -192,7 +191,7 @@ def robust_distances(values: Numbers, names: Sequence[str]) -> Numbers:
     return found
 
 
-def _covariance(complete: Numbers, names: Sequence[str]) -> Numbers:
+def _covariance(complete: Floats, names: Sequence[str]) -> Floats:
     from sfumato.kernels.mcd import SingularError, robust_covariance
 
     variables, records = complete.shape

@@ -13,6 +13,7 @@ import polars as pl
 from sfumato.data.identity import Identity, identify
 from sfumato.errors import DataError, SchemaError
 from sfumato.io import frames
+from sfumato.kernels.arrays import Positions
 from sfumato.progress import Progress, part_of
 from sfumato.schema import Column, Role, Schema
 
@@ -114,7 +115,7 @@ class Dataset:
             given_identity=self.identity,
         )
 
-    def take(self, positions: frames.Positions) -> Dataset:
+    def take(self, positions: Positions) -> Dataset:
         """Some of the records, in this order."""
         frame = frames.take(self.frame, positions)
         return replace(self, frame=frame, given_identity=self.identity.take(positions))

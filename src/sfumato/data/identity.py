@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.kernels.arrays import Words
 from sfumato.kernels.memory import room
-from sfumato.randomness import KEY_BYTES, SLICE, Key, Words, encrypt
+from sfumato.randomness import KEY_BYTES, SLICE, Key, encrypt
 from sfumato.schema import Schema
 
 # Public and fixed: this only mixes. Secrecy comes from the key, in `Identity.ids`.

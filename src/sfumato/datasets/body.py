@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.kernels.arrays import Floats
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from sfumato.randomness import Draws, Floats
+    from sfumato.randomness import Draws
 
 OUTLIERS = 0.001
 """Share of people who are extreme, in each of the variables that have such people."""

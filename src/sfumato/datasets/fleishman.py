@@ -12,12 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from sfumato.randomness import Floats
+from sfumato.kernels.arrays import Floats
 
 _EXACT = 1e-9
 """How near the solved shape must be to the wanted one."""

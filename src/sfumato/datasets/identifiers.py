@@ -20,14 +20,14 @@ from sfumato.datasets.names import (
     STREETS,
     SURNAMES,
 )
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.randomness import encrypt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sfumato.randomness import Draws, Floats, Key
+    from sfumato.randomness import Draws, Key
 
-Whole = npt.NDArray[np.int64]
 
 ROUNDS = 6
 MODULUS = 11
@@ -39,7 +39,7 @@ LARGEST = 90_000_000
 """So many records can have a health number of their own."""
 
 
-def health_number(counter: Whole, key: Key) -> pl.Series:
+def health_number(counter: Integers, key: Key) -> pl.Series:
     """A ten-digit number with a valid check digit, different for every counter below `LARGEST`.
 
     After any eight digits at least nine of the ten possible ninth digits have a check digit, so
@@ -56,7 +56,7 @@ def health_number(counter: Whole, key: Key) -> pl.Series:
     return pl.Series(nine * 10 + _check_digit(nine)).cast(pl.String)
 
 
-def permuted(counter: Whole, room: tuple[int, int], key: Key) -> Whole:
+def permuted(counter: Integers, room: tuple[int, int], key: Key) -> Integers:
     """A keyed permutation of 0 … room[0]·room[1] − 1 (an unbalanced Feistel network)."""
     left, right = np.divmod(counter, room[1])
     for turn in range(ROUNDS):
@@ -68,25 +68,25 @@ def permuted(counter: Whole, room: tuple[int, int], key: Key) -> Whole:
     return np.asarray(left * room[1] + right, np.int64)
 
 
-def _round(turn: int, size: int, key: Key) -> Whole:
+def _round(turn: int, size: int, key: Key) -> Integers:
     blocks = np.zeros((size, 2), np.uint64)
     blocks[:, 0] = np.arange(size)
     words = encrypt(blocks, key.subkey("health number", turn, size))[:, 0]
     return (words >> np.uint64(32)).astype(np.int64)
 
 
-def _weighted_sum(nine: Whole) -> Whole:
+def _weighted_sum(nine: Integers) -> Integers:
     return sum(
         (nine // 10 ** (weight - 2) % 10 * weight for weight in range(2, 11)), np.zeros_like(nine)
     )
 
 
-def _check_digit(nine: Whole) -> Whole:
+def _check_digit(nine: Integers) -> Integers:
     """Modulus 11; 10 stands for "this number is not used"."""
     return (MODULUS - _weighted_sum(nine) % MODULUS) % MODULUS
 
 
-def _ninth_digit(eight: Whole, which: Whole) -> Whole:
+def _ninth_digit(eight: Integers, which: Integers) -> Integers:
     """The ninth digit number `which` (0 to 8) of those that have a check digit."""
     # The ninth digit weighs 2. The sum must not leave 1, so the digit is not (1 − sum)/2; and
     # one half is 6 modulo 11. A forbidden digit of 10 forbids nothing.
@@ -94,12 +94,12 @@ def _ninth_digit(eight: Whole, which: Whole) -> Whole:
     return which + (which >= forbidden)
 
 
-def record_number(counter: Whole) -> pl.Series:
+def record_number(counter: Integers) -> pl.Series:
     """A running number, as a study gives one at recruitment."""
     return "C" + pl.Series(counter + 1).cast(pl.String).str.zfill(7)
 
 
-def names(draws: Draws, counter: Whole, female: npt.NDArray[np.bool_]) -> dict[str, pl.Series]:
+def names(draws: Draws, counter: Integers, female: npt.NDArray[np.bool_]) -> dict[str, pl.Series]:
     """A name, and an e-mail address that goes with it and occurs once."""
     rank = draws.uniform("first name")
     women = _skewed(rank, len(FEMALE_NAMES))
@@ -132,12 +132,12 @@ def postcode(draws: Draws, prefix: pl.Series) -> pl.Series:
     return prefix + pl.Series(local).cast(pl.String).str.zfill(3)
 
 
-def _skewed(uniform: Floats, size: int) -> Whole:
+def _skewed(uniform: Floats, size: int) -> Integers:
     """Positions in a list whose first entries are the most common."""
     return (uniform**1.5 * size).astype(np.int64)
 
 
-def _picked(words: Sequence[str], positions: Whole) -> pl.Series:
+def _picked(words: Sequence[str], positions: Integers) -> pl.Series:
     return pl.Series(words, dtype=pl.String).gather(positions)
 
 

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.datasets import body, society
 from sfumato.datasets.variables import BOUNDS, FIRST_BIRTH, LAST_BIRTH
-from sfumato.randomness import Draws, Floats, Key, Words
-
-Codes = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from sfumato.kernels.arrays import Floats, Integers, Mask, Words
+from sfumato.randomness import Draws, Key
 
 PERSON, SCHOOL = 0, 1
 """Steps of the draws: a person and a school of the same number have nothing in common."""
@@ -45,7 +42,7 @@ class People:
     """A batch of records, given by their numbers. Each property is one thing about all of them."""
 
     key: Key
-    counter: Codes
+    counter: Integers
 
     @cached_property
     def draws(self) -> Draws:
@@ -63,14 +60,14 @@ class People:
         return self.draws.uniform("sex") < society.FEMALE_SHARE
 
     @cached_property
-    def school(self) -> Codes:
+    def school(self) -> Integers:
         """Number of the school: four for every 240 records, some larger than others."""
         seat = self.draws.uniform("school") ** 1.3
         within = (seat * SCHOOLS_PER_BLOCK).astype(np.int64)
         return self.counter // SCHOOL_BLOCK * SCHOOLS_PER_BLOCK + within
 
     @cached_property
-    def region(self) -> Codes:
+    def region(self) -> Integers:
         """Where the school is, unless the person has moved."""
         shares = [share for _, share in society.REGIONS.values()]
         near = society.choose(self.school_draws.uniform("region"), shares)
@@ -78,14 +75,14 @@ class People:
         return np.where(self.draws.uniform("moved") < MOVED, far, near)
 
     @cached_property
-    def ethnicity(self) -> Codes:
+    def ethnicity(self) -> Integers:
         """More mixed in the port city."""
         shares = [[level[group] for level in society.ETHNICITY.values()] for group in (0, 1)]
         port = self.region == list(society.REGIONS).index(society.PORT)
         return society.choose(self.draws.uniform("ethnicity"), shares, port.astype(np.int64))
 
     @cached_property
-    def birth(self) -> Codes:
+    def birth(self) -> Integers:
         """Days after the first birth."""
         days = (LAST_BIRTH - FIRST_BIRTH).days + 1
         return (self.draws.uniform("birth_date") * days).astype(np.int64)
@@ -120,7 +117,7 @@ class People:
         return _written("exam_score", expected + school + rest)
 
     @cached_property
-    def education(self) -> Codes:
+    def education(self) -> Integers:
         """Better with the exam, with wealth and with luck."""
         mean, spread = _EXAM_SCALE
         luck = self.draws.normal("education")
@@ -129,19 +126,19 @@ class People:
         return society.education(propensity)
 
     @cached_property
-    def marital(self) -> Codes:
+    def marital(self) -> Integers:
         """By sex and by half of the birth years."""
         group = 2 * ~self.female + (self.birth >= BORN_LATE)
         table = society.share_table(society.MARITAL)
         return society.choose(self.draws.uniform("marital_status"), table, group)
 
     @cached_property
-    def children(self) -> Codes:
+    def children(self) -> Integers:
         """How many children the person ever had."""
         return society.children(self.draws.uniform("children"), self.marital)
 
     @cached_property
-    def household(self) -> Codes:
+    def household(self) -> Integers:
         """The person, a partner, the children still at home and sometimes others."""
         partner = np.isin(np.array(list(society.MARITAL)), society.PARTNERED)[self.marital]
         at_home = society.at_home(self.draws.uniform("household_size"), self.children)
@@ -149,13 +146,13 @@ class People:
         return 1 + partner + at_home + others
 
     @cached_property
-    def smoking(self) -> Codes:
+    def smoking(self) -> Integers:
         """Less with more education."""
         table = society.share_table(society.SMOKING)
         return society.choose(self.draws.uniform("smoking"), table, self.education)
 
     @cached_property
-    def diagnosis(self) -> Codes:
+    def diagnosis(self) -> Integers:
         """The main diagnosis follows from the body, from smoking and from who one is."""
         metres = self.measured["height"] / 100
         black = [group == "Black" for *_, group in society.ETHNICITY.values()]
@@ -187,7 +184,7 @@ def _written(name: str, values: Floats) -> Floats:
     return np.asarray(np.round(np.clip(values, *BOUNDS[name]), _DECIMALS[name]), np.float64)
 
 
-def _ids(numbers: Codes) -> Words:
+def _ids(numbers: Integers) -> Words:
     ids = np.zeros((len(numbers), 2), np.uint64)
     ids[:, 0] = numbers
     return ids

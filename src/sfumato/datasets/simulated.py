@@ -23,7 +23,8 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.datasets.fleishman import Polynomial, intermediate, nearest, repaired, solve
 from sfumato.errors import DataError
-from sfumato.randomness import Draws, Floats, Key
+from sfumato.kernels.arrays import Floats
+from sfumato.randomness import Draws, Key
 
 __all__ = ["Simulator", "simulated", "simulator"]
 

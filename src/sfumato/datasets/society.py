@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import Floats, Integers, Mask
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sfumato.randomness import Floats
-
-Codes = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 SEX = ("female", "male")
 FEMALE_SHARE = 0.51
@@ -109,7 +107,7 @@ DIAGNOSES: dict[str, tuple[str, float, dict[str, float]]] = {
 }
 
 
-def choose(uniform: Floats, shares: npt.ArrayLike, group: Codes | None = None) -> Codes:
+def choose(uniform: Floats, shares: npt.ArrayLike, group: Integers | None = None) -> Integers:
     """The level that each uniform falls on; `shares` has a row per group, a column per level."""
     table = np.atleast_2d(np.asarray(shares, np.float64))
     ends = np.cumsum(table, axis=1)
@@ -126,27 +124,27 @@ def share_table(levels: Mapping[str, tuple[float, ...]]) -> Floats:
     return np.array(list(levels.values())).T
 
 
-def children(uniform: Floats, marital: Codes) -> Codes:
+def children(uniform: Floats, marital: Integers) -> Integers:
     """How many children, given the marital status."""
     rows = [(*shares, *[0.0] * (MOST_CHILDREN + 1 - len(shares))) for shares in CHILDREN.values()]
     return choose(uniform, rows, marital)
 
 
-def at_home(uniform: Floats, born: Codes) -> Codes:
+def at_home(uniform: Floats, born: Integers) -> Integers:
     """How many of the children still live in the household."""
     counts = range(MOST_CHILDREN + 1)
     binomial = [[comb(n, k) * STAY**k * (1 - STAY) ** (n - k) for k in counts] for n in counts]
     return choose(uniform, binomial, born)
 
 
-def education(latent: Floats) -> Codes:
+def education(latent: Floats) -> Integers:
     """Cut a standard normal propensity so that the levels have the stated shares."""
     from scipy.special import ndtr  # scipy is slow to import
 
     return choose(ndtr(latent), list(EDUCATION.values()))
 
 
-def diagnosis(uniform: Floats, conditions: Mapping[str, Mask]) -> Codes:
+def diagnosis(uniform: Floats, conditions: Mapping[str, Mask]) -> Integers:
     """The main diagnosis, given who has which of the conditions."""
     chance = np.empty((len(uniform), len(DIAGNOSES)))
     for column, (_, share, factors) in enumerate(DIAGNOSES.values()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato.engines.local import LocalEngine
-from sfumato.engines.verbs import Chance, Combinations, Engine, GroupFunction, RowFunction, Starts
+from sfumato.engines.verbs import Chance, Combinations, Engine, GroupFunction, RowFunction
 from sfumato.progress import Progress, silent
 
 __all__ = [

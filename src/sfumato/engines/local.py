@@ -14,7 +14,8 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines.summaries import Summary
-from sfumato.engines.verbs import Chance, Combinations, GroupFunction, RowFunction, Starts
+from sfumato.engines.verbs import Chance, Combinations, GroupFunction, RowFunction
+from sfumato.kernels.arrays import Integers
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Draws
 
@@ -139,7 +140,7 @@ def by_place(batch: pl.DataFrame) -> pl.DataFrame:
     return keys
 
 
-def grouped(data: Dataset, by: Sequence[str]) -> tuple[npt.NDArray[np.int64], Starts]:
+def grouped(data: Dataset, by: Sequence[str]) -> tuple[npt.NDArray[np.int64], Integers]:
     """The positions of all records, group after group, and where each group starts."""
     if not by:
         return np.arange(len(data)), np.array([0, len(data)])
@@ -152,7 +153,7 @@ def grouped(data: Dataset, by: Sequence[str]) -> tuple[npt.NDArray[np.int64], St
     return order, np.concatenate([[0], np.cumsum(found.counts)])
 
 
-def batches(starts: Starts) -> list[slice]:
+def batches(starts: Integers) -> list[slice]:
     """Whole groups, as many at a time as make up a batch."""
     cuts, first = [], 0
     for last in range(1, len(starts)):

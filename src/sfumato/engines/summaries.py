@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-Values = npt.NDArray[np.float64]
-"""The non-missing values of a variable, or of a part of it, as numbers (dates as days)."""
+from sfumato.kernels.arrays import Floats
 
 
-def numbers(values: pl.Series) -> Values:
+def numbers(values: pl.Series) -> Floats:
     """The values as floats; dates as days since 1970."""
     if values.dtype.is_temporal():
         values = values.cast(pl.Date).to_physical()
@@ -49,7 +47,7 @@ _FEW = 10_000
 """Below this many values, loading compiled code costs more than it saves."""
 
 
-def exact_sum(values: Values) -> list[float]:
+def exact_sum(values: Floats) -> list[float]:
     """A few floats whose exact sum is the exact sum of the values, to be merged with others.
 
     Examples
@@ -194,13 +192,13 @@ class Quantile:
         """For instance "quantile 0.99"."""
         return f"quantile {self.p:g}"
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> tuple[Values, Any]:
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> tuple[Floats, Any]:
         """Distinct values of one part with their counts."""
         del earlier
         found = np.unique(numbers(values), return_counts=True)
         return found[0], found[1]
 
-    def merge(self, parts: Sequence[tuple[Values, Any]], earlier: Mapping[str, Any]) -> float:
+    def merge(self, parts: Sequence[tuple[Floats, Any]], earlier: Mapping[str, Any]) -> float:
         """Walk to the two neighbouring values and interpolate."""
         del earlier
         values = np.concatenate([part[0] for part in parts])

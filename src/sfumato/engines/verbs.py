@@ -12,15 +12,14 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines.summaries import Summary
+from sfumato.kernels.arrays import Integers
 from sfumato.randomness import Draws, Key
 
 RowFunction = Callable[[pl.DataFrame, Draws | None], pl.DataFrame]
 """A batch of records in, new or replaced columns of the same records out."""
 
-Starts = npt.NDArray[np.int64]
-"""Where each group begins in a batch, and where the last one ends."""
 
-GroupFunction = Callable[[pl.DataFrame, Starts, Draws | None], pl.DataFrame]
+GroupFunction = Callable[[pl.DataFrame, Integers, Draws | None], pl.DataFrame]
 """Some whole groups in, one after the other, new columns of the same records out.
 
 It gets several groups at once, because thousands of small ones would cost more in calls than in

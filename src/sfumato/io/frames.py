@@ -11,16 +11,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import narwhals as nw
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.errors import DataError, refuse_patterns
+from sfumato.kernels.arrays import Positions
 
 if TYPE_CHECKING:
     from sfumato.schema import Kind
-
-Positions = npt.NDArray[np.intp]
 
 
 def wrap(frame: Any) -> nw.DataFrame[Any]:

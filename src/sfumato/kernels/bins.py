@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.progress import told
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 _SLICE = 1 << 20
 
 
-def count_cells(columns: Sequence[Floats], cuts: Sequence[Floats]) -> Counts:
+def count_cells(columns: Sequence[Floats], cuts: Sequence[Floats]) -> Integers:
     """How many records each cell holds; the last bin of an axis holds its right end too."""
     say = told()
     shape = tuple(len(one) - 1 for one in cuts)

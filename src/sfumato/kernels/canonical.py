@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-Numbers = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.int64]
+from sfumato.kernels.arrays import Floats, Integers
 
 _SAFE = 400
 """Powers of two whose squares are still ordinary floats."""
@@ -24,7 +23,7 @@ _PIECE = 1 << 14
 """Values summed at a time: they fit into a processor's cache."""
 
 
-def order_of(columns: Sequence[npt.NDArray[Any]]) -> Positions:
+def order_of(columns: Sequence[npt.NDArray[Any]]) -> Integers:
     """The positions of the records in an order that depends on nothing but their values.
 
     They are sorted by the column with the most different values, then by the next, and so on:
@@ -55,7 +54,7 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def total_of(values: Numbers) -> float:
+def total_of(values: Floats) -> float:
     """The exact sum, rounded once: what `math.fsum` gives, several times as fast.
 
     Examples
@@ -67,7 +66,7 @@ def total_of(values: Numbers) -> float:
     return math.fsum(part for at in starts for part in _parts(values[at : at + _PIECE]))
 
 
-def _parts(values: Numbers) -> Iterator[float]:
+def _parts(values: Floats) -> Iterator[float]:
     """A few floats whose exact sum is that of the values.
 
     Adding and taking away a large power of two rounds all values to multiples of one unit, few
@@ -84,7 +83,7 @@ def _parts(values: Numbers) -> Iterator[float]:
         values = values - high
 
 
-def mean_of(values: Numbers) -> float:
+def mean_of(values: Floats) -> float:
     """The mean from an exact sum; NaN when there is no value.
 
     Examples
@@ -98,7 +97,7 @@ def mean_of(values: Numbers) -> float:
     return math.ldexp(total_of(scaled) / len(values), power)
 
 
-def deviation_of(values: Numbers) -> float:
+def deviation_of(values: Floats) -> float:
     """The standard deviation with n - 1; NaN below two values, and 0 only when all are equal.
 
     Examples
@@ -115,7 +114,7 @@ def deviation_of(values: Numbers) -> float:
     return math.ldexp(math.sqrt(total_of(scaled * scaled) / (len(values) - 1)), power)
 
 
-def _scaled(values: Numbers) -> tuple[Numbers, int]:
+def _scaled(values: Floats) -> tuple[Floats, int]:
     """The values over a power of two, so that no square is beyond all floats."""
     power = math.frexp(float(np.abs(values).max()))[1]
     if abs(power) <= _SAFE:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Numbers = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
+from sfumato.kernels.arrays import Floats, Positions
+
 _FLOOR = 1e-14
 _BLOCK = 512
 _ENOUGH = 1e-11
@@ -19,7 +18,7 @@ _TIE = 1e-11
 _LANES = {"reassoc", "nsz", "contract"}
 
 
-def started(values: Numbers, starts: Rows) -> tuple[Numbers, Numbers]:
+def started(values: Floats, starts: Positions) -> tuple[Floats, Floats]:
     """Mean and covariance of each small set of records in `starts`.
 
     `values` has a row per variable.
@@ -28,20 +27,18 @@ def started(values: Numbers, starts: Rows) -> tuple[Numbers, Numbers]:
     return means, covariances
 
 
-def improved(
-    values: Numbers, count: int, means: Numbers, covariances: Numbers, most: int
-) -> Numbers:
+def improved(values: Floats, count: int, means: Floats, covariances: Floats, most: int) -> Floats:
     """Let each candidate step to the `count` records nearest to it, in place.
 
     At most `most` times, or until its determinant falls no more. The log determinants then.
     """
-    logs: Numbers = _improved(values, count, means, covariances, most)
+    logs: Floats = _improved(values, count, means, covariances, most)
     return logs
 
 
 def trimmed(
-    values: Numbers, mean: Numbers, covariance: Numbers, cut: float
-) -> tuple[Numbers, Numbers, int]:
+    values: Floats, mean: Floats, covariance: Floats, cut: float
+) -> tuple[Floats, Floats, int]:
     """Mean, covariance and number of the records whose squared distance is below a limit."""
     centre, spread = mean.copy(), covariance.copy()
     return centre, spread, int(_trimmed(values, centre, spread, cut))

@@ -6,18 +6,15 @@ Both look random and protect nothing: they make results the same whatever the or
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Numbers = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
-Words = npt.NDArray[np.uint64]
+from sfumato.kernels.arrays import Floats, Positions, Words
 
 _CELLS = 1 << 14
 _SHIFT = 0.381966011250105
 """No whole or half number, so that values on a regular grid keep off the edges of the cells."""
 
 
-def content_order(values: Numbers) -> Rows:
+def content_order(values: Floats) -> Positions:
     """Records in an order that follows from their values alone; a row per variable.
 
     They are sorted by a 64-bit digest of all their values, so neighbours have nothing else in
@@ -38,7 +35,7 @@ def content_order(values: Numbers) -> Rows:
     return np.argsort(digest)
 
 
-def steady_order(scaled: Numbers) -> Rows:
+def steady_order(scaled: Floats) -> Positions:
     """The same, but changes in the last digits of the values leave the order as it is.
 
     `scaled` has a row per variable, about 0 and about 1 wide. Records are sorted by the cell of a

@@ -15,11 +15,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.concentrate import improved, started, trimmed
 from sfumato.kernels.fixed import scattered, steady_order
-
-Numbers = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
 
 _STARTS, _MOST_STARTS, _EFFORT = 500, 3000, 300_000
 """Fewest and most starts, and how many records they may step over in all."""
@@ -55,10 +53,10 @@ class Robust:
     kept : how many records did not stand out.
     """
 
-    centre: Numbers
-    covariance: Numbers
-    raw_centre: Numbers
-    raw_covariance: Numbers
+    centre: Floats
+    covariance: Floats
+    raw_centre: Floats
+    raw_covariance: Floats
     log_determinant: float
     kept: int
 
@@ -83,7 +81,7 @@ def half(records: int, variables: int) -> int:
     return (records + variables + 1) // 2
 
 
-def robust_covariance(values: Numbers) -> Robust:
+def robust_covariance(values: Floats) -> Robust:
     """The reweighted MCD of complete records, the same whatever their order and last digits.
 
     `values` has a row per variable. It takes more than twice as many records as variables; fails
@@ -154,7 +152,7 @@ def _small_sample(
     return 1 / (1 - math.exp(start - power * math.log(count)))
 
 
-def _scales(values: Numbers, size: int) -> tuple[Numbers, Numbers]:
+def _scales(values: Floats, size: int) -> tuple[Floats, Floats]:
     """Median of each variable, and how far from it the nearer half of the records reaches."""
     middle, spread = np.empty(len(values)), np.empty(len(values))
     place = values.shape[1] // 2
@@ -167,7 +165,7 @@ def _scales(values: Numbers, size: int) -> tuple[Numbers, Numbers]:
     return middle, spread
 
 
-def _require_regular(covariance: Numbers) -> None:
+def _require_regular(covariance: Floats) -> None:
     deviation = np.sqrt(np.diag(covariance).clip(min=0))
     if not (deviation > _SINGULAR).all():
         raise SingularError(np.flatnonzero(deviation <= _SINGULAR), constant=True)
@@ -177,7 +175,7 @@ def _require_regular(covariance: Numbers) -> None:
         raise SingularError(np.flatnonzero(part > _PART * part.max()), constant=False)
 
 
-def _one_variable(scaled: Numbers, size: int) -> tuple[Numbers, Numbers]:
+def _one_variable(scaled: Floats, size: int) -> tuple[Floats, Floats]:
     """The exact answer for one variable: the run of ordered values with the smallest variance."""
     # The best run holds the median and has at most the variance of the half nearest to it, so
     # nothing beyond this bound is in it. Large values would only cost digits.
@@ -194,7 +192,7 @@ def _one_variable(scaled: Numbers, size: int) -> tuple[Numbers, Numbers]:
     return np.array([mean]), np.array([[((run - mean) ** 2).sum() / size]])
 
 
-def _smallest(scaled: Numbers, size: int) -> tuple[Numbers, Numbers]:
+def _smallest(scaled: Floats, size: int) -> tuple[Floats, Floats]:
     """Mean and covariance of the half with the smallest determinant that was found."""
     variables, records = scaled.shape
     if records <= _SAMPLE:
@@ -214,7 +212,7 @@ def _smallest(scaled: Numbers, size: int) -> tuple[Numbers, Numbers]:
     return means[at], covariances[at]
 
 
-def _of_groups(sample: Numbers, share: float) -> tuple[Numbers, Numbers]:
+def _of_groups(sample: Floats, share: float) -> tuple[Floats, Floats]:
     """The best candidates of each group of a sample."""
     means, covariances = [], []
     for group in range(_GROUPS):
@@ -230,7 +228,7 @@ def _of_groups(sample: Numbers, share: float) -> tuple[Numbers, Numbers]:
     return np.concatenate(means), np.concatenate(covariances)
 
 
-def _best(logs: Numbers, means: Numbers, count: int) -> Rows:
+def _best(logs: Floats, means: Floats, count: int) -> Positions:
     """The candidates with the smallest determinants, each determinant once.
 
     Of several with the same one, as in data that mirror themselves, the mean decides.
@@ -242,7 +240,7 @@ def _best(logs: Numbers, means: Numbers, count: int) -> Rows:
     return order[np.unique(rank[order], return_index=True)[1][:count]]
 
 
-def _starts(records: int, size: int, count: int, group: int) -> Rows:
+def _starts(records: int, size: int, count: int, group: int) -> Positions:
     """Small sets of records to begin with: all of them if they are few, else a fixed draw."""
     if math.comb(records, size) <= count:
         return np.array(list(combinations(range(records), size)), np.intp)
@@ -251,7 +249,7 @@ def _starts(records: int, size: int, count: int, group: int) -> Rows:
     return np.sort(np.argpartition(drawn, size, axis=1)[:, :size], axis=1)
 
 
-def _reweighted(scaled: Numbers, mean: Numbers, raw: Numbers) -> tuple[Numbers, Numbers, int]:
+def _reweighted(scaled: Floats, mean: Floats, raw: Floats) -> tuple[Floats, Floats, int]:
     """Mean and covariance of all records that do not stand out by the raw estimate."""
     from scipy.special import gammaincinv
 
@@ -263,13 +261,13 @@ def _reweighted(scaled: Numbers, mean: Numbers, raw: Numbers) -> tuple[Numbers, 
     return centre, covariance, kept
 
 
-def squared_distances(rows: Numbers, centre: Numbers, covariance: Numbers) -> Numbers:
+def squared_distances(rows: Floats, centre: Floats, covariance: Floats) -> Floats:
     """Squared Mahalanobis distance of each record; `rows` holds a row per variable.
 
     Variable by variable, so that a record's distance does not depend on where it stands.
     """
     lower = np.linalg.cholesky(covariance)
-    solved: list[Numbers] = []
+    solved: list[Floats] = []
     total = np.zeros(rows.shape[1])
     for at in range(len(rows)):
         value = rows[at] - centre[at]

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Annotated, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import Field, model_validator
 
@@ -18,8 +17,9 @@ from sfumato.cells.codes import plain
 from sfumato.cells.noise.described import CorrelatedGaussian, Noise, StratifiedGaussian
 from sfumato.cells.noise.strata import draws_of, in_order, require_enough, stratum_of_each
 from sfumato.data import Dataset
-from sfumato.engines import Engine, Starts
+from sfumato.engines import Engine
 from sfumato.errors import MethodError
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.sampling.deviates import normal
 from sfumato.method import Fitted, RowWise, require_numbers
 from sfumato.methods._noise import combined
@@ -28,7 +28,6 @@ from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema
 
-Floats = npt.NDArray[np.float64]
 _NUMBERS = ("continuous", "integer")
 _MOMENTS = "__sfumato_moments__"
 _APART = ("direct", "weight", "cluster")
@@ -133,7 +132,7 @@ class CorrelatedNoise(RowWise):
         whole = [name for name in self.variables if not data.column(name).dtype.is_float()]
         return {"strata": strata, "whole": whole}
 
-    def _moments(self, batch: pl.DataFrame, starts: Starts, draws: Draws | None) -> pl.DataFrame:
+    def _moments(self, batch: pl.DataFrame, starts: Integers, draws: Draws | None) -> pl.DataFrame:
         """The moments of each stratum as text, beside each of its records."""
         del draws
         told = [

@@ -14,7 +14,8 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import grouped
 from sfumato.errors import PlanError
-from sfumato.methods._clustering.cells import Clusters, Ints
+from sfumato.kernels.arrays import Integers
+from sfumato.methods._clustering.cells import Clusters
 from sfumato.methods._clustering.coded import Variable
 from sfumato.methods._clustering.shape import Clustered
 from sfumato.methods._clustering.ways import along_origin, cut, gathered, person_ranks
@@ -107,11 +108,11 @@ class KAnonymity(Clustered):
             )
         return replace(data, schema=data.schema.changed(self.strata, missing=()))
 
-    def _ranks(self, data: Dataset) -> Ints:
+    def _ranks(self, data: Dataset) -> Integers:
         """Mondrian never divides equal records, so it need not know who they are."""
         return np.arange(len(data)) if self.clustering == "mondrian" else person_ranks(data)
 
-    def _in_one(self, coded: Sequence[Variable], ranks: Ints) -> Clusters:
+    def _in_one(self, coded: Sequence[Variable], ranks: Integers) -> Clusters:
         if self.clustering == "mondrian":
             return cut(coded, self.k)
         find = gathered if self.clustering == "mdav" else along_origin

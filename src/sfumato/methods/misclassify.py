@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import Field, field_validator, model_validator
 
@@ -26,13 +25,13 @@ from sfumato.cells.noise.transitions import (
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError, PlanError
+from sfumato.kernels.arrays import Floats
 from sfumato.method import Fitted, RowWise
 from sfumato.methods._noise.given import given_matrix, rows_as_text
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
 
-Floats = npt.NDArray[np.float64]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Rows = dict[str, dict[str, Probability]]

@@ -13,19 +13,13 @@ from pydantic import Field, field_validator, model_validator
 
 from sfumato.cells.notation import written
 from sfumato.data import Dataset, coded_missing
-from sfumato.engines import Chance, Engine, Starts
+from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError, PlanError
+from sfumato.kernels.arrays import Integers
 from sfumato.method import Fitted, Method
 from sfumato.methods._regeneration.drawn import drawn, from_domain
 from sfumato.methods._regeneration.handed import handed, proportional
-from sfumato.methods._regeneration.masked import (
-    Counts,
-    Masked,
-    fitting,
-    masked_cells,
-    typed,
-    typed_back,
-)
+from sfumato.methods._regeneration.masked import Masked, fitting, masked_cells, typed, typed_back
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Kind, Schema
@@ -143,7 +137,7 @@ class Regenerate(Method):
         del fitted
         told = data.schema
 
-        def filled(batch: pl.DataFrame, starts: Starts, draws: Draws | None) -> pl.DataFrame:
+        def filled(batch: pl.DataFrame, starts: Integers, draws: Draws | None) -> pl.DataFrame:
             del starts
             if draws is None:
                 raise MethodError("Regenerating needs a key.", hint="pass key=…, or use protect.")
@@ -192,7 +186,7 @@ class Regenerate(Method):
         values: pl.Series,
         found: Masked,
         choice: pl.Series,
-        wanted: Counts,
+        wanted: Integers,
         column: Column,
         draws: Draws,
     ) -> pl.Series:
@@ -227,7 +221,7 @@ class Regenerate(Method):
         texts = from_domain(found, column, name, u[rows])
         return made.scatter(rows, pl.Series(texts, dtype=values.dtype))
 
-    def _wanted(self, values: pl.Series, found: Masked, cells: int) -> tuple[pl.Series, Counts]:
+    def _wanted(self, values: pl.Series, found: Masked, cells: int) -> tuple[pl.Series, Integers]:
         """The values to hand out, in rising order, and how often each, by the counts given."""
         name = values.name
         given = (self.counts or {})[name]
@@ -254,7 +248,7 @@ class Regenerate(Method):
         return told["value"].alias(name), counts.astype(np.int64)
 
     def _given(
-        self, found: Masked, choice: pl.Series, wanted: Counts, column: Column
+        self, found: Masked, choice: pl.Series, wanted: Integers, column: Column
     ) -> npt.NDArray[np.int64]:
         """For the masked cells, sort after sort, which of the values each gets."""
         fits = fitting(found, choice, column)
@@ -272,7 +266,7 @@ class Regenerate(Method):
         every = zip(fits, given, strict=True)
         return np.concatenate([np.repeat(values, counts) for values, counts in every])
 
-    def _more(self, name: str, weights: Counts, cells: int) -> Counts:
+    def _more(self, name: str, weights: Integers, cells: int) -> Integers:
         if not weights.any():
             raise MethodError(
                 f"Variable '{name}' has masked cells that fit none of the values.",
@@ -281,7 +275,7 @@ class Regenerate(Method):
         return proportional(weights, cells)
 
 
-def _held(values: pl.Series, rows: npt.NDArray[np.bool_]) -> tuple[pl.Series, Counts]:
+def _held(values: pl.Series, rows: npt.NDArray[np.bool_]) -> tuple[pl.Series, Integers]:
     """The values of some records in rising order, each once, and how often each occurs."""
     found = values.filter(pl.Series(rows)).alias("value").value_counts().sort("value")
     return found["value"].alias(values.name), found["count"].cast(pl.Int64).to_numpy()

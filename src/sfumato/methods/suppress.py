@@ -13,9 +13,10 @@ from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.engines.local import class_of_each
 from sfumato.errors import MethodError, did_you_mean
+from sfumato.kernels.arrays import Mask
 from sfumato.method import Fitted, Method
 from sfumato.methods._suppression.combined import Missing, blanks, every, widest
-from sfumato.methods._suppression.rows import Mask, Rows, Subset, ordered
+from sfumato.methods._suppression.rows import Rows, Subset, ordered
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 

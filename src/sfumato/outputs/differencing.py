@@ -17,18 +17,15 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
+from sfumato.kernels.arrays import Integers
 from sfumato.outputs.linked import GROUP, WAY, linked
 from sfumato.randomness import Key
 
 _ID, _CONTENT = "id", "content of the record"
 _WHOLE = ""
-Parts = npt.NDArray[np.int64]
-"""For each record the number of its part: below 0 where that part is hidden, the same number for
-the same hidden part."""
 Earlier = Sequence[tuple[int, str, "Population"]]
 """Number, title and records of the outputs made before."""
 
@@ -79,7 +76,7 @@ def population_of(
     data: Dataset,
     groups: Sequence[str],
     key: Key,
-    parts: Sequence[Parts] | None = None,
+    parts: Sequence[Integers] | None = None,
     *,
     grouped: bool = False,
 ) -> Population:
@@ -99,7 +96,7 @@ def population_of(
     return Population(data.identity.basis, pl.DataFrame(made))
 
 
-def _numbered(data: Dataset, names: Sequence[str]) -> Parts:
+def _numbered(data: Dataset, names: Sequence[str]) -> Integers:
     batch = data.batch(names)
     found = batch.select(pl.struct(pl.all()).rank("dense").cast(pl.Int64)).to_series()
     return found.to_numpy()

@@ -13,14 +13,13 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
+
+from sfumato.kernels.arrays import Floats, Mask
 
 if TYPE_CHECKING:
     from sfumato.outputs.differencing import Population
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 _ID, _SIZE = "id", "how many records"
 GROUP, WAY = "group", "way"
 """How an output splits its records: into groups, or into parts whose numbers are shown."""
@@ -130,7 +129,7 @@ def _sums(pieces: pl.DataFrame, fewest: int, but: int | None = None) -> tuple[Fl
     return np.concatenate(shown), np.concatenate(hidden)
 
 
-def _known(targets: Floats, sums: Floats) -> Flags:
+def _known(targets: Floats, sums: Floats) -> Mask:
     """Which of these sums of pieces are combinations of those that are shown."""
     if not len(sums):
         return np.zeros(len(targets), bool)

@@ -13,7 +13,8 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import DataError
-from sfumato.outputs.differencing import Parts, Population, compared, population_of
+from sfumato.kernels.arrays import Integers
+from sfumato.outputs.differencing import Population, compared, population_of
 from sfumato.outputs.judged import Output, another_way, worst
 from sfumato.outputs.kept import Kept
 from sfumato.outputs.rules import Rules
@@ -54,7 +55,7 @@ class Log:
         output: Output,
         data: Dataset | Any,
         *,
-        parts: Sequence[Parts] | None = None,
+        parts: Sequence[Integers] | None = None,
         grouped: bool = False,
     ) -> Output:
         """Note an output and the records behind it; what comes back has the final verdict.

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.judged import OutputRefused
 from sfumato.progress import told
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
 
 FIVE = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Whisker, box, middle line, box, whisker."""
@@ -130,7 +128,7 @@ def snapped(value: float, step: float) -> float:
     return float(f"{value:.3g}")
 
 
-def order_statistics(values: Floats, ranks: Whole) -> Floats:
+def order_statistics(values: Floats, ranks: Integers) -> Floats:
     """The values at these places (from 0, rising) of the sorted values, without sorting them.
 
     Numbers are looked at as words of 64 bits that rise with them. One pass counts the leading
@@ -173,7 +171,7 @@ def _numbers(words: npt.NDArray[np.uint64]) -> Floats:
     return np.where(bits < 0, bits ^ np.int64(-(2**63)), ~bits).view(np.float64)
 
 
-def _counts(values: Floats, known: npt.NDArray[np.uint64], shift: int) -> Whole:
+def _counts(values: Floats, known: npt.NDArray[np.uint64], shift: int) -> Integers:
     """How many values have each next digit, for each head that matters."""
     say, size = told(), len(known) * _DIGITS
     counts = np.zeros(size, np.int64)
@@ -190,7 +188,7 @@ def _counts(values: Floats, known: npt.NDArray[np.uint64], shift: int) -> Whole:
 
 def _rows(
     words: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64], shift: int
-) -> tuple[Whole, npt.NDArray[np.bool_]]:
+) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Which of the known heads each word has, and whether it has one."""
     heads = words >> np.uint64(shift)
     at = np.minimum(np.searchsorted(known, heads), len(known) - 1)
@@ -203,7 +201,7 @@ def _by_sorting(
     known: npt.NDArray[np.uint64],
     shift: int,
     heads: npt.NDArray[np.uint64],
-    rest: Whole,
+    rest: Integers,
 ) -> Floats:
     """Sort the few values that still matter, and look the places up."""
     if shift == 64:  # noqa: PLR2004 - nothing has been counted yet: all values matter

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import field_validator, model_validator
 
@@ -16,13 +15,13 @@ from sfumato.cells.confidential import Coded, coded, confidential_variables, joi
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
+from sfumato.kernels.arrays import Mask
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.predicate import Predicate, parse, variables_of
 from sfumato.risk._disclosure.satisfied import satisfied
 from sfumato.risk._known import known_said, known_variables
 
-Flags = npt.NDArray[np.bool_]
 _WHERE = (
     "Missing satisfies no statement, nor its opposite. A range, set or mask satisfies a statement "
     "only if all its values do."
@@ -176,7 +175,7 @@ def _statement(data: Dataset, predicate: Predicate, classes: EqualClasses) -> _F
     return _Found(table, records, details, (_WHERE,))
 
 
-def _throughout(flags: Flags, classes: EqualClasses) -> Flags:
+def _throughout(flags: Mask, classes: EqualClasses) -> Mask:
     """For each record whether all records of its class are flagged."""
     every = np.ones(len(classes), bool)
     every[classes.of[~flags]] = False
@@ -211,8 +210,8 @@ def _values(data: Dataset, names: tuple[str, ...], classes: EqualClasses) -> _Fo
     return _Found(pl.DataFrame(rows), records, details, (_VALUES, *dict.fromkeys(said)))
 
 
-def _single(one: Coded, classes: EqualClasses) -> Flags:
+def _single(one: Coded, classes: EqualClasses) -> Mask:
     """For each record whether all records of its class have the same cell."""
     both = joint(classes, one.codes + np.int32(1), len(one.distinct) + 1)
-    alone: Flags = np.bincount(both.at, minlength=len(classes)) == 1
+    alone: Mask = np.bincount(both.at, minlength=len(classes)) == 1
     return alone[classes.of]

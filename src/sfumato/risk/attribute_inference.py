@@ -10,16 +10,16 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.cells.confidential import confidential_variables
-from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.inferring import Persons, by_guess, inferred
 from sfumato.risk._attacks.nearness import picked
 from sfumato.risk._attacks.outcomes import mean_of
-from sfumato.risk._attacks.sights import Rows, Sight, sights
+from sfumato.risk._attacks.sights import Sight, sights
 from sfumato.risk._known import known_variables
 from sfumato.risk.linkage import wilson
 
@@ -133,16 +133,16 @@ class AttributeInference(Measure):
 
     def _guessed(
         self, seen: list[Sight], secrets: list[Sight], persons: Persons
-    ) -> tuple[Numbers, Numbers]:
+    ) -> tuple[Floats, Floats]:
         return inferred(seen, secrets, persons, nearest=self.nearest, tolerance=self.tolerance)
 
     def _evidence(
         self,
         original: Dataset,
         secrets: list[Sight],
-        rows: Rows,
-        own: Numbers,
-        other: Numbers,
+        rows: Positions,
+        own: Floats,
+        other: Floats,
         words: tuple[str, tuple[str, ...]],
     ) -> Evidence:
         paired = words[0] is _LEFT_OUT
@@ -180,7 +180,7 @@ class AttributeInference(Measure):
             warnings=(*words[1], *_told(worst)),
         )
 
-    def _row(self, one: Sight, own: Numbers, other: Numbers, *, paired: bool) -> dict[str, Any]:
+    def _row(self, one: Sight, own: Floats, other: Floats, *, paired: bool) -> dict[str, Any]:
         mine, theirs = own[~np.isnan(own)], other[~np.isnan(other)]
         rate, control = mean_of(mine), mean_of(theirs)
         low, high = wilson(rate, len(mine))
@@ -199,21 +199,21 @@ class AttributeInference(Measure):
         }
 
 
-def _error(own: Numbers, other: Numbers, *, paired: bool) -> float:
+def _error(own: Floats, other: Floats, *, paired: bool) -> float:
     """The standard error of the difference of two rates."""
     if paired:
         return math.sqrt(_variance(own - other) / len(own))
     return math.sqrt(_variance(own) / len(own) + _variance(other) / len(other))
 
 
-def _variance(values: Numbers) -> float:
+def _variance(values: Floats) -> float:
     if len(values) < _FEWEST:
         return 0.0
     apart = values - mean_of(values)
     return mean_of(apart * apart) * len(values) / (len(values) - 1)
 
 
-def _records(count: int, rows: Rows, secrets: list[Sight], own: Numbers) -> pl.DataFrame:
+def _records(count: int, rows: Positions, secrets: list[Sight], own: Floats) -> pl.DataFrame:
     """How likely each secret of each person is guessed; null where that was not tried."""
     columns = {}
     for one, share in zip(secrets, own, strict=True):

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import deviation_of, total_of
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
@@ -115,7 +115,7 @@ class Averaging(Measure):
             warnings=(*known.warnings, *_told(noise, known)),
         )
 
-    def _found(self, known: Knowledge, noise: Numbers, many: int) -> tuple[Numbers, Numbers]:
+    def _found(self, known: Knowledge, noise: Floats, many: int) -> tuple[Floats, Floats]:
         """For each record Pr(h < p) and Pr(h = 0) after so many releases."""
         from sfumato.kernels.trees.ranks import ranks
 
@@ -130,7 +130,7 @@ class Averaging(Measure):
         return made.share_below(self.p), made.share_below(1)
 
     def _table(
-        self, known: Knowledge, noise: Numbers, found: dict[int, tuple[Numbers, Numbers]]
+        self, known: Knowledge, noise: Floats, found: dict[int, tuple[Floats, Floats]]
     ) -> pl.DataFrame:
         """What is left of the noise, and who is found, by the number of releases."""
         left = max(
@@ -153,7 +153,7 @@ class Averaging(Measure):
         return pl.DataFrame(rows)
 
 
-def _noise(known: Knowledge) -> Numbers:
+def _noise(known: Knowledge) -> Floats:
     """What chance has added to each value, on the scale of the original.
 
     By least squares, released = shift + factor * original + noise. For noise that is just added
@@ -170,13 +170,13 @@ def _noise(known: Knowledge) -> Numbers:
     return found
 
 
-def _share(noise: Numbers, truth: Numbers) -> float:
+def _share(noise: Floats, truth: Floats) -> float:
     """The standard deviation of the noise as a share of that of the variable."""
     spread = deviation_of(truth)
     return deviation_of(noise) / spread if spread > 0 else 0.0
 
 
-def _told(noise: Numbers, known: Knowledge) -> tuple[str, ...]:
+def _told(noise: Floats, known: Knowledge) -> tuple[str, ...]:
     still = [name for name, part in zip(known.names, noise.T, strict=True) if not part.any()]
     if not still:
         return ()

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.classes import EqualClasses, equal_classes
@@ -14,12 +13,12 @@ from sfumato.cells.confidential import coded, confidential_variables, joint
 from sfumato.cells.orders import Distance, Spread, spread
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
+from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.scores import class_scores
 from sfumato.risk._known import known_said, known_variables
 
-Floats = npt.NDArray[np.float64]
 _ASSUMPTIONS = (
     "Everybody knows how each confidential variable is distributed in all released records.",
     "Missing in a confidential variable is one value, below all others where they are ordered.",

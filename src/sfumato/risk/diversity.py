@@ -6,7 +6,6 @@ import math
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
@@ -14,12 +13,12 @@ from sfumato.cells.classes import EqualClasses, equal_classes
 from sfumato.cells.confidential import Coded, coded, confidential_variables
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
+from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.scores import class_scores
 from sfumato.risk._known import known_said, known_variables
 
-Floats = npt.NDArray[np.float64]
 Reading = Literal["value", "none"]
 Kind = Literal["distinct", "entropy", "recursive"]
 _KINDS: tuple[Kind, ...] = ("distinct", "entropy", "recursive")

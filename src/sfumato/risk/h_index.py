@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._attacks.knowledge import Flags, Knowledge, knowledge
+from sfumato.risk._attacks.knowledge import Knowledge, knowledge
 from sfumato.risk._attacks.outcomes import (
     at_worst,
     by_group,
@@ -227,14 +227,14 @@ class HIndex(Measure):
             **self._tail(where, found),
         }
 
-    def _seen(self, known: Knowledge) -> Numbers:
+    def _seen(self, known: Knowledge) -> Floats:
         return expected(known, self.noise, self.noise_variances, owner=self.name)
 
-    def _space(self, known: Knowledge, seen: Numbers) -> Space:
+    def _space(self, known: Knowledge, seen: Floats) -> Space:
         how: Any = {"standardise": self.standardise, "distance": self.distance}
         return space(known, seen, **how, owner=self.name)
 
-    def _ranked(self, where: Space, among: Flags | None, cap: int | None) -> Ranks:
+    def _ranked(self, where: Space, among: Mask | None, cap: int | None) -> Ranks:
         from sfumato.kernels.trees.ranks import ranks
 
         try:

@@ -6,21 +6,18 @@ import math
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
 from sfumato.cells.compared import compared
-from sfumato.cells.pairs import Numbers, Pair
+from sfumato.cells.pairs import Pair
 from sfumato.cells.standardised import chance_shifts, means_and_deviations, told_incomplete
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.fixed import content_order
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-
-Flags = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
 
 _ASSUMPTIONS = (
     "Record by record, the released data belong to the original.",
@@ -114,7 +111,7 @@ class Interval(Measure):
         )
 
 
-def _outside(original: Numbers, released: Numbers, widths: Numbers) -> tuple[Counts, Counts]:
+def _outside(original: Floats, released: Floats, widths: Floats) -> tuple[Integers, Integers]:
     """In how many variables each record lies outside, and in how many it has values."""
     outside, known = np.zeros((2, len(original)), np.int64)
     for at, width in enumerate(widths):
@@ -124,7 +121,7 @@ def _outside(original: Numbers, released: Numbers, widths: Numbers) -> tuple[Cou
     return outside, known
 
 
-def _all_but_one(comparable: Flags, outside: Counts, variables: int) -> dict[str, Any]:
+def _all_but_one(comparable: Mask, outside: Integers, variables: int) -> dict[str, Any]:
     """As R counts; NaN, with a reason, where nobody could be outside."""
     if variables == 1:
         return {
@@ -134,12 +131,12 @@ def _all_but_one(comparable: Flags, outside: Counts, variables: int) -> dict[str
     return {"all_but_one": int((comparable & (outside <= 1)).sum()) / int(comparable.sum())}
 
 
-def _gap(original: Numbers, released: Numbers) -> Numbers:
+def _gap(original: Floats, released: Floats) -> Floats:
     with np.errstate(over="ignore"):  # an infinite gap is outside, as it should be
         return np.abs(released - original)
 
 
-def _table(pair: Pair, own: Numbers, widths: Numbers) -> pl.DataFrame:
+def _table(pair: Pair, own: Floats, widths: Floats) -> pl.DataFrame:
     rows = []
     for at, name in enumerate(pair.names):
         gap = _gap(pair.original[:, at], pair.released[:, at])
@@ -155,7 +152,7 @@ def _table(pair: Pair, own: Numbers, widths: Numbers) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def _by_chance(pair: Pair, widths: Numbers) -> float | None:
+def _by_chance(pair: Pair, widths: Floats) -> float | None:
     """The share inside when a released record is paired with any record but its own."""
     order = content_order(np.concatenate([pair.original.T, pair.released.T]))
     original, released = pair.original[order], pair.released[order]
@@ -168,7 +165,7 @@ def _by_chance(pair: Pair, widths: Numbers) -> float | None:
 
 
 def _records(
-    comparable: Flags, inside: Flags, inside_on_scale: Flags, outside: Counts
+    comparable: Mask, inside: Mask, inside_on_scale: Mask, outside: Integers
 ) -> pl.DataFrame:
     """Null where there was nothing to compare: not known is not safe."""
     told: dict[str, Any] = {
@@ -189,7 +186,7 @@ def _told_constant(pair: Pair) -> tuple[str, ...]:
     return (f"These have one value in the release, so their intervals have no width: {listed}.",)
 
 
-def _told_scales(inside: Flags, on_scale: Flags) -> tuple[str, ...]:
+def _told_scales(inside: Mask, on_scale: Mask) -> tuple[str, ...]:
     own, other = int(inside.sum()), int(on_scale.sum())
     if own >= other:
         return ()

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.assignments import assigned, sample
@@ -143,11 +143,11 @@ class Linkage(Measure):
             warnings=(*known.warnings, *where.warnings),
         )
 
-    def _space(self, known: Knowledge, seen: Numbers) -> Space:
+    def _space(self, known: Knowledge, seen: Floats) -> Space:
         how: Any = {"standardise": self.standardise, "distance": self.distance}
         return space(known, seen, **how, owner=self.name)
 
-    def _linked(self, where: Space, *, back: bool) -> Numbers:
+    def _linked(self, where: Space, *, back: bool) -> Floats:
         """Each record's chance of being linked correctly, from the person or from the release."""
         from sfumato.kernels.trees.ranks import nearest
 
@@ -203,7 +203,7 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     return max(0.0, (middle - reach) / whole), min(1.0, (middle + reach) / whole)
 
 
-def _numbers(forwards: Numbers, backwards: Numbers, assignment: dict[str, Any]) -> dict[str, float]:
+def _numbers(forwards: Floats, backwards: Floats, assignment: dict[str, Any]) -> dict[str, float]:
     """What a target may be set on."""
     return {
         Linkage.name: mean_of(forwards),
@@ -212,7 +212,7 @@ def _numbers(forwards: Numbers, backwards: Numbers, assignment: dict[str, Any]) 
     }
 
 
-def _table(forwards: Numbers, backwards: Numbers) -> pl.DataFrame:
+def _table(forwards: Floats, backwards: Floats) -> pl.DataFrame:
     """The share either way, its interval, and how many are certain."""
     rows = []
     for way, each in (("person to release", forwards), ("release to person", backwards)):

@@ -8,19 +8,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.pairs import Numbers
 from sfumato.cells.standardised import Standardised, chance_shifts, standardised
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.fixed import content_order
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import ParameterError, parameters
 
-Flags = npt.NDArray[np.bool_]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 _SAME = 1e-12
@@ -165,13 +163,11 @@ class Mahalanobis(Measure):
         ]
         return pl.DataFrame(rows, schema=["w1", "w2", "risk1", "risk2"], orient="row")
 
-    def _unit(self, distance: Numbers) -> Numbers:
+    def _unit(self, distance: Floats) -> Floats:
         """Half the width of each record's interval at w1 = 1."""
         return _NARROW * distance if self.definition == "sdcmicro" else distance**2
 
-    def _critical(
-        self, values: Numbers, moved: Numbers, unit: Numbers
-    ) -> tuple[Numbers, list[int]]:
+    def _critical(self, values: Floats, moved: Floats, unit: Floats) -> tuple[Floats, list[int]]:
         """The smallest w1 at which each record is at risk; NaN where nothing can be compared.
 
         And how many records lie inside their interval in each variable.
@@ -185,7 +181,7 @@ class Mahalanobis(Measure):
             inside.append(int((reach <= self.w1).sum()))
         return found, inside
 
-    def _apart(self, critical: Numbers, moved: Numbers, w1: float, w2: float) -> Numbers:
+    def _apart(self, critical: Floats, moved: Floats, w1: float, w2: float) -> Floats:
         """How far the m-th nearest other record is from those at risk; infinite beyond w2."""
         from sfumato.kernels.trees.others import distance_to_other
 
@@ -194,7 +190,7 @@ class Mahalanobis(Measure):
         found[risky] = distance_to_other(moved, risky, self.m, w2)
         return found
 
-    def _judged(self, values: Numbers, moved: Numbers, unit: Numbers) -> _Judged:
+    def _judged(self, values: Floats, moved: Floats, unit: Floats) -> _Judged:
         critical, inside = self._critical(values, moved, unit)
         apart = self._apart(critical, moved, self.w1, self.w2)
         at_risk = critical <= self.w1
@@ -209,7 +205,7 @@ class Mahalanobis(Measure):
             f"risk2_records{scale}": unsafe,
         }
 
-    def _by_chance(self, ready: Standardised, unit: Numbers) -> float | None:
+    def _by_chance(self, ready: Standardised, unit: Floats) -> float | None:
         """The share at risk when a released record is paired with any record but its own."""
         order = content_order(np.concatenate([ready.original, ready.own]))
         values, moved = ready.original[:, order], ready.own[:, order]
@@ -221,7 +217,7 @@ class Mahalanobis(Measure):
         return risky / comparable if comparable else None
 
     def _table(
-        self, ready: Standardised, unit: Numbers, own: _Judged, other: _Judged
+        self, ready: Standardised, unit: Floats, own: _Judged, other: _Judged
     ) -> pl.DataFrame:
         known = ~np.isnan(ready.original) & ~np.isnan(ready.own)
         counts = known.sum(axis=1)
@@ -239,9 +235,9 @@ class Mahalanobis(Measure):
 class _Judged:
     """What was found on one scale, record by record."""
 
-    critical: Numbers
-    at_risk: Flags
-    unsafe: Flags
+    critical: Floats
+    at_risk: Mask
+    unsafe: Mask
     inside: list[int]
 
     @property
@@ -249,7 +245,7 @@ class _Judged:
         return int((~np.isnan(self.critical)).sum())
 
 
-def _reach(before: Numbers, after: Numbers, unit: Numbers) -> Numbers:
+def _reach(before: Floats, after: Floats, unit: Floats) -> Floats:
     """The w1 at which an interval reaches the released value; NaN where one is missing."""
     gap = np.abs(after - before)
     gap[gap <= _SAME * (1 + np.abs(before))] = 0.0

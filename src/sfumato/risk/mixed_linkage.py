@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.nearness import as_near, costs, picked
 from sfumato.risk._attacks.outcomes import mean_of
-from sfumato.risk._attacks.sights import Rows, Sight, sights
+from sfumato.risk._attacks.sights import Sight, sights
 from sfumato.risk._known import known_variables
 from sfumato.risk.linkage import wilson
 
@@ -104,7 +104,7 @@ class MixedLinkage(Measure):
         )
 
 
-def _linked(seen: list[Sight], rows: Rows) -> Numbers:
+def _linked(seen: list[Sight], rows: Positions) -> Floats:
     """Each person's chance of being linked to their own record."""
     found = []
     for some, cost in costs(seen, [one.persons for one in seen], rows, what="measuring links"):
@@ -114,7 +114,7 @@ def _linked(seen: list[Sight], rows: Rows) -> Numbers:
     return np.concatenate(found)
 
 
-def _assigned(seen: list[Sight], rows: Rows, records: int) -> dict[str, Any]:
+def _assigned(seen: list[Sight], rows: Positions, records: int) -> dict[str, Any]:
     """The share that the best one-to-one assignment gets right.
 
     Persons and released records that are all alike can be swapped: the mean over such swaps.
@@ -149,19 +149,19 @@ def _assigned(seen: list[Sight], rows: Rows, records: int) -> dict[str, Any]:
     }
 
 
-def _equals(values: Numbers) -> Rows:
+def _equals(values: Floats) -> Positions:
     """The same number for equal rows."""
     return np.asarray(np.unique(values, axis=0, return_inverse=True)[1].ravel())
 
 
-def _records(count: int, rows: Rows, chance: Numbers) -> pl.DataFrame:
+def _records(count: int, rows: Positions, chance: Floats) -> pl.DataFrame:
     """Null for who was not looked for: not known is not safe."""
     each = np.full(count, np.nan)
     each[rows] = chance
     return pl.DataFrame({"linked": pl.Series(each).fill_nan(None)})
 
 
-def _table(chance: Numbers) -> pl.DataFrame:
+def _table(chance: Floats) -> pl.DataFrame:
     """How many persons are linked for certain, by a guess among several, or not at all."""
     certain, never = int((chance == 1).sum()), int((chance == 0).sum())
     rows = [

@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.pairs import Numbers
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.canonical import deviation_of, mean_of, total_of
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._attacks.knowledge import Flags, knowledge
+from sfumato.risk._attacks.knowledge import knowledge
 from sfumato.risk._attacks.outcomes import by_record
 from sfumato.risk._attacks.spaces import covariance, require_regular
 from sfumato.risk._attacks.undone import Undone, undone
@@ -38,12 +38,12 @@ class _Ready:
 
     names: tuple[str, ...]
     rows: Any = field(repr=False)
-    complete: Flags = field(repr=False)
-    original: Numbers = field(repr=False)
-    released: Numbers = field(repr=False)
+    complete: Mask = field(repr=False)
+    original: Floats = field(repr=False)
+    released: Floats = field(repr=False)
     starts: Any = field(repr=False)
-    means: Numbers = field(repr=False)
-    deviations: Numbers = field(repr=False)
+    means: Floats = field(repr=False)
+    deviations: Floats = field(repr=False)
     warnings: tuple[str, ...]
 
 
@@ -207,7 +207,7 @@ class Undoing(Measure):
             rounds=self.rounds,
         )
 
-    def _centred(self, ready: _Ready, values: Numbers) -> Numbers:
+    def _centred(self, ready: _Ready, values: Floats) -> Floats:
         """What the method makes of values before it stretches them back."""
         from sfumato.kernels.trees.neighbours import centroids
 
@@ -219,20 +219,20 @@ class Undoing(Measure):
                 f"'{self.name}' finds no neighbours. {error}", hint="give values in another unit."
             ) from None
 
-    def _weights(self, ready: _Ready) -> Numbers:
+    def _weights(self, ready: _Ready) -> Floats:
         """Mahalanobis' by the covariance of the release: it has nearly that of the original."""
         shown = covariance(ready.released, ready.names, self.name)
         require_regular(shown, ready.names, self.name)
-        weights: Numbers = np.linalg.cholesky(np.linalg.inv(shown)).T
+        weights: Floats = np.linalg.cholesky(np.linalg.inv(shown)).T
         return weights
 
-    def _near(self, ready: _Ready, guess: Numbers) -> Numbers:
+    def _near(self, ready: _Ready, guess: Floats) -> Floats:
         """For each record the share of its values that are worked out."""
         inside = np.abs(guess - ready.original) <= self.tolerance * ready.deviations
-        shares: Numbers = inside.sum(axis=1) / len(ready.names)
+        shares: Floats = inside.sum(axis=1) / len(ready.names)
         return shares
 
-    def _table(self, ready: _Ready, guesses: Mapping[str, Numbers]) -> pl.DataFrame:
+    def _table(self, ready: _Ready, guesses: Mapping[str, Floats]) -> pl.DataFrame:
         rows = []
         for at, name in enumerate(ready.names):
             truth, wide = ready.original[:, at], self.tolerance * ready.deviations[at]
@@ -256,12 +256,12 @@ class Undoing(Measure):
         return (told,)
 
 
-def _error(ready: _Ready, guess: Numbers) -> float:
+def _error(ready: _Ready, guess: Floats) -> float:
     gaps = (guess - ready.original) / ready.deviations
     return float(np.sqrt(mean_of((gaps * gaps).ravel())))
 
 
-def _correlation(one: Numbers, other: Numbers) -> float:
+def _correlation(one: Floats, other: Floats) -> float:
     spreads = deviation_of(one) * deviation_of(other)
     if not spreads > 0:
         return 0.0
@@ -269,7 +269,7 @@ def _correlation(one: Numbers, other: Numbers) -> float:
     return min(1.0, max(-1.0, together / spreads))
 
 
-def _records(ready: _Ready, near: Numbers) -> pl.DataFrame:
+def _records(ready: _Ready, near: Floats) -> pl.DataFrame:
     """The share of each record's values that are worked out; null where that is not known."""
     whole = np.full(int(ready.complete.sum()), np.nan)
     whole[ready.rows] = near

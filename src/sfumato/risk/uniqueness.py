@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset, coded_missing
 from sfumato.engines import Combinations, engine_for
 from sfumato.engines.local import class_of_each, counted
 from sfumato.evidence import Evidence, Subject
+from sfumato.kernels.arrays import Integers
 from sfumato.kernels.lattice.counts import wildcard_counts
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
@@ -24,7 +24,6 @@ _MISSING = {
     "value": "Missing counts as a value of its own.",
     "wildcard": "Missing could be any value.",
 }
-Sizes = npt.NDArray[np.int64]
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 
 
@@ -101,7 +100,7 @@ class Uniqueness(Measure):
         )
 
 
-def _wildcard_sizes(found: Combinations, schema: Schema) -> Sizes:
+def _wildcard_sizes(found: Combinations, schema: Schema) -> Integers:
     """The size of each class when a missing value, or a code for it, could be anything."""
     values = [_absent(one, schema) for one in found.values]
     if not any(one.null_count() for one in values):
@@ -110,7 +109,7 @@ def _wildcard_sizes(found: Combinations, schema: Schema) -> Sizes:
     codes = np.column_stack([_codes(one) for one in values])
     patterns, at = np.unique(codes, axis=0, return_inverse=True)
     counts = np.bincount(at.ravel(), found.counts, len(patterns)).astype(np.int64)
-    sizes: Sizes = wildcard_counts(patterns, counts)[at.ravel()]
+    sizes: Integers = wildcard_counts(patterns, counts)[at.ravel()]
     return sizes
 
 
@@ -119,7 +118,7 @@ def _absent(values: pl.Series, schema: Schema) -> pl.Series:
     return values if coded is None else values.set(coded, None)
 
 
-def _codes(values: pl.Series) -> Sizes:
+def _codes(values: pl.Series) -> Integers:
     """A whole number for each value, -1 where it is missing."""
     if values.dtype == pl.String:
         numbers = values.cast(pl.Categorical).to_physical()
@@ -128,15 +127,15 @@ def _codes(values: pl.Series) -> Sizes:
     return numbers.cast(pl.Int64).fill_null(-1).to_numpy()
 
 
-def _alone(counts: Sizes, sizes: Sizes) -> float:
+def _alone(counts: Integers, sizes: Integers) -> float:
     return int(counts[sizes == 1].sum()) / int(counts.sum())
 
 
-def _records(sizes: Sizes) -> pl.DataFrame:
+def _records(sizes: Integers) -> pl.DataFrame:
     return pl.DataFrame({"class_size": sizes, "risk": 1 / sizes, "unique": sizes == 1})
 
 
-def _risks(counts: Sizes, sizes: Sizes) -> dict[str, Any]:
+def _risks(counts: Integers, sizes: Integers) -> dict[str, Any]:
     records, smallest = int(counts.sum()), int(sizes.min())
     return {
         "k": smallest,
@@ -148,7 +147,7 @@ def _risks(counts: Sizes, sizes: Sizes) -> dict[str, Any]:
     }
 
 
-def _population(data: Dataset, at: Sizes) -> dict[str, Any]:
+def _population(data: Dataset, at: Integers) -> dict[str, Any]:
     """The highest risk when the outsider does not know whether the person is in the data.
 
     Survey weights say how many people of the population a class stands for.
@@ -196,7 +195,7 @@ def _with_clusters(data: Dataset, known: tuple[str, ...]) -> dict[str, Any]:
     return {"k_if_clusters_are_known": int(together.counts.min()), "k_of_groups": min(fewest)}
 
 
-def _distribution(counts: Sizes, sizes: Sizes) -> pl.DataFrame:
+def _distribution(counts: Integers, sizes: Integers) -> pl.DataFrame:
     """How many records and classes there are by class size."""
     rows = []
     for low, after in zip(_SIZES, [*_SIZES[1:], None], strict=True):

@@ -23,6 +23,7 @@ from sfumato.data.identity import matched
 from sfumato.errors import ReleaseError, TargetError
 from sfumato.io import frames, suffix_for, write_table
 from sfumato.io.atomic_folder import put_in_place
+from sfumato.kernels.arrays import Positions
 from sfumato.plan import Plan
 from sfumato.progress import Progress, part_of, silent
 from sfumato.release import Release
@@ -155,7 +156,7 @@ def _remeasured(
     return [one.plain() for one in verdict]
 
 
-def _write_records(release: Release, private: Path, order: frames.Positions | None) -> None:
+def _write_records(release: Release, private: Path, order: Positions | None) -> None:
     """What was measured of each record, in the order of the file, and which records were left out.
 
     Who stands on which row is not written down: key and original together tell it again.

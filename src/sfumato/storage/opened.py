@@ -18,7 +18,7 @@ from sfumato.data import Dataset, read
 from sfumato.data.identity import Identity, matched
 from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.evidence import Evidence
-from sfumato.io.frames import Positions
+from sfumato.kernels.arrays import Positions
 from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, judge

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.risk._attacks.spaces import Space
 from sfumato.risk._attacks.targets import order_values, tenths
 
-Floats = npt.NDArray[np.float64]
-Marks = npt.NDArray[np.bool_]
 Who = Literal["all", "deciles"] | float
 OWNER = "calibrate"
 
@@ -23,7 +22,7 @@ class Group:
     """Some of the records, and what to call them."""
 
     name: str
-    among: Marks = field(repr=False)
+    among: Mask = field(repr=False)
 
 
 def groups(where: Space, who: Who, *, by: str, near: int) -> list[Group]:
@@ -57,7 +56,7 @@ def groups(where: Space, who: Who, *, by: str, near: int) -> list[Group]:
     return [Group(f"the {who:g} with the fewest others around", alone >= least)]
 
 
-def _marked(rows: npt.NDArray[np.intp], size: int) -> Marks:
+def _marked(rows: npt.NDArray[np.intp], size: int) -> Mask:
     made = np.zeros(size, bool)
     made[rows] = True
     return made

@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from sfumato.analysis.simulated import draws_of, simulated
 from sfumato.cells.noise.described import Noise as Described
+from sfumato.kernels.arrays import Floats
 from sfumato.progress import told
 from sfumato.tuning.exposed import Group
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from pydantic import Field, field_validator
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.canonical import Numbers, one_thread
+from sfumato.kernels.arrays import Floats
+from sfumato.kernels.canonical import one_thread
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.utility.models.formula import read_formula
@@ -140,11 +141,11 @@ def _table(both: Both, threshold: float) -> pl.DataFrame:
     )
 
 
-def _overlap(both: Both) -> Numbers:
+def _overlap(both: Both) -> Floats:
     """The mean of the shares that each interval has in common with the other; below 0 if apart."""
     was, now = both.original, both.released
     common = np.minimum(was.high, now.high) - np.maximum(was.low, now.low)
-    shares: Numbers = (common / (was.high - was.low) + common / (now.high - now.low)) / 2
+    shares: Floats = (common / (was.high - was.low) + common / (now.high - now.low)) / 2
     return shares
 
 

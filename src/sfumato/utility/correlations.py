@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.correlated import correlations
-from sfumato.cells.ends import Ends, Numbers, number_ends
+from sfumato.cells.ends import Ends, number_ends
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import one_thread, order_of
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
@@ -138,7 +139,7 @@ class Correlations(Measure):
             )
         return names, left_out
 
-    def _correlated(self, columns: Sequence[Numbers]) -> Numbers:
+    def _correlated(self, columns: Sequence[Floats]) -> Floats:
         # Summed in one and the same order, whatever the order of the records.
         values = np.column_stack(columns)[order_of(columns)]
         with one_thread():
@@ -171,11 +172,11 @@ def _read(original: Dataset, data: Dataset, name: str) -> Ends:
     return number_ends(data.column(name), column, "number")
 
 
-def _ranks(values: Numbers) -> Numbers:
+def _ranks(values: Floats) -> Floats:
     return np.column_stack([pl.Series(one).rank("average").to_numpy() for one in values.T])
 
 
-def _rank_correlations(values: Numbers) -> Numbers:
+def _rank_correlations(values: Floats) -> Floats:
     """Ranks within the records that have both values, pair by pair."""
     size = values.shape[1]
     found = np.full((size, size), np.nan)
@@ -188,7 +189,7 @@ def _rank_correlations(values: Numbers) -> Numbers:
     return found
 
 
-def _rows(names: Sequence[str], was: Numbers, now: Numbers) -> Iterator[dict[str, Any]]:
+def _rows(names: Sequence[str], was: Floats, now: Floats) -> Iterator[dict[str, Any]]:
     for first in range(len(names)):
         for second in range(first + 1, len(names)):
             before, after = float(was[first, second]), float(now[first, second])

@@ -7,20 +7,18 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import Field
 
 from sfumato.cells.compared import change_of, compared, spread_of
-from sfumato.cells.pairs import Numbers, Pair, distances
+from sfumato.cells.pairs import Pair, distances
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.canonical import mean_of
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-
-Flags = npt.NDArray[np.bool_]
 
 _SCALE = "A distance is counted in standard deviations of the original, over all variables."
 _MISSING = (
@@ -100,7 +98,7 @@ class Displacement(Measure):
             warnings=(*pair.warnings(), *_incomparable(moved)),
         )
 
-    def _table(self, original: Dataset, pair: Pair, spread: Numbers) -> pl.DataFrame:
+    def _table(self, original: Dataset, pair: Pair, spread: Floats) -> pl.DataFrame:
         rows: list[dict[str, Any]] = []
         for at, name in enumerate(pair.names):
             change = change_of(pair, at) / spread[at]
@@ -115,7 +113,7 @@ class Displacement(Measure):
         return pl.DataFrame(rows)
 
 
-def _mean_square(name: str, change: Numbers) -> float:
+def _mean_square(name: str, change: Floats) -> float:
     with np.errstate(over="ignore"):
         squares = change * change
     if not np.isfinite(squares).all():
@@ -126,7 +124,7 @@ def _mean_square(name: str, change: Numbers) -> float:
     return mean_of(squares)
 
 
-def _outside(original: Dataset, name: str, released: Numbers) -> int:
+def _outside(original: Dataset, name: str, released: Floats) -> int:
     """How many released values lie outside the domain that was declared for the original."""
     bounds = original.schema[name].bounds
     if bounds is None:
@@ -142,12 +140,12 @@ def _unbounded(original: Dataset, names: Sequence[str]) -> tuple[str, ...]:
     return (f"No domain is declared, so no value counts as outside it: {listed}.",)
 
 
-def _incomparable(moved: Numbers) -> tuple[str, ...]:
+def _incomparable(moved: Floats) -> tuple[str, ...]:
     count = int(np.isnan(moved).sum())
     if not count:
         return ()
     return (f"{count} records have no value to compare; shares are of the others.",)
 
 
-def _records(moved: Numbers, stayed: Flags) -> pl.DataFrame:
+def _records(moved: Floats, stayed: Mask) -> pl.DataFrame:
     return pl.DataFrame({"distance": pl.Series(moved).fill_nan(None), "stayed": stayed})

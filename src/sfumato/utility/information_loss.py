@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.records import Positions, class_sizes, places
+from sfumato.cells.records import class_sizes, places
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Positions
 from sfumato.kernels.canonical import total_of
 from sfumato.measure import Measure
 from sfumato.parameters import parameters

@@ -11,10 +11,11 @@ import polars as pl
 
 from sfumato.cells.compared import change_of, compared, spread_of
 from sfumato.cells.correlated import correlations
-from sfumato.cells.pairs import Numbers, Pair
+from sfumato.cells.pairs import Pair
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import deviation_of, mean_of, one_thread, order_of, total_of
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
@@ -96,10 +97,10 @@ class Moments(Measure):
         )
 
 
-def _loss(pair: Pair, at: int) -> Numbers:
+def _loss(pair: Pair, at: int) -> Floats:
     """The absolute change of each value over √2 standard deviations of the original."""
     with np.errstate(over="ignore"):
-        loss: Numbers = np.abs(change_of(pair, at)) / (math.sqrt(2) * spread_of(pair, at))
+        loss: Floats = np.abs(change_of(pair, at)) / (math.sqrt(2) * spread_of(pair, at))
     if not np.isfinite(loss).all():
         raise MeasureError(
             f"Variable '{pair.names[at]}' changed by more than can be counted in its own spread.",
@@ -157,7 +158,7 @@ def _joint(pair: Pair) -> Iterator[dict[str, Any]]:
         yield _row("eigenvalue", f"number {place}", before, after, after - before)
 
 
-def _eigenvalues(correlations: Numbers) -> list[float]:
+def _eigenvalues(correlations: Floats) -> list[float]:
     """From the largest to the smallest; NaN where a correlation is missing."""
     if len(correlations) <= 1:
         return []

@@ -14,7 +14,8 @@ from pydantic import Field, model_validator
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.canonical import Numbers, one_thread, total_of
+from sfumato.kernels.arrays import Floats
+from sfumato.kernels.canonical import one_thread, total_of
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.utility.models.design import Design, design
@@ -150,12 +151,12 @@ class Propensity(Measure):
 class _Told:
     """What a model found, and what it finds by chance."""
 
-    probability: Numbers = field(repr=False)
+    probability: Floats = field(repr=False)
     expected: float
     deviation: float
     observed: float
     """What is held against the permutations: U, or its first step."""
-    permuted: Numbers = field(repr=False)
+    permuted: Floats = field(repr=False)
     details: Mapping[str, Any]
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -167,7 +168,7 @@ def _told(merged: Merged, model: str, permutations: int) -> _Told:
     return _by_logistic(merged, permutations, interactions=model == "interactions")
 
 
-def _spread(merged: Merged, probability: Numbers) -> float:
+def _spread(merged: Merged, probability: Floats) -> float:
     """The mean squared deviation from the share of the released records."""
     squares = merged.counts * (probability - merged.share) ** 2
     return min(total_of(squares) / merged.records, 0.25)
@@ -268,7 +269,7 @@ def _left_out(merged: Merged) -> tuple[str, ...]:
     return (f"Not compared: {told}.",)
 
 
-def _records(original: Dataset, merged: Merged, probability: Numbers) -> Any:
+def _records(original: Dataset, merged: Merged, probability: Floats) -> Any:
     """A row per record, where each released record belongs to an original one."""
     if len(merged.place_of_original) != len(merged.place_of_released):
         return None
@@ -282,7 +283,7 @@ def _records(original: Dataset, merged: Merged, probability: Numbers) -> Any:
     )
 
 
-def _distribution(merged: Merged, probability: Numbers) -> pl.DataFrame:
+def _distribution(merged: Merged, probability: Floats) -> pl.DataFrame:
     """The propensities of either data set, for two box plots."""
     sides = {"original": merged.place_of_original, "released": merged.place_of_released}
     return pl.DataFrame(

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
+
 NUMBER = re.compile(r"-?\d+\.?\d*(?:[eE][-+]?\d+)?")
 _LONG = 2000
 PNG_CHUNKS = {b"IHDR", b"IDAT", b"IEND", b"pHYs", b"tEXt"}

@@ -12,15 +12,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.functions import Of
 from sfumato.analysis.problem import Number, Posterior, Problem, Sampling, Term
 from sfumato.analysis.stratified import StratifiedNumber, errors_of
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.progress import Progress
 
-Floats = npt.NDArray[np.float64]
 _ALIKE = 1e-6
 _RECORDS = 20
 """Records for each clean column; with fewer, strata share what true values are expected."""

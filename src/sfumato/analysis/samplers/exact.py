@@ -23,14 +23,13 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.problem import Posterior, Problem, Sampling
 from sfumato.analysis.samplers.gibbs.random import inverse_of_lower, proper
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.progress import Progress
 
-Floats = npt.NDArray[np.float64]
 _SAME = 1e-9
 _RAREST = 1e-3
 """A smaller share of draws accepted, and the other engine is cheaper."""

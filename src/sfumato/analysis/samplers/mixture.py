@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.problem import Shape
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _MOST = 5
 _LOOKED_AT = 20_000
 _ROUNDS = 200

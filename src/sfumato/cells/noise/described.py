@@ -10,16 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from sfumato.cells.noise.scales import Finite, Growth, NotNegative, Scale
 from sfumato.errors import DataError, PlanError
+from sfumato.kernels.arrays import Floats
 from sfumato.parameters import given, parameters
 
 VERSION = 1
 """Of the form in which descriptions are written."""
-Floats = npt.NDArray[np.float64]
 Level = str | int | float | bool
 _NEAR = 1e-9
 """How far from 1 the probabilities of a row may add up."""

@@ -23,7 +23,7 @@ def whole(noise: Mapping[str, Noise], then: Mapping[str, Sequence[str]]) -> dict
 
     Examples
     --------
-    >>> from sfumato.noised.described import Gaussian
+    >>> from sfumato.cells.noise.described import Gaussian
     >>> whole({"age": Gaussian(variance=4.0)}, {"age": ["coarsen"]})["variables"]["age"]["then"]
     ['coarsen']
     """
@@ -38,7 +38,7 @@ def public(told: Mapping[str, Any], level: Level) -> dict[str, Any]:
 
     Examples
     --------
-    >>> from sfumato.noised.described import Gaussian
+    >>> from sfumato.cells.noise.described import Gaussian
     >>> public(whole({"age": Gaussian(variance=4.0)}, {}), "none")["variables"]
     {'age': {'withheld': ['all']}}
     """

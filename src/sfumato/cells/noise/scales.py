@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from sfumato.kernels.arrays import Floats
 from sfumato.parameters import parameters
 
-Floats = npt.NDArray[np.float64]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

@@ -12,12 +12,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.cells.codes import Places
 from sfumato.cells.noise.described import Level
-
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats, Integers
 
 
 def shares_of(counts: Floats) -> Floats:
@@ -129,7 +126,7 @@ def purpose(levels: Sequence[Level], matrix: Floats) -> str:
     return json.dumps(["misclassification", list(levels), digest])
 
 
-def exchanged(at: Places, uniform: Floats, matrix: Floats) -> Places:
+def exchanged(at: Integers, uniform: Floats, matrix: Floats) -> Integers:
     """The released level of each record, from one uniform draw each; missing stays missing."""
     made = at.copy()
     order = np.argsort(at, kind="stable")

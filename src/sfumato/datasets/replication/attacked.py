@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import Floats
 from sfumato.risk._attacks import Knowledge, expected
 
-Floats = npt.NDArray[np.float64]
 PAPER = 1000
 """Draws of the paper, and of ours where they cost little."""
 DECILES = tuple(at / 10 for at in range(1, 10))

@@ -17,7 +17,6 @@ from sfumato.figures._sheet.picture import Picture
 from sfumato.figures._sheet.sheet import finish, head_of_panel, label_axes, refuse_public, sheet
 from sfumato.figures._sheet.style import INK, ORIGINAL, RELEASED, Mark, house_style
 from sfumato.figures.custodian.points import (
-    Values,
     left_out,
     limits,
     put_points,
@@ -27,6 +26,7 @@ from sfumato.figures.custodian.points import (
 )
 from sfumato.figures.custodian.source import rows_of
 from sfumato.io.frames import column
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +130,7 @@ def at_risk_from(
         )
 
 
-def _mark(axes: Axes, before: Values, after: Values, risk: npt.NDArray[np.bool_]) -> None:
+def _mark(axes: Axes, before: Floats, after: Floats, risk: npt.NDArray[np.bool_]) -> None:
     put_points(axes, before[~risk], _OTHERS)
     for start, end in zip(before[risk], after[risk], strict=True):
         axes.plot(*np.column_stack([start, end]), color=INK, linewidth=0.7, rasterized=True)

@@ -6,9 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.risk._peers.groups_order import CLUSTERED, Floats, Ints, alike_together, at_or_below
+from sfumato.kernels.arrays import AnyIntegers, Floats
+from sfumato.risk._peers.groups_order import CLUSTERED, alike_together, at_or_below
 
-__all__ = ["CLUSTERED", "Column", "Floats", "Ints", "alike_together", "at_or_below", "columns_of"]
+__all__ = [
+    "CLUSTERED",
+    "AnyIntegers",
+    "Column",
+    "Floats",
+    "alike_together",
+    "at_or_below",
+    "columns_of",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +32,7 @@ class Column:
     means: Floats
 
 
-def columns_of(values: Floats, order: Ints, p: float, most: int) -> list[Column]:
+def columns_of(values: Floats, order: AnyIntegers, p: float, most: int) -> list[Column]:
     """Neighbours in the order put together into at most so many columns, as even as possible."""
     made = []
     for people in np.array_split(order, min(most, len(order))):

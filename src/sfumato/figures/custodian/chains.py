@@ -6,22 +6,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.errors import SfumatoError
 from sfumato.figures._sheet.picture import Picture
 from sfumato.figures._sheet.sheet import finish, head_of_panel, label_axes, sheet
 from sfumato.figures._sheet.style import INK, MOST, Mark, house_style, mark
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Values = npt.NDArray[np.float64]
 _PANELS = 20
 _BINS = 20
 
 
-def trace(draws: Mapping[str, Values]) -> Picture:
+def trace(draws: Mapping[str, Floats]) -> Picture:
     """The draws of each parameter in the order in which they were made, a line per chain.
 
     Question: have the chains settled, and on the same?
@@ -54,7 +53,7 @@ def trace(draws: Mapping[str, Values]) -> Picture:
         )
 
 
-def ranks(draws: Mapping[str, Values]) -> Picture:
+def ranks(draws: Mapping[str, Floats]) -> Picture:
     """How often the draws of each chain fall into each part of all draws.
 
     Question: do the chains draw from the same distribution?
@@ -88,7 +87,7 @@ def ranks(draws: Mapping[str, Values]) -> Picture:
         )
 
 
-def _rank_lines(axes: Axes, values: Values, looks: list[Mark]) -> None:
+def _rank_lines(axes: Axes, values: Floats, looks: list[Mark]) -> None:
     order = np.argsort(np.argsort(values, axis=None)).reshape(values.shape)
     shares = (order + 0.5) / order.size
     edges = np.linspace(0, 1, _BINS + 1)
@@ -101,7 +100,7 @@ def _rank_lines(axes: Axes, values: Values, looks: list[Mark]) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _looks(draws: Mapping[str, Values]) -> list[Mark]:
+def _looks(draws: Mapping[str, Floats]) -> list[Mark]:
     if not draws or len(draws) > _PANELS:
         raise SfumatoError(
             f"A picture of draws has 1 to {_PANELS} parameters, not {len(draws)}.",

@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from sfumato.errors import SfumatoError
 from sfumato.figures._sheet.style import Mark
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Values = npt.NDArray[np.float64]
 _MANY = 5000
 
 
-def two_columns(values: Any, what: str) -> Values:
+def two_columns(values: Any, what: str) -> Floats:
     """Records by two variables; NaN where a value is missing."""
     try:
         found = values if isinstance(values, np.ndarray) else np.column_stack(list(values))
@@ -32,7 +32,7 @@ def two_columns(values: Any, what: str) -> Values:
     )
 
 
-def same_records(given: dict[str, Sequence[Any] | Values]) -> int:
+def same_records(given: dict[str, Sequence[Any] | Floats]) -> int:
     """How many records all of these have; fail when they differ."""
     sizes = {name: len(values) for name, values in given.items()}
     if len(set(sizes.values())) > 1:
@@ -41,7 +41,7 @@ def same_records(given: dict[str, Sequence[Any] | Values]) -> int:
     return next(iter(sizes.values()))
 
 
-def put_points(axes: Axes, values: Values, look: Mark, *, size: float = 2.6) -> None:
+def put_points(axes: Axes, values: Floats, look: Mark, *, size: float = 2.6) -> None:
     """Draw records; smaller and lighter where there are many."""
     many = len(values) > _MANY
     axes.plot(
@@ -58,7 +58,7 @@ def put_points(axes: Axes, values: Values, look: Mark, *, size: float = 2.6) -> 
     )
 
 
-def limits(axes: Sequence[Axes], values: Values) -> None:
+def limits(axes: Sequence[Axes], values: Floats) -> None:
     """The same room in several panels, so that they can be compared."""
     finite = values[np.isfinite(values).all(axis=1)]
     low, high = finite.min(axis=0), finite.max(axis=0)
@@ -68,7 +68,7 @@ def limits(axes: Sequence[Axes], values: Values) -> None:
         one.set_ylim(low[1] - pad[1], high[1] + pad[1])
 
 
-def whole(*all_values: Values) -> npt.NDArray[np.bool_]:
+def whole(*all_values: Floats) -> npt.NDArray[np.bool_]:
     """Which records have all their values; fail when none has."""
     kept = np.logical_and.reduce([np.isfinite(values).all(axis=1) for values in all_values])
     if not kept.any():

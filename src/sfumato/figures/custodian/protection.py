@@ -16,12 +16,12 @@ from sfumato.figures._sheet.words import number, write
 from sfumato.figures.custodian.blocks import (
     CLUSTERED,
     Column,
-    Floats,
     alike_together,
     at_or_below,
     columns_of,
 )
 from sfumato.figures.custodian.source import nothing, real
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,6 @@ from sfumato.figures._sheet.picture import Picture
 from sfumato.figures._sheet.sheet import finish, head_of_panel, label_axes, refuse_public, sheet
 from sfumato.figures._sheet.style import INK, MOST, ORIGINAL, RELEASED, Mark, house_style, mark
 from sfumato.figures.custodian.points import (
-    Values,
     left_out,
     limits,
     put_points,
@@ -22,6 +21,7 @@ from sfumato.figures.custodian.points import (
     two_columns,
     whole,
 )
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -154,13 +154,13 @@ def steps_of(panels: Mapping[str, Any], strata: Sequence[Any], names: tuple[str,
         )
 
 
-def _standardised(values: Values) -> Values:
+def _standardised(values: Floats) -> Floats:
     """In standard deviations from the mean; a constant only loses its mean."""
     known = values[np.isfinite(values)]
     if not len(known):
         return values
     spread = float(known.std(ddof=1)) if len(known) > 1 else 0.0
-    made: Values = (values - known.mean()) / (spread or 1.0)
+    made: Floats = (values - known.mean()) / (spread or 1.0)
     return made
 
 
@@ -185,7 +185,7 @@ def _strata(labels: Sequence[Any]) -> tuple[list[Mark], list[list[int]]]:
 
 
 def _fill(
-    axes: Sequence[Axes], drawn: Sequence[Values], looks: Sequence[Mark], groups: list[list[int]]
+    axes: Sequence[Axes], drawn: Sequence[Floats], looks: Sequence[Mark], groups: list[list[int]]
 ) -> None:
     original, standardised, centroids, released = drawn
     soft, warm = replace(ORIGINAL, alpha=0.55), replace(RELEASED, alpha=0.55)

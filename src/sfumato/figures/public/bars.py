@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.figures._sheet.style import BLUE, Mark, mark
-from sfumato.figures.public.grid import Counts, Floats
+from sfumato.kernels.arrays import Floats, Integers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ class Bars:
 
     label: str
     cuts: Floats
-    counts: Counts
+    counts: Integers
     hidden: int
     lost: float
     notes: tuple[str, ...] = ()

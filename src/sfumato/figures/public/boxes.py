@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.figures.public.grid import Counts, counts, suppressed
+from sfumato.figures.public.grid import counts, suppressed
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.judged import OutputRefused
 from sfumato.outputs.quantiles import FIVE, fewest, grain, safe_quantiles, snapped
 
-Floats = npt.NDArray[np.float64]
 _REACH = 1.5
 """Whiskers of protected values reach so many lengths of the box at most, as Tukey has them."""
 _CLOSE = 0.5
@@ -50,7 +50,7 @@ def cells_box(values: Floats, cuts: Floats, k: int) -> Box:
     return counted_box(suppressed(counts([values], [cuts]), k)[0], cuts)
 
 
-def counted_box(held: Counts, cuts: Floats) -> Box:
+def counted_box(held: Integers, cuts: Floats) -> Box:
     """The same from counts that are safe already."""
     if not held.sum():
         raise OutputRefused(

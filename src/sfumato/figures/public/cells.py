@@ -11,8 +11,6 @@ import polars as pl
 
 from sfumato.errors import PlanError
 from sfumato.figures.public.grid import (
-    Counts,
-    Floats,
     Limits,
     checked,
     counts,
@@ -24,6 +22,7 @@ from sfumato.figures.public.grid import (
 )
 from sfumato.figures.public.points import Protected, points
 from sfumato.figures.public.words import share_said
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.judged import OutputRefused
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Grid:
     label: str
     x: Floats = field(repr=False)
     y: Floats = field(repr=False)
-    counts: Counts = field(repr=False)
+    counts: Integers = field(repr=False)
     hidden: int
     records: int
     notes: tuple[str, ...] = ()
@@ -62,7 +61,7 @@ class Grid:
         """How many values are in no cell that is shown."""
         return self.records - int(self.counts.sum())
 
-    def centres(self) -> tuple[Floats, Floats, Counts]:
+    def centres(self) -> tuple[Floats, Floats, Integers]:
         """The middle of each cell that is shown, and its count."""
         at_x, at_y = np.nonzero(self.counts)
         middle_x, middle_y = (self.x[:-1] + self.x[1:]) / 2, (self.y[:-1] + self.y[1:]) / 2

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.errors import DataError, SfumatoError, did_you_mean
 from sfumato.figures.public.model_outcomes import leverage_of, outcomes_of, support_of
 from sfumato.io import frames
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 NEEDED = ("term", "estimate", "low", "high")
 _INTERCEPTS = {"intercept", "const", "(intercept)"}
 _DIGITS = 2

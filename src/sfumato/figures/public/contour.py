@@ -20,10 +20,11 @@ from sfumato.figures.public.cells import (
 )
 from sfumato.figures.public.drawn import finished, refusals
 from sfumato.figures.public.facets import colours, facets, within
-from sfumato.figures.public.grid import Floats, allowed_bins
+from sfumato.figures.public.grid import allowed_bins
 from sfumato.figures.public.heatmap import BINS, WHY
 from sfumato.figures.public.protection import Protecting, house_of, resolve, subjects
 from sfumato.figures.public.small import Small, full_reasons, small_reasons
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

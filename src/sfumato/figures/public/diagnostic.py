@@ -22,13 +22,13 @@ from sfumato.figures.public.small import Small, small_reasons
 from sfumato.figures.public.strewn import bubbles, dots, mist, spots
 from sfumato.figures.public.subjects import Group, Subjects, subjects
 from sfumato.io import frames
+from sfumato.kernels.arrays import Floats
 from sfumato.outputs.judged import OutputRefused
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.cells import Grid
-    from sfumato.figures.public.grid import Floats
     from sfumato.figures.public.points import Protected
     from sfumato.outputs.rules import Rules
 

@@ -14,6 +14,7 @@ from sfumato.figures._sheet.words import shown, write
 from sfumato.figures.public.plot import Plot
 from sfumato.figures.public.points import STAYS
 from sfumato.figures.public.words import records_said, share_said
+from sfumato.kernels.arrays import Integers
 from sfumato.outputs.judged import Output, OutputRefused, digest_of
 from sfumato.outputs.persons import shared_by
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from sfumato.evidence import Audience
     from sfumato.figures.public.protection import Protection
     from sfumato.figures.public.subjects import Subjects
-    from sfumato.outputs.differencing import Parts
     from sfumato.outputs.log import Log
 
 __all__ = ["finished", "records_said", "refusals", "share_said", "sheet"]
@@ -75,7 +75,7 @@ def finished(  # noqa: PLR0913 - all but two by name only
     audience: Audience = "public",
     stamp: str = "",
     log: Log | None = None,
-    parts: Sequence[Parts] | None = None,
+    parts: Sequence[Integers] | None = None,
 ) -> Plot:
     """Put head and foot on the sheet, settle the layout, judge it, and log it.
 
@@ -132,7 +132,7 @@ def logged(
     kind: str,
     shown_of: Subjects,
     log: Log,
-    parts: Sequence[Parts] | None = None,
+    parts: Sequence[Integers] | None = None,
 ) -> Plot:
     """List a plot in the log of outputs; the log may know reasons for a second look."""
     output = Output(

@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import PlanError
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.judged import OutputRefused
 
 if TYPE_CHECKING:
     from sfumato.figures.public.protection import Protection
     from sfumato.outputs.rules import Rules
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 Limits = tuple[float, float]
 
 _NICE = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
@@ -160,7 +159,7 @@ def own_extremes(values: Floats, limits: Limits | None) -> bool:
     )
 
 
-def counts(columns: Sequence[Floats], cuts: Sequence[Floats]) -> Counts:
+def counts(columns: Sequence[Floats], cuts: Sequence[Floats]) -> Integers:
     """How many records each bin or cell holds; the last bin holds its right end too.
 
     Parameters
@@ -199,7 +198,7 @@ def _cells(columns: Sequence[Floats], cuts: Sequence[Floats]) -> npt.NDArray[np.
 def parts_of(
     columns: Sequence[Sequence[Floats]],
     cuts: Sequence[Sequence[Floats]],
-    shown: Sequence[Counts],
+    shown: Sequence[Integers],
 ) -> list[npt.NDArray[np.int64]]:
     """For the log: the cell of each record, group after group; below 0 where it is not shown.
 
@@ -219,7 +218,7 @@ def parts_of(
     return [np.concatenate(found)]
 
 
-def suppressed(counted: Counts, k: int) -> tuple[Counts, int]:
+def suppressed(counted: Integers, k: int) -> tuple[Integers, int]:
     """The counts without those from 1 to k - 1, and how many cells that hides.
 
     Examples
@@ -240,7 +239,7 @@ def adaptive(
     *,
     domain: Limits | None = None,
     whole: bool = False,
-) -> tuple[Floats, Counts]:
+) -> tuple[Floats, Integers]:
     """Unequal bins with round edges, every bar of at least k records, the shape kept.
 
     It begins with equal bins. Those with few records are joined with a neighbour, the pair first
@@ -259,7 +258,7 @@ def adaptive(
     return cuts, suppressed(held, k)[0]
 
 
-def _pair(held: Counts, widths: Floats, small: npt.NDArray[np.bool_]) -> int:
+def _pair(held: Integers, widths: Floats, small: npt.NDArray[np.bool_]) -> int:
     """Which two neighbours to join: the step function then changes least (in squares)."""
     density = held / widths
     cost = widths[:-1] * widths[1:] / (widths[:-1] + widths[1:]) * np.diff(density) ** 2

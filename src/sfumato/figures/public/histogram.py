@@ -13,8 +13,6 @@ from sfumato.figures._sheet.style import house_style
 from sfumato.figures.public.bars import Bars, draw_bars
 from sfumato.figures.public.drawn import finished, refusals
 from sfumato.figures.public.grid import (
-    Counts,
-    Floats,
     Limits,
     adaptive,
     allowed_bins,
@@ -36,6 +34,7 @@ from sfumato.figures.public.protection import (
 )
 from sfumato.figures.public.small import Small, full_reasons, small_reasons
 from sfumato.figures.public.words import share_said
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.judged import OutputRefused
 
 if TYPE_CHECKING:
@@ -223,7 +222,7 @@ def _counted(group: Group, values: Floats, cuts: Floats, k: int, notes: tuple[st
 
 
 def _shown(
-    label: str, cuts: Floats, held: Counts, hidden: int, records: int, notes: tuple[str, ...] = ()
+    label: str, cuts: Floats, held: Integers, hidden: int, records: int, notes: tuple[str, ...] = ()
 ) -> Bars:
     return Bars(label, cuts, held, hidden, 1 - float(held.sum()) / records, notes)
 

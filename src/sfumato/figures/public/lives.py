@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.errors import DataError, PlanError
 from sfumato.figures.public.subjects import Subjects, dataset_of, subjects
+from sfumato.kernels.arrays import Mask
 
 if TYPE_CHECKING:
     from sfumato.outputs.rules import Rules
-
-Yes = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +21,7 @@ class Lives:
     """The records of a survival curve; `events` says by group who had the event."""
 
     who: Subjects
-    events: tuple[Yes, ...]
+    events: tuple[Mask, ...]
 
     def named(self, event: str) -> Subjects:
         """The records, for the log, which names both variables."""
@@ -50,7 +48,7 @@ def lives_of(
     return Lives(who, tuple(events))
 
 
-def _yes(values: pl.Series, name: str) -> Yes:
+def _yes(values: pl.Series, name: str) -> Mask:
     known = values.drop_nulls()
     plain = known.dtype == pl.Boolean or known.dtype.is_numeric()
     if not plain or not known.cast(pl.Float64).is_in([0.0, 1.0]).all():

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import Floats, Mask
+
 if TYPE_CHECKING:
     import polars as pl
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 _FAR = 1.0
 """Spreads of the middle of the records, by which a record must be apart from others to be alone."""
 _HARDLY = 0.25
@@ -25,7 +25,7 @@ _ENDS, _IN_SDS = (0.05, 0.95), 3.29
 _MOST = 3
 
 
-def seen_alone(original: pl.DataFrame, made: pl.DataFrame, k: int) -> Flags:
+def seen_alone(original: pl.DataFrame, made: pl.DataFrame, k: int) -> Mask:
     """Which records have fewer than k - 1 others near them, and are drawn near to where they were.
 
     Distances are the largest over the variables, in units of the spread of the middle 90 %.
@@ -64,7 +64,7 @@ def _scaled(values: Floats) -> Floats:
     return made
 
 
-def _few_in_cell(values: Floats, k: int) -> Flags:
+def _few_in_cell(values: Floats, k: int) -> Mask:
     """Records in cells of one spread that hold fewer than k: all others have k - 1 near them."""
     cells = np.floor(values / _FAR)
     _, at, counts = np.unique(cells, axis=0, return_inverse=True, return_counts=True)

@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import DataError, SfumatoError, did_you_mean
 from sfumato.io import frames
+from sfumato.kernels.arrays import Floats
 from sfumato.outputs.judged import OutputRefused
 
-Floats = npt.NDArray[np.float64]
 NEEDED = ("fitted", "residual")
 COLUMNS = (*NEEDED, "standardised", "leverage")
 _ITSELF = 1 - 1e-10

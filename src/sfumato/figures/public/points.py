@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import MethodError
 from sfumato.figures.public.lonely import seen_alone
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.outputs.judged import OutputRefused
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from sfumato.figures.public.subjects import Group, Subjects
     from sfumato.method import Method
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 STAYS = "Most values stay as they were, so that this figure shows the original."
 _NEAR, _MOST = 0.01, 0.5
 _ROUNDS = 3
@@ -46,7 +43,7 @@ class Protected:
     """
 
     values: pl.DataFrame = field(repr=False)
-    coinciding: Flags = field(repr=False)
+    coinciding: Mask = field(repr=False)
     left_out: float = 0.0
     outside: int = 0
     stays: bool = False

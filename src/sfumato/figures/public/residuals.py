@@ -19,11 +19,11 @@ from sfumato.figures.public.diagnostic import (
 )
 from sfumato.figures.public.drawn import finished, refusals
 from sfumato.figures.public.protection import house_of
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sfumato.figures.public.grid import Floats
     from sfumato.figures.public.plot import Plot
     from sfumato.figures.public.protection import Keyed, Protecting
     from sfumato.figures.public.small import Small

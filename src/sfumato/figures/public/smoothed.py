@@ -6,13 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.figures.public.grid import counts, suppressed
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.judged import OutputRefused
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 POINTS = 201
 _RULE = 0.9
 """Silverman's rule of thumb: so many SDs by the fifth root of the number of records."""
@@ -27,7 +25,7 @@ class Smooth:
     places: Floats
     density: Floats
     cuts: Floats
-    held: Counts
+    held: Integers
     hidden: int
     bandwidth: float
 
@@ -67,7 +65,7 @@ def smooth(values: Floats, cuts: Floats, k: int) -> Smooth:
     return Smooth(places, density / _area(places, density), cuts, held, hidden, wide)
 
 
-def bandwidth(cuts: Floats, held: Counts) -> float:
+def bandwidth(cuts: Floats, held: Integers) -> float:
     """The rule of thumb by the binned values, and never below the width of a bin."""
     middles, total = (cuts[1:] + cuts[:-1]) / 2, float(held.sum())
     mean = math.fsum(middles * held) / total
@@ -75,7 +73,7 @@ def bandwidth(cuts: Floats, held: Counts) -> float:
     return max(float(np.diff(cuts).max()), float(_RULE * spread * total**-0.2))
 
 
-def _spread(places: Floats, cuts: Floats, held: Counts, wide: float) -> Floats:
+def _spread(places: Floats, cuts: Floats, held: Integers, wide: float) -> Floats:
     from scipy.special import ndtr
 
     reached = ndtr((places[:, None] - cuts[None, :]) / wide)

@@ -15,13 +15,12 @@ from sfumato.data import Dataset
 from sfumato.errors import DataError, PlanError
 from sfumato.figures._sheet.style import MOST
 from sfumato.figures.public.words import share_said
+from sfumato.kernels.arrays import Floats
 from sfumato.outputs.judged import OutputRefused
 from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
     from sfumato.outputs.rules import Rules
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

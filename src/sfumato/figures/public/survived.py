@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.quantiles import FIVE, grain, order_statistics, windows
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
-Yes = npt.NDArray[np.bool_]
 
 _MANY = 1000
 _FINE, _COARSE = 0.001, 0.005
@@ -39,8 +35,8 @@ class Curve:
     """
 
     times: Floats
-    at_risk: Whole
-    events: Whole
+    at_risk: Integers
+    events: Integers
     survival: Floats
     error: Floats
 
@@ -56,7 +52,7 @@ class SafeCurve:
     end: float
 
 
-def kaplan_meier(times: Floats, events: Yes) -> Curve:
+def kaplan_meier(times: Floats, events: Mask) -> Curve:
     """Multiply, from event to event, the share of those at risk who stay free of it.
 
     Examples
@@ -83,7 +79,7 @@ def time_step(times: Floats, *, steps: int, k: int) -> float:
 
 
 def safe_curve(
-    times: Floats, events: Yes, *, step: float, k: int = 3, level: float = 0.95
+    times: Floats, events: Mask, *, step: float, k: int = 3, level: float = 0.95
 ) -> SafeCurve | None:
     """The curve at round times, each step at least k events, as long as k records are at risk.
 
@@ -143,7 +139,7 @@ def band(survival: Floats, error: Floats, level: float) -> tuple[Floats, Floats]
     return low, high
 
 
-def _ticks(times: Floats, step: float) -> Whole:
+def _ticks(times: Floats, step: float) -> Integers:
     """The first round time not before each time, in steps; exact, whatever division says."""
     ticks = np.ceil(times / step)
     ticks += ticks * step < times
@@ -158,7 +154,7 @@ def _end(times: Floats, step: float, k: int) -> int:
     return max(int(_ticks(np.array([last]), step)[0]) - 1, 0)
 
 
-def _merged(ticks: Whole, counts: Whole, end: int, k: int) -> tuple[list[int], int]:
+def _merged(ticks: Integers, counts: Integers, end: int, k: int) -> tuple[list[int], int]:
     """The feet of the steps, as soon as k events have come, and where the curve ends.
 
     It ends with its last step where a few more events follow: drawn on, it would deny them.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.figures._sheet.style import INK, Mark
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sfumato.figures.public.grid import Floats
 
 TREND = Mark("Trend of what is shown", INK, "", "--")
 

@@ -8,24 +8,20 @@ finding them.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from sfumato.kernels.arrays import Array, Integers
 from sfumato.kernels.clustering.distances import ascend
 from sfumato.kernels.clustering.orders import ascending, dealt, join, numbered, squared, whole_sums
 from sfumato.kernels.sums import exact_parts
 
-Ints = npt.NDArray[np.int64]
-Table = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
 _ROUNDING = 1e-12
 """Relative slack: Eq. 8 at the t of k = 3 gives 3.0000000000000004, which means 3."""
 
 
-def origin_order(values: Table, k: int) -> tuple[Ints, Ints]:
+def origin_order(values: Array, k: int) -> tuple[Integers, Integers]:
     """Algorithm S2: k after k along the distance to the zero record; the last take the remainder.
 
     Records equally far are ordered by their values.
@@ -44,8 +40,8 @@ def origin_order(values: Table, k: int) -> tuple[Ints, Ints]:
 
 
 def spread_order(
-    values: Table, confidential: Table, k: int, t: float | None = None
-) -> tuple[Ints, Ints]:
+    values: Array, confidential: Array, k: int, t: float | None = None
+) -> tuple[Integers, Integers]:
     """Algorithm S4: every cluster takes records from the whole range of a confidential variable.
 
     Sorted by the confidential variable the records fall into as many subsets as a cluster has
@@ -110,13 +106,13 @@ def smallest_k(n: int, t: float) -> int:
     return max(1, math.ceil(n / (2 * (n - 1) * t + 1) * (1 - _ROUNDING)))
 
 
-def _enough(values: Table, k: int) -> int:
+def _enough(values: Array, k: int) -> int:
     if k < 1 or len(values) < k:
         raise ValueError(f"Clusters of {k} records need at least as many: there are {len(values)}.")
     return len(values)
 
 
-def _by_distance(values: Table, tied: Table | None = None) -> Ints:
+def _by_distance(values: Array, tied: Array | None = None) -> Integers:
     """The records by their standardised distance to the zero record.
 
     Records equally far are ordered by their values, equal ones by `tied`.
@@ -129,7 +125,7 @@ def _by_distance(values: Table, tied: Table | None = None) -> Ints:
     return ascending(far, values, far[:0] if tied is None else tied)[0]
 
 
-def _inverse_variance(column: Table) -> float:
+def _inverse_variance(column: Array) -> float:
     """One over the variance; 0 where nothing varies. The same whatever the order of the records."""
     n = len(column)
     whole, total, squares = whole_sums(column)
@@ -144,7 +140,7 @@ def _inverse_variance(column: Table) -> float:
     return 1.0 / variance if variance > 0 else 0.0
 
 
-def ranges(codes: Table, order: Ints, starts: Ints) -> tuple[Table, Table]:
+def ranges(codes: Array, order: Integers, starts: Integers) -> tuple[Array, Array]:
     """The lowest and the highest value of every cluster in every variable.
 
     Examples
@@ -153,7 +149,7 @@ def ranges(codes: Table, order: Ints, starts: Ints) -> tuple[Table, Table]:
     >>> low.ravel().tolist(), high.ravel().tolist()
     ([1, 7], [3, 7])
     """
-    found: tuple[Table, Table] = _ranges(codes, order, starts)
+    found: tuple[Array, Array] = _ranges(codes, order, starts)
     return found
 
 
@@ -174,7 +170,7 @@ def _ranges(codes, order, starts):  # type: ignore[no-untyped-def]
     return low, high
 
 
-def level_sets(codes: Table, order: Ints, starts: Ints) -> tuple[Ints, Ints]:
+def level_sets(codes: Array, order: Integers, starts: Integers) -> tuple[Integers, Integers]:
     """The levels of one variable that occur in every cluster, ascending, as (levels, starts).
 
     Examples
@@ -183,7 +179,7 @@ def level_sets(codes: Table, order: Ints, starts: Ints) -> tuple[Ints, Ints]:
     (array([1, 3, 3]), array([0, 2, 3]))
     """
     count = int(codes.max(initial=-1)) + 1
-    found: tuple[Ints, Ints] = _level_sets(codes, order, starts, np.zeros(count, np.int64))
+    found: tuple[Integers, Integers] = _level_sets(codes, order, starts, np.zeros(count, np.int64))
     return found
 
 

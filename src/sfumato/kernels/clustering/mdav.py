@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from sfumato.kernels.arrays import Integers
 from sfumato.kernels.clustering.mdav_tree import empty_tree, farthest, nearest, plant, take_out
 from sfumato.kernels.trees.neighbour_tree import INLINE, INNER
 
-Ints = npt.NDArray[np.int64]
 _LARGEST = 1e150
 """Larger numbers have squares that are none."""
 _SLACK = 1e-9
@@ -22,7 +22,7 @@ _SHRUNK = 2.0**-20
 """Records this much nearer than before are added up anew: the large ones cost them digits."""
 
 
-def mdav(values: npt.NDArray[Any], k: int) -> tuple[Ints, Ints]:
+def mdav(values: npt.NDArray[Any], k: int) -> tuple[Integers, Integers]:
     """Clusters of k records, the last of up to 2k - 1, as (order, starts).
 
     While 3k records or more are left: the record farthest from their centroid and its k - 1

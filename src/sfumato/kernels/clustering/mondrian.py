@@ -10,25 +10,25 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from sfumato.kernels.arrays import AnyIntegers, Integers
 from sfumato.kernels.clustering.cuts import partition
 from sfumato.kernels.clustering.distances import ROUNDING, cluster_scores, keeps, workspace
 from sfumato.kernels.clustering.orders import grouped
-from sfumato.kernels.clustering.rules import DIVERSITY, Ints, Rule, Whole, prepared
+from sfumato.kernels.clustering.rules import DIVERSITY, Rule, Whole, prepared
 
-Codes = npt.NDArray[np.integer[Any]]
 Values = Sequence[npt.NDArray[Any] | None]
 _KEY_BITS = 63
 
 
 def mondrian(
-    codes: Codes,
+    codes: AnyIntegers,
     k: int,
     *,
     ordered: Sequence[bool],
     values: Values | None = None,
-    sensitive: Codes | None = None,
+    sensitive: AnyIntegers | None = None,
     rules: Sequence[Rule] = (),
-) -> tuple[Ints, Ints]:
+) -> tuple[Integers, Integers]:
     """Clusters of at least k records with narrow ranges, as (order, starts).
 
     `order` lists the records cluster after cluster, cluster i being `order[starts[i]:starts[i+1]]`.
@@ -86,13 +86,17 @@ class _Scale:
     """Units of the variables: which are nominal, their levels, what a code is worth."""
 
     nominal: npt.NDArray[np.bool_]
-    levels: Ints
+    levels: Integers
     scaled: npt.NDArray[np.float64]
-    firsts: Ints
+    firsts: Integers
 
 
 def _check(
-    codes: Codes, k: int, ordered: Sequence[bool], sensitive: Codes | None, rules: Sequence[Rule]
+    codes: AnyIntegers,
+    k: int,
+    ordered: Sequence[bool],
+    sensitive: AnyIntegers | None,
+    rules: Sequence[Rule],
 ) -> None:
     if codes.ndim != 2 or len(ordered) != codes.shape[1] or not codes.shape[1]:  # noqa: PLR2004
         raise ValueError("Codes need a column per variable, and `ordered` an entry for each.")
@@ -116,11 +120,11 @@ def _check_possible(rules: Sequence[Rule], secret: npt.NDArray[np.int32], whole:
             )
 
 
-def _none(codes: Codes) -> Codes:
+def _none(codes: AnyIntegers) -> AnyIntegers:
     return np.zeros((len(codes), 0), np.int64)
 
 
-def _scale(codes: Codes, ordered: Sequence[bool], values: Values | None) -> _Scale:
+def _scale(codes: AnyIntegers, ordered: Sequence[bool], values: Values | None) -> _Scale:
     lowest, highest = _extremes(codes)
     levels = highest.astype(np.int64) + 1
     worth = []
@@ -134,7 +138,7 @@ def _scale(codes: Codes, ordered: Sequence[bool], values: Values | None) -> _Sca
     return _Scale(~np.asarray(ordered, np.bool_), levels, np.concatenate(worth), firsts)
 
 
-def distinct_rows(codes: Codes) -> tuple[Ints, Ints]:
+def distinct_rows(codes: AnyIntegers) -> tuple[Integers, Integers]:
     """Records with equal rows together, in an order only values decide, as (order, starts)."""
     key, free = np.zeros(len(codes), np.int64), _KEY_BITS
     for at, most in enumerate(_extremes(codes)[1]):
@@ -165,9 +169,9 @@ def _extremes(codes):  # type: ignore[no-untyped-def]
 
 
 def _untouched(
-    codes: Codes,
-    order: Ints,
-    starts: Ints,
+    codes: AnyIntegers,
+    order: Integers,
+    starts: Integers,
     k: int,
     scale: _Scale,
     secret: npt.NDArray[np.int32],
@@ -196,7 +200,9 @@ def _untouched(
         back *= 2
 
 
-def _nearness(codes: Codes, rest: Ints, rows: Ints, sizes: Ints, scale: _Scale) -> Any:
+def _nearness(
+    codes: AnyIntegers, rest: Integers, rows: Integers, sizes: Integers, scale: _Scale
+) -> Any:
     """What it would cost each group to be one cluster with all that is left over."""
     wide = np.zeros(len(rows))
     for at, first in enumerate(scale.firsts[:-1]):
@@ -210,13 +216,13 @@ def _nearness(codes: Codes, rest: Ints, rows: Ints, sizes: Ints, scale: _Scale) 
     return wide * sizes
 
 
-def _bounds(starts: Ints, groups: Ints) -> tuple[Ints, Ints]:
+def _bounds(starts: Integers, groups: Integers) -> tuple[Integers, Integers]:
     return starts[groups], starts[groups + 1]
 
 
-def _members(order: Ints, starts: Ints, groups: Ints) -> tuple[Ints, Ints]:
+def _members(order: Integers, starts: Integers, groups: Integers) -> tuple[Integers, Integers]:
     """The records of some groups, group after group, as (order, starts)."""
-    out: tuple[Ints, Ints] = _copied(order, starts, groups)
+    out: tuple[Integers, Integers] = _copied(order, starts, groups)
     return out
 
 
@@ -257,15 +263,15 @@ def _columns(codes, rows):  # type: ignore[no-untyped-def]
 
 
 def _cut_up(
-    codes: Codes,
-    order: Ints,
-    starts: Ints,
-    rest: Ints,
+    codes: AnyIntegers,
+    order: Integers,
+    starts: Integers,
+    rest: Integers,
     k: int,
     scale: _Scale,
     secret: npt.NDArray[np.int32],
     whole: Whole,
-) -> tuple[Ints, Ints]:
+) -> tuple[Integers, Integers]:
     """Cut groups of equal rows, each counting with its size; the clusters of their records."""
     first = order[starts[rest]]
     columns = _columns(codes, first)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from sfumato.kernels.arrays import Array, Integers
 from sfumato.kernels.clustering.distances import ROUNDING, moved, tally
-
-Ints = npt.NDArray[np.int64]
-Table = npt.NDArray[Any]
 
 _SHORT = 32
 """Up to so many records in a tie are put in order one by one."""
@@ -43,7 +38,7 @@ def squared(values, scale):  # type: ignore[no-untyped-def]
     return out
 
 
-def ascending(numbers: Table, values: Table, last: Table) -> tuple[Ints, Ints]:
+def ascending(numbers: Array, values: Array, last: Array) -> tuple[Integers, Integers]:
     """Records in the order of their numbers, and that order's keys, equal where numbers may be.
 
     Equal numbers are ordered by their row of `values`, then by `last` (both may be empty), and
@@ -55,7 +50,7 @@ def ascending(numbers: Table, values: Table, last: Table) -> tuple[Ints, Ints]:
     return _sorted(words, numbers, values, last)
 
 
-def grouped(keys: Ints) -> tuple[Ints, Ints]:
+def grouped(keys: Integers) -> tuple[Integers, Integers]:
     """Records with equal keys together, in an order that only the keys decide; where groups start.
 
     The keys are scattered first (an odd factor loses nothing), so that their leading bits tell
@@ -67,7 +62,9 @@ def grouped(keys: Ints) -> tuple[Ints, Ints]:
     return order, _changes(keys, order, leading)
 
 
-def _sorted(words: Ints, numbers: Table, values: Table, last: Table) -> tuple[Ints, Ints]:
+def _sorted(
+    words: Integers, numbers: Array, values: Array, last: Array
+) -> tuple[Integers, Integers]:
     bits = max(1, len(words) - 1).bit_length()
     keys, exact = _packed(words, bits)
     keys.sort()

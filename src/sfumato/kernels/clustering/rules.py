@@ -9,10 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.clustering.distances import cluster_scores
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Kind = Literal["ordered", "equal", "distinct", "entropy", "recursive"]
 
 _KINDS: tuple[Kind, ...] = ("ordered", "equal", "distinct", "entropy", "recursive")
@@ -42,7 +41,21 @@ class Rule:
     tree: npt.NDArray[np.integer[Any]] | None = None
 
 
-Whole = tuple[int, Ints, Ints, Floats, Floats, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]
+Whole = tuple[
+    int,
+    Integers,
+    Integers,
+    Floats,
+    Floats,
+    Integers,
+    Integers,
+    Integers,
+    Integers,
+    Integers,
+    Integers,
+    Integers,
+    Integers,
+]
 """The rules and the whole data as plain arrays, for the compiled functions."""
 
 
@@ -62,7 +75,7 @@ def prepared(
 
 
 def compared(
-    n: int, counts: Sequence[Ints], seen: Sequence[npt.NDArray[Any]], rules: Sequence[Rule]
+    n: int, counts: Sequence[Integers], seen: Sequence[npt.NDArray[Any]], rules: Sequence[Rule]
 ) -> Whole:
     """The whole data as the rules need it: how often each of the codes that occur does so."""
     below = [np.cumsum(count, dtype=np.int64) for count in counts]
@@ -89,7 +102,7 @@ def compared(
     )
 
 
-def _tree(rule: Rule, seen: npt.NDArray[Any]) -> Ints:
+def _tree(rule: Rule, seen: npt.NDArray[Any]) -> Integers:
     """The groups of the codes that occur, at every level; the values themselves are the lowest."""
     if rule.kind != "equal":
         return np.empty((0, len(seen)), np.int64)
@@ -99,18 +112,18 @@ def _tree(rule: Rule, seen: npt.NDArray[Any]) -> Ints:
     return np.array(levels, np.int64)
 
 
-def _firsts(lengths: Sequence[int]) -> Ints:
+def _firsts(lengths: Sequence[int]) -> Integers:
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64)
 
 
-def _joined(arrays: Sequence[npt.NDArray[Any]]) -> Ints:
+def _joined(arrays: Sequence[npt.NDArray[Any]]) -> Integers:
     return np.concatenate([np.empty(0, np.int64), *arrays]).astype(np.int64)
 
 
 def achieved_t(
     sensitive: npt.NDArray[np.integer[Any]],
-    order: Ints,
-    starts: Ints,
+    order: Integers,
+    starts: Integers,
     kind: Literal["ordered", "equal"] = "ordered",
     tree: npt.NDArray[np.integer[Any]] | None = None,
 ) -> Floats:
@@ -130,8 +143,8 @@ def achieved_t(
 
 def achieved_l(
     sensitive: npt.NDArray[np.integer[Any]],
-    order: Ints,
-    starts: Ints,
+    order: Integers,
+    starts: Integers,
     kind: Literal["distinct", "entropy", "recursive"] = "distinct",
     c: float = 1.0,
 ) -> Floats:
@@ -146,7 +159,7 @@ def achieved_l(
 
 
 def scores(
-    sensitive: npt.NDArray[np.integer[Any]], order: Ints, starts: Ints, rule: Rule
+    sensitive: npt.NDArray[np.integer[Any]], order: Integers, starts: Integers, rule: Rule
 ) -> Floats:
     """The t or l of every cluster."""
     codes, whole = prepared(sensitive, [rule])

@@ -7,15 +7,14 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import Integers, Positions
+
 _BITS = 30
 _PATTERNS = 32
 """With more patterns of missing values, comparing them two at a time takes too long."""
-Codes = npt.NDArray[np.int64]
-Counts = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.intp]
 
 
-def wildcard_counts(codes: Codes, counts: Counts) -> Counts:
+def wildcard_counts(codes: Integers, counts: Integers) -> Integers:
     """How many records fit each combination when a missing value fits everything.
 
     `codes` has a row per distinct combination and a column per variable, -1 where missing;
@@ -41,7 +40,7 @@ def wildcard_counts(codes: Codes, counts: Counts) -> Counts:
     return total
 
 
-def _patterns(seen: npt.NDArray[np.bool_]) -> Codes:
+def _patterns(seen: npt.NDArray[np.bool_]) -> Integers:
     """The pattern of missing values that each row has, numbered from zero."""
     of = np.zeros(len(seen), np.int64)
     for first in range(0, seen.shape[1], _BITS):
@@ -51,7 +50,9 @@ def _patterns(seen: npt.NDArray[np.bool_]) -> Codes:
     return of
 
 
-def _add_matching(codes: Codes, counts: Counts, small: Rows, large: Rows, total: Counts) -> None:
+def _add_matching(
+    codes: Integers, counts: Integers, small: Positions, large: Positions, total: Integers
+) -> None:
     """Add to each row of either set the records of the other that have the same codes."""
     mine, theirs = np.zeros(len(small), np.int64), np.zeros(len(large), np.int64)
     groups = 1

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import AnyIntegers
 from sfumato.kernels.clustering.orders import grouped
 from sfumato.kernels.lattice.walk import tally_groups
-
-Ints = npt.NDArray[np.integer[Any]]
 
 _LARGEST = 1 << 62
 
 
-def keys(codes: Ints, columns: Iterable[int]) -> npt.NDArray[np.int64]:
+def keys(codes: AnyIntegers, columns: Iterable[int]) -> npt.NDArray[np.int64]:
     """A number per row; two rows have the same one if and only if they agree in the columns."""
     found, size = np.zeros(len(codes), np.int64), 1
     for column in columns:
@@ -32,20 +30,20 @@ def keys(codes: Ints, columns: Iterable[int]) -> npt.NDArray[np.int64]:
 
 
 def at_maximum(
-    codes: Ints, counts: Ints, sensitive: int, known: Sequence[int], q: Fraction
-) -> tuple[Ints, Ints, Ints]:
+    codes: AnyIntegers, counts: AnyIntegers, sensitive: int, known: Sequence[int], q: Fraction
+) -> tuple[AnyIntegers, AnyIntegers, AnyIntegers]:
     """Peers of each row in all known columns, those of the same value, and other likely values."""
     order, bounds = grouped(keys(codes, [one for one in known if one != sensitive]))
     column = np.ascontiguousarray(codes[:, sensitive])
     size = int(column.max()) + 1
-    found: tuple[Ints, Ints, Ints] = tally_groups(
+    found: tuple[AnyIntegers, AnyIntegers, AnyIntegers] = tally_groups(
         order, bounds[1:], column, counts, size, q.numerator, q.denominator
     )
     return found
 
 
 def value_peers(
-    codes: Ints, counts: Ints, *, sensitive: int, known: Sequence[int]
+    codes: AnyIntegers, counts: AnyIntegers, *, sensitive: int, known: Sequence[int]
 ) -> npt.NDArray[np.int64]:
     """Peers of each row in all known columns, by the value of the sensitive one: rows x values.
 

@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.kernels.arrays import AnyIntegers, Floats
 from sfumato.kernels.lattice.groups import at_maximum, keys, value_peers
 from sfumato.kernels.lattice.limits import Effort, Limits, check_budget, limits
 from sfumato.kernels.lattice.rounds import Asked, Say, minima
 
 __all__ = ["Effort", "Peers", "lattice", "value_peers"]
 
-Ints = npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.float64]
 
 _COLUMNS = 56
 """A combination and its size share one 64-bit word."""
@@ -54,19 +51,19 @@ class Peers:
     sensitive: tuple[int, ...]
     known: tuple[int, ...]
     complete: bool
-    combinations: Ints
-    left_out: Ints
-    values: Ints
-    peers: Ints
-    same: Ints
-    alternatives: Ints
-    least_protective: Ints
-    least_peers: Ints
-    least_mask: Ints
-    fewest_protective: Ints
-    fewest_alternatives: Ints
-    breach_mask: Ints
-    breach_size: Ints
+    combinations: AnyIntegers
+    left_out: AnyIntegers
+    values: AnyIntegers
+    peers: AnyIntegers
+    same: AnyIntegers
+    alternatives: AnyIntegers
+    least_protective: AnyIntegers
+    least_peers: AnyIntegers
+    least_mask: AnyIntegers
+    fewest_protective: AnyIntegers
+    fewest_alternatives: AnyIntegers
+    breach_mask: AnyIntegers
+    breach_size: AnyIntegers
 
     @property
     def ppp(self) -> Floats:
@@ -89,14 +86,14 @@ class Peers:
         return _of_values(self.fewest_alternatives, self.values)
 
 
-def _of_values(alternatives: Ints, values: Ints) -> Floats:
+def _of_values(alternatives: AnyIntegers, values: AnyIntegers) -> Floats:
     others = np.where(values > 1, values - 1.0, np.nan)
     return alternatives / others[:, None]
 
 
 def lattice(
-    codes: Ints,
-    counts: Ints,
+    codes: AnyIntegers,
+    counts: AnyIntegers,
     *,
     sensitive: Sequence[int],
     known: Sequence[int],
@@ -160,7 +157,9 @@ def lattice(
     )
 
 
-def _found(codes: Ints, counts: Ints, asked: Asked, say: Say | None) -> dict[str, Ints]:
+def _found(
+    codes: AnyIntegers, counts: AnyIntegers, asked: Asked, say: Say | None
+) -> dict[str, AnyIntegers]:
     """Results of distinct rows, by name."""
     top = [at_maximum(codes, counts, one, asked.known, asked.q) for one in asked.sensitive]
     peers, same, alternatives = (np.stack(one) for one in zip(*top, strict=True))
@@ -183,8 +182,8 @@ def _found(codes: Ints, counts: Ints, asked: Asked, say: Say | None) -> dict[str
 
 
 def _checked(
-    codes: Ints, counts: Ints, sensitive: Sequence[int], known: Sequence[int]
-) -> tuple[Ints, Ints]:
+    codes: AnyIntegers, counts: AnyIntegers, sensitive: Sequence[int], known: Sequence[int]
+) -> tuple[AnyIntegers, AnyIntegers]:
     """Codes and counts as whole numbers, if the question makes sense."""
     codes, counts = np.asarray(codes), np.asarray(counts)
     if codes.ndim != 2 or len(codes) != len(counts) or not len(codes):  # noqa: PLR2004
@@ -204,7 +203,7 @@ def _checked(
     return codes, counts.astype(np.int64)
 
 
-def _looked(within: Limits, sensitive: Sequence[int], known: Sequence[int]) -> Ints:
+def _looked(within: Limits, sensitive: Sequence[int], known: Sequence[int]) -> AnyIntegers:
     """How many combinations are looked at for each sensitive column; never none."""
     sizes = [sum(within.sizes([c for c in known if c != one])) for one in sensitive]
     for column, number in zip(sensitive, sizes, strict=True):

@@ -8,9 +8,8 @@ from fractions import Fraction
 from math import inf, lcm
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from sfumato.kernels.arrays import Integers
 
 _FINEST = 10**6
 """Costs are read as fractions with at most this denominator."""
@@ -30,7 +29,7 @@ class Effort:
     costs: Sequence[float]
     limit: float
 
-    def whole(self, columns: int) -> tuple[Ints, int]:
+    def whole(self, columns: int) -> tuple[Integers, int]:
         """The same in whole numbers, so that sums are exact in whatever order they are added."""
         if len(self.costs) != columns:
             raise ValueError(f"There are {columns} columns, but {len(self.costs)} costs.")
@@ -60,7 +59,7 @@ class Limits:
     most : the most columns in a combination.
     """
 
-    costs: Ints
+    costs: Integers
     dearest: int
     most: int
 

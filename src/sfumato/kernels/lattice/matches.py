@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.lattice import matches_listed, matches_pairs
-from sfumato.kernels.lattice.lattice import Effort, Peers
+from sfumato.kernels.arrays import AnyIntegers, Floats
+from sfumato.kernels.lattice.lattice import Effort, Peers, matches_listed, matches_pairs
 from sfumato.kernels.lattice.limits import Limits, limits
 from sfumato.kernels.lattice.matches_cost import Question, Way, checked
 from sfumato.kernels.lattice.matches_relations import Relation, equal, fitting, near, packed
@@ -27,8 +27,6 @@ from sfumato.kernels.lattice.rounds import Say
 
 __all__ = ["Matches", "Relation", "allowed", "equal", "fitting", "matches", "near"]
 
-Ints = npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.float64]
 _RECORDS = 1 << 31
 _COLUMNS = 56
 _PAIRS = 1 << 24
@@ -48,7 +46,7 @@ class Matches(Peers):
     way : how they were counted.
     """
 
-    targets: Ints
+    targets: AnyIntegers
     exact: npt.NDArray[np.bool_]
     way: Way
 
@@ -65,11 +63,11 @@ class Matches(Peers):
 
 def matches(
     relations: Sequence[Relation],
-    counts: Ints,
+    counts: AnyIntegers,
     *,
     sensitive: Sequence[int],
     known: Sequence[int],
-    targets: Ints | None = None,
+    targets: AnyIntegers | None = None,
     most: int | None = None,
     effort: Effort | None = None,
     budget: int | None = None,
@@ -166,8 +164,14 @@ def _tops(asked: Question) -> npt.NDArray[np.int64]:
 
 
 def _paired(
-    asked: Question, counts: Ints, rows: Ints, every: Ints, shares: Any, way: Way, say: Say | None
-) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    asked: Question,
+    counts: AnyIntegers,
+    rows: AnyIntegers,
+    every: AnyIntegers,
+    shares: Any,
+    way: Way,
+    say: Say | None,
+) -> tuple[AnyIntegers, npt.NDArray[np.bool_]]:
     """Each target row with all rows, slices of targets at a time, by threads."""
     listed = way == "list"
     follow = asked.follow and (listed or asked.followed > 0)
@@ -200,7 +204,7 @@ def _paired(
     return out, exact
 
 
-def _values(asked: Question) -> tuple[Ints, Ints, Ints, Ints]:
+def _values(asked: Question) -> tuple[AnyIntegers, AnyIntegers, AnyIntegers, AnyIntegers]:
     """Values of the sensitive variables, how many; the rows by value, and where each starts."""
     codes = np.stack([asked.relations[one].low for one in asked.sensitive])
     sizes = np.array([asked.values(one) for one in asked.sensitive])
@@ -212,8 +216,14 @@ def _values(asked: Question) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _swept(
-    asked: Question, counts: Ints, rows: Ints, every: Ints, shares: Any, way: Way, say: Say | None
-) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    asked: Question,
+    counts: AnyIntegers,
+    rows: AnyIntegers,
+    every: AnyIntegers,
+    shares: Any,
+    way: Way,
+    say: Say | None,
+) -> tuple[AnyIntegers, npt.NDArray[np.bool_]]:
     """Combination after combination, all target rows at once."""
     del way
     sweep = Sweep(asked.relations, counts, rows)
@@ -240,7 +250,9 @@ def _swept(
     return out, np.ones(len(rows), bool)
 
 
-def _keep(out: Ints, others: Ints, peers: Ints, mask: int, above: int, below: int) -> None:
+def _keep(
+    out: AnyIntegers, others: AnyIntegers, peers: AnyIntegers, mask: int, above: int, below: int
+) -> None:
     """Keep what one combination says where it is worse than all before."""
     least = [matches_pairs.LEAST_PROTECTIVE, matches_pairs.LEAST_PEERS, matches_pairs.LEAST_MASK]
     worse = others * out[:, least[1]] < out[:, least[0]] * peers
@@ -252,7 +264,10 @@ def _keep(out: Ints, others: Ints, peers: Ints, mask: int, above: int, below: in
 
 
 def _checked(
-    relations: Sequence[Relation], counts: Ints, sensitive: Sequence[int], known: Sequence[int]
+    relations: Sequence[Relation],
+    counts: AnyIntegers,
+    sensitive: Sequence[int],
+    known: Sequence[int],
 ) -> npt.NDArray[np.int64]:
     """The counts as whole numbers, if the question makes sense."""
     counts = np.asarray(counts)
@@ -269,7 +284,7 @@ def _checked(
     return counts.astype(np.int64)
 
 
-def _looked(within: Limits, sensitive: Sequence[int], known: Sequence[int]) -> Ints:
+def _looked(within: Limits, sensitive: Sequence[int], known: Sequence[int]) -> AnyIntegers:
     """How many combinations are looked at for each sensitive variable; never none."""
     sizes = [sum(within.sizes([c for c in known if c != one])) for one in sensitive]
     for column, number in zip(sensitive, sizes, strict=True):

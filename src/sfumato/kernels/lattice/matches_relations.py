@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import AnyIntegers
 from sfumato.kernels.trees.boxes import Cells
 
-Ints = npt.NDArray[np.integer[Any]]
 Kind = Literal["equal", "near", "boxed", "listed"]
 _CELLS = 8192
 """Different cells with gaps that one variable may have: their table of pairs fits into memory."""
@@ -39,10 +39,10 @@ class Relation:
     """
 
     kind: Kind
-    low: Ints
-    high: Ints
-    sure: tuple[Ints, Ints]
-    possible: tuple[Ints, Ints]
+    low: AnyIntegers
+    high: AnyIntegers
+    sure: tuple[AnyIntegers, AnyIntegers]
+    possible: tuple[AnyIntegers, AnyIntegers]
     pairs: npt.NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
@@ -54,13 +54,13 @@ class Relation:
         return self.kind in ("equal", "near")
 
 
-def equal(codes: Ints) -> Relation:
+def equal(codes: AnyIntegers) -> Relation:
     """Only equal values match."""
     own = np.ascontiguousarray(codes, np.int32)
     return Relation("equal", own, own, (own, own), (own, own))
 
 
-def near(places: Ints, low: Ints, high: Ints) -> Relation:
+def near(places: AnyIntegers, low: AnyIntegers, high: AnyIntegers) -> Relation:
     """Values match whose place lies between two places of the row, both included.
 
     It need not be mutual: a tolerance may be relative to the row's own value.
@@ -71,7 +71,7 @@ def near(places: Ints, low: Ints, high: Ints) -> Relation:
     return Relation("near", at, at, (last, first), (last, first))
 
 
-def fitting(cells: Ints, table: Cells) -> Relation:
+def fitting(cells: AnyIntegers, table: Cells) -> Relation:
     """Cells that stand for several values. `cells` says which of the table each row has."""
     if table.starts is None:
         low, high = (np.ascontiguousarray(one[cells], np.int32) for one in (table.low, table.high))
@@ -113,14 +113,14 @@ def _pairs(table: Cells) -> npt.NDArray[np.uint8]:
 class Packed:
     """All relations as arrays of variables x rows, for compiled work."""
 
-    low: Ints
-    high: Ints
-    sure_begin: Ints
-    sure_end: Ints
-    possible_begin: Ints
-    possible_end: Ints
-    cells: Ints
-    offsets: Ints
+    low: AnyIntegers
+    high: AnyIntegers
+    sure_begin: AnyIntegers
+    sure_end: AnyIntegers
+    possible_begin: AnyIntegers
+    possible_end: AnyIntegers
+    cells: AnyIntegers
+    offsets: AnyIntegers
     pairs: npt.NDArray[np.uint8]
 
     @property

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from sfumato.kernels.arrays import AnyIntegers
 from sfumato.kernels.lattice.groups import keys
 from sfumato.kernels.lattice.matches_relations import Relation
 
-Ints = npt.NDArray[np.integer[Any]]
 _KEPT = 1 << 28
 """Bytes of counts that are kept, so that they are not taken twice."""
 _TWO = 2
@@ -31,9 +30,9 @@ _TWO = 2
 class Windows:
     """The rows in an order, and where in it those lie that match each target."""
 
-    order: Ints
-    first: Ints
-    last: Ints
+    order: AnyIntegers
+    first: AnyIntegers
+    last: AnyIntegers
 
     @property
     def pairs(self) -> int:
@@ -53,15 +52,15 @@ class Sweep:
     """
 
     relations: Sequence[Relation]
-    weights: Ints
-    targets: Ints
-    _codes: Ints = field(init=False)
-    _counts: dict[int, Ints] = field(init=False, default_factory=dict)
+    weights: AnyIntegers
+    targets: AnyIntegers
+    _codes: AnyIntegers = field(init=False)
+    _counts: dict[int, AnyIntegers] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._codes = np.column_stack([one.low for one in self.relations])
 
-    def count(self, mask: int) -> Ints:
+    def count(self, mask: int) -> AnyIntegers:
         """Records that match each target on all variables of a combination."""
         if mask not in self._counts:
             counted = self._counted(mask)
@@ -70,7 +69,7 @@ class Sweep:
             self._counts[mask] = counted
         return self._counts[mask]
 
-    def values(self, mask: int, secret: int) -> Ints:
+    def values(self, mask: int, secret: int) -> AnyIntegers:
         """How many different values of one more variable those have who match, besides its own."""
         codes = self.relations[secret].low
         group, close = self._parts(mask)
@@ -79,7 +78,7 @@ class Sweep:
         else:
             windows, rest = _windows(group, np.zeros_like(group), self.targets, None), []
         seen = np.full(int(codes.max()) + 1, -1, np.int64)
-        found: Ints = _others(
+        found: AnyIntegers = _others(
             self.targets,
             windows.order,
             windows.first,
@@ -90,14 +89,14 @@ class Sweep:
         )
         return found
 
-    def _parts(self, mask: int) -> tuple[Ints, list[int]]:
+    def _parts(self, mask: int) -> tuple[AnyIntegers, list[int]]:
         """The group of each row by equal values, and the variables with a tolerance."""
         inside = [at for at in range(len(self.relations)) if mask >> at & 1]
         same = [at for at in inside if self.relations[at].kind == "equal"]
         found = np.unique(keys(self._codes, same), return_inverse=True)[1].ravel()
         return found.astype(np.int64), [at for at in inside if at not in same]
 
-    def _counted(self, mask: int) -> Ints:
+    def _counted(self, mask: int) -> AnyIntegers:
         group, close = self._parts(mask)
         if not close:
             sums = np.bincount(group, self.weights).astype(np.int64)
@@ -105,22 +104,22 @@ class Sweep:
         if len(close) > _TWO:
             windows, rest = self._shortest(group, close)
             tests = self._tests(rest)
-            counted: Ints = _scanned(
+            counted: AnyIntegers = _scanned(
                 self.targets, windows.order, windows.first, windows.last, self.weights, *tests
             )
             return counted
         windows = self._windows(group, close[0])
         if len(close) == 1:
             sums = np.concatenate([[0], np.cumsum(self.weights[windows.order])])
-            found: Ints = sums[windows.last] - sums[windows.first]
+            found: AnyIntegers = sums[windows.last] - sums[windows.first]
             return found
         return self._swept(windows, self.relations[close[1]])
 
-    def _windows(self, group: Ints, at: int) -> Windows:
+    def _windows(self, group: AnyIntegers, at: int) -> Windows:
         one = self.relations[at]
         return _windows(group, one.low, self.targets, (one.sure[1], one.sure[0]))
 
-    def _shortest(self, group: Ints, close: Sequence[int]) -> tuple[Windows, list[int]]:
+    def _shortest(self, group: AnyIntegers, close: Sequence[int]) -> tuple[Windows, list[int]]:
         """Windows by the variable that leaves fewest pairs, and the variables still to test."""
         every = {at: self._windows(group, at) for at in close}
         best = min(every, key=lambda at: (every[at].pairs, at))
@@ -136,7 +135,7 @@ class Sweep:
             np.stack([one.sure[0] for one in some]) if some else none,
         )
 
-    def _swept(self, windows: Windows, second: Relation) -> Ints:
+    def _swept(self, windows: Windows, second: Relation) -> AnyIntegers:
         """Each window is what lies before its end less what lies before its start."""
         ends = np.concatenate([windows.first, windows.last])
         asked = np.argsort(ends, kind="stable")
@@ -154,7 +153,7 @@ class Sweep:
         return found
 
 
-def _windows(group: Ints, places: Any, targets: Ints, bounds: Any) -> Windows:
+def _windows(group: AnyIntegers, places: Any, targets: AnyIntegers, bounds: Any) -> Windows:
     """Rows by group and place, and the window of each target: its own group, within its bounds."""
     size = int(places.max()) + 1
     combined = group * size + places

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Codes = npt.NDArray[np.int64]
-Counts = npt.NDArray[np.int64]
+from sfumato.kernels.arrays import Integers
+
 _FEW = 8
 """So many rows are compared one by one."""
 
 
-def agreeing(codes: Codes, counts: Counts) -> Counts:
+def agreeing(codes: Integers, counts: Integers) -> Integers:
     """How many records agree with each row wherever neither has a gap (-1); itself among them.
 
     The rows are sorted, so that those that begin alike are a stretch. From a stretch, a row with

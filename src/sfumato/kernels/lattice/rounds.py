@@ -14,13 +14,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.kernels.arrays import AnyIntegers
 from sfumato.kernels.lattice.groups import keys
 from sfumato.kernels.lattice.limits import Limits
 from sfumato.kernels.lattice.walk import split_first, walk
 
-Ints = npt.NDArray[np.integer[Any]]
 Say = Callable[[str, int, int], None]
 
 _NARROW, _WIDE = 26, 56
@@ -53,15 +52,15 @@ class Asked:
 class Least:
     """Arrays of sensitive variables x rows; None where the least is at maximum information."""
 
-    protective: Ints
-    peers: Ints
-    mask: Ints
-    breach: Ints
-    fewest: Ints | None
-    alternatives: Ints | None
+    protective: AnyIntegers
+    peers: AnyIntegers
+    mask: AnyIntegers
+    breach: AnyIntegers
+    fewest: AnyIntegers | None
+    alternatives: AnyIntegers | None
 
 
-def minima(codes: Ints, counts: Ints, asked: Asked, say: Say | None) -> Least:
+def minima(codes: AnyIntegers, counts: AnyIntegers, asked: Asked, say: Say | None) -> Least:
     """The least protection of every row over all combinations within the limits."""
     bits = _NARROW if codes.shape[1] <= _NARROW else _WIDE
     shape, word = (len(codes), len(asked.sensitive)), np.int32 if bits == _NARROW else np.int64
@@ -87,8 +86,8 @@ def minima(codes: Ints, counts: Ints, asked: Asked, say: Say | None) -> Least:
 
 
 def _rounds(
-    codes: Ints, counts: Ints, asked: Asked, results: tuple[Any, ...], say: Say | None
-) -> Ints:
+    codes: AnyIntegers, counts: AnyIntegers, asked: Asked, results: tuple[Any, ...], say: Say | None
+) -> AnyIntegers:
     """Walk through all combinations; the order in which the results now have the rows."""
     bits, least, more = results
     columns, known, limits = _order(codes, asked), len(asked.known), asked.limits
@@ -123,7 +122,9 @@ def _rounds(
     return rows
 
 
-def _tree(columns: list[int], asked: Asked, size: int) -> tuple[Ints, Ints, Ints, int, int, int]:
+def _tree(
+    columns: list[int], asked: Asked, size: int
+) -> tuple[AnyIntegers, AnyIntegers, AnyIntegers, int, int, int]:
     """The columns as the walk wants them."""
     place = {column: at for at, column in enumerate(asked.sensitive)}
     return (
@@ -136,14 +137,14 @@ def _tree(columns: list[int], asked: Asked, size: int) -> tuple[Ints, Ints, Ints
     )
 
 
-def _order(codes: Ints, asked: Asked) -> list[int]:
+def _order(codes: AnyIntegers, asked: Asked) -> list[int]:
     """The known columns, those that split most first, so that groups are soon small; the rest."""
     agree = {one: int((np.bincount(codes[:, one]) ** 2).sum()) for one in asked.known}
     rest = [one for one in asked.sensitive if one not in agree]
     return [*sorted(asked.known, key=lambda one: (agree[one], one)), *rest]
 
 
-def _compact(codes: Ints, columns: Sequence[int]) -> tuple[Ints, int]:
+def _compact(codes: AnyIntegers, columns: Sequence[int]) -> tuple[AnyIntegers, int]:
     """The columns in this order, no code in two of them; in few bytes, and how many codes."""
     sizes = [int(codes[:, column].max()) + 1 for column in columns]
     kind = np.uint16 if sum(sizes) <= np.iinfo(np.uint16).max else np.uint32
@@ -153,7 +154,7 @@ def _compact(codes: Ints, columns: Sequence[int]) -> tuple[Ints, int]:
     return out, sum(sizes)
 
 
-def _parts(starts: Ints, enough: int) -> Iterator[Ints]:
+def _parts(starts: AnyIntegers, enough: int) -> Iterator[AnyIntegers]:
     """Groups that are not empty, bundled until there are enough rows."""
     groups = np.column_stack([starts[:-1], starts[1:]])
     groups = groups[groups[:, 0] < groups[:, 1]]

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
 
 FEW = 10_000
 """Up to this many numbers, loading compiled code costs more than it saves."""

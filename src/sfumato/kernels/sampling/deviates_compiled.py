@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.sampling.deviates import (
     CENTRE,
     FAR_TAIL,
@@ -21,7 +20,6 @@ from sfumato.kernels.sampling.deviates import (
     TAIL,
 )
 
-Floats = npt.NDArray[np.float64]
 _SIDE, _MIDDLE_SQUARE, _NEAR, _FAR, _TERMS = 0.5, 0.180625, 1.6, 5.0, 8
 
 

@@ -11,11 +11,9 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+from sfumato.kernels.arrays import Floats, Integers
 
 NOTHING, LOGIT, PROBIT, BINOMIAL_LOGIT, BINOMIAL_PROBIT, POISSON = range(6)
 """The outcome's family; NOTHING leaves the outcome out, for the covariates alone."""
@@ -64,7 +62,7 @@ def _fixed(spread: float) -> tuple[Floats, Floats]:
     return places, heights / heights.sum()
 
 
-def rules(family: int) -> tuple[Floats, Floats, Codes, Floats]:
+def rules(family: int) -> tuple[Floats, Floats, Integers, Floats]:
     """All rules of a family as rows of tables: nodes, weights, lengths, and the most spread."""
     if family == LOGIT:
         most = [spread for spread, _ in _EXACT]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+from sfumato.kernels.arrays import Floats, Integers
 
 
 class Records(NamedTuple):
@@ -29,7 +25,7 @@ class Records(NamedTuple):
     clean: Floats
     covariates: Floats
     seen: Floats
-    pattern: Codes
+    pattern: Integers
     y: Floats
     trials: Floats
     released: Floats
@@ -74,10 +70,10 @@ class Values(NamedTuple):
     rest: Floats
     constant: Floats
     spread: Floats
-    rule: Codes
+    rule: Integers
     nodes: Floats
     weights: Floats
-    length: Codes
+    length: Integers
 
 
 def sliced(values: Values, first: int, last: int) -> Values:

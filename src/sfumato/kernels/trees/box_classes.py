@@ -6,26 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
+
+from sfumato.kernels.arrays import Codes, Integers
 
 _MIX = -7046029254386353131
 _PART = 1 << 12
 """Records per part when equal ones are sought: the look-up stays in the fast memory."""
-Numbers = npt.NDArray[np.int32]
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
     """Records with equal cells: the class of each, the first record and the size of each class."""
 
-    of: Numbers
-    first: Numbers
-    counts: Counts
+    of: Codes
+    first: Codes
+    counts: Integers
 
 
-def classes(cells: Numbers, sizes: Sequence[int]) -> Classes:
+def classes(cells: Codes, sizes: Sequence[int]) -> Classes:
     """Classes of equal columns of `cells` (variable, record); exact, without sorting.
 
     `sizes` says how many different cells each variable has. As many variables as fit are packed
@@ -44,13 +43,13 @@ def classes(cells: Numbers, sizes: Sequence[int]) -> Classes:
     return _classes(keys)
 
 
-def numbered(codes: Counts) -> tuple[Numbers, Numbers]:
+def numbered(codes: Integers) -> tuple[Codes, Codes]:
     """For each number which distinct one it is, and where each distinct one first stands."""
     found = _classes(codes)
     return found.of, found.first
 
 
-def by_class(alike: Classes, *, least: int) -> tuple[Numbers, Counts]:
+def by_class(alike: Classes, *, least: int) -> tuple[Codes, Integers]:
     """The records of classes of at least some size, class after class, and where each begins."""
     large = alike.counts >= least
     starts = np.concatenate([[0], np.cumsum(alike.counts[large])]).astype(np.int64)
@@ -69,7 +68,7 @@ def _ordered(of, place, starts):  # type: ignore[no-untyped-def]
     return order
 
 
-def _classes(keys: Counts) -> Classes:
+def _classes(keys: Integers) -> Classes:
     parts = max(1, (len(keys) // _PART).bit_length())
     return Classes(*_grouped(keys, parts))
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from sfumato.kernels.arrays import Codes, Integers
 from sfumato.kernels.memory import room
 from sfumato.kernels.trees import box_cover, box_nested, box_tree
 from sfumato.kernels.trees.box_classes import Classes, by_class, classes, numbered
@@ -24,8 +25,6 @@ __all__ = ["COVERED", "OPEN", "UNDECIDED", "Cells", "Classes", "classes", "cover
 
 _PIECES = 64
 """Boxes without gaps that one record may fall into at most."""
-Numbers = npt.NDArray[np.int32]
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +38,10 @@ class Cells:
     starts : where the intervals of each cell begin, and an end; None if each has one.
     """
 
-    low: Numbers
-    high: Numbers
+    low: Codes
+    high: Codes
     size: int
-    starts: Counts | None = None
+    starts: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.low) if self.starts is None else len(self.starts) - 1
@@ -54,7 +53,7 @@ class Cells:
         return bool(np.all(self.high[order][:-1] < self.low[order][1:]))
 
 
-def covered(cells: Numbers, tables: Sequence[Cells], *, budget: int) -> npt.NDArray[np.int8]:
+def covered(cells: Codes, tables: Sequence[Cells], *, budget: int) -> npt.NDArray[np.int8]:
     """For each record whether others hide it: COVERED, OPEN, or UNDECIDED within the budget.
 
     Parameters
@@ -75,7 +74,7 @@ def covered(cells: Numbers, tables: Sequence[Cells], *, budget: int) -> npt.NDAr
 
 
 def _by_pieces(
-    cells: Numbers, counts: Counts, tables: Sequence[Cells], budget: int
+    cells: Codes, counts: Integers, tables: Sequence[Cells], budget: int
 ) -> npt.NDArray[np.int8]:
     """Cells with gaps: a record falls into boxes without gaps, and each must be covered.
 
@@ -111,7 +110,7 @@ def _by_pieces(
     return found
 
 
-def _whole(table: Cells) -> tuple[Cells, Counts, Numbers]:
+def _whole(table: Cells) -> tuple[Cells, Integers, Codes]:
     """The distinct intervals of a variable as cells, and which of them each cell consists of."""
     starts = np.arange(len(table) + 1) if table.starts is None else table.starts
     pairs, numbers = np.unique(
@@ -122,7 +121,7 @@ def _whole(table: Cells) -> tuple[Cells, Counts, Numbers]:
 
 
 def _by_intervals(
-    cells: Numbers, counts: Counts, tables: Sequence[Cells], budget: int
+    cells: Codes, counts: Integers, tables: Sequence[Cells], budget: int
 ) -> npt.NDArray[np.int8]:
     """Distinct boxes without gaps: nested cells by look-up, others by a tree."""
     tall = [box_nested.heights(table.low, table.high) for table in tables]
@@ -136,7 +135,7 @@ def _by_intervals(
 
 
 def _by_look_up(
-    cells: Numbers, counts: Counts, tables: Sequence[Cells], nested: Any, budget: int
+    cells: Codes, counts: Integers, tables: Sequence[Cells], nested: Any, budget: int
 ) -> npt.NDArray[np.int8]:
     edges = _edges(cells, tables)
     scarce = _scarce(cells, counts, tables)
@@ -146,7 +145,7 @@ def _by_look_up(
 
 
 def _by_tree(
-    cells: Numbers, counts: Counts, tables: Sequence[Cells], budget: int
+    cells: Codes, counts: Integers, tables: Sequence[Cells], budget: int
 ) -> npt.NDArray[np.int8]:
     """A tree of boxes for each combination of those cells that never overlap partly."""
     apart = [j for j, table in enumerate(tables) if table.disjoint]
@@ -170,16 +169,16 @@ def _by_tree(
     return found
 
 
-def _share(column: Numbers, table: Cells) -> float:
+def _share(column: Codes, table: Cells) -> float:
     """The mean share of its variable that a cell takes: what says most is compared first."""
     wide = table.high.astype(np.int64) - table.low + 1
     return float(np.dot(np.bincount(column, minlength=len(wide)), wide)) / table.size
 
 
-def _edges(cells: Numbers, tables: Sequence[Cells]) -> Numbers:
+def _edges(cells: Codes, tables: Sequence[Cells]) -> Codes:
     """Both ends of each box in each variable, lows first; as short as the codes allow."""
     short = max(table.size for table in tables) < np.iinfo(np.int16).max
-    edges: Numbers = room((cells.shape[1], 2 * len(cells)), np.int16 if short else np.int32)
+    edges: Codes = room((cells.shape[1], 2 * len(cells)), np.int16 if short else np.int32)
     starts = np.cumsum([0, *(len(table) for table in tables)])
     low = np.concatenate([table.low for table in tables])
     high = np.concatenate([table.high for table in tables])
@@ -198,7 +197,7 @@ def _placed(cells, starts, low, high, edges):  # type: ignore[no-untyped-def]
                 edges[i, j], edges[i, columns + j] = low[cell], high[cell]
 
 
-def _scarce(cells: Numbers, counts: Counts, tables: Sequence[Cells]) -> box_cover.Scarcity:
+def _scarce(cells: Codes, counts: Integers, tables: Sequence[Cells]) -> box_cover.Scarcity:
     """How many boxes contain each code. Those of several records count twice: 1 is alone."""
     weights = np.minimum(counts, 2)
     found = []

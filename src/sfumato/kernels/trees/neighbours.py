@@ -16,19 +16,17 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.memory import room
 from sfumato.kernels.trees.neighbour_search import search
 from sfumato.kernels.trees.neighbour_tree import INNER, empty_tree
-
-Values = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.int64]
 
 _RUN = 16
 _LARGEST = 1e290  # means of larger values could overflow on the way
 _MOST = 2**26  # the division in the mean is exact up to here
 
 
-def centroids(values: Values, scale: Values, starts: Positions, k: int | Positions) -> Values:
+def centroids(values: Floats, scale: Floats, starts: Integers, k: int | Integers) -> Floats:
     """The mean of each point and its k-1 nearest within its stratum.
 
     The mean is rounded once: equal values have exactly their value as mean, and records with
@@ -53,7 +51,7 @@ def centroids(values: Values, scale: Values, starts: Positions, k: int | Positio
     return means
 
 
-def neighbours(values: Values, scale: Values, starts: Positions, k: int | Positions) -> Positions:
+def neighbours(values: Floats, scale: Floats, starts: Integers, k: int | Integers) -> Integers:
     """The rows of each record and its k-1 nearest within its stratum, -1 where k is smaller.
 
     The record itself comes first, its duplicates next. Identical records are in row order.
@@ -78,13 +76,13 @@ def neighbours(values: Values, scale: Values, starts: Positions, k: int | Positi
 
 
 def _search(
-    values: Values,
-    scale: Values,
-    matrix: Values,
-    starts: Positions,
-    wanted: Positions,
-    means: Values,
-    rows: Positions,
+    values: Floats,
+    scale: Floats,
+    matrix: Floats,
+    starts: Integers,
+    wanted: Integers,
+    means: Floats,
+    rows: Integers,
 ) -> None:
     largest = int(np.diff(starts).max(initial=0))
     order, fresh = room((len(values),), np.int64), room((len(values),), np.bool_)
@@ -96,8 +94,8 @@ def _search(
 
 
 def _checked(
-    values: Values, scale: Values, starts: Positions, k: int | Positions
-) -> tuple[Values, Values, Values, Positions, Positions]:
+    values: Floats, scale: Floats, starts: Integers, k: int | Integers
+) -> tuple[Floats, Floats, Floats, Integers, Integers]:
     """The arguments as arrays of the right kind; a matrix apart from the scale of the tree."""
     values = _sealed(np.ascontiguousarray(values, np.float64))
     if values.ndim != 2 or not values.shape[1]:  # noqa: PLR2004 (a table has two dimensions)
@@ -116,7 +114,7 @@ def _sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return view
 
 
-def _starts(starts: npt.NDArray[Any], rows: int) -> Positions:
+def _starts(starts: npt.NDArray[Any], rows: int) -> Integers:
     if starts.dtype.kind not in "iu" or starts.ndim != 1 or not len(starts):
         raise ValueError("The starts of the strata must be whole numbers.")
     if starts[0] or starts[-1] != rows or (starts[1:] < starts[:-1]).any():
@@ -124,7 +122,7 @@ def _starts(starts: npt.NDArray[Any], rows: int) -> Positions:
     return np.ascontiguousarray(starts, np.int64)
 
 
-def _range(values: Values) -> tuple[Values, Values]:
+def _range(values: Floats) -> tuple[Floats, Floats]:
     """The smallest and largest value of each column, if all are finite."""
     if not len(values):
         nothing = np.zeros(values.shape[1])
@@ -137,7 +135,7 @@ def _range(values: Values) -> tuple[Values, Values]:
     return low, high
 
 
-def _scales(scale: Values, extent: Values) -> tuple[Values, Values]:
+def _scales(scale: Floats, extent: Floats) -> tuple[Floats, Floats]:
     """The scale of each column of the tree, and the matrix, which is empty without one."""
     columns = len(extent)
     if scale.shape not in {(columns,), (columns, columns)}:
@@ -153,7 +151,7 @@ def _scales(scale: Values, extent: Values) -> tuple[Values, Values]:
     return np.ones(columns), scale
 
 
-def _wanted(k: int | Positions, sizes: Positions) -> Positions:
+def _wanted(k: int | Integers, sizes: Integers) -> Integers:
     """K per stratum; each stratum must have as many records."""
     wanted = np.asarray(k)
     if wanted.dtype.kind not in "iu" or wanted.shape not in {(), sizes.shape}:

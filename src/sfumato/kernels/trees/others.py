@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.fixed import Numbers, Rows, content_order
+from sfumato.kernels.arrays import Floats, Positions
+from sfumato.kernels.fixed import content_order
 
 _AT_ONCE = 1 << 20
 """Distances asked for at a time."""
 
 
-def distance_to_other(values: Numbers, rows: Rows, number: int, limit: float) -> Numbers:
+def distance_to_other(values: Floats, rows: Positions, number: int, limit: float) -> Floats:
     """Euclidean distance from each of some records to its `number`-th nearest other record.
 
     `values` has a row per variable and NaN where a value is missing. A record is compared in the
@@ -34,7 +35,7 @@ def distance_to_other(values: Numbers, rows: Rows, number: int, limit: float) ->
     return found
 
 
-def patterns(seen: npt.NDArray[np.bool_]) -> list[tuple[npt.NDArray[np.bool_], Rows]]:
+def patterns(seen: npt.NDArray[np.bool_]) -> list[tuple[npt.NDArray[np.bool_], Positions]]:
     """Which variables records have (a row per variable), and the records that have just those."""
     packed = np.packbits(seen, axis=0).T
     distinct, of = np.unique(packed, axis=0, return_inverse=True)
@@ -42,7 +43,7 @@ def patterns(seen: npt.NDArray[np.bool_]) -> list[tuple[npt.NDArray[np.bool_], R
     return [(flags[at], np.flatnonzero(of.ravel() == at)) for at in range(len(distinct))]
 
 
-def _among(values: Numbers, rows: Rows, number: int, limit: float) -> Numbers:
+def _among(values: Floats, rows: Positions, number: int, limit: float) -> Floats:
     """The same for complete records. Equal records are one point, so that ties cost nothing."""
     from scipy.spatial import cKDTree
 
@@ -77,7 +78,7 @@ def _among(values: Numbers, rows: Rows, number: int, limit: float) -> Numbers:
     return found[back.ravel()]
 
 
-def _distinct(values: Numbers) -> tuple[Numbers, npt.NDArray[np.int64], Rows]:
+def _distinct(values: Floats) -> tuple[Floats, npt.NDArray[np.int64], Positions]:
     """The distinct records (a row each), how many there are of each, and which each one is."""
     order = content_order(values)
     ordered = np.take(values, order, axis=1)

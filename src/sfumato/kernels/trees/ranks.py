@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.fixed import content_order
 from sfumato.kernels.memory import room
 from sfumato.kernels.trees.neighbour_tree import LEVELS, empty_tree
 from sfumato.kernels.trees.ranks_search import closest, count, plant
 from sfumato.progress import told
-
-Values = npt.NDArray[np.float64]
-Positions = npt.NDArray[np.int64]
 
 _SLICE = 1 << 14
 _MOST_RANKS = 1 << 26
@@ -40,8 +38,8 @@ class Nearest:
     ties : how many records lie at that distance; 0 for records that are no target.
     """
 
-    squared: Values = field(repr=False)
-    ties: Positions = field(repr=False)
+    squared: Floats = field(repr=False)
+    ties: Integers = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +56,16 @@ class Ranks:
     """
 
     ranks: npt.NDArray[np.int32] = field(repr=False)
-    starts: Positions = field(repr=False)
-    of: Positions = field(repr=False)
+    starts: Integers = field(repr=False)
+    of: Integers = field(repr=False)
     cap: int | None
 
     @property
-    def ties(self) -> Positions:
+    def ties(self) -> Integers:
         """How many released records tie as the nearest of each record; 0 for no target."""
         return self._each(np.diff(self.starts), 0)
 
-    def mean(self) -> Values:
+    def mean(self) -> Floats:
         """The mean over the ties, for each record; NaN for no target, and where it was capped."""
         sums = self._sums(self.ranks.astype(np.int64))
         means = sums / np.maximum(np.diff(self.starts), 1)
@@ -75,14 +73,14 @@ class Ranks:
             means[self._sums(self.ranks >= self.cap) > 0] = np.nan
         return self._each(means, np.nan)
 
-    def share_below(self, limit: int) -> Values:
+    def share_below(self, limit: int) -> Floats:
         """The share of the ties whose rank less 1 is below a limit; NaN for no target."""
         if self.cap is not None and limit > self.cap:
             raise ValueError("Counting stopped before that limit.")
         shares = self._sums(self.ranks < limit) / np.maximum(np.diff(self.starts), 1)
         return self._each(shares, np.nan)
 
-    def _sums(self, each: npt.NDArray[Any]) -> Positions:
+    def _sums(self, each: npt.NDArray[Any]) -> Integers:
         totals = np.concatenate([[0], np.cumsum(each, dtype=np.int64)])
         return np.asarray(totals[self.starts[1:]] - totals[self.starts[:-1]])
 
@@ -94,20 +92,20 @@ class Ranks:
 class _Tree:
     """A tree over the distinct rows of a table; see `neighbour_tree`."""
 
-    values: Values
-    order: Positions
-    of: Positions
-    source: Values
-    firsts: Positions
-    rank: Positions
-    before: Positions
-    points: Values
-    boxes: Values
-    base: Positions
+    values: Floats
+    order: Integers
+    of: Integers
+    source: Floats
+    firsts: Integers
+    rank: Integers
+    before: Integers
+    points: Floats
+    boxes: Floats
+    base: Integers
 
 
 def nearest(
-    targets: Values, points: Values, scale: Values, *, among: npt.NDArray[np.bool_] | None = None
+    targets: Floats, points: Floats, scale: Floats, *, among: npt.NDArray[np.bool_] | None = None
 ) -> Nearest:
     """The distance from each target to the nearest of the points, and how many are as near.
 
@@ -135,9 +133,9 @@ def nearest(
 
 
 def ranks(
-    original: Values,
-    released: Values,
-    scale: Values,
+    original: Floats,
+    released: Floats,
+    scale: Floats,
     *,
     among: npt.NDArray[np.bool_] | None = None,
     cap: int | None = None,
@@ -188,8 +186,8 @@ def ranks(
 
 
 def _closest(
-    ours: _Tree, theirs: _Tree, wanted: npt.NDArray[np.bool_], scale: Values
-) -> tuple[Values, Positions, Positions]:
+    ours: _Tree, theirs: _Tree, wanted: npt.NDArray[np.bool_], scale: Floats
+) -> tuple[Floats, Integers, Integers]:
     size = len(ours.rank)
     least, ties = room((size,), np.float64), room((size,), np.int64)
     place = room((size,), np.int64)
@@ -224,7 +222,7 @@ def _wanted(tree: _Tree, among: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.
     return wanted
 
 
-def _planted(values: Values, scale: Values) -> _Tree:
+def _planted(values: Floats, scale: Floats) -> _Tree:
     """The tree over the distinct rows."""
     rows, columns = values.shape
     order = content_order(values.T).astype(np.int64)
@@ -244,7 +242,7 @@ def _planted(values: Values, scale: Values) -> _Tree:
     )
 
 
-def _checked(one: Values, other: Values, scale: Values) -> tuple[Values, Values, Values]:
+def _checked(one: Floats, other: Floats, scale: Floats) -> tuple[Floats, Floats, Floats]:
     """The arguments as arrays of the right kind."""
     tables = [np.ascontiguousarray(values, np.float64) for values in (one, other)]
     scale = np.ascontiguousarray(scale, np.float64)
@@ -264,15 +262,15 @@ def _checked(one: Values, other: Values, scale: Values) -> tuple[Values, Values,
     return _sealed(tables[0]), _sealed(tables[1]), _sealed(scale)
 
 
-def _lowest(values: Values) -> Values:
+def _lowest(values: Floats) -> Floats:
     return np.asarray(values.min(axis=0))
 
 
-def _highest(values: Values) -> Values:
+def _highest(values: Floats) -> Floats:
     return np.asarray(values.max(axis=0))
 
 
-def _sealed(array: Values) -> Values:
+def _sealed(array: Floats) -> Floats:
     """A view nobody writes to: numba compiles once for it, wherever the array came from."""
     view = array.view()
     view.flags.writeable = False

@@ -9,16 +9,16 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.errors import MethodError
-from sfumato.methods._clustering.coded import Floats, Variable
+from sfumato.kernels.arrays import Floats, Integers
+from sfumato.methods._clustering.coded import Variable
 
-Ints = npt.NDArray[np.int64]
 _EXACT = 2**53
 """Up to here floats hold every whole number."""
 _MOST = 2**63
 _WIDE = (pl.Int128,)
 
 
-def medians(one: Variable, worth: Floats, first: Ints, last: Ints) -> pl.Series:
+def medians(one: Variable, worth: Floats, first: Integers, last: Integers) -> pl.Series:
     """The median of each cluster, given the codes of its two middle records.
 
     Of whole numbers it is whole or ends in .5. Where floats would not hold all of them, halves
@@ -38,7 +38,9 @@ def medians(one: Variable, worth: Floats, first: Ints, last: Ints) -> pl.Series:
     return _typed(one, numbers + half / 2)
 
 
-def means(one: Variable, worth: Floats, codes: npt.NDArray[np.int32], starts: Ints) -> pl.Series:
+def means(
+    one: Variable, worth: Floats, codes: npt.NDArray[np.int32], starts: Integers
+) -> pl.Series:
     """The mean of each cluster, given all codes cluster after cluster; of one value that value."""
     levels, sizes = _whole(one.levels), np.diff(starts)
     firsts = codes[starts[:-1]]

@@ -8,26 +8,25 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.notation import WILDCARD, range_of, set_of, written
 from sfumato.errors import MethodError
+from sfumato.kernels.arrays import Integers
 from sfumato.methods._clustering.averages import means, medians
 from sfumato.methods._clustering.coded import Variable, beginning
 
 Output = Literal["range", "set", "level", "mean", "median", "mode"]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
     """The records cluster after cluster, and where each cluster begins."""
 
-    order: Ints
-    starts: Ints
+    order: Integers
+    starts: Integers
 
-    def of_each(self) -> Ints:
+    def of_each(self) -> Integers:
         """The number of each record's cluster."""
         found = np.empty(len(self.order), np.int64)
         found[self.order] = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
@@ -39,7 +38,7 @@ class Cells:
     """The distinct cells of a variable, and which of them each cluster has."""
 
     table: pl.Series
-    at: Ints
+    at: Integers
 
 
 def cells(one: Variable, clusters: Clusters, output: Output) -> Cells | None:
@@ -89,7 +88,7 @@ def _plain(one: Variable, low: int, high: int) -> tuple[bool, str | None]:
 
 
 def _tabled(
-    one: Variable, low: Ints, high: Ints, between: Callable[[int, int], str | None]
+    one: Variable, low: Integers, high: Integers, between: Callable[[int, int], str | None]
 ) -> Cells:
     """A table with one text for each distinct pair of ends."""
     count = len(one.levels)
@@ -101,7 +100,7 @@ def _tabled(
     return Cells(pl.Series(one.name, texts, dtype=pl.String), at.ravel())
 
 
-def _masks(one: Variable, clusters: Clusters, low: Ints, high: Ints) -> Cells:
+def _masks(one: Variable, clusters: Clusters, low: Integers, high: Integers) -> Cells:
     """What codes of one length begin with, `937**`; `*` where they share no beginning.
 
     In the order of spelling the first and the last share what all of them share.
@@ -145,7 +144,7 @@ def _sets(one: Variable, clusters: Clusters) -> Cells:
     return Cells(pl.Series(one.name, texts, dtype=pl.String), np.array(at))
 
 
-def _groups(one: Variable, clusters: Clusters, low: Ints, high: Ints) -> Cells:
+def _groups(one: Variable, clusters: Clusters, low: Integers, high: Integers) -> Cells:
     """The narrowest group of the hierarchy that holds a whole cluster; else `*`."""
     from sfumato.kernels.clustering.clusters import ranges
 
@@ -198,7 +197,7 @@ def _averaged(one: Variable, clusters: Clusters, output: Output) -> Cells:
     return Cells(made, np.arange(len(made)))
 
 
-def _medians(one: Variable, clusters: Clusters) -> tuple[Ints, Ints]:
+def _medians(one: Variable, clusters: Clusters) -> tuple[Integers, Integers]:
     """The codes of the two middle records of each cluster; one twice where the size is odd."""
     sizes = np.diff(clusters.starts)
     codes = one.codes[clusters.order]
@@ -207,7 +206,7 @@ def _medians(one: Variable, clusters: Clusters) -> tuple[Ints, Ints]:
     return ranked[first + (sizes - 1) // 2], ranked[first + sizes // 2]
 
 
-def _modes(one: Variable, clusters: Clusters) -> Ints:
+def _modes(one: Variable, clusters: Clusters) -> Integers:
     """The commonest code of each cluster; among equally common ones the lowest."""
     count = len(one.levels)
     sizes = np.diff(clusters.starts)
@@ -216,5 +215,5 @@ def _modes(one: Variable, clusters: Clusters) -> Ints:
     cluster, code = np.divmod(found, count)
     order = np.lexsort((code, -often, cluster))
     first = np.unique(cluster[order], return_index=True)[1]
-    chosen: Ints = code[order][first]
+    chosen: Integers = code[order][first]
     return chosen

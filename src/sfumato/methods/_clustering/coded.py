@@ -13,11 +13,10 @@ from sfumato.cells.notation import RANGE, SET, written
 from sfumato.data import Dataset, coded_missing
 from sfumato.errors import DataError, MethodError
 from sfumato.io import frames
+from sfumato.kernels.arrays import Codes, Floats
 from sfumato.schema import Column
 from sfumato.schema.hierarchies import Hierarchy
 
-Codes = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
 _NUMBERS = ("integer", "continuous")
 _APART = 0.5
 """How far missing lies below the lowest value, as a share of the span of the values."""

@@ -8,9 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.cells.confidential import Coded, Codes, coded, confidential_variables
+from sfumato.cells.confidential import Coded, coded, confidential_variables
 from sfumato.data import Dataset
 from sfumato.errors import MethodError
+from sfumato.kernels.arrays import Codes
 from sfumato.methods._clustering.coded import Variable
 
 Diverse = Literal["distinct", "entropy", "recursive"]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.data import Dataset
-from sfumato.methods._clustering.cells import Clusters, Ints
-from sfumato.methods._clustering.coded import Codes, Variable
+from sfumato.kernels.arrays import Codes, Integers
+from sfumato.methods._clustering.cells import Clusters
+from sfumato.methods._clustering.coded import Variable
 from sfumato.methods._clustering.numbers import numbers, standardised
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def cut(
     return Clusters(order, starts)
 
 
-def along_origin(variables: Sequence[Variable], k: int, rank: Ints) -> Clusters:
+def along_origin(variables: Sequence[Variable], k: int, rank: Integers) -> Clusters:
     """Algorithm S2: k after k along the distance to the zero record."""
     from sfumato.kernels.clustering.clusters import origin_order
 
@@ -46,7 +47,7 @@ def along_origin(variables: Sequence[Variable], k: int, rank: Ints) -> Clusters:
     return _named(persons, *origin_order(values, k))
 
 
-def person_ranks(data: Dataset) -> Ints:
+def person_ranks(data: Dataset) -> Integers:
     """Each record's place in an order that follows the person.
 
     Where a clustering divides records that are equal in all its variables, the person decides who
@@ -58,13 +59,13 @@ def person_ranks(data: Dataset) -> Ints:
     return ranks
 
 
-def _named(persons: Ints, order: Ints, starts: Ints) -> Clusters:
+def _named(persons: Integers, order: Integers, starts: Integers) -> Clusters:
     """Clusters of records that were numbered in another order."""
     return Clusters(persons[order], starts)
 
 
 def spread(
-    variables: Sequence[Variable], confidential: Codes, k: int, t: float | None, rank: Ints
+    variables: Sequence[Variable], confidential: Codes, k: int, t: float | None, rank: Integers
 ) -> Clusters:
     """Algorithm S4: each cluster takes records from the whole range of a confidential variable."""
     from sfumato.kernels.clustering.clusters import spread_order
@@ -74,7 +75,7 @@ def spread(
     return _named(persons, *spread_order(values, confidential[persons], k, t))
 
 
-def gathered(variables: Sequence[Variable], k: int, rank: Ints) -> Clusters:
+def gathered(variables: Sequence[Variable], k: int, rank: Integers) -> Clusters:
     """MDAV on standardised values; k and more equal records are a cluster of their own."""
     from sfumato.kernels.clustering.mdav import mdav
     from sfumato.kernels.clustering.mondrian import distinct_rows

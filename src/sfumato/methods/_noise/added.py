@@ -6,15 +6,14 @@ import json
 import math
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.noise.described import Gaussian, Noise
 from sfumato.errors import MethodError
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.sampling.deviates import laplace, normal
 from sfumato.randomness import Draws
 
-Floats = npt.NDArray[np.float64]
 _SIZE = ("distribution", "variance", "growth", "scale")
 _FINE = 20
 """Released values lie on a grid this many powers of two finer than the noise."""

@@ -8,13 +8,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.engines.summaries import exact_sum
 from sfumato.errors import MethodError
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _FLAT = 1e-9
 """Of a variance of 1, what is taken for nothing: one variable follows from the others."""
 _SMALL = 1e-12

@@ -14,9 +14,9 @@ import polars as pl
 
 from sfumato.cells.noise.scales import Growth, Scale
 from sfumato.engines.summaries import Summary, exact_sum, numbers
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.sampling.deviates import normal
 
-Floats = npt.NDArray[np.float64]
 Counted = tuple[Floats, npt.NDArray[np.int64]]
 """Different values, and how often each occurs."""
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.cells.noise.described import Level
 from sfumato.cells.notation import written
 from sfumato.errors import PlanError
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _NEAR = 1e-9
 """How far from 1 the probabilities of a row may add up."""
 

@@ -10,17 +10,16 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.ends import number_ends
 from sfumato.cells.held import held, levels_of
 from sfumato.cells.notation import MASK, RANGE, SET, written
 from sfumato.errors import MethodError
-from sfumato.methods._regeneration.masked import Counts, Masked, fitting
+from sfumato.kernels.arrays import Floats, Integers
+from sfumato.methods._regeneration.masked import Masked, fitting
 from sfumato.schema import Column
 
-Floats = npt.NDArray[np.float64]
 Draw = Callable[[Floats], list[str]]
 _EPOCH = dt.date(1970, 1, 1)
 _PARTIAL = 'masked = ["missing", "wildcard"]'
@@ -29,7 +28,7 @@ _DIGITS = 15
 
 
 def drawn(
-    values: pl.Series, found: Masked, column: Column, choice: pl.Series, counts: Counts, u: Floats
+    values: pl.Series, found: Masked, column: Column, choice: pl.Series, counts: Integers, u: Floats
 ) -> pl.Series:
     """The variable with a value in each cell that says something, though not everything.
 
@@ -67,10 +66,10 @@ def drawn(
     return values.scatter(order, pl.Series(texts, dtype=values.dtype))
 
 
-def _weighted(weights: Counts, positions: Counts, u: Floats) -> Counts:
+def _weighted(weights: Integers, positions: Integers, u: Floats) -> Integers:
     ends = np.cumsum(weights)
     at = np.searchsorted(ends, u * ends[-1], side="right").clip(0, len(ends) - 1)
-    found: Counts = positions[at]
+    found: Integers = positions[at]
     return found
 
 

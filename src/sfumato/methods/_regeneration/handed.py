@@ -14,12 +14,13 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-Counts = npt.NDArray[np.int64]
+from sfumato.kernels.arrays import Integers
 
 
-def handed(cells: Counts, fits: Sequence[Counts], wanted: Counts) -> tuple[list[Counts], Counts]:
+def handed(
+    cells: Integers, fits: Sequence[Integers], wanted: Integers
+) -> tuple[list[Integers], Integers]:
     """How many of the values that fit every sort of cells gets, and how many are left without.
 
     Parameters
@@ -51,7 +52,7 @@ def handed(cells: Counts, fits: Sequence[Counts], wanted: Counts) -> tuple[list[
     return given, without
 
 
-def proportional(weights: Counts | Sequence[float], total: int) -> Counts:
+def proportional(weights: Integers | Sequence[float], total: int) -> Integers:
     """Whole numbers in proportion to the weights, by largest remainder; the first of equals.
 
     Examples
@@ -76,7 +77,7 @@ def proportional(weights: Counts | Sequence[float], total: int) -> Counts:
 
 
 def _chain(
-    start: int, fits: Sequence[Counts], given: Sequence[Counts], left: Counts
+    start: int, fits: Sequence[Integers], given: Sequence[Integers], left: Integers
 ) -> list[tuple[int, int]]:
     """Sorts and values: each sort may take the value that the next one gives up; the last, a spare.
 
@@ -107,10 +108,10 @@ def _chain(
 
 def _swap(
     chain: list[tuple[int, int]],
-    fits: Sequence[Counts],
-    given: Sequence[Counts],
-    left: Counts,
-    without: Counts,
+    fits: Sequence[Integers],
+    given: Sequence[Integers],
+    left: Integers,
+    without: Integers,
 ) -> None:
     """Move as many cells along the chain as all its links allow."""
 

@@ -16,10 +16,8 @@ from sfumato.cells.ends import encoded, number_ends
 from sfumato.cells.held import held, is_level, levels_of
 from sfumato.cells.notation import WILDCARD, Type, number_of, type_of
 from sfumato.errors import DataError, MethodError
+from sfumato.kernels.arrays import Integers, Mask
 from sfumato.schema import Column
-
-Counts = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,17 +35,17 @@ class Masked:
 
     sort: npt.NDArray[np.int32] = field(repr=False)
     partial: Sequence[str]
-    plain: Flags = field(repr=False)
+    plain: Mask = field(repr=False)
     type: Type
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> Integers:
         """How many cells there are of each sort."""
-        found: Counts = np.bincount(self.sort[self.sort >= 0], minlength=len(self.partial) + 1)
+        found: Integers = np.bincount(self.sort[self.sort >= 0], minlength=len(self.partial) + 1)
         return found
 
 
-def masked_cells(values: pl.Series, absent: Flags, column: Column, which: Sequence[str]) -> Masked:
+def masked_cells(values: pl.Series, absent: Mask, column: Column, which: Sequence[str]) -> Masked:
     """Find the masked cells.
 
     Parameters
@@ -76,18 +74,18 @@ def masked_cells(values: pl.Series, absent: Flags, column: Column, which: Sequen
     return Masked(np.where(numbers >= 0, numbers, sort), filled, single[of], kind)
 
 
-def _several(texts: Sequence[str], column: Column, kind: Type, name: str) -> Flags:
+def _several(texts: Sequence[str], column: Column, kind: Type, name: str) -> Mask:
     """Which cells stand for several values, though not for all."""
     if kind == "level":
         plain = is_level(texts, column)
         wide = (not one and text != WILDCARD for one, text in zip(plain, texts, strict=True))
         return np.fromiter(wide, bool, len(texts))
     ends = number_ends(pl.Series(name, texts, dtype=pl.String), column, kind)
-    wide_ends: Flags = ends.each((ends.low < ends.high) & ~ends.open)
+    wide_ends: Mask = ends.each((ends.low < ends.high) & ~ends.open)
     return wide_ends
 
 
-def fitting(found: Masked, values: pl.Series, column: Column) -> list[Counts]:
+def fitting(found: Masked, values: pl.Series, column: Column) -> list[Integers]:
     """For each sort the positions of the values that it may stand for.
 
     `values` are in rising order, each once; text where the variable is text.
@@ -108,7 +106,7 @@ def fitting(found: Masked, values: pl.Series, column: Column) -> list[Counts]:
     own = number_ends(values, column, found.type)
     numbers = own.each(own.low)
     ends_of_cells = number_ends(cells, column, found.type)
-    fits: list[Counts] = [every]
+    fits: list[Integers] = [every]
     for at in range(len(cells)):
         inside = (numbers >= ends_of_cells.low[at]) & (numbers <= ends_of_cells.high[at])
         if at in ends_of_cells.sets:

@@ -10,18 +10,17 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.engines import Engine, Starts
+from sfumato.engines import Engine
 from sfumato.engines.summaries import Deviation, Mean
 from sfumato.errors import MethodError
+from sfumato.kernels.arrays import Integers
 from sfumato.methods._strata.sizes import texts
 
 Spread = Mapping[str, Mapping[str, float]]
 """The mean and standard deviation of each variable."""
-Numbers = npt.NDArray[np.float64]
 _COLLINEAR = 1e-10
 _ROUNDS = 200
 _CLOSE = 1e-12
@@ -165,7 +164,7 @@ def centres_of(ready: Ready, moving: Moving, k: Mapping[str, Any], engine: Engin
     scale = np.array(moving.weights if moving.weights is not None else each)
     chosen = {tuple(row[:-1]): row[-1] for row in k["strata"]}
 
-    def centred(batch: pl.DataFrame, starts: Starts, draws: object) -> pl.DataFrame:
+    def centred(batch: pl.DataFrame, starts: Integers, draws: object) -> pl.DataFrame:
         from sfumato.kernels.trees.neighbours import centroids
 
         del draws

@@ -14,10 +14,9 @@ from sfumato.engines import Engine
 from sfumato.engines.local import class_of_each
 from sfumato.engines.summaries import Deviation
 from sfumato.errors import MethodError
+from sfumato.kernels.arrays import Integers
 from sfumato.methods._strata.centres import Moving, Ready, moved
 from sfumato.methods._strata.sizes import texts
-
-Sizes = npt.NDArray[np.int64]
 
 
 def chosen_k(ready: Ready, moving: Moving, engine: Engine) -> dict[str, Any]:
@@ -38,13 +37,13 @@ def chosen_k(ready: Ready, moving: Moving, engine: Engine) -> dict[str, Any]:
     sds = np.array([told[name]["sd"] for name in ready.variables])
     shares: list[float] = []
 
-    def spec(k: Sizes) -> dict[str, Any]:
+    def spec(k: Integers) -> dict[str, Any]:
         if not moving.by_stratum or one:
             return {"all": int(k[0]), "strata": []}
         listed = [[*row, int(size)] for row, size in zip(rows, k, strict=True)]
         return {"all": None, "strata": sorted(listed, key=lambda row: list(map(str, row[:-1])))}
 
-    def enough(k: Sizes) -> npt.NDArray[np.bool_]:
+    def enough(k: Integers) -> npt.NDArray[np.bool_]:
         made = moved(ready, moving, spec(k), engine)
         new = np.column_stack([column.cast(pl.Float64).to_numpy() for column in made])
         apart = distances(original, new, sds)
@@ -69,8 +68,8 @@ def chosen_k(ready: Ready, moving: Moving, engine: Engine) -> dict[str, Any]:
 
 
 def smallest(
-    enough: Callable[[Sizes], npt.NDArray[np.bool_]], low: Sizes, high: Sizes
-) -> Sizes | None:
+    enough: Callable[[Integers], npt.NDArray[np.bool_]], low: Integers, high: Integers
+) -> Integers | None:
     """The smallest k of each group for which there is enough; None when even `high` is not.
 
     Groups are searched together, by strides and then by halves. One less would not be enough,

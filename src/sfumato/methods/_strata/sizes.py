@@ -14,12 +14,12 @@ from sfumato.engines import Engine
 from sfumato.engines.local import class_of_each
 from sfumato.engines.summaries import exact_sum
 from sfumato.errors import MethodError, StrataError
+from sfumato.kernels.arrays import Integers
 
 Level = str | None
 """A category as text; None where the value is missing."""
 Joined = dict[str, list[tuple[Level, str]]]
 """For each variable whose levels were joined: every level, and what it is called now."""
-Positions = npt.NDArray[np.int64]
 
 
 _SMALL = 'use fewer variables in `strata`, or say small = "suppress" or "merge".'
@@ -49,7 +49,7 @@ def require_large(
     raise error
 
 
-def in_large(data: Dataset, by: Sequence[str], k: int, engine: Engine) -> Positions:
+def in_large(data: Dataset, by: Sequence[str], k: int, engine: Engine) -> Integers:
     """The positions of the records whose stratum has at least k."""
     found = engine.distinct(data, by)
     if not by:

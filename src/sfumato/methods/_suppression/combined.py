@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.methods._suppression.rows import Mask, Rows, Subset, alike
+from sfumato.kernels.arrays import Mask
+from sfumato.methods._suppression.rows import Rows, Subset, alike
 from sfumato.methods._suppression.values import by_value
 from sfumato.methods._suppression.wildcards import by_wildcard, sizes
 

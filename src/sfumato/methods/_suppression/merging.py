@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.methods._suppression.rows import Codes, Mask, Rows, alike
+from sfumato.kernels.arrays import Integers, Mask
+from sfumato.methods._suppression.rows import Rows, alike
 
 
 def merged(rows: Rows, mask: Mask, k: int, weights: Sequence[float]) -> Mask:
@@ -34,7 +35,7 @@ def merged(rows: Rows, mask: Mask, k: int, weights: Sequence[float]) -> Mask:
     return mask | left & (rows.codes > 0)
 
 
-def _cheapest(codes: Codes, sizes: Codes, one: int, weights: Sequence[float]) -> int:
+def _cheapest(codes: Integers, sizes: Integers, one: int, weights: Sequence[float]) -> int:
     """The class that it costs least to become one with; the first of several."""
     each = np.asarray(weights, np.float64)
     differ = codes != codes[one]

@@ -10,11 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.engines.local import class_of_each
+from sfumato.kernels.arrays import Integers, Mask, Words
 
-Codes = npt.NDArray[np.int64]
-Counts = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
 Subset = tuple[int, ...]
 FEW = 20_000
 """Below so many rows, one thread is done before several have started."""
@@ -27,13 +24,13 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 class Rows:
     """Different rows: a code for each cell (0 where it is missing) and how many records."""
 
-    codes: Codes
-    counts: Counts
+    codes: Integers
+    counts: Integers
 
     def __len__(self) -> int:
         return len(self.counts)
 
-    def blanked(self, mask: Mask) -> Codes:
+    def blanked(self, mask: Mask) -> Integers:
         """The codes after blanking."""
         return np.where(mask, 0, self.codes)
 
@@ -43,12 +40,12 @@ class Rows:
         return float(cells @ np.asarray(weights, np.float64))
 
 
-def ordered(values: pl.DataFrame) -> Codes:
+def ordered(values: pl.DataFrame) -> Integers:
     """Codes that rise with the values, whatever their type: 1, 2, …; 0 is missing."""
     return np.column_stack([_ranks(one) for one in values.get_columns()])
 
 
-def _ranks(values: pl.Series) -> Codes:
+def _ranks(values: pl.Series) -> Integers:
     distinct = values.drop_nulls().unique().sort()
     table = pl.DataFrame({"value": distinct, "at": np.arange(1, len(distinct) + 1)})
     sought = pl.DataFrame({"value": values})
@@ -56,7 +53,7 @@ def _ranks(values: pl.Series) -> Codes:
     return found["at"].fill_null(0).cast(pl.Int64).to_numpy()
 
 
-def alike(codes: Codes, counts: Counts) -> tuple[Rows, npt.NDArray[np.int64]]:
+def alike(codes: Integers, counts: Integers) -> tuple[Rows, npt.NDArray[np.int64]]:
     """The distinct rows in the order of their first appearance, and which of them each is."""
     if not codes.shape[1]:
         together = Rows(np.zeros((1, 0), np.int64), np.array([counts.sum()]))
@@ -74,21 +71,21 @@ def alike(codes: Codes, counts: Counts) -> tuple[Rows, npt.NDArray[np.int64]]:
     return Rows(distinct.to_numpy(), _added(at, counts, len(distinct))), at
 
 
-def shared(keys: Keys, counts: Counts) -> Counts:
+def shared(keys: Words, counts: Integers) -> Integers:
     """How many records have the same key as each row."""
     if len(keys) < FEW:
         _, at = np.unique(keys, return_inverse=True)
-        totals: Counts = _added(at.ravel(), counts, len(keys))[at.ravel()]
+        totals: Integers = _added(at.ravel(), counts, len(keys))[at.ravel()]
         return totals
     frame = pl.DataFrame({"key": keys, "count": counts})
     return frame.select(pl.col("count").sum().over("key"))["count"].to_numpy()
 
 
-def _added(at: npt.NDArray[np.int64], counts: Counts, groups: int) -> Counts:
+def _added(at: npt.NDArray[np.int64], counts: Integers, groups: int) -> Integers:
     return np.bincount(at, counts, groups).astype(np.int64)
 
 
-def pieces(codes: Codes) -> Keys:
+def pieces(codes: Integers) -> Words:
     """A number of 64 bits for each cell, 0 where missing: their sum is the key of a row.
 
     What is left of a row after blanking has the sum less the blanked pieces as its key, so no
@@ -104,7 +101,9 @@ def pieces(codes: Codes) -> Keys:
     return np.asfortranarray(np.where(codes > 0, mixed, np.uint64(0)))
 
 
-def less(keys: Keys, parts: Keys, subset: Subset, at: npt.NDArray[np.int64] | None = None) -> Keys:
+def less(
+    keys: Words, parts: Words, subset: Subset, at: npt.NDArray[np.int64] | None = None
+) -> Words:
     """The keys of rows with these variables blanked; of some rows only, where `at` says which."""
     left = keys.copy() if at is None else keys[at]
     for column in subset:

@@ -6,21 +6,22 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations, groupby
 
-from sfumato.methods._suppression.rows import Codes, Subset
+from sfumato.kernels.arrays import Integers
+from sfumato.methods._suppression.rows import Subset
 
 MOST = 12
 """Up to so many variables, every subset is tried."""
 _MANY = 1 << MOST
 
 
-def chain(codes: Codes, weights: Sequence[float]) -> list[Subset]:
+def chain(codes: Integers, weights: Sequence[float]) -> list[Subset]:
     """One variable more at a time: the cheapest first, and of those the one with most values."""
     values = codes.max(axis=0, initial=0).tolist()
     order = sorted(range(codes.shape[1]), key=lambda at: (weights[at], -values[at], at))
     return [tuple(sorted(order[:size])) for size in range(len(order) + 1)]
 
 
-def ascending(codes: Codes, weights: Sequence[float]) -> list[list[Subset]]:
+def ascending(codes: Integers, weights: Sequence[float]) -> list[list[Subset]]:
     """Subsets of equal cost together, in ascending cost.
 
     With more than 12 variables only the small subsets are tried, as many sizes as give at most

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.kernels.arrays import Integers, Mask, Words
 from sfumato.methods._suppression.merging import merged
-from sfumato.methods._suppression.rows import Counts, Keys, Mask, Rows, Subset, less, pieces, shared
+from sfumato.methods._suppression.rows import Rows, Subset, less, pieces, shared
 from sfumato.methods._suppression.subsets import ascending, chain
-
-Positions = npt.NDArray[np.int64]
 
 
 def by_value(rows: Rows, k: int, weights: Sequence[float]) -> Mask:
@@ -52,12 +50,12 @@ class _Search:
 
     rows: Rows
     k: int
-    parts: Keys = field(init=False)
-    keys: Keys = field(init=False)
+    parts: Words = field(init=False)
+    keys: Words = field(init=False)
     mask: Mask = field(init=False)
-    open: Positions = field(init=False)
-    made: Keys = field(init=False)
-    sizes: Counts = field(init=False)
+    open: Integers = field(init=False)
+    made: Words = field(init=False)
+    sizes: Integers = field(init=False)
 
     def __post_init__(self) -> None:
         self.parts = pieces(self.rows.codes)
@@ -88,7 +86,7 @@ class _Search:
         keys = less(self.keys, self.parts, subset, self.open)
         return int(self.rows.counts[self.open][self._reached(keys)].sum())
 
-    def _reached(self, keys: Keys) -> Mask:
+    def _reached(self, keys: Words) -> Mask:
         """Which open rows would be in a class of k or more."""
         total = shared(keys, self.rows.counts[self.open])
         if len(self.made):
@@ -107,7 +105,7 @@ class _Search:
         self._remember(keys[reached], at)
         self.open = self.open[~reached]
 
-    def _remember(self, keys: Keys, at: Positions) -> None:
+    def _remember(self, keys: Words, at: Integers) -> None:
         """Keep the classes that an open row may still join: only those with a missing cell.
 
         All rows that share a key are settled together, so a class is met again only by a row

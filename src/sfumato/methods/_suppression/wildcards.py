@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.kernels.arrays import Integers, Mask, Words
 from sfumato.kernels.lattice.counts import wildcard_counts
-from sfumato.methods._suppression.rows import Counts, Keys, Mask, Rows, Subset, less, pieces
+from sfumato.methods._suppression.rows import Rows, Subset, less, pieces
 from sfumato.methods._suppression.subsets import ascending
 
 _PATTERNS = 16
 """Rows with so many different patterns of missing cells are looked for among the others."""
-Positions = npt.NDArray[np.int64]
 
 
 def by_wildcard(rows: Rows, k: int, weights: Sequence[float]) -> Mask:
@@ -44,12 +43,12 @@ def by_wildcard(rows: Rows, k: int, weights: Sequence[float]) -> Mask:
     return mask
 
 
-def sizes(rows: Rows) -> Counts:
+def sizes(rows: Rows) -> Integers:
     """How many records fit each row."""
     return wildcard_counts(rows.codes - 1, rows.counts)
 
 
-def _by_pattern(missing: Mask) -> list[tuple[Subset, Positions]]:
+def _by_pattern(missing: Mask) -> list[tuple[Subset, Integers]]:
     """The rows by which of their cells are missing, the most frequent patterns first."""
     patterns, of, many = np.unique(missing, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-many, kind="stable")[:_PATTERNS]
@@ -61,12 +60,12 @@ def _by_pattern(missing: Mask) -> list[tuple[Subset, Positions]]:
 
 def _fitting(
     rows: Rows,
-    keys: Keys,
-    parts: Keys,
+    keys: Words,
+    parts: Words,
     subset: Subset,
-    asked: Positions,
-    groups: list[tuple[Subset, Positions]],
-) -> Counts:
+    asked: Integers,
+    groups: list[tuple[Subset, Integers]],
+) -> Integers:
     """How many records fit each asked row, once the subset is blanked; at least so many."""
     found = np.zeros(len(asked), np.int64)
     if not len(asked):

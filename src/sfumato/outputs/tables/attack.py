@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import MeasureError
-from sfumato.outputs.tables.lattice import Flags, Floats, Ints, Lattice
+from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.outputs.tables.lattice import Lattice
 from sfumato.progress import told
 
 _OPTIMAL, _UNBOUNDED = 0, 3
@@ -63,7 +64,7 @@ def intervals(lattice: Lattice, shown: Floats, *, nonnegative: bool = True) -> B
     return Bounds(low, high)
 
 
-def _parts(lattice: Lattice, known: Floats, hidden: Flags) -> Iterator[tuple[Ints, Any, Floats]]:
+def _parts(lattice: Lattice, known: Floats, hidden: Mask) -> Iterator[tuple[Integers, Any, Floats]]:
     """Groups of hidden cells that share no line with any other: each is attacked by itself."""
     from scipy.sparse.csgraph import connected_components
 

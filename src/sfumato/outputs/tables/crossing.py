@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.data import Dataset
 from sfumato.errors import PlanError
-from sfumato.outputs.differencing import Parts
+from sfumato.kernels.arrays import Integers
 from sfumato.outputs.judged import Output, OutputRefused, digest_of
 from sfumato.outputs.log import Log
 from sfumato.outputs.rules import Rules
@@ -160,7 +160,7 @@ def _made(data: Dataset, asked: Asked, missing: Missing, log: Log | None) -> Tab
     return table
 
 
-def _behind(gathered: Gathered, asked: Asked, table: Table) -> tuple[Dataset, list[Parts]]:
+def _behind(gathered: Gathered, asked: Asked, table: Table) -> tuple[Dataset, list[Integers]]:
     """The records behind a table, and the cell and the margins each is in, where shown."""
     cells, data = gathered.cell_of_each(), gathered.data
     if asked.values is not None:

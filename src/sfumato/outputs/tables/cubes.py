@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.outputs.tables.lattice import Flags, Floats, Lattice
+from sfumato.kernels.arrays import Floats, Mask
+from sfumato.outputs.tables.lattice import Lattice
 
 
 def cheapest_box(
-    lattice: Lattice, cell: int, by: float, *, price: Floats, values: Floats, never: Flags
+    lattice: Lattice, cell: int, by: float, *, price: Floats, values: Floats, never: Mask
 ) -> Floats | None:
     """Move a cell by so much, and the other corners of a box with it, so that every sum holds.
 
@@ -46,7 +47,7 @@ def cheapest_box(
     return _change(lattice, cell, by, np.unravel_index(int(np.argmin(cost)), lattice.shape), signs)
 
 
-def _together(size: int, at: int) -> Flags:
+def _together(size: int, at: int) -> Mask:
     """Which places move the same way as this one: its total; where it is the total, all others."""
     places = np.arange(size + 1)
     return places == size if at < size else places < size

@@ -12,9 +12,10 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import DataError
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.judged import OutputRefused
 from sfumato.outputs.rules import Rules
-from sfumato.outputs.tables.lattice import Floats, Ints, Lattice
+from sfumato.outputs.tables.lattice import Lattice
 
 Missing = Literal["level", "leave out"]
 _WAYS = 4
@@ -49,7 +50,7 @@ class Gathered:
         """The shape of the table."""
         return Lattice(tuple(len(labels) - 1 for labels in self.labels))
 
-    def cell_of_each(self) -> Ints:
+    def cell_of_each(self) -> Integers:
         """The number of the cell inside to which each record belongs."""
         batch = self.data.batch(self.names)
         joined = batch.join(
@@ -118,7 +119,7 @@ def _complete(data: Dataset, names: Sequence[str]) -> tuple[Dataset, float]:
     return kept, 1 - len(kept) / len(data)
 
 
-def _levels(data: Dataset, values: pl.Series) -> tuple[list[str], Ints]:
+def _levels(data: Dataset, values: pl.Series) -> tuple[list[str], Integers]:
     """The levels of a variable, in their order, as text; and which of them each value is."""
     column = data.schema[values.name]
     distinct = values.drop_nulls().unique().sort()

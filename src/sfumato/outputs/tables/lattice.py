@@ -8,11 +8,8 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from sfumato.kernels.arrays import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,11 @@ class Lattice:
         return prod(self.shape)
 
     @cached_property
-    def depth(self) -> Ints:
+    def depth(self) -> Integers:
         """Over how many variables a cell is a total: 0 for the cells inside."""
         places = np.indices(self.shape).reshape(len(self.sizes), -1)
         last = np.array(self.sizes)[:, None]
-        found: Ints = (places == last).sum(axis=0).astype(np.int64)
+        found: Integers = (places == last).sum(axis=0).astype(np.int64)
         return found
 
     def with_margins(self, inside: Floats) -> Floats:
@@ -62,7 +59,7 @@ class Lattice:
         return values.ravel()
 
     @cached_property
-    def lines(self) -> Ints:
+    def lines(self) -> Integers:
         """Every line of cells that ends in its total, as (first cell, step, how many) rows."""
         numbers = np.arange(self.cells).reshape(self.shape)
         found = []

@@ -7,8 +7,9 @@ from itertools import product
 
 import numpy as np
 
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.rules import Rules
-from sfumato.outputs.tables.lattice import Flags, Floats, Ints, Lattice
+from sfumato.outputs.tables.lattice import Lattice
 from sfumato.outputs.tables.magnitudes import Contributions
 
 
@@ -31,10 +32,10 @@ class Layer:
     values: Floats
     low: Floats
     high: Floats
-    sensitive: Flags
+    sensitive: Mask
     nonnegative: bool = True
     whole: bool = False
-    insiders: tuple[Ints, ...] = ()
+    insiders: tuple[Integers, ...] = ()
 
 
 def count_layer(lattice: Lattice, counts: Floats, *, k: int, rules: Rules) -> Layer:
@@ -62,13 +63,13 @@ def count_layer(lattice: Lattice, counts: Floats, *, k: int, rules: Rules) -> La
     return Layer(values=counts, low=low, high=high, sensitive=sensitive, whole=True)
 
 
-def empty_cells(lattice: Lattice, counts: Floats) -> Flags:
+def empty_cells(lattice: Lattice, counts: Floats) -> Mask:
     """Cells inside that nobody is in, although somebody is in each of their levels."""
-    found: Flags = (counts == 0) & (lattice.depth == 0)
+    found: Mask = (counts == 0) & (lattice.depth == 0)
     return found
 
 
-def full_cells(lattice: Lattice, counts: Floats) -> Flags:
+def full_cells(lattice: Lattice, counts: Floats) -> Mask:
     """Cells inside that hold all records of a line of several cells."""
     found = np.zeros(lattice.cells, bool)
     table, inside = counts.reshape(lattice.shape), lattice.depth == 0
@@ -79,7 +80,7 @@ def full_cells(lattice: Lattice, counts: Floats) -> Flags:
     return found
 
 
-def _beside(lattice: Lattice, cells: Flags) -> Flags:
+def _beside(lattice: Lattice, cells: Mask) -> Mask:
     """The cells that share a line with one of these."""
     found = np.zeros(lattice.shape, bool)
     table = cells.reshape(lattice.shape)
@@ -124,7 +125,7 @@ def sum_layer(lattice: Lattice, counts: Layer, given: Contributions, *, rules: R
     few = counts.sensitive
     typical = given.sizes[-1] / max(counts.values[-1], 1.0)
     need = np.where(few, np.maximum(need, share * np.maximum(given.largest[:, 0], typical)), need)
-    sensitive: Flags = need > 0
+    sensitive: Mask = need > 0
     low = given.totals - need
     return Layer(
         values=given.totals,
@@ -136,7 +137,7 @@ def sum_layer(lattice: Lattice, counts: Layer, given: Contributions, *, rules: R
     )
 
 
-def _insiders(lattice: Lattice, counts: Floats) -> tuple[Ints, ...]:
+def _insiders(lattice: Lattice, counts: Floats) -> tuple[Integers, ...]:
     """Who is alone in a cell knows it, and every margin in which he is alone as well."""
     found = []
     for cell in np.flatnonzero((counts == 1) & (lattice.depth == 0)).tolist():

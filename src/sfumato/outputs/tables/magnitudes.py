@@ -13,8 +13,9 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.engines.summaries import exact_sum
 from sfumato.errors import DataError
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.tables.gathered import Gathered
-from sfumato.outputs.tables.lattice import Floats, Ints, Lattice
+from sfumato.outputs.tables.lattice import Lattice
 from sfumato.outputs.tables.quantiles import grid_of, quantiles_of
 from sfumato.progress import told
 
@@ -180,7 +181,7 @@ def _parts(
             start = end
 
 
-def margin(lattice: Lattice, summed: Sequence[bool]) -> Ints:
+def margin(lattice: Lattice, summed: Sequence[bool]) -> Integers:
     """For each cell the one that sums it up over some variables."""
     places = np.indices(lattice.shape).reshape(len(lattice.sizes), -1)
     for axis, over in enumerate(summed):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.outputs.judged import OutputRefused, Verdict, worst
 from sfumato.outputs.persons import shared_by
 from sfumato.outputs.rules import Rules
 from sfumato.outputs.tables.asked import Asked
 from sfumato.outputs.tables.gathered import Gathered
-from sfumato.outputs.tables.lattice import Flags, Floats, Lattice
+from sfumato.outputs.tables.lattice import Lattice
 from sfumato.outputs.tables.layers import (
     Layer,
     count_layer,
@@ -140,9 +141,9 @@ def _largest(asked: Asked) -> int:
     return max(2, asked.rules.dominance[0] if asked.rules.dominance else 0)
 
 
-def _never(counts: Floats) -> Flags:
+def _never(counts: Floats) -> Mask:
     """What everybody knows: where nobody is, and how many there are in all."""
-    never: Flags = counts == 0
+    never: Mask = counts == 0
     never[-1] = True
     return never
 

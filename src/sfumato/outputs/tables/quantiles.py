@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from sfumato.kernels.arrays import Floats
 from sfumato.outputs.quantiles import FIVE, fewest, grain, safe_quantiles, snapped
-from sfumato.outputs.tables.lattice import Floats
 
 
 def grid_of(ordered: Floats, k: int) -> float:

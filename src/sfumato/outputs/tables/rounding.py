@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.kernels.arrays import Floats
 from sfumato.outputs.judged import OutputRefused
-from sfumato.outputs.tables.lattice import Floats, Lattice
+from sfumato.outputs.tables.lattice import Lattice
 
 _FURTHER = 2
 """In tables of three and more ways a cell may have to go to the second nearest multiple."""

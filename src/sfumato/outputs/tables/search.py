@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.judged import OutputRefused
 from sfumato.outputs.tables.cubes import cheapest_box
-from sfumato.outputs.tables.lattice import Flags, Floats, Ints, Lattice
+from sfumato.outputs.tables.lattice import Lattice
 from sfumato.outputs.tables.layers import Layer
 from sfumato.progress import told
 
@@ -26,7 +27,7 @@ class Search:
     """
 
     def __init__(
-        self, lattice: Lattice, layer: Layer, hidden: Flags, never: Flags, price: Floats
+        self, lattice: Lattice, layer: Layer, hidden: Mask, never: Mask, price: Floats
     ) -> None:
         self.whole = layer.whole and len(lattice.sizes) > _INTEGRAL_WAYS
         self.scale = 1.0 if layer.whole else _scale(layer)
@@ -36,7 +37,7 @@ class Search:
         self.hidden, self.never = hidden.copy(), never & ~hidden
         self.lowest, self.highest = self.values.copy(), self.values.copy()
 
-    def run(self) -> Flags:
+    def run(self) -> Mask:
         """Protect every sensitive cell, those that need the most first."""
         for up in (True, False):
             self._shake(up=up)
@@ -50,19 +51,19 @@ class Search:
                 self._move(cell, self.low[cell] - self.values[cell])
         return self.hidden
 
-    def _short(self, *, up: bool) -> Flags:
+    def _short(self, *, up: bool) -> Mask:
         """The sensitive cells that are not yet known to move as far as they need."""
         need = self.high - self.values if up else self.values - self.low
         moves = self.highest - self.values if up else self.values - self.lowest
         # By the need of each cell: among large ones, the need of a small one is next to nothing.
         return self.layer.sensitive & (moves < (1 - _TOLERANCE) * need)
 
-    def _order(self) -> Ints:
+    def _order(self) -> Integers:
         cells = np.flatnonzero(self.layer.sensitive)
         values = self.values[cells]
         need = np.maximum(self.high[cells] - values, values - self.low[cells])
         # Ties by the number of the cell, which follows the levels and not the records.
-        found: Ints = cells[np.lexsort((cells, -need))]
+        found: Integers = cells[np.lexsort((cells, -need))]
         return found
 
     def _shake(self, *, up: bool) -> None:
@@ -113,12 +114,14 @@ class Search:
             return found
         return self._cheapest(cell, by, np.flatnonzero(~self.never), whole=True)
 
-    def _reach(self, free: Ints) -> tuple[Floats, Floats]:
+    def _reach(self, free: Integers) -> tuple[Floats, Floats]:
         """How far each cell may move down and up at all."""
         endless = np.full(len(free), np.inf)
         return (-self.values[free] if self.layer.nonnegative else -endless), endless
 
-    def _cheapest(self, cell: int, by: float, free: Ints, *, whole: bool = False) -> Floats | None:
+    def _cheapest(
+        self, cell: int, by: float, free: Integers, *, whole: bool = False
+    ) -> Floats | None:
         """The cheapest change of these cells that moves one by so much, where there is one."""
         price = np.where(self.hidden, 0.0, self.price)[free]
         low, high = self._reach(free)
@@ -133,7 +136,7 @@ class Search:
 
     def _solved(
         self,
-        free: Ints,
+        free: Integers,
         price: Floats,
         low: Floats,
         high: Floats,

@@ -14,14 +14,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from sfumato.outputs.tables.lattice import Flags, Floats, Ints, Lattice
+from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.outputs.tables.lattice import Lattice
 from sfumato.outputs.tables.layers import Layer
 from sfumato.outputs.tables.search import Search
 
 
 def hidden_cells(
-    lattice: Lattice, layers: list[Layer], *, never: Flags, cost: Floats | None = None
-) -> Flags:
+    lattice: Lattice, layers: list[Layer], *, never: Mask, cost: Floats | None = None
+) -> Mask:
     """All cells to hide: the sensitive ones of every layer, and what keeps them so.
 
     Parameters
@@ -31,7 +32,7 @@ def hidden_cells(
     never : cells whose value everybody knows: empty ones, and the number of all records.
     cost : what it costs to hide a cell. Default: more for larger counts, and more for margins.
     """
-    hidden: Flags = np.any([layer.sensitive for layer in layers], axis=0)
+    hidden: Mask = np.any([layer.sensitive for layer in layers], axis=0)
     price = costs(lattice, layers[0].values) if cost is None else cost
     for layer in layers:
         hidden = Search(lattice, layer, hidden, never, price).run()
@@ -42,8 +43,8 @@ def hidden_cells(
 
 
 def _from(
-    known: Ints, lattice: Lattice, layer: Layer, hidden: Flags, never: Flags, price: Floats
-) -> Flags:
+    known: Integers, lattice: Lattice, layer: Layer, hidden: Mask, never: Mask, price: Floats
+) -> Mask:
     """Hide what it takes against one who knows some hidden cells: they do not move for him."""
     his = np.zeros(lattice.cells, bool)
     his[known] = True

@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.outputs.judged import Verdict
-from sfumato.outputs.tables.lattice import Flags, Floats, Lattice
+from sfumato.outputs.tables.lattice import Lattice
 
 LIBRARIES = ("polars", "pandas", "pyarrow")
 _LAST = "hidden"
@@ -57,7 +58,7 @@ class Table:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...] = field(repr=False)
-    occupied: Flags = field(repr=False)
+    occupied: Mask = field(repr=False)
     shown: Mapping[str, Floats] = field(repr=False)
     known: Mapping[str, Known] = field(repr=False)
     margins: bool = True

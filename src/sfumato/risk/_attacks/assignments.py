@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.cells.pairs import Numbers
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.fixed import content_order, scattered
 
-Rows = npt.NDArray[np.intp]
 
-
-def sample(original: Numbers, released: Numbers, size: int) -> Rows:
+def sample(original: Floats, released: Floats, size: int) -> Positions:
     """So many records, without pattern, and the same whatever the order of the records."""
     order = content_order(np.concatenate([original.T, released.T]))
     picked = np.argsort(scattered(len(order), 6), kind="stable")[:size]
     return np.asarray(order[picked])
 
 
-def assigned(original: Numbers, released: Numbers, scale: Numbers) -> float:
+def assigned(original: Floats, released: Floats, scale: Floats) -> float:
     """The number of records that the best one-to-one assignment links correctly.
 
     Equal originals can be swapped, and so can equal released records, without any change of the
@@ -55,6 +52,6 @@ def assigned(original: Numbers, released: Numbers, scale: Numbers) -> float:
     )
 
 
-def _equals(values: Numbers) -> Rows:
+def _equals(values: Floats) -> Positions:
     """The same number for equal records."""
     return np.asarray(np.unique(values, axis=0, return_inverse=True)[1].ravel())

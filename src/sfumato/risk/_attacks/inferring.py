@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.cells.pairs import Numbers
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.risk._attacks.nearness import as_near, costs
-from sfumato.risk._attacks.sights import Ordered, Rows, Sight
+from sfumato.risk._attacks.sights import Ordered, Sight
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +29,9 @@ class Persons:
     members : whether they stand, row by row, in the release.
     """
 
-    known: Sequence[Numbers] = field(repr=False)
-    truths: Sequence[Numbers] = field(repr=False)
-    rows: Rows = field(repr=False)
+    known: Sequence[Floats] = field(repr=False)
+    truths: Sequence[Floats] = field(repr=False)
+    rows: Positions = field(repr=False)
     members: bool
 
 
@@ -42,7 +42,7 @@ def inferred(
     *,
     nearest: int,
     tolerance: float,
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Floats, Floats]:
     """How likely each guess is right, a row per secret: from all records, and less one's own.
 
     NaN where the truth is not known; the second table is all NaN for who is no member.
@@ -68,14 +68,14 @@ def inferred(
     return tables[0], tables[1]
 
 
-def _pool(distance: Numbers, nearest: int) -> Rows:
+def _pool(distance: Floats, nearest: int) -> Positions:
     """The nearest records, and all that are as near as the last of them."""
     last = min(nearest, int(np.isfinite(distance).sum())) - 1
     limit = distance.min() if last <= 0 else np.partition(distance, last)[last]
     return np.flatnonzero(as_near(distance, limit))
 
 
-def _right(one: Sight, guesses: Numbers, truth: float, tolerance: float) -> float:
+def _right(one: Sight, guesses: Floats, truth: float, tolerance: float) -> float:
     """The chance that a guess from these records is right; 0 where they say nothing."""
     told = guesses[~np.isnan(guesses)]
     if not len(told):
@@ -88,7 +88,7 @@ def _right(one: Sight, guesses: Numbers, truth: float, tolerance: float) -> floa
     return float(truth in modes) / len(modes)
 
 
-def by_guess(one: Sight, truths: Numbers, tolerance: float) -> float:
+def by_guess(one: Sight, truths: Floats, tolerance: float) -> float:
     """How often the one best guess for everybody is right: without any record of theirs."""
     known = np.sort(truths[~np.isnan(truths)])
     if not isinstance(one, Ordered):

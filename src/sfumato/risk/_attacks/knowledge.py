@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.cells.pairs import Numbers, matrix, numbers_of
+from sfumato.cells.pairs import matrix, numbers_of
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-
-Flags = npt.NDArray[np.bool_]
+from sfumato.kernels.arrays import Floats, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +28,9 @@ class Knowledge:
     """
 
     names: tuple[str, ...]
-    original: Numbers = field(repr=False)
-    released: Numbers = field(repr=False)
-    complete: Flags = field(repr=False)
+    original: Floats = field(repr=False)
+    released: Floats = field(repr=False)
+    complete: Mask = field(repr=False)
     warnings: tuple[str, ...] = ()
     unseen: str = ""
 
@@ -60,7 +58,7 @@ def knowledge(
     if not names:
         raise MeasureError(f"'{owner}' needs a variable.", hint="name some: variables = [...].")
     sides = [matrix(data, names) for data in (original, released)]
-    complete: Flags = np.logical_not(np.isnan(np.concatenate(sides, axis=1)).any(axis=1))
+    complete: Mask = np.logical_not(np.isnan(np.concatenate(sides, axis=1)).any(axis=1))
     left = int((~complete).sum())
     if left == len(complete):
         raise MeasureError(

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.cells.pairs import Numbers
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.fixed import content_order, scattered
 from sfumato.progress import told
-from sfumato.risk._attacks.sights import Rows, Sight
+from sfumato.risk._attacks.sights import Sight
 
 _AT_ONCE = 1 << 21
 """Distances held at a time: 16 MB."""
@@ -20,7 +20,7 @@ _ALIKE = 1 + 1e-9
 """Distances that differ by no more than this factor differ by rounding."""
 
 
-def picked(seen: Sequence[Sight], most: int) -> Rows:
+def picked(seen: Sequence[Sight], most: int) -> Positions:
     """At most so many records, without pattern, and the same whatever the order of the records."""
     columns = [column for one in seen for column in (one.persons, *one.content())]
     order = content_order(np.array([np.nan_to_num(column, nan=0.5) for column in columns]))
@@ -30,8 +30,8 @@ def picked(seen: Sequence[Sight], most: int) -> Rows:
 
 
 def costs(
-    seen: Sequence[Sight], persons: Sequence[Numbers], rows: Rows, *, what: str
-) -> Iterator[tuple[Rows, Numbers]]:
+    seen: Sequence[Sight], persons: Sequence[Floats], rows: Positions, *, what: str
+) -> Iterator[tuple[Positions, Floats]]:
     """For some persons at a time, how far each released record is from each of them.
 
     `persons` holds the values of the persons, a column per variable seen.
@@ -48,6 +48,6 @@ def costs(
         yield some, total
 
 
-def as_near(distance: Numbers, limit: Any) -> npt.NDArray[np.bool_]:
+def as_near(distance: Floats, limit: Any) -> npt.NDArray[np.bool_]:
     """Which distances are no larger than a limit, but for rounding."""
     return np.asarray(distance <= limit * _ALIKE)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.pairs import Numbers
+from sfumato.kernels.arrays import Floats, Mask, Positions
 from sfumato.kernels.canonical import total_of
 from sfumato.measure import AT_WORST
-from sfumato.risk._attacks.knowledge import Flags
-from sfumato.risk._attacks.targets import Groups, Rows
+from sfumato.risk._attacks.targets import Groups
 
 if TYPE_CHECKING:
     from sfumato.kernels.trees.ranks import Ranks
@@ -89,7 +88,7 @@ def at_worst(one: Mapping[str, Any], other: Mapping[str, Any], unseen: str = "")
     return found
 
 
-def by_record(complete: Flags, columns: dict[str, Numbers]) -> pl.DataFrame:
+def by_record(complete: Mask, columns: dict[str, Floats]) -> pl.DataFrame:
     """A row for each record; null where it was no target, or lacks a value: not known, not safe."""
     frame = {}
     for name, each in columns.items():
@@ -99,11 +98,11 @@ def by_record(complete: Flags, columns: dict[str, Numbers]) -> pl.DataFrame:
     return pl.DataFrame(frame)
 
 
-def mean_of(values: Numbers) -> float:
+def mean_of(values: Floats) -> float:
     """The mean from an exact sum, rounded once or twice."""
     return total_of(values) / len(values)
 
 
-def _parts(groups: Groups, found: Ranks) -> list[tuple[float, float, Rows]]:
+def _parts(groups: Groups, found: Ranks) -> list[tuple[float, float, Positions]]:
     everybody = (0.0, 1.0, np.flatnonzero(found.ties > 0))
     return [everybody, *zip(groups.starts, groups.ends, groups.rows, strict=True)]

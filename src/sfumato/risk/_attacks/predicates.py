@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.cells.pairs import Numbers
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.fixed import content_order, scattered
 from sfumato.progress import told
-from sfumato.risk._attacks.sights import Ordered, Rows, Sight
+from sfumato.risk._attacks.sights import Ordered, Sight
 
 Form = Literal["cells", "tails"]
 """Whether ordered variables are taken as they stand, or as "this much or more (or less)"."""
@@ -37,8 +37,8 @@ class Tried:
     records : how many records the release has.
     """
 
-    isolates: Rows = field(repr=False)
-    weights: Numbers = field(repr=False)
+    isolates: Positions = field(repr=False)
+    weights: Floats = field(repr=False)
     variables: npt.NDArray[np.int64] = field(repr=False)
     records: int
 
@@ -54,7 +54,7 @@ class Tried:
         return float(np.sort(chances).sum()) / len(chances)
 
 
-def expected(weights: Numbers, records: int) -> Numbers:
+def expected(weights: Floats, records: int) -> Floats:
     """The chance that a statement of some weight holds for just one of so many records.
 
     Examples
@@ -65,7 +65,7 @@ def expected(weights: Numbers, records: int) -> Numbers:
     return records * weights * (1 - weights) ** (records - 1)
 
 
-def order_of_records(seen: Sequence[Sight]) -> Rows:
+def order_of_records(seen: Sequence[Sight]) -> Positions:
     """The released records in an order that only their content decides."""
     return np.asarray(content_order(np.array([column for one in seen for column in one.content()])))
 
@@ -99,7 +99,9 @@ def conjunctions(seen: Sequence[Sight], form: Form, most: int, *, shuffled: bool
     return Tried(np.array(isolates), np.array(weights), np.array(sizes), count)
 
 
-Way = Callable[[int], tuple[npt.NDArray[np.bool_], Callable[[Rows], npt.NDArray[np.bool_]]] | None]
+Way = Callable[
+    [int], tuple[npt.NDArray[np.bool_], Callable[[Positions], npt.NDArray[np.bool_]]] | None
+]
 
 
 def _grown(
@@ -111,7 +113,7 @@ def _grown(
 ) -> tuple[int, int, int]:
     """Whom the statement isolates, how many released records it holds for, and its variables."""
     alive = np.arange(held.shape[1])
-    tests: list[Callable[[Rows], npt.NDArray[np.bool_]]] = []
+    tests: list[Callable[[Positions], npt.NDArray[np.bool_]]] = []
     for at in turn:
         made = ways[at](int(held[at, place]))
         if made is None:
@@ -121,7 +123,7 @@ def _grown(
         tests.append(test)
         if len(alive) <= 1:
             break
-    persons: Rows = np.arange(len(seen[0].persons))
+    persons: Positions = np.arange(len(seen[0].persons))
     for test in tests:
         persons = persons[test(persons)]
     whom = int(persons[0]) if len(persons) == 1 and tests else -1
@@ -172,7 +174,7 @@ def extremes(seen: Sequence[Sight]) -> Tried:
     return Tried(*made, np.ones(len(isolates), np.int64), count)
 
 
-def _alone(one: Sight) -> list[tuple[Rows, int]]:
+def _alone(one: Sight) -> list[tuple[Positions, int]]:
     """The persons who satisfy each statement, and how many released records do."""
     known = one.known()
     if not known.any():

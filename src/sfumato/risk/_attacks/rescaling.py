@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.cells.pairs import Numbers
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import deviation_of, mean_of, total_of
 from sfumato.risk._attacks.knowledge import Knowledge
 
 
-def rescaled(known: Knowledge, released: Numbers) -> Numbers:
+def rescaled(known: Knowledge, released: Floats) -> Floats:
     """The released values with the means and standard deviations of the original.
 
     A release that adds 100 to everybody looks far from the original and hides nobody: whoever

@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.cells.pairs import Numbers
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import mean_of
 from sfumato.risk._attacks.knowledge import Knowledge
 from sfumato.risk._attacks.spaces import covariance, require_regular
@@ -22,7 +22,7 @@ Noise = Literal["unknown", "reliability", "matrix"]
 
 def expected(
     known: Knowledge, noise: Noise, variances: Mapping[str, float] | None, *, owner: str
-) -> Numbers:
+) -> Floats:
     """The values the attacker compares with: the released ones, or E(original | released).
 
     - "reliability": mean + R (z - mean) per variable, R = var(y) / var(z), at most 1;
@@ -58,7 +58,7 @@ def expected(
     return found
 
 
-def _given(variances: Mapping[str, float], known: Knowledge, shown: Numbers, owner: str) -> Numbers:
+def _given(variances: Mapping[str, float], known: Knowledge, shown: Floats, owner: str) -> Floats:
     unknown = ", ".join(f"'{name}'" for name in variances if name not in known.names)
     if unknown:
         raise MeasureError(

@@ -10,22 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.ends import Ends
 from sfumato.cells.held import Held, held, levels_of, texts_of
-from sfumato.cells.pairs import Numbers
 from sfumato.cells.renamed import with_renamed
 from sfumato.data import Dataset
 from sfumato.errors import DataError, MeasureError
+from sfumato.kernels.arrays import Floats, Mask, Positions
 from sfumato.kernels.canonical import deviation_of
-from sfumato.risk._attacks.knowledge import Flags
 from sfumato.schema import Column
 from sfumato.utility._paired.variable import ends_of
 
-Rows = npt.NDArray[np.intp]
-Codes = npt.NDArray[np.int64]
 _ORDERED = ("continuous", "integer", "date", "ordinal")
 _IMPOSSIBLE = 1e6
 """The cost of a cell that cannot be the person's: more than any distance between people."""
@@ -49,54 +45,54 @@ class Ordered:
 
     name: str
     column: Column = field(repr=False)
-    persons: Numbers = field(repr=False)
+    persons: Floats = field(repr=False)
     cells: Ends = field(repr=False)
     spread: float
     domain: tuple[float, float]
     truthful: bool
     source: pl.Series = field(repr=False)
 
-    def known(self) -> Flags:
+    def known(self) -> Mask:
         """Which released records say something."""
         return ~np.asarray(self.cells.each(self.cells.open), bool)
 
-    def low(self) -> Numbers:
+    def low(self) -> Floats:
         """The lower end of each released record."""
         return np.asarray(self.cells.each(self.cells.low))
 
-    def high(self) -> Numbers:
+    def high(self) -> Floats:
         """The upper end of each released record."""
         return np.asarray(self.cells.each(self.cells.high))
 
-    def content(self) -> list[Numbers]:
+    def content(self) -> list[Floats]:
         """Numbers that tell released records apart, whatever their order."""
         more = np.zeros(len(self.cells.low))
         for at, members in self.cells.sets.items():
             more[at] = float(members.mean())
         return [self.low(), self.high(), np.asarray(self.cells.each(more))]
 
-    def guess(self) -> Numbers:
+    def guess(self) -> Floats:
         """What each released record says of a person: the middle of its cell."""
         return self.cells.middles()
 
-    def right(self, guess: Numbers, truth: Numbers, tolerance: float) -> Flags:
+    def right(self, guess: Floats, truth: Floats, tolerance: float) -> Mask:
         """Which guesses lie within so many standard deviations of the truth."""
         return np.abs(guess - truth) <= tolerance * self.spread
 
-    def read(self, others: Dataset) -> Numbers:
+    def read(self, others: Dataset) -> Floats:
         """The same variable of other persons."""
         return ends_of(others.column(self.name), self.column, self.source).middles()
 
-    def fits(self, record: int, among: Rows, persons: Numbers) -> Flags:
+    def fits(self, record: int, among: Positions, persons: Floats) -> Mask:
         """Which of some persons have a value that the cell of one released record includes."""
         cell = record if self.cells.of is None else int(self.cells.of[record])
         values = persons[among]
-        inside: Flags = (values >= self.cells.low[cell]) & (values <= self.cells.high[cell])
+        inside: Mask = (values >= self.cells.low[cell]) & (values <= self.cells.high[cell])
         if cell in self.cells.sets:
             inside &= np.isin(values, self.cells.sets[cell])
         return inside
 
-    def costs(self, persons: Numbers) -> Numbers:
+    def costs(self, persons: Floats) -> Floats:
         """How far each person is from each released record; a row per person.
 
         It is the mean square of the distance, in standard deviations, to the values that a cell
@@ -109,7 +105,7 @@ class Ordered:
         middle, width = low + (high - low) / 2, high - low
         spreads = width * width / 12
         value = persons[:, None]
-        found: Numbers = (value - middle) ** 2 + spreads
+        found: Floats = (value - middle) ** 2 + spreads
         wrong = (value < low) | (value > high) if self.truthful else None
         for at, members in self.cells.sets.items():
             found[:, at] = sum((persons - one) ** 2 for one in members.tolist()) / len(members)
@@ -137,44 +133,44 @@ class Levels:
     name: str
     column: Column = field(repr=False)
     levels: Sequence[str] = field(repr=False)
-    persons: Numbers = field(repr=False)
+    persons: Floats = field(repr=False)
     cells: Held = field(repr=False)
     truthful: bool
     source: pl.Series = field(repr=False)
 
-    def known(self) -> Flags:
+    def known(self) -> Mask:
         """Which released records say something."""
         return np.asarray(~self.cells.open[self.cells.of], bool)
 
-    def content(self) -> list[Numbers]:
+    def content(self) -> list[Floats]:
         """Numbers that tell released records apart, whatever their order."""
         texts = self.cells.texts
         rank = np.full(len(texts) + 1, -1.0)
         rank[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
         return [rank[self.cells.of]]
 
-    def guess(self) -> Numbers:
+    def guess(self) -> Floats:
         """What each released record says of a person: its level, NaN where it may be several."""
         single = self.cells.single()
         return np.where(single < 0, np.nan, single)[self.cells.of]
 
-    def right(self, guess: Numbers, truth: Numbers, tolerance: float) -> Flags:
+    def right(self, guess: Floats, truth: Floats, tolerance: float) -> Mask:
         """Which guesses are the very level."""
         del tolerance
-        same: Flags = guess == truth
+        same: Mask = guess == truth
         return same
 
-    def read(self, others: Dataset) -> Numbers:
+    def read(self, others: Dataset) -> Floats:
         """The same variable of other persons; NaN for a level that nobody has here."""
         return _singles(held(others.column(self.name), self.levels, self.column))
 
-    def fits(self, record: int, among: Rows, persons: Numbers) -> Flags:
+    def fits(self, record: int, among: Positions, persons: Floats) -> Mask:
         """Which of some persons have a level that the cell of one released record includes."""
         cell = int(self.cells.of[record])
         inside = self.cells.levels[self.cells.starts[cell] : self.cells.starts[cell + 1]]
         return np.isin(persons[among], inside)
 
-    def costs(self, persons: Numbers) -> Numbers:
+    def costs(self, persons: Floats) -> Floats:
         """How likely it is, for each person and released record, that their levels differ."""
         sizes = np.maximum(self.cells.counts, 1)
         found = np.full((len(persons), len(sizes)), 1.0)
@@ -286,7 +282,7 @@ def _levels(values: pl.Series, now: pl.Series, column: Column, after: Column) ->
     return replace(one, truthful=bool(_own(one, known).all()))
 
 
-def _own(one: Levels, rows: Rows) -> Flags:
+def _own(one: Levels, rows: Positions) -> Mask:
     """Which persons fit their own released cell."""
     cell = one.cells.of[rows].astype(np.int64)
     width = len(one.levels)
@@ -295,6 +291,6 @@ def _own(one: Levels, rows: Rows) -> Flags:
     return np.isin(cell * width + one.persons[rows].astype(np.int64), pairs)
 
 
-def _singles(cells: Held) -> Numbers:
+def _singles(cells: Held) -> Floats:
     single = cells.single()
     return np.where(single < 0, np.nan, single)[cells.of]

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from sfumato.cells.pairs import Numbers
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import deviation_of, mean_of, total_of
 from sfumato.risk._attacks.knowledge import Knowledge
 
@@ -36,18 +36,18 @@ class Space:
     """
 
     names: tuple[str, ...]
-    plain: Numbers = field(repr=False)
-    means: Numbers = field(repr=False)
-    deviations: Numbers = field(repr=False)
-    original: Numbers = field(repr=False)
-    released: Numbers = field(repr=False)
-    scale: Numbers = field(repr=False)
-    centre: Numbers = field(repr=False)
+    plain: Floats = field(repr=False)
+    means: Floats = field(repr=False)
+    deviations: Floats = field(repr=False)
+    original: Floats = field(repr=False)
+    released: Floats = field(repr=False)
+    scale: Floats = field(repr=False)
+    centre: Floats = field(repr=False)
     warnings: tuple[str, ...] = ()
 
 
 def space(
-    known: Knowledge, released: Numbers, *, standardise: bool, distance: Distance, owner: str
+    known: Knowledge, released: Floats, *, standardise: bool, distance: Distance, owner: str
 ) -> Space:
     """The attacker's space; all scales are those of the original, whatever the release did.
 
@@ -81,7 +81,7 @@ def space(
     return Space(names, plain, means, deviations, original, released, scale, centre, warnings)
 
 
-def covariance(values: Numbers, names: Sequence[str], owner: str) -> Numbers:
+def covariance(values: Floats, names: Sequence[str], owner: str) -> Floats:
     """The covariance matrix, with n - 1, from exact sums: the same whatever the order."""
     width = len(names)
     if len(values) == 1:
@@ -103,7 +103,7 @@ def covariance(values: Numbers, names: Sequence[str], owner: str) -> Numbers:
     return found
 
 
-def require_regular(matrix: Numbers, names: Sequence[str], owner: str) -> None:
+def require_regular(matrix: Floats, names: Sequence[str], owner: str) -> None:
     """Fail if some of the variables follow from the others."""
     sizes = np.sqrt(np.diag(matrix))
     if not (sizes > 0).all() or np.linalg.eigvalsh(matrix / np.outer(sizes, sizes))[0] < _SINGULAR:
@@ -115,15 +115,15 @@ def require_regular(matrix: Numbers, names: Sequence[str], owner: str) -> None:
 
 
 def _turning(
-    original: Numbers, centre: Numbers, deviations: Numbers, names: Sequence[str], owner: str
-) -> Numbers:
+    original: Floats, centre: Floats, deviations: Floats, names: Sequence[str], owner: str
+) -> Floats:
     """The matrix that makes standardised variables uncorrelated, with variance 1."""
     correlation = covariance((original - centre) / deviations, names, owner)
     require_regular(correlation, names, owner)
     return np.linalg.inv(np.linalg.cholesky(correlation))
 
 
-def _turned(values: Numbers, centre: Numbers, deviations: Numbers, matrix: Numbers) -> Numbers:
+def _turned(values: Floats, centre: Floats, deviations: Floats, matrix: Floats) -> Floats:
     """Each record by itself, in one order: a product of matrices may round by place."""
     turned = np.zeros_like(values)
     for j in range(values.shape[1]):

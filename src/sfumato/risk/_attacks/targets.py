@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.cells.pairs import Numbers
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Positions
 from sfumato.risk._attacks.spaces import Space
-
-Rows = npt.NDArray[np.intp]
 
 TENTHS = 10
 
@@ -30,10 +27,10 @@ class Groups:
 
     starts: tuple[float, ...]
     ends: tuple[float, ...]
-    rows: tuple[Rows, ...] = field(repr=False)
+    rows: tuple[Positions, ...] = field(repr=False)
 
 
-def order_values(where: Space, by: str, *, standardise: bool, owner: str) -> Numbers:
+def order_values(where: Space, by: str, *, standardise: bool, owner: str) -> Floats:
     """What the targets are ordered by.
 
     - "sum": the sum of the variables, each from its mean and in standard deviations of the
@@ -69,7 +66,7 @@ def order_values(where: Space, by: str, *, standardise: bool, owner: str) -> Num
     return where.plain[:, where.names.index(by)]
 
 
-def tenths(values: Numbers) -> Groups:
+def tenths(values: Floats) -> Groups:
     """Ten groups along an order; equal values are in the same group, so that some may be empty."""
     less = np.searchsorted(np.sort(values), values, side="left")
     tenth = less * TENTHS // len(values)
@@ -81,7 +78,7 @@ def tenths(values: Numbers) -> Groups:
     )
 
 
-def at_quantiles(values: Numbers, quantiles: Sequence[float]) -> Groups:
+def at_quantiles(values: Floats, quantiles: Sequence[float]) -> Groups:
     """The record at each quantile, the least value that so large a share does not exceed.
 
     Several records of exactly that value are all targets.

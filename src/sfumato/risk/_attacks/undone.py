@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.cells.pairs import Numbers
+from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import deviation_of, mean_of
 from sfumato.progress import told
 
-Centred = Callable[[Numbers], Numbers]
+Centred = Callable[[Floats], Floats]
 """The centres that the method would make of a guess."""
 _STEPS = (0.5, 0.2, 0.1)
 """How much of what is missing is added at a time: large steps first, then fine ones."""
@@ -36,13 +36,13 @@ class Undone:
     before : the same if the release itself is taken for the original.
     """
 
-    values: Numbers = field(repr=False)
+    values: Floats = field(repr=False)
     misfit: float
     before: float
 
 
 def undone(
-    released: Numbers, means: Numbers, deviations: Numbers, centred: Centred, *, rounds: int
+    released: Floats, means: Floats, deviations: Floats, centred: Centred, *, rounds: int
 ) -> Undone:
     """The best guess of the original behind released centres, which are stretched to its spread.
 
@@ -55,7 +55,7 @@ def undone(
 
     Examples
     --------
-    >>> from sfumato.kernels.neighbours import centroids
+    >>> from sfumato.kernels.trees.neighbours import centroids
     >>> truth = np.array([[1.0], [2.0], [4.0], [8.0], [9.0], [15.0]])
     >>> mean, sd = truth.mean(axis=0), truth.std(axis=0, ddof=1)
     >>> centred = lambda values: centroids(values, 1 / sd, np.array([0, 6]), 3)
@@ -85,7 +85,7 @@ def undone(
     return Undone(best, misfit, before)
 
 
-def _protected(values: Numbers, means: Numbers, deviations: Numbers, centred: Centred) -> Numbers:
+def _protected(values: Floats, means: Floats, deviations: Floats, centred: Centred) -> Floats:
     """The method itself: centres, each variable stretched to its spread about the mean."""
     made = centred(values)
     for at in range(made.shape[1]):
@@ -95,7 +95,7 @@ def _protected(values: Numbers, means: Numbers, deviations: Numbers, centred: Ce
     return made
 
 
-def _placed(values: Numbers, means: Numbers, deviations: Numbers) -> Numbers:
+def _placed(values: Floats, means: Floats, deviations: Floats) -> Floats:
     """Values with the published mean and standard deviation."""
     placed = np.empty_like(values)
     for at in range(values.shape[1]):
@@ -105,5 +105,5 @@ def _placed(values: Numbers, means: Numbers, deviations: Numbers) -> Numbers:
     return placed
 
 
-def _root_mean_square(values: Numbers) -> float:
+def _root_mean_square(values: Floats) -> float:
     return float(np.sqrt(mean_of((values * values).ravel())))

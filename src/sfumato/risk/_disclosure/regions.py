@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.classes import places, typed
@@ -18,6 +17,7 @@ from sfumato.cells.confidential import generalised
 from sfumato.cells.notation import WILDCARD, type_of
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Integers, Mask
 from sfumato.risk._disclosure.constants import (
     EPOCH,
     Spans,
@@ -33,8 +33,6 @@ from sfumato.schema import Column, Schema
 if TYPE_CHECKING:
     from sfumato.kernels.trees.boxes import Cells
 
-Flags = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.int64]
 _EXACT = 2**53
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -52,19 +50,19 @@ class Regions:
     held : for every comparison whether it holds on each region but the last.
     """
 
-    of: Places
-    patterns: Flags
-    held: dict[Comparison, Flags] = field(repr=False)
+    of: Integers
+    patterns: Mask
+    held: dict[Comparison, Mask] = field(repr=False)
 
     def __len__(self) -> int:
         return int(self.patterns.shape[1])
 
     @property
-    def missing(self) -> Flags:
+    def missing(self) -> Mask:
         """Which patterns are missing."""
         return self.patterns[:, -1]
 
-    def holds(self, comparison: Comparison) -> Flags:
+    def holds(self, comparison: Comparison) -> Mask:
         """Whether a comparison holds on each region, missing left out."""
         return self.held[comparison]
 
@@ -106,7 +104,7 @@ def _plain(values: pl.Series, told: Sequence[Comparison]) -> tuple[pl.Series, Sp
     return plain, spans_of(told, values.name, read)
 
 
-def _placed(values: pl.Series, cuts: list[Any]) -> Places:
+def _placed(values: pl.Series, cuts: list[Any]) -> Integers:
     """For each number 2 × the cuts below it, plus 1 if it is one of them."""
     filled = values.fill_null(0)
     widest: list[Any] = [filled.min() or 0, filled.max() or 0]
@@ -118,7 +116,7 @@ def _placed(values: pl.Series, cuts: list[Any]) -> Places:
     return np.array([bisect_left(cuts, one) + bisect_right(cuts, one) for one in filled], np.int64)
 
 
-def _on_numbers(told: Sequence[Comparison], spans: Spans) -> dict[Comparison, Flags]:
+def _on_numbers(told: Sequence[Comparison], spans: Spans) -> dict[Comparison, Mask]:
     place = {end: 2 * at + 1 for at, end in enumerate(ends_of(spans))}
     raw = np.arange(2 * len(place) + 1)
     held = {}
@@ -138,7 +136,7 @@ def _on_numbers(told: Sequence[Comparison], spans: Spans) -> dict[Comparison, Fl
 
 
 def _generalised(
-    of: Places, distinct: pl.Series, column: Column, told: Sequence[Comparison], *, date: bool
+    of: Integers, distinct: pl.Series, column: Column, told: Sequence[Comparison], *, date: bool
 ) -> Regions:
     """Numbers or dates in text: ranges, sets and masks touch several regions."""
     spans = spans_of(told, distinct.name, days_of if date else number_of)
@@ -154,7 +152,9 @@ def _generalised(
     return _shared(of, touched, _on_numbers(told, spans))
 
 
-def _levels(of: Places, distinct: pl.Series, column: Column, told: Sequence[Comparison]) -> Regions:
+def _levels(
+    of: Integers, distinct: pl.Series, column: Column, told: Sequence[Comparison]
+) -> Regions:
     """Categories: each constant, or each level where the statement uses their order."""
     name = distinct.name
     levels = [str(level) for level in (column.levels or ()) if column.kind == "ordinal"]
@@ -199,7 +199,7 @@ def _not_other(distinct: pl.Series, column: Column, named: list[str]) -> pl.Seri
     return distinct.is_in([*listed, *several])
 
 
-def _on_levels(one: Comparison, named: list[str], kinds: Flags) -> Flags:
+def _on_levels(one: Comparison, named: list[str], kinds: Mask) -> Mask:
     """Whether a comparison holds on each region, given which names each region belongs to."""
     if one.sign in ("==", "in", "!="):
         found = np.any(kinds[[named.index(str(c)) for c in one.constants]], axis=0)
@@ -209,7 +209,7 @@ def _on_levels(one: Comparison, named: list[str], kinds: Flags) -> Flags:
     return np.asarray(np.any(kinds[before], axis=0))
 
 
-def _cells(texts: list[str], column: Column, name: str) -> tuple[Places, Cells]:
+def _cells(texts: list[str], column: Column, name: str) -> tuple[Integers, Cells]:
     """The codes that distinct cells, and constants among them, stand for."""
     from sfumato.cells.boxes import boxes
 
@@ -228,7 +228,7 @@ def _pieces(table: Cells, cell: int) -> range:
     return range(_first(table, cell), _first(table, cell + 1))
 
 
-def _member(table: Cells, cell: int) -> Flags:
+def _member(table: Cells, cell: int) -> Mask:
     """Which codes a cell stands for."""
     found = np.zeros(table.size, bool)
     for piece in _pieces(table, cell):
@@ -236,7 +236,7 @@ def _member(table: Cells, cell: int) -> Flags:
     return found
 
 
-def _touched(cells: Places, table: Cells, region: Places, width: int) -> Flags:
+def _touched(cells: Integers, table: Cells, region: Integers, width: int) -> Mask:
     """Which regions each cell touches, with an empty column for missing at the end."""
     made = np.zeros((len(cells), width + 1), bool)
     whole = np.zeros(len(cells), bool)
@@ -249,7 +249,7 @@ def _touched(cells: Places, table: Cells, region: Places, width: int) -> Flags:
     return made
 
 
-def _shared(of: Places, touched: Flags, held: dict[Comparison, Flags]) -> Regions:
+def _shared(of: Integers, touched: Mask, held: dict[Comparison, Mask]) -> Regions:
     """Cells that touch the same regions share a pattern; the last row is missing."""
     absent = np.zeros((1, touched.shape[1]), bool)
     absent[0, -1] = True

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Mask
 from sfumato.risk._disclosure.predicate import Comparison, Not, Predicate, comparisons, variables_of
 from sfumato.risk._disclosure.regions import Regions, regions
 
-Flags = npt.NDArray[np.bool_]
 _LARGEST = 1 << 22
 """Combinations of regions that are looked at, at most."""
 
@@ -37,9 +36,9 @@ class Satisfied:
         satisfies nothing, neither the statement nor its opposite.
     """
 
-    surely: Flags
-    possibly: Flags
-    unknown: Flags
+    surely: Mask
+    possibly: Mask
+    unknown: Mask
 
 
 def satisfied(data: Dataset, predicate: Predicate) -> Satisfied:
@@ -48,7 +47,7 @@ def satisfied(data: Dataset, predicate: Predicate) -> Satisfied:
     Examples
     --------
     >>> import polars as pl
-    >>> from sfumato.confidential.predicate import parse
+    >>> from sfumato.risk._disclosure.predicate import parse
     >>> data = Dataset(pl.DataFrame({"x": ["[10;30]", "[20;30]", "12", None]}))
     >>> found = satisfied(data, parse("x >= 20"))
     >>> found.surely.tolist(), found.possibly.tolist()
@@ -72,7 +71,7 @@ def satisfied(data: Dataset, predicate: Predicate) -> Satisfied:
     return Satisfied(surely, possibly & ~absent | surely, possibly & absent & ~surely)
 
 
-def _over(patterns: Flags, truth: Flags, axis: int, reduced: Any) -> Flags:
+def _over(patterns: Mask, truth: Mask, axis: int, reduced: Any) -> Mask:
     """Replace an axis of regions by one of patterns: truth over all (or any) that each touches."""
     moved = np.moveaxis(truth, axis, 0)
     made = np.stack([reduced(moved[touched], axis=0) for touched in patterns])
@@ -81,7 +80,7 @@ def _over(patterns: Flags, truth: Flags, axis: int, reduced: Any) -> Flags:
 
 def _evaluated(
     predicate: Predicate, names: tuple[str, ...], parts: list[Regions]
-) -> tuple[Flags, Flags]:
+) -> tuple[Mask, Mask]:
     """Whether it holds, and whether it may hold, on every combination of regions."""
     if isinstance(predicate, Comparison):
         at = names.index(predicate.variable)

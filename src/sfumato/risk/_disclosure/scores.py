@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.cells.classes import EqualClasses
-from sfumato.cells.confidential import Codes, Counts
+from sfumato.kernels.arrays import Codes, Floats, Integers
 
 if TYPE_CHECKING:
     from sfumato.kernels.clustering.rules import Rule
 
-Floats = npt.NDArray[np.float64]
-
 
 def class_scores(
-    classes: EqualClasses, codes: Codes, counts: Counts, rules: Sequence[Rule]
+    classes: EqualClasses, codes: Codes, counts: Integers, rules: Sequence[Rule]
 ) -> list[Floats]:
     """Each rule's score of every class.
 

@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import AnyIntegers
 from sfumato.risk._peers.places import Places
-from sfumato.risk._peers.rows import Ints, Rows
+from sfumato.risk._peers.rows import Rows
 
 Ends = Literal["narrow", "any"]
 _FAR = 1 << 40
@@ -24,13 +25,13 @@ class Cuts:
     """Generalisations of one width: how many values the lowest category has, and how many are."""
 
     width: int
-    offsets: Ints
-    categories: Ints
+    offsets: AnyIntegers
+    categories: AnyIntegers
 
-    def category(self, at: Ints, some: slice) -> Ints:
+    def category(self, at: AnyIntegers, some: slice) -> AnyIntegers:
         """The category of each place: generalisations x places."""
         offsets, last = self.offsets[some, None], self.categories[some, None] - 1
-        found: Ints = np.clip(1 + (at[None, :] - offsets) // self.width, 0, last)
+        found: AnyIntegers = np.clip(1 + (at[None, :] - offsets) // self.width, 0, last)
         return found
 
     def starts(self, which: int) -> list[int]:
@@ -101,10 +102,10 @@ def _any(span: int, width: int) -> Cuts:
 class Nearest:
     """Distinct places, each with the nearest that protects on either side; how many records."""
 
-    at: Ints
-    below: Ints
-    above: Ints
-    counts: Ints
+    at: AnyIntegers
+    below: AnyIntegers
+    above: AnyIntegers
+    counts: AnyIntegers
 
 
 def nearest(rows: Rows, variable: int, places: Places) -> Nearest:
@@ -135,7 +136,7 @@ def nearest(rows: Rows, variable: int, places: Places) -> Nearest:
     return Nearest(found[:, 0], found[:, 1], found[:, 2], counts)
 
 
-def protected_by_any(near: Nearest, cuts: Cuts, span: int) -> Ints:
+def protected_by_any(near: Nearest, cuts: Cuts, span: int) -> AnyIntegers:
     """How many records have a protective peer when everything is known."""
     step = max(1, _CELLS // len(near.at))
     found = []
@@ -169,6 +170,6 @@ def protected_above(
     return found
 
 
-def is_above(protective: Ints, peers: Ints, p: Fraction) -> Any:
+def is_above(protective: AnyIntegers, peers: AnyIntegers, p: Fraction) -> Any:
     """Whether the share is above p: whole numbers decide, since 1 of 5 is not above 0.2."""
     return protective.astype(np.int64) * p.denominator > peers.astype(np.int64) * p.numerator

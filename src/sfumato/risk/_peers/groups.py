@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.risk._peers.groups_order import Floats, Ints, at_or_below, leaf_of_each, patterns
+from sfumato.kernels.arrays import AnyIntegers, Floats
+from sfumato.risk._peers.groups_order import at_or_below, leaf_of_each, patterns
 
 FLOOR = 10
 """No group is smaller, and no smaller number of people is told."""
@@ -23,7 +24,7 @@ _DIGITS = 3
 
 
 def groups_of(
-    least: Floats, counts: Ints, names: Sequence[str], p: float, *, most: int = _GROUPS
+    least: Floats, counts: AnyIntegers, names: Sequence[str], p: float, *, most: int = _GROUPS
 ) -> list[dict[str, Any]]:
     """Groups of people who are alike in how well each variable is protected; [] of too few people.
 
@@ -78,7 +79,7 @@ class _Block:
     total: Floats
 
     @classmethod
-    def of(cls, features: Floats, people: Ints) -> _Block:
+    def of(cls, features: Floats, people: AnyIntegers) -> _Block:
         # Features are whole multiples of a power of two, so that these sums are exact.
         return cls(1, int(people.sum()), people @ features)
 
@@ -112,7 +113,7 @@ def _joined(blocks: list[_Block], most: int) -> list[_Block]:
 
 
 def _told(
-    number: int, least: Floats, counts: Ints, names: Sequence[str], p: float
+    number: int, least: Floats, counts: AnyIntegers, names: Sequence[str], p: float
 ) -> dict[str, Any]:
     people = int(counts.sum())
     low = counts @ at_or_below(least, p)
@@ -130,7 +131,7 @@ def _told(
     }
 
 
-def _mean(values: Floats, counts: Ints) -> float:
+def _mean(values: Floats, counts: AnyIntegers) -> float:
     # An exact sum does not depend on the order of the records.
     return math.fsum((values * counts).tolist()) / int(counts.sum())
 
@@ -155,8 +156,8 @@ def share_told(number: int, people: int) -> float | str:
 
 
 def gains_of(
-    codes: Ints,
-    counts: Ints,
+    codes: AnyIntegers,
+    counts: AnyIntegers,
     names: Sequence[str],
     sensitive: str,
     known: Sequence[str],

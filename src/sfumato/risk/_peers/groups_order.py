@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.integer[Any]]
+from sfumato.kernels.arrays import AnyIntegers, Floats
+
 CLUSTERED = 600
 """Kinds of people that are really clustered; ten times as many take a thousand times as long."""
 _FINEST = 10
@@ -28,7 +26,7 @@ def at_or_below(values: Floats, p: float) -> npt.NDArray[np.bool_]:
     return found
 
 
-def alike_together(values: Floats, p: float) -> Ints:
+def alike_together(values: Floats, p: float) -> AnyIntegers:
     """An order of people (rows) that puts those together who are alike; the same for any order.
 
     Most alike are those who are breached in the same variables, then those of like numbers. Where
@@ -45,7 +43,7 @@ def alike_together(values: Floats, p: float) -> Ints:
     return np.argsort(rank[kind], kind="stable")
 
 
-def patterns(values: Floats, p: float, most: int = CLUSTERED) -> tuple[Floats, Ints]:
+def patterns(values: Floats, p: float, most: int = CLUSTERED) -> tuple[Floats, AnyIntegers]:
     """The distinct kinds of people as features, as fine as leaves few enough; who is which."""
     low = at_or_below(values, p)
     for bits in range(_FINEST + 1):
@@ -57,16 +55,16 @@ def patterns(values: Floats, p: float, most: int = CLUSTERED) -> tuple[Floats, I
     return found
 
 
-def leaf_of_each(features: Floats, people: Ints, most: int) -> Ints:
+def leaf_of_each(features: Floats, people: AnyIntegers, most: int) -> AnyIntegers:
     """Where each pattern stands: the leaves of a clustering of those that most people have."""
     chosen = np.sort(np.lexsort((np.arange(len(people)), -people))[:most])
     place = np.empty(len(chosen), np.int64)
     place[_leaves(features[chosen])] = np.arange(len(chosen))
-    found: Ints = place[_nearest(features, features[chosen])]
+    found: AnyIntegers = place[_nearest(features, features[chosen])]
     return found
 
 
-def _distinct(codes: Ints) -> tuple[Ints, Ints]:
+def _distinct(codes: AnyIntegers) -> tuple[AnyIntegers, AnyIntegers]:
     """The first of each distinct row, in the order of their numbers, and which each row is."""
     of, size = np.zeros(len(codes), np.int64), 1
     for column in codes.T:
@@ -80,13 +78,13 @@ def _distinct(codes: Ints) -> tuple[Ints, Ints]:
     return first, of.ravel()
 
 
-def _leaves(features: Floats) -> Ints:
+def _leaves(features: Floats) -> AnyIntegers:
     if len(features) == 1:
         return np.zeros(1, np.int64)
     from scipy.cluster.hierarchy import leaves_list, linkage
 
     tree = linkage(features, "average", "cityblock", optimal_ordering=True)
-    found: Ints = leaves_list(tree)
+    found: AnyIntegers = leaves_list(tree)
     # Either end may come first; begin with the one who is breached more.
     half = features.shape[1] // 2
     low = features[found][:, :half].sum(axis=1)
@@ -94,7 +92,7 @@ def _leaves(features: Floats) -> Ints:
     return found[::-1] if turned else found
 
 
-def _nearest(features: Floats, chosen: Floats) -> Ints:
+def _nearest(features: Floats, chosen: Floats) -> AnyIntegers:
     from scipy.spatial.distance import cdist
 
     if len(features) == len(chosen):

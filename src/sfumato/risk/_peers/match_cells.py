@@ -11,7 +11,8 @@ import polars as pl
 
 from sfumato.data import Dataset, coded_missing
 from sfumato.errors import MeasureError
-from sfumato.risk._peers.rows import Ints, coded_rows
+from sfumato.kernels.arrays import AnyIntegers
+from sfumato.risk._peers.rows import coded_rows
 from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -37,13 +38,13 @@ class Matched:
 
     names: tuple[str, ...]
     relations: tuple[Relation, ...]
-    counts: Ints
-    of: Ints
+    counts: AnyIntegers
+    of: AnyIntegers
     tolerated: tuple[str, ...]
     fitted: tuple[str, ...]
 
     @property
-    def codes(self) -> Ints | None:
+    def codes(self) -> AnyIntegers | None:
         """The rows as codes if all that matters is whether they are equal."""
         if any(one.kind != "equal" for one in self.relations):
             return None
@@ -83,7 +84,7 @@ def matched(
     return Matched(tuple(names), tuple(relations), counts, of, tolerated, tuple(fitted))
 
 
-def _fitted(values: pl.Series, codes: Ints, column: Column) -> Relation | None:
+def _fitted(values: pl.Series, codes: AnyIntegers, column: Column) -> Relation | None:
     """The relation of cells that stand for several values; None where all are single values.
 
     Cells that are equal or apart match like values, whatever they stand for.
@@ -143,7 +144,9 @@ def _tolerated(values: pl.Series, column: Column, absolute: float, relative: flo
     return near(own, low, high)
 
 
-def _bounds(levels: Any, own: Any, absolute: float, relative: float) -> tuple[Ints, Ints]:
+def _bounds(
+    levels: Any, own: Any, absolute: float, relative: float
+) -> tuple[AnyIntegers, AnyIntegers]:
     """The first and the last level within the tolerance of each number.
 
     What is infinite is near to nothing but itself.

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
+from sfumato.kernels.arrays import Floats
 from sfumato.risk._peers.match_sample import LEVEL, number_interval
 from sfumato.risk._peers.matching import Found
 
-Floats = npt.NDArray[np.float64]
 _LISTED = 10
 """Combinations that are named; of more, only the number is told."""
 _VISITED = 20_000

@@ -7,22 +7,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Subject
+from sfumato.kernels.arrays import AnyIntegers, Mask
 from sfumato.progress import told
 from sfumato.risk._known import known_variables
 from sfumato.risk._peers.match_cells import Matched, matched
 from sfumato.risk._peers.match_sample import drawn
-from sfumato.risk._peers.rows import Ints
 
 if TYPE_CHECKING:
     from sfumato.kernels.lattice.lattice import Effort
     from sfumato.kernels.lattice.lattice import Peers as Counted
 
-Flags = npt.NDArray[np.bool_]
 _EASY = 1.0
 """How accessible a variable is of which nobody has said it."""
 BUDGET = 500_000_000
@@ -64,9 +62,9 @@ class Found:
 
     asked: Asked
     peers: Counted
-    counts: Ints
-    of: Ints
-    exact: Flags
+    counts: AnyIntegers
+    of: AnyIntegers
+    exact: Mask
     matched: Matched
 
     @property
@@ -78,9 +76,9 @@ class Found:
         """The variables of a combination."""
         return tuple(name for bit, name in enumerate(self.asked.names) if int(mask) >> bit & 1)
 
-    def breached(self, at: int) -> Flags:
+    def breached(self, at: int) -> Mask:
         """Which of the distinct records some combination breaches, for a sensitive variable."""
-        found: Flags = self.peers.breach_mask[at] > 0
+        found: Mask = self.peers.breach_mask[at] > 0
         return found
 
 
@@ -136,8 +134,8 @@ def find(data: Dataset, asked: Asked) -> Found:
 
 
 def _counted(
-    rows: Matched, asked: Asked, effort: Effort | None, targets: Ints | None
-) -> tuple[Counted, Flags]:
+    rows: Matched, asked: Asked, effort: Effort | None, targets: AnyIntegers | None
+) -> tuple[Counted, Mask]:
     """Peers of the target rows; for equal values by a lattice, where a sample is no less work."""
     from sfumato.kernels.lattice.lattice import lattice
     from sfumato.kernels.lattice.matches import matches
@@ -192,7 +190,7 @@ def _lattice_pays(rows: Matched, asked: Asked, effort: Effort | None, targets: i
     return number * size <= cheapest(question, within)[1]
 
 
-def _some(found: Counted, targets: Ints) -> Counted:
+def _some(found: Counted, targets: AnyIntegers) -> Counted:
     """The results of some rows."""
     from dataclasses import fields, replace
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from sfumato.data import Dataset, coded_missing
 from sfumato.errors import MeasureError
-from sfumato.risk._peers.rows import Ints
+from sfumato.kernels.arrays import AnyIntegers
 
 _EPOCH = dt.date(1970, 1, 1)
 _WIDEST = 1 << 31
@@ -29,7 +29,7 @@ class Places:
     numbers : whether the values are numbers or dates, as the method "coarsen" takes them.
     """
 
-    at: Ints
+    at: AnyIntegers
     missing: Any
     span: int
     value: Callable[[int], Any]

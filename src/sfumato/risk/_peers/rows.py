@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.classes import places, typed
 from sfumato.data import Dataset
 from sfumato.engines.local import class_of_each, counted
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import AnyIntegers
 from sfumato.risk._known import known_variables
 
-Ints = npt.NDArray[np.integer[Any]]
 _MOST = (1 << 31) - 1
 """Records at most: below this, products of two counts are exact in 64 bits."""
 _PLACES = 30
@@ -38,9 +36,9 @@ class Rows:
 
     known: tuple[str, ...]
     values: pl.DataFrame
-    codes: Ints
-    counts: Ints
-    of: Ints
+    codes: AnyIntegers
+    counts: AnyIntegers
+    of: AnyIntegers
 
     @property
     def records(self) -> int:
@@ -72,7 +70,9 @@ def distinct_rows(data: Dataset, sensitive: str, known: Sequence[str] | None) ->
     return Rows(others, values, codes, counts, of)
 
 
-def coded_rows(data: Dataset, names: Sequence[str]) -> tuple[pl.DataFrame, Ints, Ints, Ints]:
+def coded_rows(
+    data: Dataset, names: Sequence[str]
+) -> tuple[pl.DataFrame, AnyIntegers, AnyIntegers, AnyIntegers]:
     """The distinct rows, the same as codes, how many records each has, and which each record is.
 
     Missing is a value of its own, and a release shows which code for missing a cell holds.

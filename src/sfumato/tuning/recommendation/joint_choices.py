@@ -12,12 +12,13 @@ import numpy as np
 from sfumato.cells.notation import MASK, RANGE, SET, written
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError, SfumatoError
+from sfumato.kernels.arrays import AnyIntegers
 from sfumato.methods.coarsen import Coarsen
 from sfumato.methods.drop import Drop
 from sfumato.methods.recode import Recode
 from sfumato.risk._peers.cuts import Cuts, all_cuts
 from sfumato.risk._peers.places import Places, placed
-from sfumato.risk._peers.rows import Ints, Rows
+from sfumato.risk._peers.rows import Rows
 from sfumato.schema import Column
 from sfumato.schema.hierarchies import Hierarchy
 
@@ -43,7 +44,7 @@ class Choice:
     variable: int
     step: Step | None
     how: str
-    lookup: Ints
+    lookup: AnyIntegers
     categories: int
     loss: float
 
@@ -72,7 +73,7 @@ def choices(data: Dataset, rows: Rows, variable: int, fewest: int, offsets: int)
     Examples
     --------
     >>> import polars as pl
-    >>> from sfumato.peering.rows import distinct_rows
+    >>> from sfumato.risk._peers.rows import distinct_rows
     >>> data = Dataset(pl.DataFrame({"age": [30, 31, 40, 41], "ill": [0, 1, 1, 0]}))
     >>> found = choices(data, distinct_rows(data, "ill", ["age"]), 0, 2, 1)
     >>> found[-1].how, found[-1].lookup.tolist()
@@ -92,9 +93,9 @@ def choices(data: Dataset, rows: Rows, variable: int, fewest: int, offsets: int)
 class _Seen:
     """The distinct values of a variable: how many records each has, and one of its rows."""
 
-    counts: Ints
-    row: Ints
-    record: Ints
+    counts: AnyIntegers
+    row: AnyIntegers
+    record: AnyIntegers
 
     @classmethod
     def of(cls, rows: Rows, variable: int) -> _Seen:
@@ -104,7 +105,7 @@ class _Seen:
         _, record = np.unique(codes[rows.of], return_index=True)
         return cls(counts, row, record)
 
-    def loss(self, lookup: Ints) -> float:
+    def loss(self, lookup: AnyIntegers) -> float:
         whole = entropy(self.counts)
         return 1 - entropy(np.bincount(lookup, self.counts)) / whole if whole else 0.0
 
@@ -174,7 +175,7 @@ def _carried_out(
     return _choice(variable, seen, step, how, lookup)
 
 
-def _choice(variable: int, seen: _Seen, step: Step, how: str, lookup: Ints) -> Choice:
+def _choice(variable: int, seen: _Seen, step: Step, how: str, lookup: AnyIntegers) -> Choice:
     return Choice(variable, step, how, lookup, len(np.unique(lookup)), seen.loss(lookup))
 
 

@@ -9,8 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import AnyIntegers
 from sfumato.risk._peers.cuts import is_above
-from sfumato.risk._peers.rows import Ints, Rows
+from sfumato.risk._peers.rows import Rows
 from sfumato.tuning.recommendation.joint_choices import Choice
 
 
@@ -68,7 +69,7 @@ class State:
         return self._at_once(codes, counts) if self._p == 0 else self._above(codes, counts)
 
     @staticmethod
-    def _at_once(codes: Ints, counts: Ints) -> int:
+    def _at_once(codes: AnyIntegers, counts: AnyIntegers) -> int:
         """Somebody protects a record in every combination if somebody does when all is known."""
         from sfumato.kernels.lattice.groups import keys
 
@@ -77,7 +78,7 @@ class State:
         _, of, sizes = np.unique(group, return_inverse=True, return_counts=True)
         return int(counts[sizes[of.ravel()] > 1].sum())
 
-    def _above(self, codes: Ints, counts: Ints) -> int:
+    def _above(self, codes: AnyIntegers, counts: AnyIntegers) -> int:
         from sfumato.kernels.lattice.lattice import lattice
 
         last = codes.shape[1] - 1

@@ -12,16 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.ends import Ends, Numbers, Places, same_cells
+from sfumato.cells.ends import Ends, same_cells
 from sfumato.cells.held import Held
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Codes, Floats, Integers, Mask
 from sfumato.kernels.canonical import mean_of, total_of
 
-Flags = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
 Cells = Any
 """Numbers of cells, or all of them in turn."""
 _PAIRS = 1 << 22
@@ -39,10 +37,10 @@ class Pairs:
     times : how many records have it.
     """
 
-    of: Places | None = field(repr=False)
+    of: Codes | None = field(repr=False)
     first: Cells = field(repr=False)
     second: Cells = field(repr=False)
-    times: Counts = field(repr=False)
+    times: Integers = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +58,15 @@ class Lost:
     most_bits : the same if every cell were suppressed.
     """
 
-    of: Places | None = field(repr=False)
-    moved: Numbers = field(repr=False)
+    of: Codes | None = field(repr=False)
+    moved: Floats = field(repr=False)
     mean_moved: float
     granularity: float
     generalised: int
     bits: float
     most_bits: float
 
-    def squares(self) -> Numbers:
+    def squares(self) -> Floats:
         """The squared distance of each record."""
         squares = self.moved * self.moved
         return squares if self.of is None else squares[self.of]
@@ -91,7 +89,7 @@ def lost_numbers(name: str, was: Ends, now: Ends, domain: tuple[float, float]) -
 
 
 def _lost(
-    pairs: Pairs, moved: Numbers, share: Numbers, changed: Flags, bits: tuple[float, float]
+    pairs: Pairs, moved: Floats, share: Floats, changed: Mask, bits: tuple[float, float]
 ) -> Lost:
     return Lost(
         of=pairs.of,
@@ -104,7 +102,7 @@ def _lost(
     )
 
 
-def _pairs(was: Places | None, now: Places | None, cells: tuple[int, int]) -> Pairs:
+def _pairs(was: Codes | None, now: Codes | None, cells: tuple[int, int]) -> Pairs:
     """The pairs of cells, counted where there are few."""
     if was is None or now is None or cells[0] * cells[1] > max(_PAIRS, len(was)):
         first, second = (slice(None) if of is None else of for of in (was, now))
@@ -134,7 +132,7 @@ def _spread(was: Ends) -> float:
     return math.ldexp(math.sqrt(total_of(np.ldexp(apart, -power) ** 2 * times) / records), power)
 
 
-def _standardised(name: str, moved: Numbers, spread: float) -> Numbers:
+def _standardised(name: str, moved: Floats, spread: float) -> Floats:
     if spread > 0:
         with np.errstate(over="ignore"):
             moved /= spread
@@ -152,7 +150,7 @@ def _standardised(name: str, moved: Numbers, spread: float) -> Numbers:
     return moved
 
 
-def _widths(cells: Ends, domain: float) -> Numbers:
+def _widths(cells: Ends, domain: float) -> Floats:
     """How much each cell leaves open; a set of whole numbers as many as it has, less one."""
     widths = np.where(cells.open, domain, cells.high - cells.low)
     for at, members in cells.sets.items():
@@ -182,26 +180,26 @@ def _bits(was: Ends, now: Ends, pairs: Pairs) -> tuple[float, float]:
     return kept - own, records * math.log2(records) - own
 
 
-def _logs(sizes: Counts, times: Counts) -> float:
+def _logs(sizes: Integers, times: Integers) -> float:
     """The sum of the sizes' logarithms; equal sizes together, so that equal sums are equal."""
     found = pl.DataFrame({"size": sizes, "times": times}).group_by("size").agg(pl.sum("times"))
     return math.fsum(found["times"].to_numpy() * np.log2(found["size"].to_numpy()))
 
 
-def _covered(cells: Ends, table: Numbers, counts: Counts) -> Counts:
+def _covered(cells: Ends, table: Floats, counts: Integers) -> Integers:
     """How many original records have a value that each cell may stand for."""
     before = np.concatenate([[0], np.cumsum(counts)])
     first, after = (
         np.searchsorted(table, end, side=side)  # type: ignore[call-overload]
         for end, side in ((cells.low, "left"), (cells.high, "right"))
     )
-    found: Counts = before[after] - before[first]
+    found: Integers = before[after] - before[first]
     for at, members in cells.sets.items():
         found[at] = counts[np.isin(table, members)].sum()
     return found
 
 
-def _in_sets(now: Ends, cell: Counts, values: Numbers) -> Flags:
+def _in_sets(now: Ends, cell: Integers, values: Floats) -> Mask:
     """Whether each value is in its cell, as far as that is a set."""
     fits = np.ones(len(values), bool)
     if not now.sets:
@@ -251,10 +249,10 @@ def _distinct_pairs(was: Held, now: Held) -> Pairs:
     return Pairs(of.ravel().astype(np.int32), used // cells, used % cells, times)
 
 
-def _within(was: Held, now: Held, first: Counts, second: Counts) -> Flags:
+def _within(was: Held, now: Held, first: Integers, second: Integers) -> Mask:
     """Whether the released cell stands for nothing that the original one does not."""
     before, after = was.single()[first], now.single()[second]
-    same: Flags = ((before == after) & (before >= 0)) | was.open[first]
+    same: Mask = ((before == after) & (before >= 0)) | was.open[first]
     for at in np.flatnonzero((before < 0) & ~was.open[first] & ~now.open[second]).tolist():
         one, other = first[at], second[at]
         inside, outer = (
@@ -266,15 +264,15 @@ def _within(was: Held, now: Held, first: Counts, second: Counts) -> Flags:
     return same
 
 
-def _shares(cells: Held, levels: int) -> Numbers:
+def _shares(cells: Held, levels: int) -> Floats:
     """The share of the domain that each cell leaves open: 0 for one level, 1 for all."""
     open_levels = np.where(cells.open, levels, cells.counts)
-    shares: Numbers = np.maximum(open_levels - 1, 0) / max(levels - 1, 1)
+    shares: Floats = np.maximum(open_levels - 1, 0) / max(levels - 1, 1)
     return shares
 
 
 def _bits_of_levels(
-    now: Held, level: Counts, cell: Counts, times: Counts, counts: Counts
+    now: Held, level: Integers, cell: Integers, times: Integers, counts: Integers
 ) -> tuple[float, float]:
     point = level >= 0
     level, cell, times = level[point], cell[point], times[point]

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.ends import Ends, Places, Type, number_ends
+from sfumato.cells.ends import Ends, Type, number_ends
 from sfumato.cells.held import held, levels_of, rank_ends, texts_of
 from sfumato.cells.records import coded
 from sfumato.cells.renamed import with_renamed
 from sfumato.data import Dataset
+from sfumato.kernels.arrays import Codes
 from sfumato.schema import Column
 from sfumato.utility._paired.lost import Lost, lost_levels, lost_numbers
 
@@ -34,7 +35,7 @@ class Loss:
 
     name: str
     lost: Lost
-    code: tuple[Places, int] | None
+    code: tuple[Codes, int] | None
     extremes: bool
 
 

@@ -12,7 +12,8 @@ import polars as pl
 from sfumato.cells.alike import Alike, alike
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.kernels.canonical import Positions, order_of
+from sfumato.kernels.arrays import Integers
+from sfumato.kernels.canonical import order_of
 from sfumato.utility.models.formula import Formula
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _frame(
     names: Iterable[str],
     arrays: Sequence[npt.NDArray[Any]],
     categories: Mapping[str, Sequence[str]],
-    order: Positions,
+    order: Integers,
 ) -> pd.DataFrame:
     """The records under aliases, in the order that is given."""
     import pandas as pd

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from sfumato.errors import MeasureError
-from sfumato.kernels.canonical import Numbers, Positions
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.utility.models.merged import Category, Merged, Number, Variable
 
 BLOCK = 1 << 15
@@ -33,10 +33,10 @@ class Design:
     """
 
     merged: Merged
-    owners: Positions = field(repr=False)
-    products: Positions = field(repr=False)
-    kept: Positions = field(repr=False)
-    gram: Numbers = field(repr=False)
+    owners: Integers = field(repr=False)
+    products: Integers = field(repr=False)
+    kept: Integers = field(repr=False)
+    gram: Floats = field(repr=False)
 
     @property
     def parameters(self) -> int:
@@ -49,13 +49,13 @@ class Design:
         places = sorted({int(self.owners[at - 1]) for at in lost if at})
         return tuple(self.merged.variables[at].name for at in places)
 
-    def blocks(self) -> Iterator[tuple[slice, Numbers]]:
+    def blocks(self) -> Iterator[tuple[slice, Floats]]:
         """Which distinct records, and their columns."""
         for start in range(0, len(self.merged.counts), BLOCK):
             at = slice(start, min(start + BLOCK, len(self.merged.counts)))
             yield at, self.block(at)
 
-    def block(self, at: slice) -> Numbers:
+    def block(self, at: slice) -> Floats:
         """The kept columns of some distinct records."""
         plain = np.empty((at.stop - at.start, len(self.owners) + 1), order="F")
         plain[:, 0] = 1.0
@@ -75,7 +75,7 @@ class Design:
         return made
 
 
-def _columns(one: Variable, at: slice) -> Iterator[Numbers]:
+def _columns(one: Variable, at: slice) -> Iterator[Floats]:
     if isinstance(one, Number):
         yield one.values[at]
         if one.missing is not None:
@@ -119,7 +119,7 @@ def design(merged: Merged, *, interactions: bool) -> Design:
     return replace(whole, kept=kept, gram=gram[np.ix_(kept, kept)])
 
 
-def _gram(whole: Design) -> Numbers:
+def _gram(whole: Design) -> Floats:
     total = np.zeros_like(whole.gram)
     for at, block in whole.blocks():
         total += block.T @ (block * whole.merged.counts[at, None])
@@ -139,7 +139,7 @@ def _require_few(width: int) -> None:
         )
 
 
-def _independent(gram: Numbers) -> Positions:
+def _independent(gram: Floats) -> Integers:
     """The columns that are no combination of those before them, by the steps of Cholesky."""
     size = np.sqrt(np.diag(gram))
     scale = np.where(size > 0, size, 1.0)

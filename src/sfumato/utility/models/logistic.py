@@ -9,9 +9,8 @@ from itertools import islice
 import numpy as np
 
 from sfumato.errors import MeasureError
-from sfumato.kernels.canonical import Numbers
+from sfumato.kernels.arrays import AnyIntegers, Floats
 from sfumato.utility.models.design import Design
-from sfumato.utility.models.merged import Counts
 
 _STEPS = 100
 _CONVERGED = 1e-13
@@ -30,7 +29,7 @@ _BATCH = 25
 class Fit:
     """For each distinct record the probability of being released, and if any is certain."""
 
-    probability: Numbers = field(repr=False)
+    probability: Floats = field(repr=False)
     certain: bool
 
 
@@ -61,7 +60,7 @@ def fit(design: Design) -> Fit:
     )
 
 
-def _derivatives(design: Design, beta: Numbers) -> tuple[float, Numbers, Numbers]:
+def _derivatives(design: Design, beta: Floats) -> tuple[float, Floats, Floats]:
     """Log likelihood, gradient and information; records in canonical order, block by block."""
     counts, releases = design.merged.counts, design.merged.releases
     reached = 0.0
@@ -79,7 +78,7 @@ def _derivatives(design: Design, beta: Numbers) -> tuple[float, Numbers, Numbers
     return reached, gradient, information
 
 
-def _combined(block: Numbers, beta: Numbers) -> Numbers:
+def _combined(block: Floats, beta: Floats) -> Floats:
     """The columns added up one by one, so that equal records get equal bits wherever they are."""
     odds = np.zeros(len(block))
     for column, weight in zip(block.T, beta, strict=True):
@@ -87,19 +86,19 @@ def _combined(block: Numbers, beta: Numbers) -> Numbers:
     return odds
 
 
-def _probability(odds: Numbers) -> Numbers:
+def _probability(odds: Floats) -> Floats:
     small = np.exp(-np.abs(odds))
     return np.where(odds >= 0, 1.0, small) / (1.0 + small)
 
 
-def _log_odds(design: Design, beta: Numbers) -> Numbers:
+def _log_odds(design: Design, beta: Floats) -> Floats:
     return np.concatenate([_combined(block, beta) for _, block in design.blocks()])
 
 
-def _step(information: Numbers, gradient: Numbers) -> Numbers:
+def _step(information: Floats, gradient: Floats) -> Floats:
     scale = 1 / np.sqrt(np.diag(information))
     held = information * np.outer(scale, scale) + _RIDGE * np.eye(len(scale))
-    step: Numbers = scale * np.linalg.solve(held, scale * gradient)
+    step: Floats = scale * np.linalg.solve(held, scale * gradient)
     return step
 
 
@@ -108,7 +107,7 @@ class Scores:
     """What one step of Newton's method finds in these data, and in permuted ones."""
 
     observed: float
-    permuted: Numbers = field(repr=False)
+    permuted: Floats = field(repr=False)
 
 
 def scores(design: Design, permutations: int) -> Scores:
@@ -126,7 +125,7 @@ def scores(design: Design, permutations: int) -> Scores:
     return Scores(float(observed[0]), np.concatenate([np.empty(0), *permuted]))
 
 
-def _projected(design: Design, releases: Counts) -> Numbers:
+def _projected(design: Design, releases: AnyIntegers) -> Floats:
     """For each column of labels, the squared length of its projection over the records."""
     merged = design.merged
     sums = np.zeros((design.parameters, releases.shape[1]))
@@ -135,5 +134,5 @@ def _projected(design: Design, releases: Counts) -> Numbers:
         sums += block.T @ (releases[at] - merged.share * merged.counts[at, None])
     scale = 1 / np.sqrt(np.diag(design.gram))
     solved = np.linalg.solve(design.gram * np.outer(scale, scale), sums * scale[:, None])
-    squares: Numbers = (sums * scale[:, None] * solved).sum(axis=0) / merged.records
+    squares: Floats = (sums * scale[:, None] * solved).sum(axis=0) / merged.records
     return squares

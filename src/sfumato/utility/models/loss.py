@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.utility.models.sandwich import variance
 
-Floats = npt.NDArray[np.float64]
 _UNRELATED = 1e-8
 """A calibration this near to singular: the noise has drowned a term."""
 

@@ -18,11 +18,8 @@ import polars as pl
 from sfumato.cells.alike import alike
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.kernels.canonical import Numbers, Positions, deviation_of, mean_of, order_of
-
-Codes = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.integer[Any]]
+from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask
+from sfumato.kernels.canonical import deviation_of, mean_of, order_of
 
 MOST_LEVELS = 50
 """A category with more levels is left out unless somebody names it."""
@@ -33,14 +30,14 @@ class Number:
     """A numeric variable, standardised over both data sets; 0 where it is missing."""
 
     name: str
-    values: Numbers = field(repr=False)
-    missing: Flags | None = field(repr=False)
+    values: Floats = field(repr=False)
+    missing: Mask | None = field(repr=False)
 
     def parts(self) -> list[npt.NDArray[Any]]:
         """What tells its values apart."""
         return [self.values] if self.missing is None else [self.values, self.missing]
 
-    def take(self, at: Positions) -> Number:
+    def take(self, at: Integers) -> Number:
         """Some of its values."""
         missing = None if self.missing is None else self.missing[at]
         return replace(self, values=self.values[at], missing=missing)
@@ -58,7 +55,7 @@ class Category:
         """What tells its values apart."""
         return [self.codes]
 
-    def take(self, at: Positions) -> Category:
+    def take(self, at: Integers) -> Category:
         """Some of its values."""
         return replace(self, codes=self.codes[at])
 
@@ -79,14 +76,14 @@ class Merged:
     """
 
     variables: tuple[Variable, ...]
-    originals: Positions = field(repr=False)
-    releases: Positions = field(repr=False)
-    place_of_original: Positions = field(repr=False)
-    place_of_released: Positions = field(repr=False)
+    originals: Integers = field(repr=False)
+    releases: Integers = field(repr=False)
+    place_of_original: Integers = field(repr=False)
+    place_of_released: Integers = field(repr=False)
     left_out: Mapping[str, str]
 
     @property
-    def counts(self) -> Positions:
+    def counts(self) -> Integers:
         """How many records of both data sets are equal to each."""
         return self.originals + self.releases
 
@@ -100,7 +97,7 @@ class Merged:
         """The share of the released records among all."""
         return len(self.place_of_released) / self.records
 
-    def shuffled(self, permutations: int) -> Iterator[Counts]:
+    def shuffled(self, permutations: int) -> Iterator[AnyIntegers]:
         """`releases` as they would be if the labels were dealt out anew, time after time.
 
         The same data give the same permutations, other data give others: one seed for all would

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.kernels.canonical import Numbers
+from sfumato.kernels.arrays import Floats
 from sfumato.utility.models.covariates import SAID, Covariates, covariates
 from sfumato.utility.models.formula import Formula
 
@@ -32,12 +32,12 @@ class Fitted:
     """A regression: for each term its estimate, standard error, z or t, p value and interval."""
 
     terms: tuple[str, ...] = field(repr=False)
-    estimate: Numbers = field(repr=False)
-    error: Numbers = field(repr=False)
-    statistic: Numbers = field(repr=False)
-    p: Numbers = field(repr=False)
-    low: Numbers = field(repr=False)
-    high: Numbers = field(repr=False)
+    estimate: Floats = field(repr=False)
+    error: Floats = field(repr=False)
+    statistic: Floats = field(repr=False)
+    p: Floats = field(repr=False)
+    low: Floats = field(repr=False)
+    high: Floats = field(repr=False)
     records: int
 
 
@@ -93,17 +93,17 @@ def matrices(
 
 def estimated(
     outcome: pd.DataFrame, terms: pd.DataFrame, formula: Formula, family: Family
-) -> tuple[Numbers, Numbers, Numbers]:
+) -> tuple[Floats, Floats, Floats]:
     """The outcome, the terms and the coefficients of the model of one data set, the original."""
     where = SAID["original"]
     y, x = _outcome(outcome, formula, family, where), _terms(terms, formula, where)
     return y, x, np.asarray(_estimates(y, x, family, where).params)
 
 
-def _terms(terms: pd.DataFrame, formula: Formula, where: str) -> Numbers:
+def _terms(terms: pd.DataFrame, formula: Formula, where: str) -> Floats:
     """The columns as numbers that can be estimated."""
     names = tuple(map(formula.named, terms.columns))
-    x: Numbers = terms.to_numpy(dtype=float)
+    x: Floats = terms.to_numpy(dtype=float)
     _require_finite(x, names, where)
     _require_estimable(x, names, where)
     return x
@@ -123,14 +123,14 @@ def _fitted(found: Any, names: tuple[str, ...], *, level: float) -> Fitted:
     )
 
 
-def _outcome(outcome: pd.DataFrame, formula: Formula, family: Family, where: str) -> Numbers:
+def _outcome(outcome: pd.DataFrame, formula: Formula, family: Family, where: str) -> Floats:
     """One column of numbers that the family can have."""
     if outcome.shape[1] != 1:
         raise MeasureError(
             "The outcome of the formula is a category, or more than one variable.",
             hint='a category of two levels can be the outcome of a "logistic" model.',
         )
-    y: Numbers = outcome.to_numpy(dtype=float)[:, 0]
+    y: Floats = outcome.to_numpy(dtype=float)[:, 0]
     _require_finite(y[:, None], (formula.named(outcome.columns[0]),), where)
     if family == "logistic" and set(np.unique(y)) != {0.0, 1.0}:
         raise MeasureError(
@@ -145,7 +145,7 @@ def _outcome(outcome: pd.DataFrame, formula: Formula, family: Family, where: str
     return y
 
 
-def _require_finite(values: Numbers, names: tuple[str, ...], where: str) -> None:
+def _require_finite(values: Floats, names: tuple[str, ...], where: str) -> None:
     wrong = [name for name, column in zip(names, values.T, strict=True) if not _finite(column)]
     if wrong:
         raise MeasureError(
@@ -158,11 +158,11 @@ def _listed(names: list[str]) -> str:
     return ", ".join(dict.fromkeys(names))  # levels of one variable have its name
 
 
-def _finite(values: Numbers) -> bool:
+def _finite(values: Floats) -> bool:
     return bool(np.isfinite(values).all())
 
 
-def _require_estimable(x: Numbers, names: tuple[str, ...], where: str) -> None:
+def _require_estimable(x: Floats, names: tuple[str, ...], where: str) -> None:
     """Fail when there are too few records, or a term is a combination of those before it."""
     if not names:
         raise MeasureError("The formula has no term.", hint="add one, as in 'y ~ x'.")
@@ -182,7 +182,7 @@ def _require_estimable(x: Numbers, names: tuple[str, ...], where: str) -> None:
         )
 
 
-def _estimates(y: Numbers, x: Numbers, family: Family, where: str) -> Any:
+def _estimates(y: Floats, x: Floats, family: Family, where: str) -> Any:
     import statsmodels.api as sm
 
     with warnings.catch_warnings():
@@ -214,7 +214,7 @@ def _estimates(y: Numbers, x: Numbers, family: Family, where: str) -> Any:
     return found
 
 
-def _is_certain(found: Any, x: Numbers, family: Family) -> bool:
+def _is_certain(found: Any, x: Floats, family: Family) -> bool:
     """Whether a fitted value runs to its end, and drags an estimate with it."""
     fitted = np.asarray(found.mu)
     near = fitted.min() < _CERTAIN or (family == "logistic" and fitted.max() > 1 - _CERTAIN)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
+
 Score = Callable[[Floats, Floats, Floats, Floats], Floats]
 _STEP = 1e-5
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.errors import MeasureError
-from sfumato.kernels.canonical import Numbers
-from sfumato.utility.models.merged import Counts, Merged, Number, Variable
+from sfumato.kernels.arrays import AnyIntegers, Floats
+from sfumato.utility.models.merged import Merged, Number, Variable
 
 _SMALLEST_LEAF = 10
 _MOST_LEAVES = 100
@@ -48,7 +48,9 @@ def _columns(one: Variable) -> list[npt.NDArray[Any]]:
     return [one.codes == level for level in range(one.levels)]
 
 
-def probabilities(merged: Merged, features: Features, releases: Counts, *, leaf: int) -> Numbers:
+def probabilities(
+    merged: Merged, features: Features, releases: AnyIntegers, *, leaf: int
+) -> Floats:
     """For each distinct record the share of released ones in its leaf."""
     from sklearn.tree import DecisionTreeClassifier
 
@@ -57,5 +59,5 @@ def probabilities(merged: Merged, features: Features, releases: Counts, *, leaf:
     labels = np.repeat(np.tile([0, 1], len(releases)), each)
     # Among equally good splits chance decides; the seed makes it the same chance every time.
     model = DecisionTreeClassifier(min_samples_leaf=leaf, random_state=0)
-    found: Numbers = model.fit(features[rows], labels).predict_proba(features)[:, 1]
+    found: Floats = model.fit(features[rows], labels).predict_proba(features)[:, 1]
     return found

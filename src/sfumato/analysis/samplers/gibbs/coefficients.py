@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.gibbs.random import bartlett, inverse, root, turned
 from sfumato.analysis.samplers.gibbs.state import Data, State
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 FLAT_LEVEL = 1e-2
 TINY = 1e-12
 

@@ -9,15 +9,14 @@ of the Gibbs sampler (`collapsed`), times the Jacobian of that change.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.gibbs.coefficients import FLAT_LEVEL, TINY
 from sfumato.analysis.samplers.gibbs.passes import means_of, two_shifted
 from sfumato.analysis.samplers.gibbs.random import turned
 from sfumato.analysis.samplers.gibbs.splits import precision_before
 from sfumato.analysis.samplers.gibbs.state import Data, State
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _HALF = 0.5
 _EDGE = 80.0
 """A logarithm beyond which nothing is likely, and beyond which numbers would be."""

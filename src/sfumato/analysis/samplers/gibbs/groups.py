@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.gibbs.random import gaussian, inverse_wishart, lower, turned
 from sfumato.analysis.samplers.gibbs.state import Data, State
-
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
 
 
 def loading(data: Data, state: State) -> Floats:

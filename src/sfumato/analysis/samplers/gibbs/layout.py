@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from sfumato.analysis.problem import Number, Problem
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 _SAME = 1e-9
 _CLOSE = 1e-7
 _ROUNDED = 1e-12
@@ -36,19 +35,19 @@ class Layout:
     constant : how a constant is made of the plain terms; None where it cannot be.
     """
 
-    order: Codes
+    order: Integers
     clean: Floats
     upper: int
     seen: Floats
     centers: Floats
     scales: Floats
-    pattern: Codes
+    pattern: Integers
     present: Floats
     error: Floats
-    joint: Codes
+    joint: Integers
     density: Floats
-    group: Codes
-    starts: Codes
+    group: Integers
+    starts: Integers
     random: Floats
     random_scales: Floats
     plain: tuple[int, ...]
@@ -168,7 +167,7 @@ def _enough(problem: Problem) -> None:
         )
 
 
-def _canonical(problem: Problem) -> Codes:
+def _canonical(problem: Problem) -> Integers:
     """An order that depends on the values alone: equal records may change places."""
     keys: list[npt.NDArray[np.generic]] = [one.density[:, k] for one in problem.categories
                                            for k in range(one.density.shape[1])]  # fmt: skip
@@ -180,7 +179,7 @@ def _canonical(problem: Problem) -> Codes:
     return np.lexsort(keys).astype(np.int64)
 
 
-def _patterns(problem: Problem) -> tuple[Codes, Floats]:
+def _patterns(problem: Problem) -> tuple[Integers, Floats]:
     """Which values of a record are there: the pattern of each, and what the patterns are."""
     there = np.column_stack(
         [~np.isnan(one.seen) for one in problem.numbers] + [~np.isnan(problem.y)]
@@ -191,7 +190,9 @@ def _patterns(problem: Problem) -> tuple[Codes, Floats]:
     return place.reshape(-1).astype(np.int64), found.astype(float)
 
 
-def _basis(problem: Problem, order: Codes, group: Codes) -> tuple[Floats, int, dict[int, Floats]]:
+def _basis(
+    problem: Problem, order: Integers, group: Integers
+) -> tuple[Floats, int, dict[int, Floats]]:
     """Uncorrelated clean columns, how many are constant in groups, and the terms made of them."""
     columns = {at: _clean(problem, at)[order] for at, one in enumerate(problem.terms)
                if not one.numbers}  # fmt: skip
@@ -245,7 +246,7 @@ def combination(raw: Floats, wanted: Floats) -> Floats | None:
     return found if float(np.abs(flat @ found - target).max()) < _CLOSE else None
 
 
-def _standard(problem: Problem, order: Codes, *, center: bool) -> tuple[Floats, Floats, Floats]:
+def _standard(problem: Problem, order: Integers, *, center: bool) -> tuple[Floats, Floats, Floats]:
     """Numbers and outcome about 0 with variance 1; missing values are 0."""
     seen = np.column_stack([one.seen for one in problem.numbers] + [problem.y])[order]
     names = [f"variable '{one.name}'" for one in problem.numbers] + ["the outcome"]

@@ -14,16 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.problem import Sampling
 from sfumato.analysis.samplers.gibbs.density import Density
 from sfumato.analysis.samplers.gibbs.mode import Mode, mode_of
 from sfumato.analysis.samplers.gibbs.random import inverse
 from sfumato.analysis.samplers.gibbs.state import Data
+from sfumato.kernels.arrays import Floats
 from sfumato.progress import Progress
 
-Floats = npt.NDArray[np.float64]
 MOST = 16
 """Parameters: curvatures from differences cost their square."""
 _FEWEST = 10

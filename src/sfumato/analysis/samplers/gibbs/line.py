@@ -10,15 +10,14 @@ makes up for the rest. Levels are drawn anew right after.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.gibbs.density import Density
 from sfumato.analysis.samplers.gibbs.mode import Bent, differences
 from sfumato.analysis.samplers.gibbs.passes import two_shifted
 from sfumato.analysis.samplers.gibbs.random import turned
 from sfumato.analysis.samplers.gibbs.state import Data, State, cell_means, covariance_seen, joint
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _NODES = np.array([-1.2, 0.0, 1.2])
 """Where the density is looked at, in standard deviations."""
 _WIDER = 1.1

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.gibbs.density import Density
 from sfumato.analysis.samplers.gibbs.random import turned
 from sfumato.analysis.samplers.gibbs.state import Data
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _SOME = 4_000
 _ROUNDS = 30
 _WIDTH = 0.3

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.gibbs.groups import drawn_effects, loading, without_effects
 from sfumato.analysis.samplers.gibbs.splits import draw_splits, draw_table
 from sfumato.analysis.samplers.gibbs.state import Data, State, cell_means, covariance_seen, joint
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _MOST = 4_000_000
 """Cross products held at a time; with more groups than that they are seen to in parts."""
 _WORTH_THREADS = 20_000

@@ -29,7 +29,6 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.problem import Posterior, Problem, Sampling
 from sfumato.analysis.samplers.gibbs.coefficients import Coefficients
@@ -41,9 +40,9 @@ from sfumato.analysis.samplers.gibbs.passes import Passes
 from sfumato.analysis.samplers.gibbs.start import fixed_of, shape_of, state_of
 from sfumato.analysis.samplers.gibbs.state import Data
 from sfumato.analysis.samplers.mixture import Mixture
+from sfumato.kernels.arrays import Floats
 from sfumato.progress import Progress, silent
 
-Floats = npt.NDArray[np.float64]
 _TOLD_S = 0.2
 """Seconds between two words on how far it is."""
 _HOME = "sfumato.kernels.sampling"

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from sfumato.analysis.samplers.gibbs.random import gaussian, turned
 from sfumato.analysis.samplers.gibbs.state import Data, State
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 _FIRST_SD = 5.0
 _OTHER_SD = 2.5
 
@@ -37,7 +36,7 @@ class _Seen:
     """Records, or kinds of records: columns, groups, levels by chain, and how many of each."""
 
     rows: Floats
-    group: Codes
+    group: Integers
     levels: list[npt.NDArray[np.uint8]]
     weights: list[Floats]
 

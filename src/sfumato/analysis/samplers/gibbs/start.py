@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.problem import Problem
 from sfumato.analysis.samplers.gibbs.layout import Layout, combination
 from sfumato.analysis.samplers.gibbs.state import Data, Kinds, State
 from sfumato.analysis.samplers.mixture import Mixture, spared
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 _STEPS = (3, 6)
 """Steps on the coefficients for each pass over the records: with few of them, and with many."""
 _MANY = 10_000
@@ -128,7 +126,7 @@ def _expected(layout: Layout) -> Floats:
     return shares
 
 
-def _splits(problem: Problem, layout: Layout) -> tuple[Codes, Floats]:
+def _splits(problem: Problem, layout: Layout) -> tuple[Integers, Floats]:
     """Roles of the levels in each split, and the dummies of the categories before it."""
     every = dummies_of(problem, layout)
     roles, earlier = [], []
@@ -148,7 +146,7 @@ def _splits(problem: Problem, layout: Layout) -> tuple[Codes, Floats]:
     )
 
 
-def _cells(layout: Layout) -> tuple[Codes, bool]:
+def _cells(layout: Layout) -> tuple[Integers, bool]:
     """The combination of clean values of each record; or that there are too many of them."""
     n, columns = layout.clean.shape
     if columns == 1:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+from sfumato.kernels.arrays import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,9 +21,9 @@ class Kinds:
     """
 
     rows: Floats
-    group: Codes
+    group: Integers
     level: npt.NDArray[np.uint8]
-    of: Codes
+    of: Integers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,13 +63,13 @@ class Data:
     rows: Floats
     columns: int
     numbers: int
-    place: Codes
+    place: Integers
     present: Floats
     density: Floats
-    roles: Codes
+    roles: Integers
     earlier: Floats
     dummies: Floats
-    starts: Codes
+    starts: Integers
     random: Floats
     outcome: Floats
     outcome_prior: Floats
@@ -85,10 +84,10 @@ class Data:
     interacting: bool
     steps: int
     kinds: Kinds | None = None
-    group: Codes = field(init=False)
-    component: Codes = field(init=False)
-    pattern: Codes = field(init=False)
-    level: Codes = field(init=False)
+    group: Integers = field(init=False)
+    component: Integers = field(init=False)
+    pattern: Integers = field(init=False)
+    level: Integers = field(init=False)
 
     def __post_init__(self) -> None:
         """Component, pattern and level of each cell; the group of each record."""

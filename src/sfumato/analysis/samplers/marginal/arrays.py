@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from sfumato.analysis.problem import Problem
     from sfumato.kernels.sampling.quadrature_records import Records
 
-Floats = npt.NDArray[np.float64]
 
 CELLS = 24
 """The most combinations of the levels of noised categories that are summed over."""

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels.arrays import Floats
+
 if TYPE_CHECKING:
     from sfumato.analysis.samplers.marginal.mode import Mode
     from sfumato.analysis.samplers.marginal.model import Density
     from sfumato.progress import Progress
 
-Floats = npt.NDArray[np.float64]
 
 UNSURE = 0.7
 """A Pareto k above which the weights cannot be trusted."""

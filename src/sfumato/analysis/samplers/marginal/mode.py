@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from sfumato.analysis.samplers.marginal.model import Density
 
-Floats = npt.NDArray[np.float64]
 
 _STEP = 0.02
 """Distance between two gradients, in standard deviations of the posterior."""

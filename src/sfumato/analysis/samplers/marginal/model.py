@@ -19,9 +19,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.marginal.values import chained, log_weights, ready
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sfumato.analysis.samplers.marginal.arrays import Arrays
     from sfumato.kernels.sampling.quadrature_records import Parts, Values
 
-Floats = npt.NDArray[np.float64]
 
 WIDE, LOGITS, APART = 100.0, 10.0, 3.0
 LOGIT_LIKELY, PROBIT_LIKELY = 5.0, 3.0

@@ -15,9 +15,9 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.progress import told
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from sfumato.analysis.samplers.marginal.walk import Start
     from sfumato.progress import Progress
 
-Floats = npt.NDArray[np.float64]
 
 _FAMILIES = {
     ("bernoulli", "logit"),

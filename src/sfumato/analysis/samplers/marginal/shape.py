@@ -6,16 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.marginal.mode import Mode, climb
 from sfumato.analysis.samplers.marginal.model import Density
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from sfumato.analysis.problem import Shape
     from sfumato.analysis.samplers.marginal.arrays import Arrays
 
-Floats = npt.NDArray[np.float64]
 
 MOST = 5
 """Components at most."""

@@ -15,15 +15,14 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.marginal.model import THREADS, Density
 from sfumato.analysis.samplers.marginal.values import log_weights
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from sfumato.analysis.samplers.marginal.arrays import Arrays
 
-Floats = npt.NDArray[np.float64]
 
 KNOTS = 10
 _WIDTH = 0.7

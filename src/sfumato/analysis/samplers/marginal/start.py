@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.marginal.shape import cell_shares
 from sfumato.analysis.samplers.marginal.values import log_weights
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from sfumato.analysis.samplers.marginal.model import Density
 
-Floats = npt.NDArray[np.float64]
 
 _ROUNDS, _RIDGE, _FAR = 12, 1e-4, 12.0
 

@@ -6,18 +6,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+from sfumato.kernels.arrays import Floats, Integers
 
 if TYPE_CHECKING:
     from sfumato.analysis.samplers.marginal.model import Density
     from sfumato.kernels.sampling.quadrature_records import Parts, Values
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
-
 
 @lru_cache(maxsize=8)
-def _rules(family: int) -> tuple[Floats, Floats, Codes, Floats]:
+def _rules(family: int) -> tuple[Floats, Floats, Integers, Floats]:
     from sfumato.kernels.sampling.quadrature import rules
 
     return rules(family)

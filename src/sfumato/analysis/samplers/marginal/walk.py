@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.diagnostics import rhat
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sfumato.analysis.samplers.marginal.model import Density
     from sfumato.progress import Progress
 
-Floats = npt.NDArray[np.float64]
 
 TOGETHER = 4
 """Walkers of a chain."""

@@ -11,16 +11,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.problem import Category
 from sfumato.analysis.samplers.metropolis.chance import Chance
 from sfumato.analysis.samplers.metropolis.coefficients import effects, exchanged, stepped
 from sfumato.analysis.samplers.metropolis.outcome import successes
 from sfumato.analysis.samplers.metropolis.released import Parts
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 _PRECISION = 0.04
 _WEAK = 0.05
 """Prior scale of the variance between groups of a level's log odds; its shape is 1."""
@@ -38,7 +36,7 @@ class Levels:
     """
 
     def __init__(
-        self, category: Category, clean: Floats, earlier: int, group: Codes | None, groups: int
+        self, category: Category, clean: Floats, earlier: int, group: Integers | None, groups: int
     ) -> None:
         self.density = np.ascontiguousarray(category.density.T)
         self.count = len(category.levels)
@@ -66,7 +64,7 @@ class Levels:
         made = self.predictor()
         return made - _log_sum(made)
 
-    def update(self, codes: Codes, chance: Chance) -> None:
+    def update(self, codes: Integers, chance: Chance) -> None:
         """Draw the coefficients, given levels."""
         eta = self.predictor()
         prior = np.full(self.design.shape[1], _PRECISION)

@@ -6,7 +6,6 @@ One proposal is learnt in the warm-up; all others follow from the present state.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.metropolis.categories import Levels
 from sfumato.analysis.samplers.metropolis.chance import covariance_of, one_of, variance_above
@@ -24,8 +23,7 @@ from sfumato.analysis.samplers.metropolis.predictor import Predictor
 from sfumato.analysis.samplers.metropolis.start import Start
 from sfumato.analysis.samplers.metropolis.truth import redrawn
 from sfumato.analysis.samplers.metropolis.woven import Proposal, settled
-
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
 
 
 class Chain:

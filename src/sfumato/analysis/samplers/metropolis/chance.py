@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
+
 Chance = np.random.Generator
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.metropolis.chance import (
     Chance,
@@ -20,9 +19,8 @@ from sfumato.analysis.samplers.metropolis.chance import (
     sums_by,
 )
 from sfumato.analysis.samplers.metropolis.released import Parts
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 At = Callable[[Floats], Parts]
 
 
@@ -86,7 +84,7 @@ def linear(design: Floats, y: Floats, variance: float, prior: Floats, chance: Ch
 
 
 def effects(  # noqa: PLR0913 - a step has as many parts
-    columns: Floats, group: Codes, at: At, eta: Floats, present: Floats, covariance: Floats,
+    columns: Floats, group: Integers, at: At, eta: Floats, present: Floats, covariance: Floats,
     chance: Chance, *, exact: bool,
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """(group, column) effects, and the linear predictor, after one step of all groups at once.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.metropolis.chance import (
     Chance,
@@ -24,9 +23,8 @@ from sfumato.analysis.samplers.metropolis.chance import (
 from sfumato.analysis.samplers.metropolis.coefficients import exchanged
 from sfumato.analysis.samplers.metropolis.released import Parts
 from sfumato.analysis.samplers.mixture import Mixture
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 _RIDGE = 0.01
 _WEAK = 0.1
 _BETWEEN = 0.02
@@ -113,7 +111,7 @@ class Covariates:
 
     def __init__(
         self, clean: Floats, dummies: int, numbers: int, mixture: Mixture,
-        group: Codes | None, groups: int, shared: list[int],
+        group: Integers | None, groups: int, shared: list[int],
     ) -> None:  # fmt: skip
         records, columns = clean.shape
         self.design: Floats = np.zeros((records, columns + dummies), order="F")
@@ -234,7 +232,7 @@ class Covariates:
         if self.group is not None:
             self._effects(latent, label, chance)
 
-    def _spread(self, residual: Floats, label: Codes, chance: Chance) -> None:
+    def _spread(self, residual: Floats, label: Integers, chance: Chance) -> None:
         size = residual.shape[1]
         if self.components == 1:
             squares = residual.T @ residual
@@ -250,7 +248,7 @@ class Covariates:
             freedom = len(own) + size + 1
             self.covariances[k] = covariance_of(freedom, self.scale + away.T @ away, chance)
 
-    def _slope(self, latent: Floats, label: Codes, chance: Chance) -> None:
+    def _slope(self, latent: Floats, label: Integers, chance: Chance) -> None:
         target = latent if self.group is None else latent - self.effect[self.group]
         columns, size = self.slopes.shape
         precision, right = np.zeros((columns * size, columns * size)), np.zeros((columns, size))
@@ -265,7 +263,7 @@ class Covariates:
             right += design.T @ ((target[own] - self.means[k]) @ inner)
         self.slopes = normal_of(precision, right.reshape(-1), chance).reshape(columns, size)
 
-    def _effects(self, latent: Floats, label: Codes, chance: Chance) -> None:
+    def _effects(self, latent: Floats, label: Integers, chance: Chance) -> None:
         assert self.group is not None  # noqa: S101 - asked before
         away = latent - self.design @ self.slopes
         precision = np.zeros((self.groups, *self.between.shape)) + np.linalg.inv(self.between)

@@ -11,8 +11,8 @@ from sfumato.analysis.samplers.metropolis.outcome import Outcome
 from sfumato.analysis.samplers.metropolis.predictor import OfNumber
 from sfumato.analysis.samplers.metropolis.start import Start
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _ROUNDS = 50
 _LIKELY = {"logit": 5.0, "probit": 3.0}
 """How large a slope may well be: change on the link's scale for one SD of the predictor."""

@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.metropolis.chance import Chance
 from sfumato.analysis.samplers.metropolis.covariates import Each, Given
 from sfumato.analysis.samplers.metropolis.outcome import Outcome
 from sfumato.analysis.samplers.metropolis.predictor import OfNumber
 from sfumato.analysis.samplers.metropolis.released import Parts, Released
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 FAR = 4.0
 """The longest Newton step, in SD of the number."""
 _TURNS = 4

@@ -6,14 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.metropolis.released import Parts, Released
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from sfumato.analysis.problem import Link, Problem
 
-Floats = npt.NDArray[np.float64]
 _HALF_LOG = 0.5 * math.log(2 * math.pi)
 _KEPT = 0.05
 """The least share of its curvature that a misclassified outcome leaves."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from sfumato.kernels.arrays import Floats, Integers
 
 if TYPE_CHECKING:
     from sfumato.analysis.problem import Number, Of, Problem, Term
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 _NOTHING: Floats = np.zeros(0)
 _ONE: Floats = np.ones(1)
 Made = tuple["Of | None", ...]
@@ -103,7 +102,7 @@ class Predictor:
     steps : a small change of each number.
     """
 
-    def __init__(self, problem: Problem, latent: Floats, codes: Codes, steps: Floats) -> None:
+    def __init__(self, problem: Problem, latent: Floats, codes: Integers, steps: Floats) -> None:
         self.problem, self.latent, self.codes = problem, latent, codes
         self.of_number = [OfNumber(problem, at, float(steps[at])) for at in range(len(steps))]
         self.design: Floats = np.empty((problem.records, len(problem.terms)), order="F")

@@ -10,12 +10,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.problem import Number
+from sfumato.kernels.arrays import Floats, Mask
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 _LEAST = 1e-4
 """The least variance where it grows from nought, as a share of its average."""
 _NONE = 1e-10
@@ -45,12 +43,12 @@ class Released:
     def __init__(self, number: Number, variance: Floats | None = None) -> None:
         self.number = number
         seen = number.seen
-        self.missing: Flags = np.isnan(seen)
+        self.missing: Mask = np.isnan(seen)
         half = number.width / 2
         # Values are rounded first and cut then, so an end begins half a step before it.
         low, high = seen <= number.low, seen >= number.high
-        self.cut: Flags = low | high
-        self.between: Flags = self.cut | (~self.missing if half else np.zeros(len(seen), bool))
+        self.cut: Mask = low | high
+        self.between: Mask = self.cut | (~self.missing if half else np.zeros(len(seen), bool))
         self.seen: Floats = np.where(self.missing, 0.0, seen)
         self.lower: Floats = np.where(low, -np.inf, np.where(high, number.high, seen) - half)
         self.upper: Floats = np.where(high, np.inf, np.where(low, number.low, seen) + half)

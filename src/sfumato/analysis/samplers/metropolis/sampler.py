@@ -23,9 +23,9 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats
 from sfumato.progress import told
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from sfumato.analysis.samplers.metropolis.start import Start
     from sfumato.progress import Progress
 
-Floats = npt.NDArray[np.float64]
 _LINKS = {
     ("gaussian", "identity"),
     ("bernoulli", "logit"),

@@ -11,9 +11,8 @@ from sfumato.analysis.problem import Category, Number, Problem, Shape
 from sfumato.analysis.samplers.metropolis.released import Released
 from sfumato.analysis.samplers.mixture import Mixture, chosen, fitted
 from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 _SAME = 1e-9
 _ROUNDS = 12
 _COMPONENTS, _RECORDS = 6, 100
@@ -147,11 +146,11 @@ def _ordered(problem: Problem) -> Problem:
     )
 
 
-def _number(one: Number, order: Codes) -> Number:
+def _number(one: Number, order: Integers) -> Number:
     return replace(one, seen=one.seen[order])
 
 
-def _category(one: Category, order: Codes) -> Category:
+def _category(one: Category, order: Integers) -> Category:
     return replace(one, density=one.density[order])
 
 
@@ -182,7 +181,7 @@ def _basis(problem: Problem) -> tuple[Floats, list[int]]:
     return np.asfortranarray(np.column_stack(made)), shared
 
 
-def _constant(column: Floats, group: Codes | None) -> bool:
+def _constant(column: Floats, group: Integers | None) -> bool:
     assert group is not None  # noqa: S101 - asked before
     first = np.zeros(int(group.max()) + 1)
     first[group] = column
@@ -251,7 +250,7 @@ def _calibrated(
 
 
 def _beyond(
-    one: Released, fitted: Floats, sd: float, unknown: Codes, chance: np.random.Generator
+    one: Released, fitted: Floats, sd: float, unknown: Integers, chance: np.random.Generator
 ) -> Floats:
     """Standard normal draws between the ends that are known of each value."""
     from scipy.special import ndtr, ndtri
@@ -277,7 +276,7 @@ def _with_levels(problem: Problem, clean: Floats) -> Floats:
     return np.column_stack(columns)
 
 
-def _group_means(residual: Floats, group: Codes) -> Floats:
+def _group_means(residual: Floats, group: Integers) -> Floats:
     """The means by group, drawn together as far as chance alone would drive them apart."""
     sizes = np.maximum(np.bincount(group), 1)
     means = np.bincount(group, residual) / sizes

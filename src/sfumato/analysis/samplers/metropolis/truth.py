@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.metropolis.chance import Chance
 from sfumato.analysis.samplers.metropolis.numbers import newton, walked
 from sfumato.analysis.samplers.metropolis.outcome import Outcome
 from sfumato.analysis.samplers.metropolis.released import Parts
-
-Floats = npt.NDArray[np.float64]
+from sfumato.kernels.arrays import Floats
 
 
 def redrawn(outcome: Outcome, eta: Floats, passes: int, chance: Chance) -> Floats:

@@ -14,12 +14,11 @@ The proposal draws together towards the mean of the warm-up's draws, with their 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.analysis.samplers.metropolis.chance import Chance, factor_of
 from sfumato.analysis.samplers.metropolis.numbers import FAR, Target, wide_of
+from sfumato.kernels.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _KEPT = 0.3
 """How much of the present value's distance from the mean is kept in a proposal."""
 _WIDER = 1.2
