@@ -167,7 +167,7 @@ def test_rows_that_stand_for_many_records_are_those_records():
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_larger_tables_and_threads(threads, monkeypatch):
-    from sfumato.kernels.lattice.lattice import rounds as lattice_rounds
+    from sfumato.kernels.lattice import rounds as lattice_rounds
 
     monkeypatch.setattr(lattice_rounds, "_PARALLEL", 0)
     monkeypatch.setattr("os.cpu_count", lambda: threads)

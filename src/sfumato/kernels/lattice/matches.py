@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.arrays import AnyIntegers, Floats
-from sfumato.kernels.lattice.lattice import Effort, Peers, matches_listed, matches_pairs
+from sfumato.kernels.lattice import matches_listed, matches_pairs
+from sfumato.kernels.lattice.lattice import Effort, Peers
 from sfumato.kernels.lattice.limits import Limits, limits
 from sfumato.kernels.lattice.matches_cost import Question, Way, checked
 from sfumato.kernels.lattice.matches_relations import Relation, equal, fitting, near, packed
