@@ -30,7 +30,7 @@ _TOLD: ContextVar[Progress] = ContextVar("sfumato_progress", default=silent)
 
 
 @contextmanager
-def telling(progress: Progress | None) -> Iterator[None]:
+def send_progress_to(progress: Progress | None) -> Iterator[None]:
     """Let whatever is called within tell its progress, without handing it from call to call."""
     before = _TOLD.set(progress or _TOLD.get())
     try:
@@ -39,13 +39,13 @@ def telling(progress: Progress | None) -> Iterator[None]:
         _TOLD.reset(before)
 
 
-def told() -> Progress:
+def current_progress() -> Progress:
     """How long work that was called by others tells how far it is.
 
     Examples
     --------
-    >>> with telling(lambda what, done, total: print(what, done, "of", total)):
-    ...     told()("counting", 1, 2)
+    >>> with send_progress_to(lambda what, done, total: print(what, done, "of", total)):
+    ...     current_progress()("counting", 1, 2)
     counting 1 of 2
     """
     return _TOLD.get()

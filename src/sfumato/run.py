@@ -17,7 +17,7 @@ from sfumato.measure import Measure
 from sfumato.method import Fitted
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, judge
-from sfumato.progress import Progress, silent, telling
+from sfumato.progress import Progress, send_progress_to, silent
 from sfumato.randomness import Key
 from sfumato.release import Release, aligned
 
@@ -278,7 +278,7 @@ def _take(
     for at, (label, one) in enumerate(measures.items()):
         say(f"measuring: {label}", at, len(measures))
         try:
-            with telling(say):
+            with send_progress_to(say):
                 found[label] = take(one)
         except SchemaError:
             raise  # a wrong name is the user's to mend, not a measurement that failed

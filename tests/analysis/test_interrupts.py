@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import sfumato as sf
 from sfumato.cli.app import app
 from sfumato.errors import MeasureError
-from sfumato.progress import telling
+from sfumato.progress import send_progress_to
 
 WORK = ("drawing coefficients", "drawing covariances", "resampling", "adding noise")
 NOISE = {"x": sf.Gaussian(variance=0.3)}
@@ -32,7 +32,7 @@ def stopped(share: float, formula: str, **given: Any) -> sf.Fit:
         if what in WORK and done >= share * total:
             raise KeyboardInterrupt
 
-    with telling(tell):
+    with send_progress_to(tell):
         return sf.fit(formula, frame(), noise=NOISE, **given)
 
 
@@ -78,7 +78,7 @@ def test_independent_draws():
             raise KeyboardInterrupt
 
     data = frame(40)
-    with telling(tell):
+    with send_progress_to(tell):
         made = sf.fit("y ~ x", data, noise=noise)
     whole = sf.fit("y ~ x", data, noise=noise)
     assert made.engine == whole.engine == "saturated"
@@ -94,7 +94,7 @@ def test_independent_draws():
     np.testing.assert_array_equal(
         made.sampled[..., -1].ravel(), whole.sampled[..., -1].ravel()[: 4 * draws]
     )
-    with pytest.raises(KeyboardInterrupt), telling(tell):
+    with pytest.raises(KeyboardInterrupt), send_progress_to(tell):
         sf.fit("y ~ x", data, noise=noise, draws=2, chains=2000)
 
 
@@ -120,7 +120,7 @@ def test_before_the_first_draw_there_is_nothing_to_return(formula, monkeypatch):
         if what == "drawing coefficients":
             raise KeyboardInterrupt
 
-    with telling(tell), pytest.raises(KeyboardInterrupt):
+    with send_progress_to(tell), pytest.raises(KeyboardInterrupt):
         sf.fit(formula, data, noise=told, draws=50)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.kernels.trees.ranks import Ranks, nearest, ranks
-from sfumato.progress import telling
+from sfumato.progress import send_progress_to
 
 
 def squared(one, others, scale):
@@ -194,7 +194,7 @@ def test_too_many_ties_are_refused():
 def test_it_tells_how_far_it_is():
     heard = []
     original = np.random.default_rng(1).normal(size=(20_000, 2))
-    with telling(lambda what, done, total: heard.append((what, done, total))):
+    with send_progress_to(lambda what, done, total: heard.append((what, done, total))):
         ranks(original, original + 0.1, np.ones(2), cap=3)
     assert ("counting nearer records", 20_000, 20_000) in heard
     assert len({done for what, done, _ in heard if what == "looking for the nearest"}) > 1

@@ -14,7 +14,7 @@ from tests.conftest import LIBRARIES, in_library
 import sfumato as sf
 from sfumato.errors import MeasureError, SfumatoError
 from sfumato.io.frames import wrap
-from sfumato.progress import telling
+from sfumato.progress import send_progress_to
 from sfumato.risk import _peers as peering
 from sfumato.tuning.recommendation.joint import JointRecommendation
 from sfumato.tuning.recommendation.joint_state import enough_records
@@ -202,7 +202,7 @@ def test_every_library_and_every_order(library):
 
 def test_it_tells_how_far_it_is():
     heard: list[str] = []
-    with telling(lambda what, done, total: heard.append(what)):
+    with send_progress_to(lambda what, done, total: heard.append(what)):
         peering.recommend_jointly(invented(100), "ill")
     assert "recommending: step 1" in heard
 

@@ -16,7 +16,7 @@ from sfumato.analysis.naive import Estimates, fitted
 from sfumato.analysis.problem import Problem
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Integers
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 _REPEATS, _LARGE = 100, 100_000
 
@@ -34,7 +34,7 @@ def calibration(model: Modelled, seed: int) -> tuple[Estimates, tuple[str, ...]]
     best = _estimate(problem, seen, known)
     rng = np.random.default_rng(seed)
     repeats = _REPEATS if len(known) <= _LARGE else _REPEATS // 4
-    say, drawn, complete = told(), list[Estimates](), True
+    say, drawn, complete = current_progress(), list[Estimates](), True
     try:
         for at in range(repeats):
             say("resampling", at, repeats)

@@ -20,7 +20,7 @@ from sfumato.analysis.received import received, require_known
 from sfumato.analysis.result import Fit, Method
 from sfumato.errors import MeasureError
 from sfumato.kernels.canonical import one_thread
-from sfumato.progress import Progress, told
+from sfumato.progress import Progress, current_progress
 
 _METHODS = ("posterior", "moments", "calibration", "simex")
 _SHAPES = ("auto", "normal", "mixture")
@@ -95,7 +95,7 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     every = [*read.variables, *([trials] if trials else [])]
     got = received(release, noise, every, accredited)
     require_known(got, every, read.group, clean)
-    told()("preparing", 0, 1)
+    current_progress()("preparing", 0, 1)
     # Chains have threads of their own; those of linear algebra would only get in their way.
     with one_thread():
         model = modelled(
@@ -124,7 +124,7 @@ def _check(method: str, shape: str, draws: int, chains: int, level: float) -> No
 
 
 def _posterior(model: Modelled, sampling: Sampling, level: float) -> Fit:
-    say = told()
+    say = current_progress()
     problem = model.problem
     engine = engine_for(problem)
     found = engine.sample(problem, sampling, say)

@@ -21,7 +21,7 @@ from sfumato.cells.noise.described import CodeNoise, Misclassification, Noise
 from sfumato.cells.noise.transitions import exchanged
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 _MORE = (0.5, 1.0, 1.5, 2.0)
 _REPEATS, _LARGE = 40, 100_000
@@ -84,7 +84,7 @@ def simex(
 
 def _repeated(noisier: Callable[[float], Estimates], repeats: int) -> list[list[Estimates]]:
     """Fits with more and more noise. An interrupt leaves the steps that have two or more."""
-    say = told()
+    say = current_progress()
     found: list[list[Estimates]] = []
     try:
         for step, more in enumerate(_MORE):

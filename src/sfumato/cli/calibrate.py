@@ -20,7 +20,7 @@ from sfumato.io.frames import wrap
 from sfumato.methods.noise import Noise
 from sfumato.parameters import given
 from sfumato.plan import Plan
-from sfumato.progress import telling
+from sfumato.progress import send_progress_to
 from sfumato.tuning.calibrate import Calibrated
 from sfumato.tuning.calibrate import calibrate as run_calibrate
 from sfumato.tuning.exposed import Who
@@ -99,7 +99,7 @@ def calibrate(
     loaded = Plan.load(plan)
     require_free(write, (".toml",), overwrite=overwrite)  # said before the work is done
     require_free(picture, PICTURES, overwrite=overwrite)
-    with progress(quiet=quiet or json) as tell, telling(tell):
+    with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         if write is not None:

@@ -24,7 +24,7 @@ from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.methods.t_closeness import TCloseness
 from sfumato.methods.topcode import Topcode
 from sfumato.plan import Plan
-from sfumato.progress import Progress, telling
+from sfumato.progress import Progress, send_progress_to
 from sfumato.release import Release
 from sfumato.risk.attribute_disclosure import AttributeDisclosure
 from sfumato.risk.closeness import Closeness
@@ -133,7 +133,7 @@ def demo(
         raise ReleaseError(f"'{to}' holds other files.", hint="choose another folder: --out NAME.")
     to.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    with progress(quiet=quiet or json) as tell, telling(tell):
+    with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         done = _journey(to, records, tell)
     if json:
         checks = [vars(one) for one in done.checks]

@@ -18,7 +18,7 @@ from sfumato.cli.sweep import PICTURES, require_free
 from sfumato.errors import PlanError
 from sfumato.io import write_table
 from sfumato.io.frames import wrap
-from sfumato.progress import telling
+from sfumato.progress import send_progress_to
 
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 _SHOWN = ("mean", "sd", "low", "high", "naive", "moments", "normal")
@@ -82,7 +82,7 @@ def fit(
     """
     for path, known in ((to, _TABLES), (picture, PICTURES)):
         require_free(path, known, overwrite=overwrite)  # said before the work is done
-    with progress(quiet=quiet or json) as tell, telling(tell):
+    with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         found = run_fit(
             formula,
             release,

@@ -16,7 +16,7 @@ from sfumato.data import Dataset
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.outputs.judged import OutputRefused
 from sfumato.plan import Plan
-from sfumato.progress import telling
+from sfumato.progress import send_progress_to
 
 _TABLES = (".csv", ".json")
 _OF_MODELS = ("residuals", "qq", "leverage", "forest")
@@ -101,7 +101,7 @@ def plot(
     named = {"x": x, "y": y, "time": time, "event": event, "model": model, "hue": hue}
     told = {"protection": protection, "k": k, "bins": bins, "sd_share": sd_share, "small": small,
             "key": None if key is None else str(key), "title": title}  # fmt: skip
-    with progress(quiet=quiet or json) as tell, telling(tell):
+    with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         tell("reading", 0, 1)
         loaded = Plan.load(plan) if plan else None
         data = options.load(file, plan=loaded, progress=tell)

@@ -18,7 +18,7 @@ from sfumato.errors import PlanError
 from sfumato.io.frames import wrap
 from sfumato.parameters import given
 from sfumato.plan import Plan
-from sfumato.progress import telling
+from sfumato.progress import send_progress_to
 from sfumato.risk._peers.gains import gains as run_gains
 from sfumato.risk._peers.match_told import measured_apart
 from sfumato.risk.peers import Peers
@@ -87,7 +87,7 @@ def recommend(
     loaded = Plan.load(plan)
     require_free(write, (".toml",), overwrite=overwrite)  # said before the work is done
     require_free(picture, PICTURES, overwrite=overwrite)
-    with progress(quiet=quiet or json) as tell, telling(tell):
+    with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         place = place_for(loaded, data)

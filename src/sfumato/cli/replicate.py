@@ -11,7 +11,7 @@ import typer
 from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json, show_table
 from sfumato.errors import PlanError
-from sfumato.progress import telling
+from sfumato.progress import send_progress_to
 
 
 def register(app: typer.Typer) -> None:
@@ -52,7 +52,7 @@ def replicate(
     require_free(page, (".md",), overwrite=overwrite)
     if download is not None and data is None:
         raise PlanError("Say where the data go.", hint="--data FOLDER, together with --download.")
-    with progress(quiet=quiet or json) as tell, telling(tell):
+    with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         sources = (
             Sources.downloaded(download, into=data)
             if download is not None and data is not None

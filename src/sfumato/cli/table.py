@@ -18,7 +18,7 @@ from sfumato.outputs.rules import Rules
 from sfumato.outputs.tables.crossing import crosstab
 from sfumato.outputs.tables.table import Table
 from sfumato.plan import Plan
-from sfumato.progress import telling
+from sfumato.progress import send_progress_to
 
 _FORMATS = (".csv", ".html", ".md", ".tex")
 
@@ -79,7 +79,7 @@ def table(
     house = Rules.load(rules) if rules else None
     loaded = Plan.load(plan) if plan else None
     noted = Log(log, house) if log else None
-    with progress(quiet=quiet or json) as tell, telling(tell):
+    with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, progress=tell)
         try:

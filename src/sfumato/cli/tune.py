@@ -17,7 +17,7 @@ from sfumato.io import write_table
 from sfumato.io.frames import wrap
 from sfumato.parameters import given
 from sfumato.plan import Plan
-from sfumato.progress import telling
+from sfumato.progress import send_progress_to
 from sfumato.tuning.compared import Compared
 from sfumato.tuning.search import tune as run_tune
 from sfumato.tuning.tuned import Tuned
@@ -90,7 +90,7 @@ def tune(
     for path, known in ((write, (".toml",)), (picture, PICTURES), (to, _TABLES)):
         require_free(path, known, overwrite=overwrite)  # said before the work is done
     pair = None if compare is None else _pair(compare)
-    with progress(quiet=quiet or json) as tell, telling(tell):
+    with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         found = run_tune(

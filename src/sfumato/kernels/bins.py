@@ -8,14 +8,14 @@ import numpy as np
 from numba import njit
 
 from sfumato.kernels.arrays import Floats, Integers
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 _SLICE = 1 << 20
 
 
 def count_cells(columns: Sequence[Floats], cuts: Sequence[Floats]) -> Integers:
     """How many records each cell holds; the last bin of an axis holds its right end too."""
-    say = told()
+    say = current_progress()
     shape = tuple(len(one) - 1 for one in cuts)
     total = np.zeros(shape, np.int64)
     records = len(columns[0])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.judged import OutputRefused
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 FIVE = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Whisker, box, middle line, box, whisker."""
@@ -173,7 +173,7 @@ def _numbers(words: npt.NDArray[np.uint64]) -> Floats:
 
 def _counts(values: Floats, known: npt.NDArray[np.uint64], shift: int) -> Integers:
     """How many values have each next digit, for each head that matters."""
-    say, size = told(), len(known) * _DIGITS
+    say, size = current_progress(), len(known) * _DIGITS
     counts = np.zeros(size, np.int64)
     for start in range(0, len(values), _SLICE):
         words = _words(values[start : start + _SLICE])

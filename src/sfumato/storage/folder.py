@@ -22,7 +22,7 @@ import polars as pl
 from sfumato.data.identity import matched
 from sfumato.errors import ReleaseError, TargetError
 from sfumato.io import frames, suffix_for, write_table
-from sfumato.io.atomic_folder import put_in_place
+from sfumato.io.folders import put_in_place
 from sfumato.kernels.arrays import Positions
 from sfumato.plan import Plan
 from sfumato.progress import Progress, part_of, silent

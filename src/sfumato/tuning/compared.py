@@ -18,7 +18,7 @@ from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.plan.targets import home
-from sfumato.progress import told
+from sfumato.progress import current_progress
 from sfumato.randomness import Key, keyed_order
 from sfumato.run import protect
 from sfumato.tuning.bench import Bench, by_chance
@@ -139,7 +139,7 @@ def _on_half(
     bench: Bench, plans: Sequence[Plan], master: Key, at: int, repeats: int
 ) -> list[Numbers]:
     """Both plans on the same half, with the same key."""
-    told()("comparing", at, repeats)
+    current_progress()("comparing", at, repeats)
     key = Key(master.subkey("compare", "half", at))
     drawn = keyed_order(bench.data.identity.ids(key), key)[: len(bench.data) // 2]
     half = bench.data.take(np.sort(drawn))

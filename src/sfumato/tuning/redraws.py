@@ -21,7 +21,7 @@ from sfumato.io.frames import wrap
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
-from sfumato.progress import told
+from sfumato.progress import current_progress
 from sfumato.randomness import Key
 from sfumato.release import aligned
 
@@ -94,7 +94,7 @@ def redrawn(
             "Nothing here is drawn by chance, so every release would be the same.",
             hint="measure one release.",
         )
-    base, say = Key.of(key), told()
+    base, say = Key.of(key), current_progress()
     found = []
     for draw in range(draws):
         released = original

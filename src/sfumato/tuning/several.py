@@ -14,7 +14,7 @@ from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
-from sfumato.progress import told
+from sfumato.progress import current_progress
 from sfumato.randomness import Key
 from sfumato.release import aligned
 
@@ -62,7 +62,7 @@ def several(
         )
     if not releases or min(releases) < 1:
         raise MeasureError("Some number of releases is needed.", hint="releases = [1, 2, 4, 10].")
-    base, say, made = Key.of(key), told(), []
+    base, say, made = Key.of(key), current_progress(), []
     for draw in range(max(releases)):
         one = original
         for at, step in enumerate(steps):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sfumato.analysis.simulated import draws_of, simulated
 from sfumato.cells.noise.described import Noise as Described
 from sfumato.kernels.arrays import Floats
-from sfumato.progress import told
+from sfumato.progress import current_progress
 from sfumato.tuning.exposed import Group
 
 
@@ -103,7 +103,7 @@ class Attack:
         cap = None if asked.at_most is None else asked.below
         found = np.empty((self.draws, len(self.groups)))
         for at in range(self.draws):
-            told()("trying noise", at, self.draws)
+            current_progress()("trying noise", at, self.draws)
             made = simulated(noise, self.columns, chance, at)
             released = np.column_stack(
                 [made.get(name, self.columns[name]) for name in self.columns]

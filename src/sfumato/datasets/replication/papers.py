@@ -8,7 +8,7 @@ from sfumato.datasets.replication import centres, crowds, figures, individuals, 
 from sfumato.datasets.replication.rows import Paper, Row
 from sfumato.datasets.replication.sources import Sources
 from sfumato.errors import PlanError, did_you_mean
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 PAPERS = (
     Paper(
@@ -53,7 +53,7 @@ def replicate(
     for name in wanted:
         if name not in known:
             raise PlanError(f"There is no paper '{name}'.", hint=did_you_mean(name, known))
-    where, found, say = sources or Sources.found(), {}, told()
+    where, found, say = sources or Sources.found(), {}, current_progress()
     for at, name in enumerate(wanted):
         say(f"replicating: {name}", at, len(wanted))
         paper = known[name]

@@ -20,7 +20,7 @@ from sfumato.kernels.fixed import content_order
 from sfumato.kernels.memory import room
 from sfumato.kernels.trees.neighbour_tree import LEVELS, empty_tree
 from sfumato.kernels.trees.ranks_search import closest, count, plant
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 _SLICE = 1 << 14
 _MOST_RANKS = 1 << 26
@@ -205,7 +205,7 @@ def _closest(
 
 def _in_slices(what: str, total: int, work: Callable[[int, int], None]) -> None:
     """Work slice by slice, and tell how far it is."""
-    say = told()
+    say = current_progress()
     for begin in range(0, total, _SLICE):
         end = min(total, begin + _SLICE)
         work(begin, end)

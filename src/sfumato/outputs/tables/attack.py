@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.tables.lattice import Lattice
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 _OPTIMAL, _UNBOUNDED = 0, 3
 
@@ -51,7 +51,7 @@ def intervals(lattice: Lattice, shown: Floats, *, nonnegative: bool = True) -> B
     """
     hidden = np.isnan(shown)
     low, high = shown.copy(), shown.copy()
-    say, done, total = told(), 0, int(hidden.sum())
+    say, done, total = current_progress(), 0, int(hidden.sum())
     # Numbers near 1 keep the solver's tolerances meaningful.
     sizes = np.abs(shown[~hidden & (shown != 0)])
     scale = float(np.median(sizes)) if len(sizes) else 1.0

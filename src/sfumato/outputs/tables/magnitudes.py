@@ -17,7 +17,7 @@ from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.tables.gathered import Gathered
 from sfumato.outputs.tables.lattice import Lattice
 from sfumato.outputs.tables.quantiles import grid_of, quantiles_of
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 QUANTILE = "q"
 
@@ -166,7 +166,7 @@ def _parts(
     present = np.flatnonzero(~np.isnan(values))
     inside, some = gathered.cell_of_each()[present], values[present]
     heavy = None if weights is None else weights[present]
-    lattice, say = gathered.lattice, told()
+    lattice, say = gathered.lattice, current_progress()
     every = list(product((False, True), repeat=len(lattice.sizes)))
     for done, summed in enumerate(every):
         say("adding up", done, len(every))

@@ -9,7 +9,7 @@ from sfumato.outputs.judged import OutputRefused
 from sfumato.outputs.tables.cubes import cheapest_box
 from sfumato.outputs.tables.lattice import Lattice
 from sfumato.outputs.tables.layers import Layer
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 _TOLERANCE = 1e-6
 _TOUCHED = 1e-6
@@ -41,7 +41,7 @@ class Search:
         """Protect every sensitive cell, those that need the most first."""
         for up in (True, False):
             self._shake(up=up)
-        say = told()
+        say = current_progress()
         order = self._order()
         for done, cell in enumerate(order.tolist()):
             say("hiding cells", done, len(order))

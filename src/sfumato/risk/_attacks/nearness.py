@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.fixed import content_order, scattered
-from sfumato.progress import told
+from sfumato.progress import current_progress
 from sfumato.risk._attacks.sights import Sight
 
 _AT_ONCE = 1 << 21
@@ -36,7 +36,7 @@ def costs(
 
     `persons` holds the values of the persons, a column per variable seen.
     """
-    say = told()
+    say = current_progress()
     released = len(seen[0].known())
     step = max(1, _AT_ONCE // max(released, 1))
     for start in range(0, len(rows), step):

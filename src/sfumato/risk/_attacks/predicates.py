@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.fixed import content_order, scattered
-from sfumato.progress import told
+from sfumato.progress import current_progress
 from sfumato.risk._attacks.sights import Ordered, Sight
 
 Form = Literal["cells", "tails"]
@@ -86,7 +86,7 @@ def conjunctions(seen: Sequence[Sight], form: Form, most: int, *, shuffled: bool
     places = np.argsort(scattered(count, _TARGETS), kind="stable")[:most]
     ways = [_way(one, form) for one in seen]
     isolates, weights, sizes = [], [], []
-    say = told()
+    say = current_progress()
     for done, place in enumerate(places.tolist()):
         # Each statement takes the variables in an order of its own.
         turn = np.argsort(scattered(len(seen), _ORDERS + 64 * place), kind="stable").tolist()

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.canonical import deviation_of, mean_of
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 Centred = Callable[[Floats], Floats]
 """The centres that the method would make of a guess."""
@@ -65,7 +65,7 @@ def undone(
     >>> [round(float(np.abs(guess - truth).mean()), 2) for guess in (release, found.values)]
     [1.84, 0.71]
     """
-    say = told()
+    say = current_progress()
     best, guess = released, released
     misfit = before = float("inf")
     total = len(_STEPS) * rounds

@@ -12,7 +12,7 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Subject
 from sfumato.kernels.arrays import AnyIntegers, Mask
-from sfumato.progress import told
+from sfumato.progress import current_progress
 from sfumato.risk._known import known_variables
 from sfumato.risk._peers.match_cells import Matched, matched
 from sfumato.risk._peers.match_sample import drawn
@@ -143,7 +143,13 @@ def _counted(
     columns = dict(zip(asked.names, range(len(asked.names)), strict=True))
     sensitive, known = ([columns[name] for name in some] for some in (asked.sensitive, asked.known))
     limits: dict[str, Any] = {"most": asked.most, "effort": effort, "budget": asked.budget}
-    limits |= {"sensitive": sensitive, "known": known, "p": asked.p, "q": asked.q, "say": told()}
+    limits |= {
+        "sensitive": sensitive,
+        "known": known,
+        "p": asked.p,
+        "q": asked.q,
+        "say": current_progress(),
+    }
     _require_known(asked, effort)
     codes = rows.codes
     if codes is not None and (targets is None or _lattice_pays(rows, asked, effort, len(targets))):

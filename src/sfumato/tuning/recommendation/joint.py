@@ -12,7 +12,7 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.methods.drop import Drop
-from sfumato.progress import told
+from sfumato.progress import current_progress
 from sfumato.risk._peers.rows import Rows, distinct_rows, share_of
 from sfumato.tuning.recommendation.joint_choices import Choice, Step, as_it_is, choices, left_out
 from sfumato.tuning.recommendation.joint_state import State, enough_records
@@ -110,7 +110,7 @@ def recommend_jointly(  # noqa: PLR0913 - all but three by name only
     above = share_of(p, "p")
     rows = distinct_rows(data, sensitive, known)
     data.schema.require([*fixed, *needed])
-    say = told()
+    say = current_progress()
     offsets = _OFFSETS if above == 0 else _OFFSETS_ABOVE
     offered: list[list[Choice]] = []
     for at, name in enumerate(rows.known):
@@ -190,7 +190,7 @@ class _Search:
 
     def _take(self, some: list[Choice], why: str) -> bool:
         """Take what gains most per loss; of those that are enough, what loses least."""
-        say, found = told(), []
+        say, found = current_progress(), []
         for at, one in enumerate(some):
             say(f"recommending: step {len(self.path) + 1}", at, len(some))
             if not self.state.affords(self.now):

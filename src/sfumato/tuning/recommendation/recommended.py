@@ -11,7 +11,7 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.io.frames import wrap
-from sfumato.progress import told
+from sfumato.progress import current_progress
 from sfumato.risk._peers.cuts import all_cuts
 from sfumato.risk._peers.gains import gains
 from sfumato.risk._peers.places import placed
@@ -96,7 +96,7 @@ def recommend(
     gained.sort(key=lambda one: (-one["gain"], rows.known.index(one["variable"])))
     table, steps = [], []
     for at, row in enumerate(gained):
-        told()("recommending: each variable alone", at, len(gained))
+        current_progress()("recommending: each variable alone", at, len(gained))
         kept = {key: row[key] for key in ("variable", "protected", "without", "gain")}
         found, step = asked.best(row["variable"])
         table.append({**kept, **found})

@@ -18,7 +18,7 @@ import numpy as np
 
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 if TYPE_CHECKING:
     from sfumato.analysis.problem import Number, Posterior, Problem, Sampling
@@ -74,7 +74,7 @@ def sample(problem: Problem, sampling: Sampling, say: Progress | None = None) ->
     """
     from sfumato.analysis.samplers.marginal.arrays import arrange
 
-    say = say or told()
+    say = say or current_progress()
     if not can(problem):
         msg = "The marginal likelihood cannot be computed for this model."
         raise MeasureError(msg, hint="ask `can` first; products and powers need another engine.")

@@ -26,7 +26,7 @@ import numpy as np
 
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
-from sfumato.progress import told
+from sfumato.progress import current_progress
 
 if TYPE_CHECKING:
     from sfumato.analysis.problem import Posterior, Problem, Sampling
@@ -78,7 +78,7 @@ def sample(problem: Problem, sampling: Sampling, say: Progress | None = None) ->
         start = started(problem, sampling.seed)
         seeds = np.random.SeedSequence(sampling.seed).spawn(sampling.chains)
         runs = [_Run(start, seed, sampling) for seed in seeds]
-        complete = _all(runs, sampling, say or told())
+        complete = _all(runs, sampling, say or current_progress())
     done = min(run.done for run in runs) - sampling.warmup
     if done < 1:
         raise KeyboardInterrupt
