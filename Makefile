@@ -4,13 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test setup lint types unit docs bench lock clean
+.PHONY: demo test test-all setup lint types unit docs bench lock clean
 
 demo: setup
 	$(BIN)/sfumato demo --out demo
 
 test: setup lint types unit docs
 	@echo "make test: everything passed"
+
+test-all: setup lint types docs  ## also the long statistical studies
+	bash tools/system.sh
+	$(BIN)/pytest -n 2 --dist worksteal -m "study or not study"
+	@echo "make test-all: everything passed"
 
 setup: $(STAMP)
 
@@ -21,6 +26,7 @@ $(STAMP): pyproject.toml requirements.lock tools/setup.sh
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: setup
 	$(BIN)/mypy

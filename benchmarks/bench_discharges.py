@@ -18,9 +18,9 @@ from benchmarks.bench_mondrian import clustering, sorting
 from benchmarks.cost import Cost
 from benchmarks.discharges import coded, discharges
 from sfumato.kernels.arrays import Integers
-from sfumato.kernels.clustering.clusters import bound_t, origin_order, ranges, spread_order
+from sfumato.kernels.clustering.closeness import Rule, achieved_t
+from sfumato.kernels.clustering.clusters import bound_t, find_ranges, origin_order, spread_order
 from sfumato.kernels.clustering.mondrian import mondrian
-from sfumato.kernels.clustering.rules import Rule, achieved_t
 
 RECORDS = 1_000_000
 MONDRIAN = 1_000_000
@@ -72,7 +72,7 @@ class _Data:
 
     def loss(self, order: Integers, starts: Integers) -> float:
         """Eq. 3: the mean standardised distance to the farther end of the ranges."""
-        low, high = ranges(self.values, order, starts)
+        low, high = find_ranges(self.values, order, starts)
         sizes = np.diff(starts)
         squares = np.zeros(len(order))
         for at, column in enumerate(self.values.T):

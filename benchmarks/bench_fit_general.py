@@ -20,9 +20,9 @@ import numpy as np
 from sfumato.analysis.diagnostics import bulk_ess
 from sfumato.analysis.problem import Number, Problem, Sampling, Term
 from sfumato.analysis.samplers.metropolis import sampler as metropolis
-from sfumato.analysis.samplers.metropolis.chance import normal_of
+from sfumato.analysis.samplers.metropolis.coefficients import draw_normal
 from sfumato.kernels.arrays import Floats
-from sfumato.kernels.canonical import one_thread
+from sfumato.kernels.exact_sums import use_one_thread
 
 SIZES = {1_000: 2000, 10_000: 1000, 100_000: 300}
 """Records, and draws of each sampler for them."""
@@ -45,7 +45,7 @@ def made(records: int) -> Problem:
         family="gaussian",
         link="identity",
         y=y,
-        numbers=(Number(name="x", seen=seen, variance=NOISE),),
+        numbers=(Number(name="x", observed=seen, variance=NOISE),),
         error=np.array([[NOISE]]),
         terms=(
             Term(name="Intercept"),
@@ -67,7 +67,7 @@ def at_once(
     chance: np.random.Generator,
 ) -> Floats:  # fmt: skip
     """A random walk of all records at once."""
-    z, seen = problem.covariates[:, 1], problem.numbers[0].seen
+    z, seen = problem.covariates[:, 1], problem.numbers[0].observed
 
     def log(at: Floats) -> Floats:
         eta = beta[0] + beta[1] * at + beta[2] * at**2 + beta[3] * z + beta[4] * at * z
@@ -87,7 +87,7 @@ def one_by_one(
     """The same, record by record."""
     width = LENGTH / math.sqrt(1 / NOISE + 1 / spread + 2 / variance)
     own = random.Random(int(chance.integers(1 << 31)))  # noqa: S311 - a sampler, not a secret
-    zs, seens = problem.covariates[:, 1].tolist(), problem.numbers[0].seen.tolist()
+    zs, seens = problem.covariates[:, 1].tolist(), problem.numbers[0].observed.tolist()
     made = []
     a, b, c, d, e = beta.tolist()
     rows = zip(problem.y.tolist(), zs, seens, x.tolist(), centre.tolist(), strict=True)
@@ -106,14 +106,14 @@ def walked(problem: Problem, walk: Walk, draws: int) -> Floats:
     """(draw, coefficient) of a random walk within Gibbs."""
     chance = np.random.default_rng(1)
     y, z, covariates = problem.y, problem.covariates[:, 1], problem.covariates
-    x = problem.numbers[0].seen / (1 + NOISE)
+    x = problem.numbers[0].observed / (1 + NOISE)
     variance, spread, kept = 1.0, 1.0, []
     for _ in range(draws + WARMUP):
         design = np.column_stack([np.ones(len(y)), x, x**2, z, x * z])
-        beta = normal_of(design.T @ design / variance, design.T @ y / variance, chance)
+        beta = draw_normal(design.T @ design / variance, design.T @ y / variance, chance)
         left = y - design @ beta
         variance = float(left @ left) / 2 / chance.standard_gamma(len(y) / 2)
-        slopes = normal_of(covariates.T @ covariates / spread, covariates.T @ x / spread, chance)
+        slopes = draw_normal(covariates.T @ covariates / spread, covariates.T @ x / spread, chance)
         centre = covariates @ slopes
         spread = float((x - centre) @ (x - centre)) / 2 / chance.standard_gamma(len(y) / 2 - 1)
         x = walk(problem, x, beta, variance, centre, spread, chance)
@@ -133,7 +133,7 @@ def rate(draw: Callable[[], Floats]) -> tuple[float, Floats]:
 def main() -> None:
     """Print the rates and their ratios."""
     print(f"{'records':>8} {'ours':>8} {'at once':>8} {'loop':>8} {'ratios':>14} {'apart':>6}")
-    with one_thread():
+    with use_one_thread():
         for records, draws in SIZES.items():
             problem = made(records)
             sampling = Sampling(chains=1, draws=draws, warmup=WARMUP)

@@ -62,7 +62,7 @@ def made(
             family=family,
             link="log" if family == "poisson" else "logit",
             y=y.astype(float),
-            numbers=(Number(name="x", seen=seen, variance=variance),),
+            numbers=(Number(name="x", observed=seen, variance=variance),),
             error=np.array([[variance]]),
             terms=(
                 Term(name="1"),
@@ -78,7 +78,7 @@ def made(
 def metropolis(problem: Problem, moves: int, seed: int = 0) -> Floats:
     """Draws of the coefficients by moving true values and coefficients in turn."""
     chance = np.random.default_rng(seed)
-    y, z = problem.y, problem.numbers[0].seen
+    y, z = problem.y, problem.numbers[0].observed
     clean, noise = problem.covariates[:, 1], float(problem.error[0, 0])
     count, beta, x = len(y), TRUE.copy(), z.copy()
     poisson = problem.family == "poisson"
@@ -163,7 +163,7 @@ def plain(problem: Problem) -> Floats:
     """The generalised linear model of released values as they are."""
     import statsmodels.api as sm
 
-    design = problem.design(problem.numbers[0].seen[:, None], np.zeros((0, 0), np.int64))
+    design = problem.design(problem.numbers[0].observed[:, None], np.zeros((0, 0), np.int64))
     family = sm.families.Poisson() if problem.family == "poisson" else sm.families.Binomial()
     made: Floats = sm.GLM(problem.y, design, family=family).fit().params
     return made

@@ -15,18 +15,23 @@ import time
 
 import numpy as np
 import polars as pl
-from tests.analysis.linear_problems import least_squares, number_and_level, one_number, table_4
+from tests.analysis.linear_problems import (
+    build_level_problem,
+    build_number_problem,
+    fit_least_squares,
+    simulate_table_4,
+)
 
 from benchmarks.cost import cost
 from sfumato.analysis.problem import Problem, Sampling
 from sfumato.analysis.samplers import exact as saturated
-from sfumato.analysis.samplers.gibbs import leaps as collapsed_leaps
+from sfumato.analysis.samplers.gibbs import independence
 from sfumato.analysis.samplers.gibbs import sampler as collapsed
 
 SIZES = (1_000, 10_000, 100_000)
 MILLION = """
 import numpy as np
-from sfumato.analysis.samplers import saturated
+from sfumato.analysis.samplers import exact as saturated
 from sfumato.analysis.problem import Sampling
 from tests.analysis.linear_problems import one_number
 chance = np.random.default_rng(1)
@@ -89,12 +94,12 @@ def plain_gibbs(y, seen, density, variance: float, draws: int, chance) -> np.nda
 
 def ours(problem: Problem, draws: int, *, most: int) -> float:
     """Effective draws per CPU second; levels are summed out of `most` parameters at most."""
-    before, collapsed_leaps.MOST = collapsed_leaps.MOST, most
+    before, independence.MOST_PARAMETERS = independence.MOST_PARAMETERS, most
     collapsed.sample(problem, Sampling(chains=1, draws=1, warmup=1))
     start = time.process_time()
     found = collapsed.sample(problem, Sampling(chains=2, draws=draws, warmup=100)).draws
     spent = time.process_time() - start
-    collapsed_leaps.MOST = before
+    independence.MOST_PARAMETERS = before
     return min(effective(found[..., at]) for at in range(4)) / spent
 
 
@@ -103,10 +108,10 @@ def speed() -> None:
     print(f"load average {', '.join(f'{one:.1f}' for one in os.getloadavg())}")
     print(f"{'records':>10} {'ours /CPU s':>12} {'our Gibbs':>10} {'plain Gibbs':>12} {'ratio':>7}")
     for records in SIZES:
-        (_, _, y), released = table_4(np.random.default_rng(1), records)
-        problem = number_and_level(y, *released, 0.2, shape="normal")
+        (_, _, y), released = simulate_table_4(np.random.default_rng(1), records)
+        problem = build_level_problem(y, *released, 0.2, shape="normal")
         draws = 1000 if records < SIZES[-1] else 300
-        rate = ours(problem, draws, most=collapsed_leaps.MOST)
+        rate = ours(problem, draws, most=independence.MOST_PARAMETERS)
         gibbs = ours(problem, draws, most=0)
         density = problem.categories[0].density
         start = time.process_time()
@@ -124,12 +129,12 @@ def study(times: int = 400) -> None:
     """Print bias against the fit without noise, with its error, and coverage of 95 % intervals."""
     away, inside, naive = [], np.zeros(4), []
     for at in range(times):
-        (first, second, y), released = table_4(np.random.default_rng([400, at]))
+        (first, second, y), released = simulate_table_4(np.random.default_rng([400, at]))
         draws = collapsed.sample(
-            number_and_level(y, *released, 0.2), Sampling(chains=4, draws=200, warmup=100)
+            build_level_problem(y, *released, 0.2), Sampling(chains=4, draws=200, warmup=100)
         ).draws.reshape(-1, 4)
-        away.append(draws.mean(axis=0) - least_squares([np.ones(1000), first, second], y)[0])
-        naive.append(least_squares([np.ones(1000), *released], y)[0])
+        away.append(draws.mean(axis=0) - fit_least_squares([np.ones(1000), first, second], y)[0])
+        naive.append(fit_least_squares([np.ones(1000), *released], y)[0])
         low, high = np.quantile(draws, [0.025, 0.975], axis=0)
         inside += (low <= 1) & (high >= 1)
     print(f"Table 4, {times} data sets: intercept, x1, x2, residual variance")
@@ -144,7 +149,7 @@ def study(times: int = 400) -> None:
             skewed = shape == "skewed"
             true = chance.exponential(size=400) if skewed else chance.normal(size=400)
             y = 1 + true + chance.normal(size=400)
-            problem = one_number(y, true + chance.normal(size=400) * 0.7, 0.49)
+            problem = build_number_problem(y, true + chance.normal(size=400) * 0.7, 0.49)
             draws = saturated.sample(problem, Sampling(chains=1, draws=1000)).draws[0]
             low, high = np.quantile(draws, [0.025, 0.975], axis=0)
             inside += (low <= 1) & (high >= 1)
@@ -163,7 +168,7 @@ def exam(path: str, times: int = 10) -> None:
     for at in range(times):
         noise = np.random.default_rng([5, at]).normal(size=(2, len(y))) * np.sqrt(0.2)
         for clustered, means in found.items():
-            problem = number_and_level(
+            problem = build_level_problem(
                 y, score + noise[0], np.clip(girl + noise[1], 0, 1), 0.2,
                 groups=school, random=(0,), clustered=clustered,
             )  # fmt: skip

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from benchmarks.cost import Cost, cost
 from benchmarks.discharges import KEYS, coded, discharges, mask
 from sfumato.kernels.arrays import Integers
-from sfumato.kernels.clustering.clusters import origin_order, ranges
+from sfumato.kernels.clustering.clusters import find_ranges, origin_order
 from sfumato.kernels.trees.boxes import Cells
 
 RECORDS = 1_000_000
@@ -76,7 +76,7 @@ def clustered(records: int, k: int, share: float) -> Made:
     codes, values = coded(discharges(records))
     hit = np.random.default_rng(4).random(records) < share
     order, starts = origin_order(codes[hit], k)
-    ends = ranges(codes[hit], order, starts)
+    ends = find_ranges(codes[hit], order, starts)
     low, high = codes.copy(), codes.copy()
     for end, found in ((low, ends[0]), (high, ends[1])):
         end[np.flatnonzero(hit)[order]] = np.repeat(found, np.diff(starts), axis=0)

@@ -29,7 +29,7 @@ release.write({path!r} + ".release", overwrite=True)
 """
 PLAN = """
 import sfumato as sf
-from sfumato.storage.folder import write_release
+from sfumato.storage.writing import write_release
 from sfumato.kernels.digests import blake2b
 import numpy as np
 blake2b(np.array([0, 1]), np.zeros(1, np.uint8), key=bytes(32))  # compiled code is loaded once

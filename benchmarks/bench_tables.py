@@ -33,22 +33,22 @@ OURS_PANDAS = 'sf.tables.crosstab(table, "row", "column")'
 CELLS = """
 import numpy as np
 from sfumato.outputs import Rules
-from sfumato.outputs.tables.attack import intervals
+from sfumato.outputs.tables.attack import compute_feasibility_intervals
 from sfumato.outputs.tables.lattice import Lattice
-from sfumato.outputs.tables.layers import count_layer
-from sfumato.outputs.tables.suppression import hidden_cells
+from sfumato.outputs.tables.primary_suppression import assess_counts
+from sfumato.outputs.tables.secondary_suppression import find_suppression_pattern
 rng = np.random.default_rng(1)
 lattice = Lattice({sizes})
 counts = lattice.with_margins(rng.poisson(rng.gamma(0.8, 20, {sizes})).astype(float))
-layer = count_layer(lattice, counts, k=3, rules=Rules())
-never = counts == 0
-never[-1] = True
+layer = assess_counts(lattice, counts, k=3, rules=Rules())
+known = counts == 0
+known[-1] = True
 warm = Lattice((2, 2))
 few = warm.with_margins(np.array([[1.0, 9], [9, 9]]))
-hidden_cells(warm, [count_layer(warm, few, k=3, rules=Rules())], never=np.arange(9) == 8)
+find_suppression_pattern(warm, [assess_counts(warm, few, k=3, rules=Rules())], unsuppressible=np.arange(9) == 8)
 """
 SEARCH = """
-hidden = hidden_cells(lattice, [layer], never=never)
+hidden = find_suppression_pattern(lattice, [layer], unsuppressible=known)
 sys.stderr.write(f"{layer.sensitive.sum()} {hidden.sum()}\\n")
 """
 

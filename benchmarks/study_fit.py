@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.analysis.linear_problems import least_squares, number_and_level, table_4
+from tests.analysis.linear_problems import build_level_problem, fit_least_squares, simulate_table_4
 from tests.golden.goldstein_farms import PARAMETERS, farms
 
 from benchmarks.bench_fit_generalised import made, plain
-from sfumato.analysis.choice import engine_for
+from sfumato.analysis.estimators import choose_engine
 from sfumato.analysis.problem import Number, Posterior, Problem, Sampling, Term
 from sfumato.kernels.arrays import Floats
 from sfumato.progress import silent
@@ -48,13 +48,13 @@ class Case:
 
 def published(seed: int) -> Case:
     """Table 4: a number and a code of two levels, both noised."""
-    (first, second, y), released = table_4(np.random.default_rng([400, seed]))
+    (first, second, y), released = simulate_table_4(np.random.default_rng([400, seed]))
     return Case(
-        problem=number_and_level(y, *released, 0.2),
+        problem=build_level_problem(y, *released, 0.2),
         names=("intercept", "x1", "x2", "residual variance"),
         true=np.ones(4),
-        clean=least_squares([np.ones(1000), first, second], y)[0],
-        naive=least_squares([np.ones(1000), *released], y)[0],
+        clean=fit_least_squares([np.ones(1000), first, second], y)[0],
+        naive=fit_least_squares([np.ones(1000), *released], y)[0],
     )
 
 
@@ -78,7 +78,7 @@ def _linear(seed: int, true: Floats, *, skewed: bool, records: int) -> Case:
         family="gaussian",
         link="identity",
         y=y,
-        numbers=(Number(name="x", seen=seen, variance=0.5),),
+        numbers=(Number(name="x", observed=seen, variance=0.5),),
         error=np.array([[0.5]]),
         terms=(
             Term(name="1"),
@@ -91,8 +91,8 @@ def _linear(seed: int, true: Floats, *, skewed: bool, records: int) -> Case:
         problem=problem,
         names=("intercept", "clean", "noised", "residual variance"),
         true=np.append(true, 1.0),
-        clean=least_squares([ones, clean, x], y)[0],
-        naive=least_squares([ones, clean, seen], y)[0],
+        clean=fit_least_squares([ones, clean, x], y)[0],
+        naive=fit_least_squares([ones, clean, seen], y)[0],
     )
 
 
@@ -120,7 +120,7 @@ STUDIES: dict[str, Callable[[int], Case]] = {
 def fitted(case: Case) -> dict[str, Any]:
     """What is kept of one data set."""
     start = time.process_time()
-    found: Posterior = engine_for(case.problem).sample(case.problem, SAMPLING, silent)
+    found: Posterior = choose_engine(case.problem).sample(case.problem, SAMPLING, silent)
     draws = found.draws.reshape(-1, found.draws.shape[-1])[:, : len(case.true)]
     low, high = np.quantile(draws, [0.025, 0.975], axis=0)
     return {

@@ -82,9 +82,9 @@ def compared(name: str, row: dict[str, Any]) -> tuple[Floats, Floats, Floats]:
     family = FAMILIES[name]
     true = np.array(TRUE[family])
     noised, exact = made(RECORDS, family, 1000 + row["set"], skewed=True, true=true)
-    y, clean, x = exact.y, exact.covariates[:, 1], exact.numbers[0].seen
+    y, clean, x = exact.y, exact.covariates[:, 1], exact.numbers[0].observed
     start, root = np.array(row["clean"]), np.diag(row["spread"])
-    values, weights = nodes(clean, noised.numbers[0].seen)
+    values, weights = nodes(clean, noised.numbers[0].observed)
     known = posterior(likelihood(family, y, clean, values, weights), start, root, 1000, row["set"])
     alone = likelihood(family, y, clean, x[:, None], np.ones((RECORDS, 1)))
     free = posterior(alone, start, root * 0.7, 3000, row["set"])

@@ -16,27 +16,22 @@ import mkdocs_gen_files
 import typer
 
 import sfumato
-from sfumato import catalogue, outputs
+from sfumato import catalogue
 from sfumato.cli.app import app
-from sfumato.figures import custodian as pictures
-from sfumato.figures import public as plots
 from sfumato.measure import Measure
 from sfumato.method import Method
-from sfumato.outputs import tables
 from sfumato.plan import Plan
-from sfumato.risk import _attacks as attackers
-from sfumato.risk import _peers as peering
-from sfumato.schema import hierarchies
 
 ROOT = Path(__file__).parents[1]
-_PLACES = {
-    "Figures that may leave: sf.plots": plots,
-    "Tables that may leave: sf.tables": tables,
-    "Rules and log of outputs: sf.outputs": outputs,
-    "Attacks: sf.attackers": attackers,
-    "Peers: sf.peering": peering,
-    "Hierarchies: sf.hierarchies": hierarchies,
-    "Pictures of evidence: sf.pictures": pictures,
+_ROOMS = {
+    "Data to try things on: sf.datasets": sfumato.datasets,
+    "Figures that may leave: sf.plots": sfumato.plots,
+    "Tables that may leave: sf.tables": sfumato.tables,
+    "Rules and log of outputs: sf.outputs": sfumato.outputs,
+    "Attacks: sf.attackers": sfumato.attackers,
+    "Peers: sf.peering": sfumato.peering,
+    "Hierarchies: sf.hierarchies": sfumato.hierarchies,
+    "Pictures of evidence: sf.pictures": sfumato.pictures,
 }
 _SECTION = re.compile(r"\n(Parameters|Examples)\n-{3,}\n")
 
@@ -152,7 +147,9 @@ def target_names(entry: type[Measure]) -> Iterator[str]:
 
 def room(folder: str, title: str, entries: Mapping[str, catalogue.Entry], lead: str) -> list[Any]:
     """The pages of all methods or of all measures; what the navigation shows of them."""
-    rows = [(f"[{name}]({name}.md)", catalogue.question(entry)) for name, entry in entries.items()]
+    rows = [
+        (f"[{name}]({name}.md)", catalogue.first_line(entry)) for name, entry in entries.items()
+    ]
     index = f"reference/{folder}/index.md"
     put(index, [f"# {title}", "", lead, "", *table(["name", "what it does"], rows)])
     pages: list[Any] = [{"All": index}]
@@ -169,7 +166,8 @@ def command_line() -> Iterator[str]:
     yield "Results go to standard output, messages to standard error. With `--json`, standard "
     yield "output holds one JSON document and nothing else. See also the "
     yield from ("[exit codes](exit-codes.md).", "")
-    for name, command in main.commands.items():
+    for name in main.list_commands(None):
+        command = main.get_command(None, name)
         yield from (f"## sfumato {name}", "", *inspect.cleandoc(command.help).split("\n"), "")
         shown = [one for one in command.params if one.name != "help"]
         arguments = [one for one in shown if one.param_type_name == "argument"]
@@ -217,12 +215,7 @@ def python_names() -> Iterator[str]:
         for name in names:
             yield from (f"::: sfumato.{homes[name]}.{name}", "    options:")
             yield from ("      heading_level: 3", "")
-    yield from ("## Data to try things on", "")
-    simulated = ("simulated.simulated", "simulated.simulator")
-    files = ("ranges.read_ranges", "ranges.write_ranges")
-    for name in ("cohort.cohort", "variables.cohort_schema", *simulated, *files):
-        yield from (f"::: sfumato.datasets.{name}", "    options:", "      heading_level: 3", "")
-    for title, room in _PLACES.items():
+    for title, room in _ROOMS.items():
         yield from (f"## {title}", "")
         for name in _public(room):
             home = getattr(getattr(room, name), "__module__", "")

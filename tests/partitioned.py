@@ -11,7 +11,13 @@ import numpy as np
 import polars as pl
 
 from sfumato.engines import Combinations
-from sfumato.engines.local import by_place, counted, draws, grouped, summarise
+from sfumato.engines.local import (
+    count_combinations,
+    group_records,
+    make_draws,
+    name_by_position,
+    summarise,
+)
 
 _AT = "__at__"
 
@@ -39,8 +45,8 @@ class PartitionedEngine:
         if not columns:
             sizes = [len(at) for at in self._split(len(data))]
             return Combinations(pl.DataFrame(), np.array([sum(sizes)]))
-        batch = by_place(data.batch(columns))
-        parts = [counted(batch[at]) for at in self._split(len(data))]
+        batch = name_by_position(data.batch(columns))
+        parts = [count_combinations(batch[at]) for at in self._split(len(data))]
         tables = [one.values.with_columns(pl.Series(_AT, one.counts)) for one in parts]
         merged = pl.concat(tables).group_by(batch.columns).agg(pl.col(_AT).sum())
         merged = merged[self.random.permutation(merged.height)]
@@ -51,14 +57,14 @@ class PartitionedEngine:
     def map_rows(self, data, function, *, reads, chance=None):
         batch = data.batch(reads)
         made = [
-            function(batch[at], draws(data, chance, at)).with_columns(pl.Series(_AT, at))
+            function(batch[at], make_draws(data, chance, at)).with_columns(pl.Series(_AT, at))
             for at in self._split(len(data))
         ]
         return data.with_columns(pl.concat(made).sort(_AT).drop(_AT))
 
     def map_groups(self, data, function, *, by, reads, chance=None):
         batch = data.batch(reads)
-        order, starts = grouped(data, by)
+        order, starts = group_records(data, by)
         found = [order[low:high] for low, high in itertools.pairwise(starts)]
         made = []
         for some in self._split(len(found) if len(data) else 0):
@@ -67,7 +73,7 @@ class PartitionedEngine:
             each = [self.random.permutation(found[which]) for which in some]
             at = np.concatenate(each)
             cuts = np.concatenate([[0], np.cumsum([len(one) for one in each])])
-            done = function(batch[at], cuts, draws(data, chance, at))
+            done = function(batch[at], cuts, make_draws(data, chance, at))
             made.append(done.with_columns(pl.Series(_AT, at)))
         return data.with_columns(pl.concat(made).sort(_AT).drop(_AT)) if made else data
 

@@ -31,10 +31,10 @@ from tools import gallery_panels as panels
 from sfumato.figures import public as plots
 from sfumato.figures._sheet import style
 from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.style import FAINT, INK, house_style
+from sfumato.figures._sheet.style import FAINT, INK, use_house_style
 from sfumato.methods.noise import Noise
 from sfumato.outputs import Rules
-from sfumato.outputs.judged import OutputRefused
+from sfumato.outputs.output import OutputRefused
 
 KEY = bytes(range(32))
 RULES = Rules(noise=0.01, bins=0.5)
@@ -182,7 +182,7 @@ def drawn(sheet: Sheet) -> Picture:
     from matplotlib.figure import Figure
 
     rows = len(sheet.rows)
-    with house_style():
+    with use_house_style():
         figure = Figure(figsize=(7.6, 1.32 * rows + 0.35), layout="constrained", facecolor="white")
         grid = figure.subplots(rows, len(sheet.ways), squeeze=False)
         for place, (row, (one, kind)) in enumerate(zip(grid, sheet.rows, strict=True)):

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from sfumato.figures._sheet.style import BLUE, INK, VERMILION
-from sfumato.figures.public.cells import Grid
-from sfumato.figures.public.contour import surface
-from sfumato.figures.public.facets import colours
-from sfumato.figures.public.trend import fitted
+from sfumato.figures.public.contour import smooth_grid
+from sfumato.figures.public.grid import Grid
+from sfumato.figures.public.heatmap import get_colormap
+from sfumato.figures.public.scatter import fit_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def dots(axes: Axes, table: pl.DataFrame, *, line: bool = True) -> None:
     twice = table.is_duplicated().to_numpy()
     if not sized and twice.any():
         axes.scatter(x[twice], y[twice], s=2.2, color=VERMILION, linewidths=0, rasterized=True)
-    found = fitted(x, y, weights) if line else None
+    found = fit_line(x, y, weights) if line else None
     if found is not None:
         ends = np.array([found.low, found.high])
         axes.plot(ends, found.intercept + found.slope * ends, color=INK, linewidth=0.9)
@@ -57,7 +57,7 @@ def heat(axes: Axes, table: pl.DataFrame) -> None:
 
     a, b, c, d = (table[name].to_numpy() for name in table.columns[:4])
     corners = np.stack([np.stack(one, axis=1) for one in ((a, c), (b, c), (b, d), (a, d))], axis=1)
-    made = PolyCollection(list(corners), array=table["records"].to_numpy(), cmap=colours())
+    made = PolyCollection(list(corners), array=table["records"].to_numpy(), cmap=get_colormap())
     made.set(linewidths=0, rasterized=True, clim=(0, table["records"].max()))
     axes.add_collection(made)
     axes.autoscale_view()
@@ -66,9 +66,9 @@ def heat(axes: Axes, table: pl.DataFrame) -> None:
 def contours(axes: Axes, table: pl.DataFrame) -> None:
     """Lines of equal density."""
     one = gridded(table)
-    x, y, density = surface(one, 1.0)
+    x, y, density = smooth_grid(one, 1.0)
     cuts = np.linspace(0, float(density.max()), 8)[1:]
-    made = axes.contourf(x, y, density.T, levels=cuts, cmap=colours())
+    made = axes.contourf(x, y, density.T, levels=cuts, cmap=get_colormap())
     made.set_rasterized(True)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sfumato import datasets, methods, outputs, risk, utility
     from sfumato.analysis.efficiency import efficiency
     from sfumato.analysis.fit import fit
-    from sfumato.cells.noise.described import (
+    from sfumato.cells.noise.description import (
         CodeNoise,
         CorrelatedGaussian,
         Gaussian,
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 # Names are found when they are first used, so that importing Sfumato costs next to nothing.
 _HOMES = {
-    "CodeNoise": "cells.noise.described",
+    "CodeNoise": "cells.noise.description",
     "Column": "schema",
-    "CorrelatedGaussian": "cells.noise.described",
+    "CorrelatedGaussian": "cells.noise.description",
     "Dataset": "data",
     "Evidence": "evidence",
-    "Gaussian": "cells.noise.described",
+    "Gaussian": "cells.noise.description",
     "Growth": "cells.noise.scales",
     "Key": "randomness",
-    "Laplace": "cells.noise.described",
-    "Misclassification": "cells.noise.described",
+    "Laplace": "cells.noise.description",
+    "Misclassification": "cells.noise.description",
     "Plan": "plan",
     "Release": "release",
     "Scale": "cells.noise.scales",

@@ -1,4 +1,8 @@
-"""Finds methods and measures by looking into the folders. No list to edit anywhere."""
+"""Finds methods and measures: those in our folders, and those that other packages bring.
+
+There is no list to edit. A package brings its own through the entry points `sfumato.methods` and
+`sfumato.measures`, each of which names a class.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +11,65 @@ import inspect
 import pkgutil
 import re
 import tomllib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
+from importlib.metadata import entry_points
 from typing import Any, get_type_hints
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from sfumato.errors import PlanError, did_you_mean
+from sfumato.errors import PlanError, PluginWarning, did_you_mean
 from sfumato.measure import Measure
 from sfumato.method import Method
-from sfumato.parameters import example, type_said
+from sfumato.parameters import describe_type, write_example
 
 Entry = type[Method] | type[Measure]
 
 
 @cache
-def _room(room: str) -> dict[str, Entry]:
+def _load_room(room: str) -> dict[str, Entry]:
     package = importlib.import_module(f"sfumato.{room}")
-    found: dict[str, Entry] = {}
-    for module in sorted(one.name for one in pkgutil.iter_modules(package.__path__)):
-        inside = vars(importlib.import_module(f"sfumato.{room}.{module}"))
-        for thing in inside.values():
-            if _is_entry(thing) and thing.__module__ == f"sfumato.{room}.{module}":
-                found[thing.name] = thing
-    return found
+    entries: dict[str, Entry] = {}
+    for module in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+        names = vars(importlib.import_module(f"sfumato.{room}.{module}"))
+        for entry in names.values():
+            if _is_entry(entry) and entry.__module__ == f"sfumato.{room}.{module}":
+                entries[entry.name] = entry
+    return entries
+
+
+@cache
+def _load_plugins(group: str) -> dict[str, Entry]:
+    """The classes that installed packages bring under an entry point, by their names.
+
+    One that cannot be imported, or is no method or measure, is left out with a warning: a broken
+    plug-in must not stop a custodian from protecting data, nor go unnoticed.
+    """
+    plugins: dict[str, Entry] = {}
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        try:
+            entry = point.load()
+        except Exception as error:  # noqa: BLE001 - foreign code may fail in any way
+            warnings.warn(
+                f"The plug-in '{point.name}' of {group} cannot be imported "
+                f"({type(error).__name__}), so it is left out. Hint: mend or uninstall it.",
+                PluginWarning,
+                stacklevel=3,
+            )
+            continue
+        if not _is_entry(entry):
+            warnings.warn(
+                f"The plug-in '{point.name}' of {group} is no method or measure, so it is left "
+                "out. Hint: its entry point must name a class with a `name`.",
+                PluginWarning,
+                stacklevel=3,
+            )
+            continue
+        plugins[entry.name] = entry
+    return plugins
 
 
 def _is_entry(thing: object) -> bool:
@@ -44,15 +81,28 @@ def _is_entry(thing: object) -> bool:
     )
 
 
+def _join(ours: Mapping[str, Entry], plugins: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Ours and those of other packages. None may pass itself off as one of ours."""
+    if taken := sorted(set(ours) & set(plugins)):
+        package = plugins[taken[0]].__module__.partition(".")[0]
+        raise PlanError(
+            f"The package '{package}' brings a '{taken[0]}', which Sfumato has already.",
+            hint="uninstall it, or ask its authors for another name.",
+        )
+    return {**ours, **plugins}
+
+
 def methods() -> dict[str, type[Method]]:
     """All protections by name."""
-    return {name: one for name, one in _room("methods").items() if issubclass(one, Method)}
+    entries = _join(_load_room("methods"), _load_plugins("sfumato.methods"))
+    return {name: entry for name, entry in entries.items() if issubclass(entry, Method)}
 
 
 def measures() -> dict[str, type[Measure]]:
     """All measures of risk and of utility by name."""
-    both = {**_room("risk"), **_room("utility")}
-    return {name: one for name, one in both.items() if issubclass(one, Measure)}
+    ours = {**_load_room("risk"), **_load_room("utility")}
+    entries = _join(ours, _load_plugins("sfumato.measures"))
+    return {name: entry for name, entry in entries.items() if issubclass(entry, Measure)}
 
 
 def measure(name: str) -> type[Measure]:
@@ -66,14 +116,14 @@ def measure(name: str) -> type[Measure]:
 def attribute(room: str, name: str) -> Any:
     """A class of a room by its name, for `sf.methods.Coarsen` and the like."""
     # Other names are asked for by tools that look around, and must not load the whole room.
-    for one in _room(room).values() if name[:1].isupper() else ():
-        if one.__name__ == name:
-            return one
+    for entry in _load_room(room).values() if name[:1].isupper() else ():
+        if entry.__name__ == name:
+            return entry
     msg = f"module 'sfumato.{room}' has no attribute '{name}'"
     raise AttributeError(msg)
 
 
-def question(entry: Entry) -> str:
+def first_line(entry: Entry) -> str:
     """The first line of its docstring: what it does or answers."""
     return inspect.cleandoc(entry.__doc__ or "").partition("\n")[0]
 
@@ -91,44 +141,44 @@ class Parameter:
 
 def parameters_of(entry: Entry) -> tuple[Parameter, ...]:
     """The parameters of an entry, from its fields and the Parameters section of its docstring."""
-    told = _described(inspect.getdoc(entry) or "")
-    found = []
+    docs = _read_parameter_docs(inspect.getdoc(entry) or "")
+    described = []
     types = get_type_hints(entry, include_extras=True)
-    for one in fields(entry):  # type: ignore[arg-type]
-        default = _default(one)
-        found.append(
+    for field in fields(entry):  # type: ignore[arg-type]
+        default = _get_default(field)
+        described.append(
             Parameter(
-                name=one.name,
-                type=type_said(types[one.name]),
+                name=field.name,
+                type=describe_type(types[field.name]),
                 default=None if default is MISSING else default,
                 required=default is MISSING,
-                help=told.get(one.name, ""),
+                help=docs.get(field.name, ""),
             )
         )
-    return tuple(found)
+    return tuple(described)
 
 
-def parsed(entry: Entry, given: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
+def parse_parameters(entry: Entry, texts: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
     """Parameters from text, as the command line gives them: lists by commas, the rest as TOML.
 
     Examples
     --------
-    >>> parsed(measure("uniqueness"), {"known": ["sex,region", "age"]})
+    >>> parse_parameters(measure("uniqueness"), {"known": ["sex,region", "age"]})
     {'known': ['sex', 'region', 'age']}
     """
-    known = {one.name: one for one in parameters_of(entry)}
+    known = {parameter.name: parameter for parameter in parameters_of(entry)}
     values: dict[str, Any] = {}
-    for name, told in given.items():
+    for name, text in texts.items():
         if name not in known:
             hint = did_you_mean(name, known)
             raise PlanError(f"'{entry.name}' has no parameter '{name}'.", hint=hint)
-        texts = [told] if isinstance(told, str) else list(told)
-        if len(texts) > 1 and not known[name].type.startswith("list"):
+        pieces = [text] if isinstance(text, str) else list(text)
+        if len(pieces) > 1 and not known[name].type.startswith("list"):
             raise PlanError(f"The parameter '{name}' is given more than once.", hint="choose one.")
         try:
-            values[name] = _value(texts, known[name].type)
+            values[name] = _parse_value(pieces, known[name].type)
         except ValueError as error:
-            shown = example(get_type_hints(entry, include_extras=True)[name])
+            shown = write_example(get_type_hints(entry, include_extras=True)[name])
             raise PlanError(
                 f"The parameter '{name}' {error}",
                 hint=f"write --{name.replace('_', '-')} '{shown}'",
@@ -136,25 +186,25 @@ def parsed(entry: Entry, given: Mapping[str, str | Sequence[str]]) -> dict[str, 
     return values
 
 
-def _value(texts: Sequence[str], kind: str) -> Any:
+def _parse_value(texts: Sequence[str], kind: str) -> Any:
     """A value from text; a list may be given in several pieces."""
     if kind.startswith("list"):
-        return [one for text in texts for one in _several(text, kind)]
+        return [value for text in texts for value in _parse_list(text, kind)]
     text = texts[0].strip()
     if kind.startswith("table") or ("table" in kind and text.startswith("{")):
-        return _toml(text, kind)
-    return texts[0] if kind == "text" else _scalar(text)
+        return _parse_toml(text, kind)
+    return texts[0] if kind == "text" else _parse_scalar(text)
 
 
-def _several(text: str, kind: str) -> list[Any]:
+def _parse_list(text: str, kind: str) -> list[Any]:
     if text.strip().startswith("["):
-        return list(_toml(text.strip(), kind))
+        return list(_parse_toml(text.strip(), kind))
     parts = [part.strip() for part in text.split(",") if part.strip()]
     # A variable may be called 1 or true.
-    return parts if kind.startswith("list of names") else [_scalar(part) for part in parts]
+    return parts if kind.startswith("list of names") else [_parse_scalar(part) for part in parts]
 
 
-def _toml(text: str, kind: str) -> Any:
+def _parse_toml(text: str, kind: str) -> Any:
     wanted: type = list if text.startswith("[") else dict
     try:
         read = tomllib.loads(f"x = {text}")
@@ -167,7 +217,7 @@ def _toml(text: str, kind: str) -> Any:
     raise ValueError(msg)
 
 
-def _scalar(text: str) -> Any:
+def _parse_scalar(text: str) -> Any:
     for convert in (int, float):
         try:
             return convert(text)
@@ -176,26 +226,26 @@ def _scalar(text: str) -> Any:
     return {"true": True, "false": False}.get(text, text)
 
 
-def _default(one: Any) -> Any:
-    value = one.default
+def _get_default(field: Any) -> Any:
+    value = field.default
     if isinstance(value, FieldInfo):
         value = value.get_default(call_default_factory=True)
         return MISSING if value is PydanticUndefined else value
     return value
 
 
-def _described(doc: str) -> dict[str, str]:
+def _read_parameter_docs(doc: str) -> dict[str, str]:
     _, _, after = doc.partition("Parameters\n----------\n")
     section = re.split(r"\n\S+\n-{3,}\n|\n\nReferences", after)[0]
-    told: dict[str, str] = {}
+    docs: dict[str, str] = {}
     names: list[str] = []
     for line in section.splitlines():
         head = re.match(r"^(\w+(?:, \w+)*) : (.*)", line)
         if head:
             names = head[1].split(", ")
-            told |= dict.fromkeys(names, head[2])
+            docs |= dict.fromkeys(names, head[2])
         elif line.startswith(" ") and names:
-            told |= {name: f"{told[name]} {line.strip()}" for name in names}
+            docs |= {name: f"{docs[name]} {line.strip()}" for name in names}
         else:
             names = []
-    return told
+    return docs

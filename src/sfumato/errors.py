@@ -72,6 +72,10 @@ class HeavyLossWarning(UserWarning):
     """What was asked for leaves next to nothing of the data."""
 
 
+class PluginWarning(UserWarning):
+    """A plug-in of another package was left out, since it cannot be used."""
+
+
 class RepeatedReleaseWarning(UserWarning):
     """The same data were released before under another key."""
 

@@ -58,8 +58,8 @@ class Evidence:
 
     def number(self, name: str) -> float:
         """The value itself or a detail by name; NaN when there is none."""
-        found = self.value if name == self.name else self.details.get(name, math.nan)
-        return float(found) if isinstance(found, (int, float)) else math.nan
+        number = self.value if name == self.name else self.details.get(name, math.nan)
+        return float(number) if isinstance(number, (int, float)) else math.nan
 
     def public(self) -> Evidence:
         """Only what may leave the building: no baseline, nothing per record."""
@@ -67,15 +67,17 @@ class Evidence:
 
     def plain(self) -> dict[str, Any]:
         """Everything except the per-record values, as plain values for JSON."""
-        rows = None if self.table is None else _rows(self.table)
+        rows = None if self.table is None else _list_rows(self.table)
         return {
             "name": self.name,
             "subject": self.subject,
-            "value": _finite(self.value),
+            "value": _replace_infinite(self.value),
             "direction": self.direction,
-            "interval": None if self.interval is None else [_finite(end) for end in self.interval],
-            "baseline": _finite(self.baseline),
-            "details": {key: _finite(value) for key, value in self.details.items()},
+            "interval": None
+            if self.interval is None
+            else [_replace_infinite(end) for end in self.interval],
+            "baseline": _replace_infinite(self.baseline),
+            "details": {key: _replace_infinite(value) for key, value in self.details.items()},
             "table": rows,
             "assumptions": list(self.assumptions),
             "warnings": list(self.warnings),
@@ -84,14 +86,14 @@ class Evidence:
         }
 
 
-def _rows(table: Any) -> list[dict[str, Any]]:
+def _list_rows(table: Any) -> list[dict[str, Any]]:
     from sfumato.io.frames import wrap
 
     rows: list[dict[str, Any]] = wrap(table).rows(named=True)
-    return [{key: _finite(value) for key, value in row.items()} for row in rows]
+    return [{key: _replace_infinite(value) for key, value in row.items()} for row in rows]
 
 
-def _finite(value: Any) -> Any:
+def _replace_infinite(value: Any) -> Any:
     """JSON has no NaN and no infinity: they become null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None

@@ -30,11 +30,19 @@ class Measure(ABC):
     """Further numbers among its details on which a target may be set."""
     reach: ClassVar[Mapping[str, tuple[float, float]]] = {}
     """The lowest and highest value a number can have: a target there could not be missed."""
+    picture: ClassVar[str | None] = None
+    """The figure of `sf.pictures` that shows its evidence."""
+    runs_on: ClassVar[tuple[str, ...]] = ("local",)
+    """The engines on which it runs."""
+
+    aspect: ClassVar[Literal["risk", "utility"]] = "risk"
+    """What a measure of another package is about; ours say it by their folder."""
 
     @classmethod
     def room(cls) -> str:
-        """The folder it lives in: "risk" or "utility"."""
-        return cls.__module__.split(".")[-2]
+        """What it is about, "risk" or "utility": for ours, the folder it lives in."""
+        package, *folders = cls.__module__.split(".")
+        return folders[0] if package == "sfumato" else cls.aspect
 
     def measure(self, original: Dataset, released: Dataset | None = None) -> Evidence:
         """Measure one data set, or the released one with the original as its baseline."""
@@ -47,8 +55,8 @@ class Measure(ABC):
             return self.compare(original, released)
         if released is None:
             return self.look(original, "original")
-        found = self.look(released, "released")
-        return replace(found, baseline=self.look(original, "original").value)
+        evidence = self.look(released, "released")
+        return replace(evidence, baseline=self.look(original, "original").value)
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Measure one data set by itself."""

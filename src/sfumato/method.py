@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.engines import Chance, Engine, engine_for
+from sfumato.engines import Chance, Engine, Starts, engine_for
 from sfumato.errors import DataError, MethodError
-from sfumato.kernels.arrays import Integers
-from sfumato.parameters import given
+from sfumato.parameters import list_settings
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
-    from sfumato.cells.noise.described import Noise
+    from sfumato.cells.noise.description import Noise
 
 Fitted = Mapping[str, Any]
 """A few small values, JSON-able, computed once on the original and kept in custody."""
+
+
+@dataclass(frozen=True)
+class Strength:
+    """The parameter that makes a method protect more, and which way: what `tune` turns.
+
+    Examples
+    --------
+    >>> Strength("k", stronger="up")
+    Strength(parameter='k', stronger='up')
+    """
+
+    parameter: str
+    stronger: Literal["up", "down"] = "up"
 
 
 class Method(ABC):
@@ -33,6 +47,14 @@ class Method(ABC):
     """Measures that every release made with it reports, whatever the plan says."""
     keyed: ClassVar[bool] = False
     """Whether it takes draws, so that the result depends on the key."""
+    strength: ClassVar[Strength | None] = None
+    """The parameter that `tune` turns; None: there is nothing to turn."""
+    treats: ClassVar[Literal["values", "records"]] = "values"
+    """Whether it changes values as such, or makes records alike (equivalence classes)."""
+    attacks: ClassVar[tuple[str, ...]] = ()
+    """Attacks that it invites beyond those on any release, by the names of their measures."""
+    runs_on: ClassVar[tuple[str, ...]] = ("local",)
+    """The engines on which it runs."""
 
     def fit(self, data: Dataset, engine: Engine) -> Fitted:
         """Look at the data once, and keep a few values. Most methods need none."""
@@ -70,7 +92,7 @@ class Method(ABC):
         gives away what the custodian may keep back: the size of noise (see `describes`).
         """
         del fitted
-        return {"method": self.name, **given(self)}
+        return {"method": self.name, **list_settings(self)}
 
     def describes(self, fitted: Fitted, schema: Schema) -> dict[str, Noise]:
         """The noise it leaves in each variable, for analysts who take it out. Most leave none."""
@@ -98,13 +120,14 @@ class RowWise(Method):
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
     ) -> Dataset:
         """Run `rows` over all records, on any engine."""
-        made = engine.map_rows(
+        result = engine.map_rows(
             data,
             lambda batch, draws: self.rows(batch, fitted, draws),
             reads=self.reads(data.schema),
             chance=chance,
         )
-        return Dataset(made.frame, self.reschema(data.schema, fitted), data.source, made.identity)
+        schema = self.reschema(data.schema, fitted)
+        return Dataset(result.frame, schema, data.source, result.identity)
 
 
 class Grouped(Method):
@@ -120,7 +143,7 @@ class Grouped(Method):
 
     @abstractmethod
     def groups(
-        self, batch: pl.DataFrame, starts: Integers, fitted: Fitted, draws: Draws | None
+        self, batch: pl.DataFrame, starts: Starts, fitted: Fitted, draws: Draws | None
     ) -> pl.DataFrame:
         """New values of the touched variables for all records of some strata."""
 
@@ -146,7 +169,7 @@ def require_numbers(data: Dataset, names: tuple[str, ...], owner: str, *, dates:
         if not numeric and not (dates and values.dtype in (pl.Date, pl.Datetime)):
             raise MethodError(
                 f"{owner} needs numbers{' or dates' if dates else ''}; variable '{name}' "
-                f"holds {_said(values.dtype)}.",
+                f"holds {_describe(values.dtype)}.",
                 hint="leave it out, or declare how to read it.",
             )
         if values.dtype.is_float() and values.is_infinite().any():
@@ -156,7 +179,7 @@ def require_numbers(data: Dataset, names: tuple[str, ...], owner: str, *, dates:
             )
 
 
-def _said(dtype: pl.DataType) -> str:
+def _describe(dtype: pl.DataType) -> str:
     if dtype == pl.Boolean:
         return "yes/no values"
     return "dates" if dtype.is_temporal() else "text"

@@ -35,8 +35,7 @@ T = TypeVar("T")
 _NAMES = re.compile(r"^(?!.*(?:dict|list\[list|\bstr \|)).*\blist\[str\]")
 """A type that takes a list of names, and no single one."""
 
-# Findings of pydantic that are said of the whole value: of a list or table that is none, and of
-# the parts of one.
+# Errors of pydantic that concern a value as such: one that is no list or table, or a part of one.
 _OUTER = ("dict_type", "list_type")
 _INNER = ("_type", "_parsing", "_from_float")
 _LONGEST = 60
@@ -57,31 +56,36 @@ class ParameterError(PlanError):
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def parameters(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass whose wrong parameters say what was expected."""
-    made = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))(cls)
-    checked = made.__init__
+    built = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))(cls)
+    checked = built.__init__
 
-    def init(self: Any, *args: Any, **given: Any) -> None:
+    def init(self: Any, *args: Any, **settings: Any) -> None:
         if args:
             raise ParameterError(cls.__name__, [("", "parameters are given by name.")])
-        given = {name: [one] if _one_name(made, name, one) else one for name, one in given.items()}
-        for name, value in given.items():
+        settings = {
+            name: [value] if _is_single_name(built, name, value) else value
+            for name, value in settings.items()
+        }
+        for name, value in settings.items():
             if isinstance(value, (list, tuple)) and _repeats(value):
                 raise ParameterError(cls.__name__, [(name, "names something twice.")])
         try:
-            checked(self, **given)
+            checked(self, **settings)
         except ValidationError as error:
-            found = [dict(one) for one in error.errors(include_url=False)]
-            raise ParameterError(cls.__name__, _sentences(found, made, given)) from None
+            findings = [dict(finding) for finding in error.errors(include_url=False)]
+            raise ParameterError(
+                cls.__name__, _describe_errors(findings, built, settings)
+            ) from None
 
     init.__signature__ = inspect.signature(checked)  # type: ignore[attr-defined]
     init.__wrapped__ = checked  # type: ignore[attr-defined]
-    made.__init__ = init  # type: ignore[method-assign]
-    return cast("type[T]", made)
+    built.__init__ = init  # type: ignore[method-assign]
+    return cast("type[T]", built)
 
 
-def _one_name(made: Any, name: str, value: Any) -> bool:
+def _is_single_name(cls: Any, name: str, value: Any) -> bool:
     """Whether a single name was given where a list of names is meant."""
-    types = {one.name: str(one.type) for one in dataclasses.fields(made)}
+    types = {field.name: str(field.type) for field in dataclasses.fields(cls)}
     return isinstance(value, str) and _NAMES.search(types.get(name, "")) is not None
 
 
@@ -90,28 +94,33 @@ def _repeats(values: list[Any] | tuple[Any, ...]) -> bool:
     return len(texts) != len(set(texts))
 
 
-def _sentences(
-    found: list[dict[str, Any]], made: type[Any], given: dict[str, Any]
+def _describe_errors(
+    findings: list[dict[str, Any]], cls: type[Any], settings: dict[str, Any]
 ) -> list[tuple[str, str]]:
     """One sentence for each parameter, however many of its parts or alternatives are wrong."""
-    known = [one.name for one in dataclasses.fields(made)]
+    known = [field.name for field in dataclasses.fields(cls)]
     by_name: dict[str, list[dict[str, Any]]] = {}
-    for one in found:
-        by_name.setdefault(str(one["loc"][0]) if one["loc"] else "", []).append(one)
+    for finding in findings:
+        by_name.setdefault(str(finding["loc"][0]) if finding["loc"] else "", []).append(finding)
     wrong = []
     for name, several in by_name.items():
-        depth = max(len(one["loc"]) for one in several)
+        depth = max(len(finding["loc"]) for finding in several)
         # Of the alternatives of a type, the one that fits furthest is the one that was meant.
-        meant = [one for one in several if len(one["loc"]) == depth]
-        if any(one["type"].endswith(_INNER if depth > 1 else _OUTER) for one in meant):
-            types = get_type_hints(made, include_extras=True)
-            wrong.append((name, f"must be {expected(types[name])}. {_got(given[name])}"))
+        meant = [finding for finding in several if len(finding["loc"]) == depth]
+        if any(finding["type"].endswith(_INNER if depth > 1 else _OUTER) for finding in meant):
+            types = get_type_hints(cls, include_extras=True)
+            wrong.append(
+                (
+                    name,
+                    f"must be {describe_expectation(types[name])}. {_quote_value(settings[name])}",
+                )
+            )
         else:
-            wrong.append(_sentence(meant[0], name, known))
+            wrong.append(_describe_error(meant[0], name, known))
     return wrong
 
 
-def _sentence(error: dict[str, Any], name: str, known: list[str]) -> tuple[str, str]:
+def _describe_error(error: dict[str, Any], name: str, known: list[str]) -> tuple[str, str]:
     """Turn one of pydantic's findings into: which parameter, and what it must be."""
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return name, f"does not exist. Hint: {did_you_mean(name, known)}"
@@ -120,36 +129,36 @@ def _sentence(error: dict[str, Any], name: str, known: list[str]) -> tuple[str, 
     if error["type"] in ("value_error", "assertion_error"):
         return name, str(error.get("ctx", {}).get("error", error["msg"]))
     must = error["msg"].removeprefix("Input should be ").replace("a valid i", "an i")
-    return name, f"must be {must.replace('a valid ', 'a ')}. {_got(error['input'])}"
+    return name, f"must be {must.replace('a valid ', 'a ')}. {_quote_value(error['input'])}"
 
 
-def _got(value: Any) -> str:
+def _quote_value(value: Any) -> str:
     shown = repr(value)
     return f"Got {shown if len(shown) <= _LONGEST else f'{shown[: _LONGEST - 3]}…'} instead."
 
 
-def given(one: Any) -> dict[str, Any]:
+def list_settings(entry: Any) -> dict[str, Any]:
     """The parameters of a method or measure as plain values; those left at `None` are left out."""
-    plain = TypeAdapter(type(one)).dump_python(one, mode="python")
-    return {name: _plain(value) for name, value in plain.items() if value is not None}
+    values = TypeAdapter(type(entry)).dump_python(entry, mode="python")
+    return {name: _to_plain(value) for name, value in values.items() if value is not None}
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_to_plain(part) for part in value]
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _to_plain(part) for key, part in value.items()}
     return value
 
 
-_ONE: dict[Any, str] = {
+_SINGULAR: dict[Any, str] = {
     str: "text",
     int: "whole number",
     float: "number",
     bool: "true or false",
     dt.date: "date",
 }
-_MANY: dict[Any, str] = {
+_PLURAL: dict[Any, str] = {
     str: "names",
     int: "whole numbers",
     float: "numbers",
@@ -160,140 +169,145 @@ _SHARE = re.compile(r"g[et]=0(?:\.0)?\), L[et]\(l[et]=1(?:\.0)?\)")
 _ARTICLE = ("list", "table", "number", "whole", "share", "date")
 
 
-def type_said(annotation: Any) -> str:
+def describe_type(annotation: Any) -> str:
     """A type in words; a list comes first, since text from a command line is then split.
 
     Examples
     --------
-    >>> type_said(dict[str, list[str]] | None)
+    >>> describe_type(dict[str, list[str]] | None)
     'table of lists of names'
     """
-    return " or ".join(_alternatives(annotation))
+    return " or ".join(_list_alternatives(annotation))
 
 
-def expected(annotation: Any) -> str:
+def describe_expectation(annotation: Any) -> str:
     """A type in words, as the end of "it must be"; a table comes with an example.
 
     Examples
     --------
-    >>> expected(dict[str, float])
+    >>> describe_expectation(dict[str, float])
     'a table of numbers, such as { gender = 5 }'
     """
-    told = [f"a {one}" if one.startswith(_ARTICLE) else one for one in _alternatives(annotation)]
-    said = " or ".join(told)
-    return f"{said}, such as {example(annotation)}" if "table" in said else said
+    words = [
+        f"a {word}" if word.startswith(_ARTICLE) else word
+        for word in _list_alternatives(annotation)
+    ]
+    text = " or ".join(words)
+    return f"{text}, such as {write_example(annotation)}" if "table" in text else text
 
 
-def example(annotation: Any) -> str:
+def write_example(annotation: Any) -> str:
     """A value of this type as TOML writes it; a table where it may be one.
 
     Examples
     --------
-    >>> example(list[list[str]])
+    >>> write_example(list[list[str]])
     '[["gender", "age"]]'
     """
-    parts = _parts(annotation)
-    one = next((part for part in parts if get_origin(part) in (dict, Mapping)), parts[0])
-    origin, inside = get_origin(one), get_args(one)
+    parts = _split_union(annotation)
+    kind = next((part for part in parts if get_origin(part) in (dict, Mapping)), parts[0])
+    origin, arguments = get_origin(kind), get_args(kind)
     if origin in (dict, Mapping):
-        if inside[1] == list[str]:
+        if arguments[1] == list[str]:
             return '{ look = ["gender", "race"], home = ["region"] }'
-        return f"{{ gender = {example(inside[1]).replace('gender', 'female')} }}"
+        return f"{{ gender = {write_example(arguments[1]).replace('gender', 'female')} }}"
     if origin is list:
-        return '["gender", "age"]' if inside[0] is str else f"[{example(inside[0])}]"
+        return '["gender", "age"]' if arguments[0] is str else f"[{write_example(arguments[0])}]"
     if origin is Literal:
-        return f'"{inside[0]}"'
-    if _is_share(one):
+        return f'"{arguments[0]}"'
+    if _is_share(kind):
         return "0.5"
-    plain = {str: '"gender"', bool: "true", dt.date: "2020-12-31"}.get(one, "5")
-    return _filled(one) if is_dataclass(one) else plain
+    value = {str: '"gender"', bool: "true", dt.date: "2020-12-31"}.get(kind, "5")
+    return _write_table(kind) if is_dataclass(kind) else value
 
 
-def _filled(one: Any) -> str:
+def _write_table(cls: Any) -> str:
     """A table with what must be given."""
-    types = get_type_hints(one, include_extras=True)
-    needed = [field.name for field in fields(one) if field.default is MISSING]
-    return f"{{ {', '.join(f'{name} = {example(types[name])}' for name in needed)} }}"
+    types = get_type_hints(cls, include_extras=True)
+    needed = [field.name for field in fields(cls) if field.default is MISSING]
+    return f"{{ {', '.join(f'{name} = {write_example(types[name])}' for name in needed)} }}"
 
 
-def _alternatives(annotation: Any) -> list[str]:
-    told = sorted(_words(annotation), key=lambda one: not one.startswith("list"))
-    return list(dict.fromkeys(told))
+def _list_alternatives(annotation: Any) -> list[str]:
+    words = sorted(_describe_each(annotation), key=lambda word: not word.startswith("list"))
+    return list(dict.fromkeys(words))
 
 
-def _words(annotation: Any) -> list[str]:
+def _describe_each(annotation: Any) -> list[str]:
     """The alternatives of a type, each in words."""
-    origin, inside = get_origin(annotation), get_args(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return ["share between 0 and 1"] if _is_share(annotation) else _words(inside[0])
+        return ["share between 0 and 1"] if _is_share(annotation) else _describe_each(arguments[0])
     if origin is Literal:
-        return [f'"{one}"' for one in inside]
+        return [f'"{value}"' for value in arguments]
     if origin in (Union, UnionType):
-        each = [one for one in inside if one is not NoneType]
-        same = f"table of {_many(each[0])}"  # one for all, or one by name
-        words = [word for one in each for word in _words(one)]
+        members = [member for member in arguments if member is not NoneType]
+        same = f"table of {_describe_several(members[0])}"  # one for all, or one by name
+        words = [word for member in members for word in _describe_each(member)]
         return [word if word != same else "a table of these" for word in words]
     if origin is list:
-        return [f"list of {_many(inside[0])}"]
+        return [f"list of {_describe_several(arguments[0])}"]
     if origin in (dict, Mapping):
-        return [f"table of {_many(inside[1])}"]
+        return [f"table of {_describe_several(arguments[1])}"]
     named = str(getattr(annotation, "__name__", annotation))
     if is_dataclass(annotation):
         named = f"table with {', '.join(field.name for field in fields(annotation))}"
-    return [_ONE.get(annotation, named)]
+    return [_SINGULAR.get(annotation, named)]
 
 
-def _many(annotation: Any) -> str:
+def _describe_several(annotation: Any) -> str:
     """Several of a type in words."""
-    told: list[str] = []
-    for one in _parts(annotation):
-        origin, inside = get_origin(one), get_args(one)
+    words: list[str] = []
+    for member in _split_union(annotation):
+        origin, arguments = get_origin(member), get_args(member)
         if origin is Literal:
-            told += _words(one)
+            words += _describe_each(member)
         elif origin is list:
-            told.append(f"lists of {_many(inside[0])}")
+            words.append(f"lists of {_describe_several(arguments[0])}")
         elif origin in (dict, Mapping):
-            told.append(f"tables of {_many(inside[1])}")
+            words.append(f"tables of {_describe_several(arguments[1])}")
         else:
-            several = "shares between 0 and 1" if _is_share(one) else "values"
-            told.append(_MANY.get(one, several))
-    return " or ".join(dict.fromkeys(told))
+            several = "shares between 0 and 1" if _is_share(member) else "values"
+            words.append(_PLURAL.get(member, several))
+    return " or ".join(dict.fromkeys(words))
 
 
 def _is_share(annotation: Any) -> bool:
-    inside = get_args(annotation)
-    narrowed = get_origin(annotation) is Annotated and inside[0] is float
-    return narrowed and bool(_SHARE.search(repr(inside[1:])))
+    arguments = get_args(annotation)
+    narrowed = get_origin(annotation) is Annotated and arguments[0] is float
+    return narrowed and bool(_SHARE.search(repr(arguments[1:])))
 
 
-def _parts(annotation: Any) -> list[Any]:
+def _split_union(annotation: Any) -> list[Any]:
     """The alternatives of a type, without what narrows them unless it makes them shares."""
-    origin, inside = get_origin(annotation), get_args(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return [annotation] if _is_share(annotation) else _parts(inside[0])
+        return [annotation] if _is_share(annotation) else _split_union(arguments[0])
     if origin in (Union, UnionType):
-        return [part for one in inside if one is not NoneType for part in _parts(one)]
+        return [
+            part for member in arguments if member is not NoneType for part in _split_union(member)
+        ]
     return [annotation]
 
 
-def value_said(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as people read it, without the signs of Python.
 
     Examples
     --------
-    >>> value_said({"looks": ["gender", "race"], "home": ["region"]})
+    >>> format_value({"looks": ["gender", "race"], "home": ["region"]})
     'looks: gender, race; home: region'
     """
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {_inside(one)}" for key, one in value.items())
+        return "; ".join(f"{key}: {_format_inner(part)}" for key, part in value.items())
     if isinstance(value, (list, tuple)):
-        deep = any(isinstance(one, (list, tuple, Mapping)) for one in value)
-        return ("; " if deep else ", ").join(_inside(one) for one in value)
+        deep = any(isinstance(part, (list, tuple, Mapping)) for part in value)
+        return ("; " if deep else ", ").join(_format_inner(part) for part in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _inside(value: Any) -> str:
+def _format_inner(value: Any) -> str:
     # Another level needs brackets: commas and semicolons part the first two.
     if isinstance(value, Mapping):
-        return f"({', '.join(f'{key}: {value_said(one)}' for key, one in value.items())})"
-    return value_said(value)
+        return f"({', '.join(f'{key}: {format_value(part)}' for key, part in value.items())})"
+    return format_value(value)

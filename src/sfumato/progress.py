@@ -1,10 +1,15 @@
-"""How long work tells how far it is. The library calls it; only the command line draws it."""
+"""Progress and cancelling: how long work reports how far it is, and where it may be stopped.
+
+The library reports; only the command line and the studio show it. A report is also the place where
+work may stop: a `Token` raises `Cancelled` there, once somebody has called its `cancel`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Event
 from typing import Protocol
 
 
@@ -15,8 +20,47 @@ class Progress(Protocol):
         """Take note."""
 
 
+class Cancelled(KeyboardInterrupt):
+    """Work was stopped through its token. What handles Ctrl-C handles this too."""
+
+
+class Token:
+    """A progress that can be cancelled from another thread.
+
+    Parameters
+    ----------
+    progress : who is told how far the work is; nobody by default.
+
+    Examples
+    --------
+    >>> token = Token(lambda what, done, total: print(what, done, "of", total))
+    >>> token("counting", 1, 2)
+    counting 1 of 2
+    >>> token.cancel()
+    >>> try:
+    ...     token("counting", 2, 2)
+    ... except Cancelled:
+    ...     print("stopped")
+    stopped
+    """
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        self._progress = progress or silent
+        self._cancelled = Event()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Report progress, or stop the work that reports it."""
+        if self._cancelled.is_set():
+            raise Cancelled
+        self._progress(what, done, total)
+
+    def cancel(self) -> None:
+        """Stop the work at its next report."""
+        self._cancelled.set()
+
+
 def part_of(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
-    """How one piece of work tells how far it is, without knowing what it is part of."""
+    """A report for one piece of work that need not know what it is part of."""
     if progress is None:
         return None
     return lambda done, total: progress(what, min(done, total), total) if total else None
@@ -26,21 +70,21 @@ def silent(what: str, done: int, total: int) -> None:
     """Take no note."""
 
 
-_TOLD: ContextVar[Progress] = ContextVar("sfumato_progress", default=silent)
+_CURRENT: ContextVar[Progress] = ContextVar("sfumato_progress", default=silent)
 
 
 @contextmanager
 def send_progress_to(progress: Progress | None) -> Iterator[None]:
-    """Let whatever is called within tell its progress, without handing it from call to call."""
-    before = _TOLD.set(progress or _TOLD.get())
+    """Send all reports of what is called within here, without handing it from call to call."""
+    before = _CURRENT.set(progress or _CURRENT.get())
     try:
         yield
     finally:
-        _TOLD.reset(before)
+        _CURRENT.reset(before)
 
 
 def current_progress() -> Progress:
-    """How long work that was called by others tells how far it is.
+    """Where work that was called by others reports how far it is.
 
     Examples
     --------
@@ -48,4 +92,4 @@ def current_progress() -> Progress:
     ...     current_progress()("counting", 1, 2)
     counting 1 of 2
     """
-    return _TOLD.get()
+    return _CURRENT.get()

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from sfumato.errors import DataError
 from sfumato.kernels.arrays import Floats, Words
-from sfumato.kernels.memory import room
+from sfumato.kernels.memory import allocate
 
 KEY_BYTES = 32
 SLICE = 1 << 16
@@ -167,7 +167,7 @@ class Draws:
         cipher = _encryptor(self.key.subkey("lasting draw", column, purpose))
         # One place to work in, slice after slice: fresh memory costs more than the cipher.
         blocks = np.empty((min(_PIECE, len(values)), 2), np.uint64)
-        made = np.empty(blocks.nbytes + _ROOM, np.uint8)
+        encrypted = np.empty(blocks.nbytes + _ROOM, np.uint8)
         short = np.empty(len(blocks), np.float32)
         out = np.empty(len(values))
         for start in range(0, len(values), _PIECE):
@@ -180,8 +180,8 @@ class Draws:
             ids = self._ids[start : start + _PIECE]
             np.bitwise_xor(ids[:, 0], value.view(np.uint32), out=block[:, 0])
             block[:, 1] = ids[:, 1]
-            cipher.update_into(block.view(np.uint8).data.cast("B"), made.data)
-            words = made[: block.nbytes].view(np.uint64)[::2]
+            cipher.update_into(block.view(np.uint8).data.cast("B"), encrypted.data)
+            words = encrypted[: block.nbytes].view(np.uint64)[::2]
             # 52 bits and a half: exact, never 0, never 1, and even about the middle.
             np.right_shift(words, np.uint64(12), out=words)
             np.add(words, 0.5, out=some)
@@ -199,17 +199,17 @@ def keyed_order(ids: Words, key: Key) -> npt.NDArray[np.intp]:
     # Sorting numbers is several times faster than sorting positions by them: the position rides
     # in the low bits. Where the high bits tie, the whole block decides.
     mask = np.uint64((1 << max(len(ids) - 1, 1).bit_length()) - 1)
-    places = room((len(ids),), np.uint64)
+    keys = allocate((len(ids),), np.uint64)
     for start in range(0, len(ids), SLICE):
         some = slice(start, start + SLICE)
         high = encrypt(ids[some], subkey)[:, 0] & ~mask
-        places[some] = high | np.arange(start, start + len(high), dtype=np.uint64)
-    places.sort()
-    tied = np.flatnonzero((places[1:] ^ places[:-1]) <= mask)
-    places &= mask
-    order = places.view(np.intp)
+        keys[some] = high | np.arange(start, start + len(high), dtype=np.uint64)
+    keys.sort()
+    tied = np.flatnonzero((keys[1:] ^ keys[:-1]) <= mask)
+    keys &= mask
+    order = keys.view(np.intp)
     if len(tied):
-        near = np.unique(np.concatenate([tied, tied + 1]))
-        blocks = encrypt(ids[order[near]], subkey)
-        order[near] = order[near][np.lexsort((blocks[:, 1], blocks[:, 0]))]
+        rows = np.unique(np.concatenate([tied, tied + 1]))
+        blocks = encrypt(ids[order[rows]], subkey)
+        order[rows] = order[rows][np.lexsort((blocks[:, 1], blocks[:, 0]))]
     return order

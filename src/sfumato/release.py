@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from sfumato import __version__
-from sfumato.cells.noise import published as noise_parts
-from sfumato.cells.noise.described import Noise
-from sfumato.cells.published import plain, published
+from sfumato.cells.noise import description as noise_parts
+from sfumato.cells.noise.description import Noise
+from sfumato.cells.vocabulary import restrict_vocabulary, vocabulary_to_json
 from sfumato.data import Dataset
-from sfumato.data.identity import Identity, digest, matched
+from sfumato.data.identity import Identity, digest, match_identities
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
@@ -67,11 +67,11 @@ class Release:
                 for step, fitted in zip(self.plan.steps, self.fitted, strict=True)
             ],
             **self._noise_for(self.plan.release.noise or "safe"),
-            "targets": [one.plain() for one in self.verdict],
+            "targets": [judgement.plain() for judgement in self.verdict],
             "evidence": {
-                label: one.public().plain()
-                for label, one in self.evidence.items()
-                if one.audience == "public"
+                label: evidence.public().plain()
+                for label, evidence in self.evidence.items()
+                if evidence.audience == "public"
             },
             "order_of_rows": "as given" if self.plan.release.keep_order else "random",
             "key_commitment": self.key.commitment,
@@ -86,30 +86,32 @@ class Release:
     @property
     def noise(self) -> dict[str, Noise]:
         """The noise in each released variable, in full."""
-        return {name: one for name, (one, _) in self._noise().items()}
+        return {name: noise for name, (noise, _) in self._noise().items()}
 
-    def _noise_for(self, level: noise_parts.Level) -> dict[str, Any]:
+    def _noise_for(self, level: noise_parts.Detail) -> dict[str, Any]:
         noise = self._noise()
         if not noise:
             return {}
         then = {name: later for name, (_, later) in noise.items() if later}
-        return {"noise": noise_parts.public(noise_parts.whole(self.noise, then), level)}
+        return {
+            "noise": noise_parts.withhold(noise_parts.describe_in_full(self.noise, then), level)
+        }
 
     def _noise(self) -> dict[str, tuple[Noise, list[str]]]:
         """Each noised variable that is released, and the steps that changed it afterwards."""
-        schema, found = self.original.schema, dict[str, tuple[Noise, list[str]]]()
+        schema, noised = self.original.schema, dict[str, tuple[Noise, list[str]]]()
         for step, fitted in zip(self.plan.steps, self.fitted, strict=True):
             described = step.describes(fitted, schema)
             for name in step.touches(schema):
-                if name in found and name in described:
+                if name in noised and name in described:
                     raise PlanError(
                         f"Two steps add noise to variable '{name}', which nobody could take out.",
                         hint="add it in one step: the variances of independent noise add up.",
                     )
-                if name in found:
-                    found[name][1].append(step.name)
-            found |= {name: (one, []) for name, one in described.items()}
-        return {name: one for name, one in found.items() if name in self.dataset.schema}
+                if name in noised:
+                    noised[name][1].append(step.name)
+            noised |= {name: (noise, []) for name, noise in described.items()}
+        return {name: entry for name, entry in noised.items() if name in self.dataset.schema}
 
     @cached_property
     def custody(self) -> dict[str, Any]:
@@ -128,14 +130,14 @@ class Release:
                 "content_digest": content_digest(self.original),
                 "identity": self.original.identity.basis,
                 "notes": list(source.notes) if source else [],
-                "roles": {name: told.role for name, told in self.original.schema.items()},
+                "roles": {name: column.role for name, column in self.original.schema.items()},
             },
             "steps": [
                 {"method": step.name, "fitted": dict(fitted)}
                 for step, fitted in zip(self.plan.steps, self.fitted, strict=True)
             ],
-            "targets": [one.plain() for one in self.verdict],
-            "evidence": {label: one.plain() for label, one in self.evidence.items()},
+            "targets": [judgement.plain() for judgement in self.verdict],
+            "evidence": {label: evidence.plain() for label, evidence in self.evidence.items()},
         }
 
     def order(self) -> Positions | None:
@@ -152,7 +154,7 @@ class Release:
         The targets are measured again on the file as it lies on the disk before the folder
         appears under its name.
         """
-        from sfumato.storage.folder import write_release
+        from sfumato.storage.writing import write_release
 
         return write_release(self, Path(folder), overwrite=overwrite, progress=progress)
 
@@ -163,15 +165,15 @@ def content_digest(original: Dataset) -> str:
     if source is not None and source.path is not None and source.path.is_file():
         with source.path.open("rb") as file:
             return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-    values = (frames.column(original.frame, name) for name in sorted(original.columns))
+    values = (frames.get_column(original.frame, name) for name in sorted(original.columns))
     return f"records:{Identity('content', digest(values)).total()}"
 
 
 def public_column(data: Dataset, name: str) -> dict[str, Any]:
     """What an analyst may know of a variable, and needs to read its cells."""
-    column = published(data.schema[name], frames.column(data.frame, name))
-    told = {"role": column.role, "kind": column.kind, "missing_codes": list(column.missing)}
-    return told | plain(column)
+    column = restrict_vocabulary(data.schema[name], frames.get_column(data.frame, name))
+    facts = {"role": column.role, "kind": column.kind, "missing_codes": list(column.missing)}
+    return facts | vocabulary_to_json(column)
 
 
 def _versions() -> dict[str, str]:
@@ -183,9 +185,9 @@ def _versions() -> dict[str, str]:
     }
 
 
-def aligned(original: Dataset, released: Dataset) -> Dataset:
+def align_original(original: Dataset, released: Dataset) -> Dataset:
     """The original records in the order of the released ones, which may be fewer."""
     mine, theirs = original.identity.digests, released.identity.digests
     if mine.shape == theirs.shape and bool((mine == theirs).all()):
         return original
-    return original.take(matched(mine, theirs))
+    return original.take(match_identities(mine, theirs))

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sfumato import catalogue
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, engine_for
-from sfumato.errors import DataError, PlanError, SchemaError, SfumatoError, TargetError
-from sfumato.evidence import Evidence
+from sfumato.errors import (
+    DataError,
+    MeasureError,
+    PlanError,
+    SchemaError,
+    SfumatoError,
+    TargetError,
+)
+from sfumato.evidence import Evidence, Subject
 from sfumato.io import frames
 from sfumato.measure import Measure
-from sfumato.method import Fitted
+from sfumato.method import Fitted, Method
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, judge
 from sfumato.progress import Progress, send_progress_to, silent
 from sfumato.randomness import Key
-from sfumato.release import Release, aligned
+from sfumato.release import Release, align_original
 
 Measures = Mapping[str, Measure] | Iterable[Measure | str] | None
 
@@ -46,8 +52,8 @@ def assess(
     >>> found["uniqueness"].details["records"]
     500
     """
-    wanted = named(measures, of="one")
-    return _take(wanted, lambda one: one.measure(data), "original", progress)
+    chosen = choose_measures(measures, of="one")
+    return take_measures(chosen, data, progress=progress)
 
 
 def evaluate(
@@ -69,38 +75,32 @@ def evaluate(
     paired : say that the rows of a plain `Dataset` stand in the order of the original. A file of
         a release does not: pass its folder.
     """
-    original, released = _opened(data, release)
-    wanted = named(measures)
-    compared = [label for label, one in wanted.items() if one.of == "pair"]
-    if compared and not _related(original, released) and not paired:
+    original, released = _open(data, release)
+    chosen = choose_measures(measures)
+    comparisons = [label for label, measure in chosen.items() if measure.of == "pair"]
+    if comparisons and not _share_identity(original, released) and not paired:
         raise DataError(
-            f"{', '.join(compared)}: nothing says which records belong together.",
+            f"{', '.join(comparisons)}: nothing says which records belong together.",
             hint="pass the Release or its folder; or say paired=True if the rows correspond.",
         )
-    kept = _kept(original, released)
-    return _take(
-        wanted,
-        lambda one: one.measure(original if one.whole else kept, released),
-        "released",
-        progress,
-    )
+    return take_measures(chosen, original, released, progress=progress)
 
 
 def pair(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
     """The original as the release's plan declares it, and the released records in its order."""
-    original, released = _opened(data, release)
-    return _kept(original, released), released
+    original, released = _open(data, release)
+    return _align(original, released), released
 
 
-def _kept(original: Dataset, released: Dataset) -> Dataset:
-    """The original records that were released, in their order."""
-    return aligned(original, released) if _related(original, released) else original
+def _align(original: Dataset, released: Dataset) -> Dataset:
+    """The original records that were released, in the order of the release."""
+    return align_original(original, released) if _share_identity(original, released) else original
 
 
-def _opened(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
+def _open(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
     """The whole original as the release's plan declares it, and the released records."""
     if isinstance(release, (str, Path)):
-        from sfumato.storage.opened import open_release
+        from sfumato.storage.opening import open_release
 
         opened = open_release(Path(release))
         data = data.with_schema(opened.plan().schema)
@@ -109,7 +109,7 @@ def _opened(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dat
         data, released = data.with_schema(release.plan.schema), release.dataset
     else:
         released = release
-    if len(released) != len(data) and not _related(data, released):
+    if len(released) != len(data) and not _share_identity(data, released):
         raise DataError(
             f"The released data have {len(released)} records, the original has {len(data)}, and "
             "nothing says which belong together.",
@@ -139,24 +139,16 @@ def protect(
     ------
     TargetError : a target is missed. `error.evidence` and `error.verdict` say by how much.
     """
-    say = progress or silent
-    original = _prepared(data, plan)
+    original = _declare(data, plan)
     secret = Key.of(key)
-    where = engine or engine_for(original.frame, progress)
-    released, fitted = _stepped(original, plan, secret, where, say)
+    released, fitted = apply_steps(original, plan.steps, secret, engine=engine, progress=progress)
     _require_no_direct(released)
     measures = plan.measures
-    kept = aligned(original, released)
-    evidence = _take(
-        measures,
-        lambda one: one.measure(original if one.whole else kept, released),
-        "released",
-        progress,
-    )
+    evidence = take_measures(measures, original, released, progress=progress)
     verdict = judge(plan.targets, measures, evidence)
     require_met(verdict, evidence)
     return Release(
-        dataset=replace(released, frame=frames.bare(released.frame)),
+        dataset=replace(released, frame=frames.strip_metadata(released.frame)),
         plan=plan,
         evidence=evidence,
         verdict=verdict,
@@ -166,41 +158,58 @@ def protect(
     )
 
 
-def _prepared(data: Dataset, plan: Plan) -> Dataset:
+def _declare(data: Dataset, plan: Plan) -> Dataset:
+    """The original with the roles and kinds of the plan, refused where a role is missing."""
     original = data.with_schema(plan.schema)
     if not len(original):
         raise DataError("There is no record in these data.", hint="is it the right file?")
     if original.schema.unknown:
-        listed = ", ".join(f"'{name}'" for name in original.schema.unknown)
+        names = ", ".join(f"'{name}'" for name in original.schema.unknown)
         raise SchemaError(
-            f"These variables have no role, so nobody knows whether they may leave: {listed}.",
+            f"These variables have no role, so nobody knows whether they may leave: {names}.",
             hint='give each a role in the plan; "other" if it is harmless. '
             "`sfumato inspect` suggests roles.",
         )
     return original
 
 
-def _stepped(
-    original: Dataset, plan: Plan, key: Key, engine: Engine, say: Progress
+def apply_steps(
+    original: Dataset,
+    steps: Sequence[Method],
+    key: Key,
+    *,
+    first: int = 0,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Dataset, list[Fitted]]:
-    data, kept = original, []
-    for at, step in enumerate(plan.steps):
-        say(f"protecting: step {at + 1} of {len(plan.steps)}, {step.name}", at, len(plan.steps))
+    """Carry out the steps of a plan one after the other: the protected data, and what was fitted.
+
+    Parameters
+    ----------
+    original : the records as the plan declares them.
+    steps : what to do, in order.
+    key : the secret from which every draw is derived.
+    first : the position of the first step in its plan. A draw belongs to a position.
+    """
+    where = engine or engine_for(original.frame, progress)
+    report = progress or silent
+    data, fitted_steps, total = original, list[Fitted](), len(steps)
+    for position, step in enumerate(steps):
+        report(f"protecting: step {position + 1} of {total}, {step.name}", position, total)
         data.schema.require(step.touches(data.schema))
-        fitted = step.fit(data, engine)
-        chance = Chance(key, at) if step.keyed else None
-        data = step.transform(data, fitted, engine=engine, chance=chance)
-        kept.append(fitted)
-    say("protecting", len(plan.steps), len(plan.steps))
-    return data, kept
+        fitted = step.fit(data, where)
+        chance = Chance(key, first + position) if step.keyed else None
+        data = step.transform(data, fitted, engine=where, chance=chance)
+        fitted_steps.append(fitted)
+    report("protecting", total, total)
+    return data, fitted_steps
 
 
 def _require_no_direct(released: Dataset) -> None:
-    left = released.schema.having("direct")
-    if left:
-        listed = ", ".join(f"'{name}'" for name in left)
+    if direct := released.schema.having("direct"):
+        names = ", ".join(f"'{name}'" for name in direct)
         raise PlanError(
-            f"These direct identifiers would be released as they are: {listed}.",
+            f"These direct identifiers would be released as they are: {names}.",
             hint='add a step with method "drop" or "pseudonymise" to the plan.',
         )
     if not released.columns:
@@ -210,32 +219,32 @@ def _require_no_direct(released: Dataset) -> None:
 def require_met(verdict: Iterable[Judgement], evidence: Mapping[str, Evidence]) -> None:
     """Fail when a target is missed, with all the evidence of the attempt."""
     judged = tuple(verdict)
-    missed = [one for one in judged if not one.met]
+    missed = [judgement for judgement in judged if not judgement.met]
     if missed:
-        lines = "\n".join(f"  - {one.said()}" for one in missed)
+        lines = "\n".join(f"  - {judgement.describe()}" for judgement in missed)
         error = TargetError(
             f"{len(missed)} of {len(judged)} targets missed, so nothing is released:\n{lines}",
-            hint=_what_to_do(missed, evidence),
+            hint=_suggest_remedy(missed, evidence),
         )
         error.evidence = dict(evidence)
         error.verdict = judged
         raise error
 
 
-def _what_to_do(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> str:
-    if decided := [one for one in missed if one.worst]:
-        named = ", ".join(sorted({f"'{one.worst}'" for one in decided}))
+def _suggest_remedy(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> str:
+    if decided := [judgement for judgement in missed if judgement.worst]:
+        names = ", ".join(sorted({f"'{judgement.worst}'" for judgement in decided}))
         label = decided[0].measure
         if hasattr(catalogue.measure(evidence[label].name), "sensitive"):
             return (
-                f"make what is known coarser (`sfumato recommend` says what protects {named}), or "
+                f"make what is known coarser (`sfumato recommend` says what protects {names}), or "
                 f"say which variables count: [evaluate.{label}] sensitive = [...]."
             )
         return (
-            f"name {named} in the step as well, or say which variables count: "
+            f"name {names} in the step as well, or say which variables count: "
             f"[evaluate.{label}] confidential = [...]."
         )
-    rooms = {catalogue.measure(evidence[one.measure].name).room() for one in missed}
+    rooms = {catalogue.measure(evidence[judgement.measure].name).room() for judgement in missed}
     if rooms == {"utility"}:
         return "protect less (a smaller k, finer intervals), or state a target that you can defend."
     if "utility" in rooms:
@@ -243,46 +252,98 @@ def _what_to_do(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> st
     return "protect more (coarsen further, drop a variable), or state a target that you can defend."
 
 
-def _related(data: Dataset, released: Dataset) -> bool:
+def _share_identity(data: Dataset, released: Dataset) -> bool:
     """Whether the released records carry the identity they had in the original."""
     return released.given_identity is not None and data.identity.basis == released.identity.basis
 
 
-def named(measures: Measures, *, of: str | None = None) -> dict[str, Measure]:
+def choose_measures(measures: Measures, *, of: str | None = None) -> dict[str, Measure]:
     """The measures by label; without a choice, all that need no parameter."""
     if measures is None:
         return {
-            name: one()
-            for name, one in catalogue.measures().items()
-            if (of is None or one.of == of) and _runs_by_default(one)
+            name: entry()
+            for name, entry in catalogue.measures().items()
+            if (of is None or entry.of == of) and _runs_by_default(entry)
         }
     if isinstance(measures, Mapping):
         return dict(measures)
-    made = [catalogue.measure(one)() if isinstance(one, str) else one for one in measures]
-    return {one.name: one for one in made}
+    chosen = [
+        catalogue.measure(measure)() if isinstance(measure, str) else measure
+        for measure in measures
+    ]
+    return {measure.name: measure for measure in chosen}
 
 
-def _runs_by_default(one: type[Measure]) -> bool:
+def _runs_by_default(entry: type[Measure]) -> bool:
     try:
-        one()
+        entry()
     except PlanError:
         return False
     return True
 
 
-def _take(
-    measures: Mapping[str, Measure], take: Any, subject: Any, progress: Progress | None
+def take_measures(
+    measures: Mapping[str, Measure],
+    original: Dataset | None,
+    released: Dataset | None = None,
+    *,
+    baselines: MutableMapping[str, float] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Evidence]:
-    say = progress or silent
-    found: dict[str, Evidence] = {}
-    for at, (label, one) in enumerate(measures.items()):
-        say(f"measuring: {label}", at, len(measures))
+    """Evidence by label: of the original alone, or of the released with the original as baseline.
+
+    Parameters
+    ----------
+    measures : what to measure, by label.
+    original : the original records; None where only the released ones are at hand.
+    released : the released records; None to measure the original.
+    baselines : what measures of one data set gave for the original, by label. Where records were
+        removed these change, so they are used (and filled) only while all records are there.
+
+    What cannot be computed is there as evidence with a reason. A wrong name is an error: the user
+    can mend it.
+    """
+    report = progress or silent
+    kept = _align(original, released) if original is not None and released is not None else original
+    evidence: dict[str, Evidence] = {}
+    for position, (label, measure) in enumerate(measures.items()):
+        report(f"measuring: {label}", position, len(measures))
         try:
-            with send_progress_to(say):
-                found[label] = take(one)
+            with send_progress_to(report):
+                if baselines is not None and measure.of == "one" and kept is original:
+                    evidence[label] = _with_baseline(label, measure, original, released, baselines)
+                else:
+                    evidence[label] = _take(measure, original if measure.whole else kept, released)
         except SchemaError:
-            raise  # a wrong name is the user's to mend, not a measurement that failed
+            raise
         except SfumatoError as error:
-            found[label] = Evidence.failed(one.name, subject, str(error))
-    say("measuring", len(measures), len(measures))
-    return found
+            subject: Subject = "original" if released is None else "released"
+            evidence[label] = Evidence.failed(measure.name, subject, str(error))
+    report("measuring", len(measures), len(measures))
+    return evidence
+
+
+def _take(measure: Measure, original: Dataset | None, released: Dataset | None) -> Evidence:
+    if original is not None:
+        return measure.measure(original, released)
+    if released is None:
+        raise MeasureError("There is nothing to measure.", hint="pass the data.")
+    if measure.of == "pair":
+        return Evidence.failed(measure.name, "pair", "it needs the original, which was not given.")
+    return measure.look(released, "released")
+
+
+def _with_baseline(
+    label: str,
+    measure: Measure,
+    original: Dataset | None,
+    released: Dataset | None,
+    baselines: MutableMapping[str, float],
+) -> Evidence:
+    """The released data measured, with the number of the original, which is taken once."""
+    if original is None or released is None:
+        return _take(measure, original, released)
+    evidence = measure.look(released, "released")
+    if label not in baselines:
+        baselines[label] = measure.look(original, "original").value
+    return replace(evidence, baseline=baselines[label])

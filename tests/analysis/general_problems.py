@@ -29,7 +29,9 @@ class Case:
 
 
 def error_of(numbers: tuple[Number, ...]) -> Floats:
-    return np.diag([one.variance or 0.0 for one in numbers]).reshape(len(numbers), len(numbers))
+    return np.diag([number.variance or 0.0 for number in numbers]).reshape(
+        len(numbers), len(numbers)
+    )
 
 
 def with_z(
@@ -49,46 +51,46 @@ def with_z(
     )
 
 
-def released(kind: str, x: Floats, rng: np.random.Generator) -> tuple[Number, Floats]:
+def release_number(kind: str, x: Floats, rng: np.random.Generator) -> tuple[Number, Floats]:
     """The noised number, and the true values that it is of."""
     noise = rng.normal(size=len(x)) * NOISE**0.5
     if kind == "clipped":
-        return Number(name="x", seen=np.minimum(x + noise, 1), variance=NOISE, high=1.0), x
+        return Number(name="x", observed=np.minimum(x + noise, 1), variance=NOISE, high=1.0), x
     if kind == "laplace":
-        seen = x + rng.laplace(size=len(x)) * (NOISE / 2) ** 0.5
-        return Number(name="x", seen=seen, variance=NOISE, laplace=True), x
+        values = x + rng.laplace(size=len(x)) * (NOISE / 2) ** 0.5
+        return Number(name="x", observed=values, variance=NOISE, laplace=True), x
     if kind == "rounded":
-        return Number(name="x", seen=np.rint(x + noise), variance=NOISE, width=1.0), x
+        return Number(name="x", observed=np.rint(x + noise), variance=NOISE, width=1.0), x
     if kind == "growing":
         growth = Growth(form="power", constant=0.1, slope=0.2, power=1.0)
-        seen = x + rng.normal(size=len(x)) * np.sqrt(growth.variance(x))
-        return Number(name="x", seen=seen, variance=None, growth=growth), x
+        values = x + rng.normal(size=len(x)) * np.sqrt(growth.variance(x))
+        return Number(name="x", observed=values, variance=None, growth=growth), x
     if kind == "log":
-        seen = x / 2 + noise / 2
+        values = x / 2 + noise / 2
         return (
-            Number(name="x", seen=seen, variance=NOISE / 4, scale=Scale(name="log")),
+            Number(name="x", observed=values, variance=NOISE / 4, scale=Scale(name="log")),
             np.exp(x / 2),
         )
     missing = (kind == "missing") & (rng.uniform(size=len(x)) < 0.1)
-    return Number(name="x", seen=np.where(missing, np.nan, x + noise), variance=NOISE), x
+    return Number(name="x", observed=np.where(missing, np.nan, x + noise), variance=NOISE), x
 
 
 def linear_case(kind: str, records: int, seed: int) -> Case:
     """y = 1 + x - z / 2 + e, x seen with noise of some kind."""
     rng = np.random.default_rng([seed, 11])
     z = rng.normal(size=records)
-    number, x = released(kind, z / 2 + rng.normal(size=records), rng)
+    number, x = release_number(kind, z / 2 + rng.normal(size=records), rng)
     y = 1 + x - z / 2 + rng.normal(size=records)
     shape = "auto" if kind in ("plain", "clipped", "log", "rounded") else "normal"
     problem = with_z((number,), (), z, y, shape=shape)
     return Case(problem, np.column_stack([np.ones(records), x, z]), y)
 
 
-def bent_case(records: int, seed: int) -> Case:
+def curved_case(records: int, seed: int) -> Case:
     """A square of x and its product with z."""
     rng = np.random.default_rng([seed, 12])
     z = rng.normal(size=records)
-    number, x = released("plain", z / 2 + rng.normal(size=records), rng)
+    number, x = release_number("plain", z / 2 + rng.normal(size=records), rng)
     y = 1 + x - z / 2 + x**2 / 2 + 0.3 * x * z + rng.normal(size=records)
     square = Term(name="x ** 2", numbers=((0, np.square),))
     product = Term(name="x:z", clean=z, numbers=((0, None),))
@@ -96,11 +98,11 @@ def bent_case(records: int, seed: int) -> Case:
     return Case(problem, np.column_stack([np.ones(records), x, z, x**2, x * z]), y)
 
 
-def misclassified(true: npt.NDArray[np.int64], wrong: float, rng: np.random.Generator) -> Floats:
+def misclassify(true: npt.NDArray[np.int64], wrong: float, rng: np.random.Generator) -> Floats:
     """Log probability of what was released, for each record and true level."""
-    seen = np.where(rng.uniform(size=len(true)) < wrong, 1 - true, true)
+    values = np.where(rng.uniform(size=len(true)) < wrong, 1 - true, true)
     chances = np.log(np.array([[1 - wrong, wrong], [wrong, 1 - wrong]]))
-    return np.ascontiguousarray(chances[:, seen].T)
+    return np.ascontiguousarray(chances[:, values].T)
 
 
 def level_case(records: int, seed: int) -> Case:
@@ -108,9 +110,9 @@ def level_case(records: int, seed: int) -> Case:
     rng = np.random.default_rng([seed, 13])
     z = rng.normal(size=records)
     c = (rng.uniform(size=records) < expit(z / 2)).astype(np.int64)
-    number, x = released("plain", z / 2 + c / 2 + rng.normal(size=records), rng)
+    number, x = release_number("plain", z / 2 + c / 2 + rng.normal(size=records), rng)
     y = 1 + x - z / 2 + 0.7 * c + 0.5 * c * x + rng.normal(size=records)
-    category = Category(name="c", levels=("a", "b"), density=misclassified(c, 0.15, rng))
+    category = Category(name="c", levels=("a", "b"), density=misclassify(c, 0.15, rng))
     terms = (
         Term(name="c", levels=((0, 1),)),
         Term(name="c:x", levels=((0, 1),), numbers=((0, None),)),
@@ -123,20 +125,20 @@ def outcome_case(kind: str, records: int, seed: int) -> Case:
     """A noised outcome: a number plain or set to a constant, or misclassified."""
     rng = np.random.default_rng([seed, 14])
     z = rng.normal(size=records)
-    number, x = released("plain", z / 2 + rng.normal(size=records), rng)
+    number, x = release_number("plain", z / 2 + rng.normal(size=records), rng)
     design = np.column_stack([np.ones(records), x, z, x * z])
     product = (Term(name="x:z", clean=z, numbers=((0, None),)),)
     eta = design @ [0.5, 1.0, -0.5, 0.3]
     if kind == "misclassified":
         y = (rng.uniform(size=records) < expit(eta)).astype(np.int64)
-        category = Category(name="y", levels=("0", "1"), density=misclassified(y, 0.1, rng))
+        category = Category(name="y", levels=("0", "1"), density=misclassify(y, 0.1, rng))
         more: Any = {"family": "bernoulli", "link": "logit", "outcome_category": category}
         return Case(with_z((number,), product, z, y.astype(float), **more), design, y.astype(float))
     y = eta + rng.normal(size=records)
-    seen = y + rng.normal(size=records) * 0.5**0.5
+    values = y + rng.normal(size=records) * 0.5**0.5
     high = 2.5 if kind == "clipped" else np.inf
-    outcome = Number(name="y", seen=np.minimum(seen, high), variance=0.5, high=high)
-    problem = with_z((number,), product, z, outcome.seen, outcome_number=outcome)
+    outcome = Number(name="y", observed=np.minimum(values, high), variance=0.5, high=high)
+    problem = with_z((number,), product, z, outcome.observed, outcome_number=outcome)
     return Case(problem, design, y)
 
 
@@ -144,7 +146,7 @@ def generalised_case(kind: str, records: int, seed: int) -> Case:
     """Logit, probit, binomial and Poisson models with a product."""
     rng = np.random.default_rng([seed, 15])
     z = rng.normal(size=records)
-    number, x = released("plain", z / 2 + rng.normal(size=records), rng)
+    number, x = release_number("plain", z / 2 + rng.normal(size=records), rng)
     design = np.column_stack([np.ones(records), x, z, x * z])
     product = (Term(name="x:z", clean=z, numbers=((0, None),)),)
     eta = design @ [0.2, 0.6, -0.4, 0.2]
@@ -166,7 +168,7 @@ def grouped_case(family: str, records: int, groups: int, seed: int) -> Case:
     group = rng.permutation(np.arange(records) % groups)
     z = rng.normal(size=records)
     mean = rng.normal(size=groups)[group] / 2
-    number, x = released("plain", mean + z / 2 + rng.normal(size=records), rng)
+    number, x = release_number("plain", mean + z / 2 + rng.normal(size=records), rng)
     design = np.column_stack([np.ones(records), x, z])
     eta = design @ [0.5, 0.8, -0.5] + 0.6 * rng.normal(size=groups)[group]
     more: Any = {"groups": group.astype(np.int64), "random": (0,)}

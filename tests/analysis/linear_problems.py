@@ -10,18 +10,20 @@ from scipy.stats import norm
 from sfumato.analysis.problem import Category, Number, Problem, Term
 
 
-def coded(seen, variance: float, levels: int = 2):
+def code_log_density(noisy, variance: float, levels: int = 2):
     """Log densities of code noise clipped at the ends; NaN is missing."""
-    spread = np.sqrt(variance)
-    made = np.zeros((len(seen), levels))
+    sd = np.sqrt(variance)
+    density = np.zeros((len(noisy), levels))
     for code in range(levels):
-        inner = norm.logpdf(seen, code, spread)
-        low, high = norm.logcdf(0, code, spread), norm.logsf(levels - 1, code, spread)
-        made[:, code] = np.where(seen <= 0, low, np.where(seen >= levels - 1, high, inner))
-    return np.where(np.isnan(seen)[:, None], 0.0, made)
+        inner = norm.logpdf(noisy, code, sd)
+        low, high = norm.logcdf(0, code, sd), norm.logsf(levels - 1, code, sd)
+        density[:, code] = np.where(noisy <= 0, low, np.where(noisy >= levels - 1, high, inner))
+    return np.where(np.isnan(noisy)[:, None], 0.0, density)
 
 
-def one_number(y, seen, variance: float, *, clean=None, outcome: float = 0.0, **more) -> Problem:
+def build_number_problem(
+    y, noisy, variance: float, *, clean=None, outcome: float = 0.0, **more
+) -> Problem:
     """y on an intercept, a noised number and perhaps a clean column."""
     terms = [Term(name="Intercept"), Term(name="x", numbers=((0, None),))]
     covariates = [np.ones(len(y))]
@@ -32,8 +34,8 @@ def one_number(y, seen, variance: float, *, clean=None, outcome: float = 0.0, **
         family="gaussian",
         link="identity",
         y=y,
-        outcome_number=Number(name="y", seen=y, variance=outcome) if outcome else None,
-        numbers=(Number(name="x", seen=seen, variance=variance),),
+        outcome_number=Number(name="y", observed=y, variance=outcome) if outcome else None,
+        numbers=(Number(name="x", observed=noisy, variance=variance),),
         error=np.array([[variance]]),
         terms=tuple(terms),
         covariates=np.column_stack(covariates),
@@ -41,15 +43,17 @@ def one_number(y, seen, variance: float, *, clean=None, outcome: float = 0.0, **
     )
 
 
-def number_and_level(y, seen, released, variance: float, **more) -> Problem:
+def build_level_problem(y, noisy, released, variance: float, **more) -> Problem:
     """y on an intercept, a noised number and a noised category of two levels."""
     return Problem(
         family="gaussian",
         link="identity",
         y=y,
-        numbers=(Number(name="x1", seen=seen, variance=variance),),
+        numbers=(Number(name="x1", observed=noisy, variance=variance),),
         categories=(
-            Category(name="x2", levels=("0", "1"), density=coded(released, variance or 1e-4)),
+            Category(
+                name="x2", levels=("0", "1"), density=code_log_density(released, variance or 1e-4)
+            ),
         ),
         error=np.array([[variance]]),
         terms=(
@@ -62,18 +66,18 @@ def number_and_level(y, seen, released, variance: float, **more) -> Problem:
     )
 
 
-def table_4(
-    chance: np.random.Generator, records: int = 1000
+def simulate_table_4(
+    rng: np.random.Generator, records: int = 1000
 ) -> tuple[tuple[Any, Any, Any], tuple[Any, Any]]:
     """The published simulation: true columns, outcome, and what is released."""
-    latent = chance.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], records)
+    latent = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], records)
     first, second = latent[:, 0], (latent[:, 1] > 0).astype(float)
-    y = 1 + first + second + chance.normal(size=records)
-    noise = chance.normal(size=(records, 2)) * np.sqrt(0.2)
+    y = 1 + first + second + rng.normal(size=records)
+    noise = rng.normal(size=(records, 2)) * np.sqrt(0.2)
     return (first, second, y), (first + noise[:, 0], np.clip(second + noise[:, 1], 0, 1))
 
 
-def least_squares(columns, y):
+def fit_least_squares(columns, y):
     """Coefficients and residual variance of ordinary least squares, and their errors."""
     design = np.column_stack(columns)
     beta = np.linalg.lstsq(design, y, rcond=None)[0]

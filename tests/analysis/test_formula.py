@@ -10,12 +10,16 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.analysis.formula import read_model
-from sfumato.analysis.functions import Of, factors_of, function_of
-from sfumato.analysis.posed import family_and_link, posed
-from sfumato.analysis.prepared import prepared
+from sfumato.analysis.formula import (
+    Transformation,
+    parse_transformation,
+    read_model_formula,
+    split_product,
+)
 from sfumato.analysis.problem import Problem
-from sfumato.analysis.received import received
+from sfumato.analysis.problem_building import build_problem, resolve_family
+from sfumato.analysis.release_input import read_release_input
+from sfumato.analysis.variables import prepare_variables
 from sfumato.errors import MeasureError, SfumatoError
 
 SECRET = 987654.5
@@ -24,11 +28,13 @@ SECRET = 987654.5
 def problem_of(
     formula: str, frame: pl.DataFrame, noise: Mapping[str, Any], family: str = "gaussian", **more
 ):
-    read = read_model(formula)
-    got = received(frame, noise, read.variables)
-    ready = prepared(got, read, more.pop("measured", {}), more.pop("trials", None))
-    kind = family_and_link(family, None)
-    problem, _ = posed(read, ready, got.noise, kind, shape="auto", clustered=True)
+    read = read_model_formula(formula)
+    got = read_release_input(frame, noise, read.variables)
+    ready = prepare_variables(got, read, more.pop("measured", {}), more.pop("trials", None))
+    known, link = resolve_family(family, None)
+    problem, _ = build_problem(
+        read, ready, got.noise, family=known, link=link, shape="auto", clustered=True
+    )
     return problem
 
 
@@ -67,10 +73,10 @@ NOISE = {
     ],
 )
 def test_the_part_with_groups_is_taken_apart(text, group, fixed, random):
-    read = read_model(text)
+    read = read_model_formula(text)
     assert read.group == group
-    assert read.fixed.aliased() == fixed
-    assert (read.random.aliased() if read.random else None) == random
+    assert read.fixed.write_with_aliases() == fixed
+    assert (read.random.write_with_aliases() if read.random else None) == random
 
 
 @pytest.mark.parametrize(
@@ -83,7 +89,7 @@ def test_the_part_with_groups_is_taken_apart(text, group, fixed, random):
 )  # fmt: skip
 def test_what_cannot_be_read_is_told(text):
     with pytest.raises(MeasureError):
-        read_model(text)
+        read_model_formula(text)
 
 
 def names_of(problem: Problem) -> list[str]:
@@ -102,7 +108,7 @@ def test_terms_have_the_names_of_formulaic_and_the_parts_of_the_formula(frame):
     assert made.categories[0].levels == ("0", "1")
     assert made.terms[5].numbers == ((0, None),)
     assert made.terms[5].levels == ((0, 1),)
-    assert made.terms[3].numbers[0][1] == Of("I(x ** 2)")
+    assert made.terms[3].numbers[0][1] == Transformation("I(x ** 2)")
     # The constant, the clean number, and both dummies; each once.
     assert made.covariates.shape == (60, 4)
 
@@ -114,18 +120,18 @@ def test_the_columns_of_true_values_are_those_of_formulaic(frame):
     rng = np.random.default_rng(1)
     true, codes = rng.uniform(1, 3, 60), rng.integers(0, 2, 60)
     columns = made.design(true[:, None], codes[:, None])
-    read = read_model(text)
-    ready = prepared(received(frame, NOISE, read.variables), read, {})
-    clean = ready.frame(read.fixed.variables)
+    read = read_model_formula(text)
+    ready = prepare_variables(read_release_input(frame, NOISE, read.variables), read, {})
+    clean = ready.build_frame(read.fixed.variables)
     at = {name: f"v{place}" for place, name in enumerate(read.fixed.variables)}
     clean[at["x"]] = true
     import pandas as pd
 
     clean[at["sex"]] = pd.Categorical.from_codes(codes.tolist(), categories=pd.Index(["0", "1"]))
-    expected = formulaic.Formula(read.fixed.aliased()).get_model_matrix(
+    expected = formulaic.Formula(read.fixed.write_with_aliases()).get_model_matrix(
         clean, context={"sqrt": np.sqrt}
     )
-    assert names_of(made) == [read.fixed.named(c, ready.labels) for c in expected.rhs.columns]
+    assert names_of(made) == [read.fixed.name_column(c, ready.labels) for c in expected.rhs.columns]
     np.testing.assert_allclose(columns, expected.rhs.to_numpy(dtype=float), rtol=1e-12)
 
 
@@ -165,7 +171,7 @@ def test_noise_on_a_logarithm_that_the_model_takes_is_noise_on_the_term(frame):
     assert made.simple is False  # a product with a dummy
     assert problem_of("y ~ log(x)", frame, noise).simple
     assert made.numbers[0].scale is None
-    np.testing.assert_allclose(np.sort(made.numbers[0].seen), np.sort(np.log(frame["x"])))
+    np.testing.assert_allclose(np.sort(made.numbers[0].observed), np.sort(np.log(frame["x"])))
     assert problem_of("y ~ x", frame, noise).numbers[0].scale is not None
     assert problem_of("y ~ log(x) + x", frame, noise).numbers[0].scale is not None
 
@@ -189,11 +195,11 @@ def test_noised_outcomes(frame):
 
 
 def test_families_and_links():
-    assert family_and_link("logistic", None) == ("bernoulli", "logit")
-    assert family_and_link("binomial", "probit") == ("binomial", "probit")
+    assert resolve_family("logistic", None) == ("bernoulli", "logit")
+    assert resolve_family("binomial", "probit") == ("binomial", "probit")
     for family, link in (("gamma", None), ("gaussian", "log"), ("poisson", "logit")):
         with pytest.raises(MeasureError):
-            family_and_link(family, link)
+            resolve_family(family, link)
 
 
 def test_trials(frame):
@@ -209,16 +215,18 @@ def test_trials(frame):
 
 def test_functions():
     x = np.array([1.0, 4.0])
-    assert function_of("v3", "v3") is None
-    assert function_of("I(v3)", "v3") is None
-    np.testing.assert_allclose(function_of("I((v3 - 1) / 2 + -v3 * 3)", "v3")(x), [-3, -10.5])  # type: ignore[misc]
-    assert Of("I(x ** 3)").power == 3
-    assert Of("log(x)").power is None
-    assert Of("I(sqrt(I(x)))").call == "sqrt"
-    assert factors_of("I(v1 * (v2 * v3))") == ["I(v1)", "I(v2)", "I(v3)"]
+    assert parse_transformation("v3", "v3") is None
+    assert parse_transformation("I(v3)", "v3") is None
+    transform = parse_transformation("I((v3 - 1) / 2 + -v3 * 3)", "v3")
+    assert transform is not None
+    np.testing.assert_allclose(transform(x), [-3, -10.5])
+    assert Transformation("I(x ** 3)").power == 3
+    assert Transformation("log(x)").power is None
+    assert Transformation("I(sqrt(I(x)))").call == "sqrt"
+    assert split_product("I(v1 * (v2 * v3))") == ["I(v1)", "I(v2)", "I(v3)"]
     for text in ("v1 + v2", "v1.real", "v1[0]", "print(v1)", "log(v1, 2)", "v1 if 1 else 2"):
         with pytest.raises((ValueError, SyntaxError)):
-            function_of(text, "v1")
+            parse_transformation(text, "v1")
 
 
 @pytest.mark.parametrize(
@@ -233,14 +241,14 @@ def test_functions():
 )
 def test_both_sides_are_there_and_apart(text, said):
     with pytest.raises(MeasureError, match=said):
-        read_model(text)
+        read_model_formula(text)
 
 
 def test_a_name_may_be_a_sign():
-    read = read_model("`~` ~ `|` + (1 | `a | b`)")
+    read = read_model_formula("`~` ~ `|` + (1 | `a | b`)")
     assert read.fixed.outcome == "~"
     assert read.variables == ("~", "|", "a | b")
-    assert read_model("y ~ + (1 | g)").fixed == read_model("y ~ 1").fixed
+    assert read_model_formula("y ~ + (1 | g)").fixed == read_model_formula("y ~ 1").fixed
     frame = pl.DataFrame({"~": [1.0, 2, 4, 4, 6], "|": [1.0, 2, 3, 4, 5.5]})
     made = sf.fit("`~` ~ `|`", frame, noise={"|": sf.Gaussian(variance=0.1)}, method="moments")
     assert made.terms == ("Intercept", "|")

@@ -107,12 +107,14 @@ def test_independent_draws_that_are_all_there_are_whole():
 
 @pytest.mark.parametrize("formula", ["y ~ x + (1 | g)", "y ~ x + c"])
 def test_before_the_first_draw_there_is_nothing_to_return(formula, monkeypatch):
-    monkeypatch.setattr("sfumato.analysis.samplers.gibbs.sampler._TOLD_S", -1.0)
+    monkeypatch.setattr("sfumato.analysis.samplers.gibbs.sampler._REPORT_SECONDS", -1.0)
 
     def density(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sfumato.analysis.samplers.gibbs.leaps._Batches.__call__", density)
+    monkeypatch.setattr(
+        "sfumato.analysis.samplers.gibbs.independence._evaluate_in_batches", density
+    )
     data = frame().with_columns(c=pl.Series(np.arange(400) % 3 == 0).cast(pl.Int64))
     told = {**NOISE, "c": sf.Misclassification(levels=[0, 1], matrix=[[0.9, 0.1], [0.1, 0.9]])}
 

@@ -10,7 +10,7 @@ import pytest
 from tests.analysis.general_problems import (
     CONSTANT,
     Case,
-    bent_case,
+    curved_case,
     generalised_case,
     grouped_case,
     level_case,
@@ -28,7 +28,7 @@ from sfumato.errors import MeasureError
 SHORT = Sampling(chains=1, draws=200, warmup=80)
 
 
-def without_noise(case: Case):
+def fit_without_noise(case: Case):
     """Estimates by statsmodels on what the data were before the noise."""
     import statsmodels.api as sm
 
@@ -46,11 +46,11 @@ def without_noise(case: Case):
     return sm.GLM(y, case.design, family=families[problem.link]).fit().params
 
 
-def away(case: Case, seed: int) -> np.ndarray:
+def standardised_error(case: Case, seed: int) -> np.ndarray:
     """Posterior means less the estimates without noise, in posterior SD."""
-    found = metropolis.sample(case.problem, replace(SHORT, seed=seed))
-    draws = found.draws[0, :, : case.design.shape[1]]
-    return np.asarray((draws.mean(axis=0) - without_noise(case)) / draws.std(axis=0))
+    result = metropolis.sample(case.problem, replace(SHORT, seed=seed))
+    draws = result.draws[0, :, : case.design.shape[1]]
+    return np.asarray((draws.mean(axis=0) - fit_without_noise(case)) / draws.std(axis=0))
 
 
 CASES = {
@@ -61,7 +61,7 @@ CASES = {
     "missing": lambda seed: linear_case("missing", 500, seed),
     "growing": lambda seed: linear_case("growing", 500, seed),
     "log": lambda seed: linear_case("log", 500, seed),
-    "bent": lambda seed: bent_case(500, seed),
+    "bent": lambda seed: curved_case(500, seed),
     "level": lambda seed: level_case(500, seed),
     "outcome": lambda seed: outcome_case("plain", 500, seed),
     "outcome clipped": lambda seed: outcome_case("clipped", 500, seed),
@@ -77,30 +77,34 @@ CASES = {
 def test_estimates_are_those_without_noise(name: str):
     # The difference from the estimate without noise has at most the posterior SD, so that the
     # mean of two has at most 0.7 of it; 3.3 times that for up to five coefficients.
-    found = np.mean([away(CASES[name](seed), seed) for seed in (1, 2)], axis=0)
-    assert np.abs(found).max() < 3.3 / math.sqrt(2)
+    result = np.mean([standardised_error(CASES[name](seed), seed) for seed in (1, 2)], axis=0)
+    assert np.abs(result).max() < 3.3 / math.sqrt(2)
 
 
 def test_the_noise_would_have_mattered():
     # The same with the released value taken for the true one is far off.
     case = linear_case("plain", 700, 1)
-    naive = np.column_stack([case.design[:, 0], case.problem.numbers[0].seen, case.design[:, 2]])
+    naive = np.column_stack(
+        [case.design[:, 0], case.problem.numbers[0].observed, case.design[:, 2]]
+    )
     draws = metropolis.sample(case.problem, SHORT).draws[0, :, 1]
     slope = np.linalg.lstsq(naive, case.y, rcond=None)[0][1]
-    assert (slope - without_noise(case)[1]) / draws.std() < -3
+    assert (slope - fit_without_noise(case)[1]) / draws.std() < -3
 
 
 @pytest.mark.parametrize("family", ["gaussian", "logit", "poisson"])
 def test_noise_of_next_to_nothing_gives_the_usual_fit(family: str):
-    made = bent_case(400, 3) if family == "gaussian" else generalised_case(family, 400, 3)
-    x = made.design[:, 1]
-    number = Number(name="x", seen=x, variance=1e-10)
-    problem = replace(made.problem, numbers=(number,), error=np.array([[1e-10]]))
-    found = metropolis.sample(problem, replace(SHORT, draws=400)).draws[
-        0, :, : made.design.shape[1]
+    case = curved_case(400, 3) if family == "gaussian" else generalised_case(family, 400, 3)
+    x = case.design[:, 1]
+    number = Number(name="x", observed=x, variance=1e-10)
+    problem = replace(case.problem, numbers=(number,), error=np.array([[1e-10]]))
+    result = metropolis.sample(problem, replace(SHORT, draws=400)).draws[
+        0, :, : case.design.shape[1]
     ]
     # 500 nearly independent draws: the mean is within a fifth of an SD, and so is a skewed mode.
-    off = (found.mean(axis=0) - without_noise(replace(made, problem=problem))) / found.std(axis=0)
+    off = (result.mean(axis=0) - fit_without_noise(replace(case, problem=problem))) / result.std(
+        axis=0
+    )
     assert np.abs(off).max() < 0.3
 
 
@@ -118,12 +122,12 @@ def test_a_linear_model_agrees_with_independent_draws():
 def test_moving_together_changes_no_distribution(kind: str, monkeypatch: pytest.MonkeyPatch):
     # With and without the step of coefficients and true values together, from different starts;
     # at least 60 effective draws each: 0.18 SD is the error of a difference, and 3 of it allowed.
-    made = linear_case(kind, 300, 5) if kind == "clipped" else generalised_case(kind, 300, 5)
+    case = linear_case(kind, 300, 5) if kind == "clipped" else generalised_case(kind, 300, 5)
     sampling = Sampling(chains=1, draws=500, warmup=160)
-    woven = metropolis.sample(made.problem, sampling)
+    woven = metropolis.sample(case.problem, sampling)
     assert woven.details["accepted together"] > 0.3
-    monkeypatch.setattr(Chain, "_weave", lambda self: None)
-    apart = metropolis.sample(made.problem, replace(sampling, seed=1))
+    monkeypatch.setattr(Chain, "_step_jointly", lambda self: None)
+    apart = metropolis.sample(case.problem, replace(sampling, seed=1))
     spread = apart.draws.std(axis=(0, 1))
     gap = woven.draws.mean(axis=(0, 1)) - apart.draws.mean(axis=(0, 1))
     assert (np.abs(gap) < 0.54 * spread).all()
@@ -132,7 +136,7 @@ def test_moving_together_changes_no_distribution(kind: str, monkeypatch: pytest.
 
 def test_two_levels_of_a_logit():
     case = grouped_case("bernoulli", 1000, 30, 5)
-    found = metropolis.sample(case.problem, replace(SHORT, draws=400))
+    result = metropolis.sample(case.problem, replace(SHORT, draws=400))
     clean = replace(
         case.problem,
         numbers=(),
@@ -144,11 +148,11 @@ def test_two_levels_of_a_logit():
         ),
     )
     truth = metropolis.sample(clean, replace(SHORT, draws=400))
-    assert found.parameters == ("Intercept", "x", "z", "variance of Intercept by group")
-    gap = found.draws.mean(axis=(0, 1)) - truth.draws.mean(axis=(0, 1))
-    assert (np.abs(gap) < 2.5 * found.draws.std(axis=(0, 1))).all()
+    assert result.parameters == ("Intercept", "x", "z", "variance of Intercept by group")
+    gap = result.draws.mean(axis=(0, 1)) - truth.draws.mean(axis=(0, 1))
+    assert (np.abs(gap) < 2.5 * result.draws.std(axis=(0, 1))).all()
     # Without groups among the predictors of x its effect takes in part of theirs.
-    assert abs(found.draws[..., 1].mean() - 0.8) < 3.5 * found.draws[..., 1].std()
+    assert abs(result.draws[..., 1].mean() - 0.8) < 3.5 * result.draws[..., 1].std()
 
 
 def test_calibration():
@@ -160,7 +164,7 @@ def test_calibration():
         beta = rng.uniform(-10, 10, size=4)
         z = rng.normal(size=60)
         x = z / 2 + rng.normal(size=60)
-        number = Number(name="x", seen=x + rng.normal(size=60) * 0.4, variance=0.16)
+        number = Number(name="x", observed=x + rng.normal(size=60) * 0.4, variance=0.16)
         y = beta[0] + beta[1] * x + beta[2] * z + beta[3] * x * z + 2 * rng.normal(size=60)
         terms = (Term(name="x:z", clean=z, numbers=((0, None),)),)
         problem = with_z((number,), terms, z, y, shape="normal")
@@ -176,26 +180,26 @@ def test_an_exponential_predictor_has_a_mixture_and_its_square_no_bias():
     rng = np.random.default_rng(18)
     z, x = rng.normal(size=1500), rng.exponential(size=1500)
     y = 1 + x - z / 2 + 0.3 * x**2 + rng.normal(size=1500)
-    number = Number(name="x", seen=x + rng.normal(size=1500) * 0.5, variance=0.25)
+    number = Number(name="x", observed=x + rng.normal(size=1500) * 0.5, variance=0.25)
     problem = with_z((number,), (Term(name="x ** 2", numbers=((0, np.square),)),), z, y)
     case = Case(problem, np.column_stack([np.ones(1500), x, z, x**2]), y)
-    found = metropolis.sample(problem, SHORT)
-    assert found.shape == "mixture"
-    assert found.components > 1
-    draws = found.draws[0, :, :4]
-    assert np.abs((draws.mean(axis=0) - without_noise(case)) / draws.std(axis=0)).max() < 3.3
+    result = metropolis.sample(problem, SHORT)
+    assert result.shape == "mixture"
+    assert result.components > 1
+    draws = result.draws[0, :, :4]
+    assert np.abs((draws.mean(axis=0) - fit_without_noise(case)) / draws.std(axis=0)).max() < 3.3
 
 
-def shuffled(problem, order):
+def reorder(problem, order):
     return replace(
         problem,
         y=problem.y[order],
-        numbers=tuple(replace(one, seen=one.seen[order]) for one in problem.numbers),
-        categories=tuple(replace(one, density=one.density[order]) for one in problem.categories),
+        numbers=tuple(replace(item, observed=item.observed[order]) for item in problem.numbers),
+        categories=tuple(replace(item, density=item.density[order]) for item in problem.categories),
         covariates=problem.covariates[order],
         terms=tuple(
-            one if one.clean is None else replace(one, clean=one.clean[order])
-            for one in problem.terms
+            item if item.clean is None else replace(item, clean=item.clean[order])
+            for item in problem.terms
         ),
     )
 
@@ -205,7 +209,7 @@ def test_neither_order_nor_run_changes_a_bit():
     sampling = Sampling(chains=2, draws=5, warmup=2, seed=3)
     first = metropolis.sample(problem, sampling).draws
     order = np.random.default_rng(1).permutation(60)
-    assert np.array_equal(first, metropolis.sample(shuffled(problem, order), sampling).draws)
+    assert np.array_equal(first, metropolis.sample(reorder(problem, order), sampling).draws)
     other = metropolis.sample(problem, replace(sampling, seed=4)).draws
     assert not np.array_equal(first, other)
     assert not np.array_equal(first[0], first[1])
@@ -217,9 +221,9 @@ def test_an_interrupt_leaves_what_is_there():
             raise KeyboardInterrupt
 
     problem = linear_case("plain", 100, 7).problem
-    found = metropolis.sample(problem, Sampling(chains=2, draws=10_000, warmup=2), stop)
-    assert not found.complete
-    assert 0 < found.draws.shape[1] < 10_000
+    result = metropolis.sample(problem, Sampling(chains=2, draws=10_000, warmup=2), stop)
+    assert not result.complete
+    assert 0 < result.draws.shape[1] < 10_000
 
 
 def test_random_slopes_of_a_noised_number_and_several_categories():
@@ -238,37 +242,37 @@ def test_random_slopes_of_a_noised_number_and_several_categories():
         Term(name="a[w]:b[v]", levels=((0, 2), (1, 1))),
     )
     problem = replace(case.problem, categories=categories, terms=terms, random=(0, 1))
-    found = metropolis.sample(problem, Sampling(chains=1, draws=30, warmup=10))
-    assert found.parameters[6:] == (
+    result = metropolis.sample(problem, Sampling(chains=1, draws=30, warmup=10))
+    assert result.parameters[6:] == (
         "residual variance",
         "variance of Intercept by group",
         "variance of x by group",
         "covariance of Intercept and x by group",
     )
-    assert np.isfinite(found.draws).all()
-    assert (found.draws[..., 6:9] > 0).all()
+    assert np.isfinite(result.draws).all()
+    assert (result.draws[..., 6:9] > 0).all()
 
 
 def test_correlated_noise_with_missing_values():
     rng = np.random.default_rng(19)
     true = rng.multivariate_normal([0, 0], [[1, 0.4], [0.4, 1]], size=1500)
     error = np.array([[0.3, 0.2], [0.2, 0.3]])
-    seen = true + rng.multivariate_normal([0, 0], error, size=1500)
-    seen[:100, 1] = np.nan
+    values = true + rng.multivariate_normal([0, 0], error, size=1500)
+    values[:100, 1] = np.nan
     z = rng.normal(size=1500)
     design = np.column_stack([np.ones(1500), true[:, 0], z, true[:, 1], true.prod(axis=1)])
     y = design @ [1, 1, -0.5, 0.5, 0.3] + rng.normal(size=1500)
-    numbers = tuple(Number(name=f"x{at}", seen=seen[:, at], variance=0.3) for at in range(2))
+    numbers = tuple(Number(name=f"x{i}", observed=values[:, i], variance=0.3) for i in range(2))
     terms = (
         Term(name="x1", numbers=((1, None),)),
         Term(name="x0:x1", numbers=((0, None), (1, None))),
     )
     problem = with_z(numbers, terms, z, y, error=error)
     assert "100 records" in metropolis.sample(problem, replace(SHORT, draws=2)).notes[0]
-    assert np.abs(away(Case(problem, design, y), 1)).max() < 3.3
+    assert np.abs(standardised_error(Case(problem, design, y), 1)).max() < 3.3
 
 
-def refused(problem, words: str) -> None:
+def check_refused(problem, words: str) -> None:
     with pytest.raises(MeasureError, match=words):
         metropolis.sample(problem, Sampling(chains=1, draws=2, warmup=1))
 
@@ -278,21 +282,21 @@ def test_odd_inputs_are_refused_with_a_reason():
     problem, z = case.problem, case.design[:, 2]
     number = problem.numbers[0]
     few = np.arange(5)
-    refused(shuffled(problem, few), "too few for 3 coefficients")
+    check_refused(reorder(problem, few), "too few for 3 coefficients")
     groups = (np.arange(50) % 3).astype(np.int64)
-    refused(replace(problem, groups=groups, random=(0,)), "3 groups; 4 are needed")
-    missing = replace(number, seen=np.full(50, np.nan))
-    refused(replace(problem, numbers=(missing,)), "'x' has no finite released value")
-    refused(replace(problem, y=np.full(50, 2.0)), "without error")
-    refused(replace(problem, y=np.full(50, np.nan)), "no finite value")
+    check_refused(replace(problem, groups=groups, random=(0,)), "3 groups; 4 are needed")
+    missing = replace(number, observed=np.full(50, np.nan))
+    check_refused(replace(problem, numbers=(missing,)), "'x' has no finite released value")
+    check_refused(replace(problem, y=np.full(50, 2.0)), "without error")
+    check_refused(replace(problem, y=np.full(50, np.nan)), "no finite value")
     double = (*problem.terms, Term(name="z again", clean=2 * z))
-    refused(replace(problem, terms=double), "say the same")
-    below = replace(number, seen=-9 + 0.01 * number.seen, variance=1e-5)
+    check_refused(replace(problem, terms=double), "say the same")
+    below = replace(number, observed=-9 + 0.01 * number.observed, variance=1e-5)
     log = Term(name="log(x)", numbers=((0, np.log),))
-    refused(replace(problem, numbers=(below,), terms=(CONSTANT, log)), "function of 'x'")
+    check_refused(replace(problem, numbers=(below,), terms=(CONSTANT, log)), "function of 'x'")
     certain = replace(problem, family="bernoulli", link="logit", y=(z > 0).astype(float))
-    refused(certain, "for sure")
-    refused(replace(problem, family="poisson", link="identity"), "no such model")
+    check_refused(certain, "for sure")
+    check_refused(replace(problem, family="poisson", link="identity"), "no such model")
 
 
 def test_what_it_takes():

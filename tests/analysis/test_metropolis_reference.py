@@ -19,7 +19,7 @@ from tests.analysis.general_problems import NOISE, linear_case
 
 from sfumato.analysis.problem import Problem, Sampling
 from sfumato.analysis.samplers.metropolis import sampler as metropolis
-from sfumato.analysis.samplers.metropolis.numbers import Target, _afar, _chosen
+from sfumato.analysis.samplers.metropolis.latent import LatentTarget, _accept
 from sfumato.kernels.arrays import Floats
 
 RECORDS = 300
@@ -35,8 +35,8 @@ def log_interval(low: Floats, high: Floats) -> Floats:
     """The log probability that a standard normal value lies between two."""
     # In the lower tail nothing cancels.
     low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
-    made: Floats = log_ndtr(high) + np.log1p(-np.exp(log_ndtr(low) - log_ndtr(high)))
-    return made
+    log: Floats = log_ndtr(high) + np.log1p(-np.exp(log_ndtr(low) - log_ndtr(high)))
+    return log
 
 
 def log_posterior(theta: Floats, problem: Problem, *, clipped: bool = True) -> Floats:
@@ -46,19 +46,19 @@ def log_posterior(theta: Floats, problem: Problem, *, clipped: bool = True) -> F
     residual, spread = np.exp(noisy), np.exp(true)
     expected = first + second * z
     variance = slope**2 * spread + residual
-    away = y - intercept - of_z * z - slope * expected
-    made = -0.5 * (np.log(variance) + away**2 / variance)
+    residual = y - intercept - of_z * z - slope * expected
+    log = -0.5 * (np.log(variance) + residual**2 / variance)
     # What the outcome says of the noisy value.
-    centre = expected + slope * spread / variance * away
+    centre = expected + slope * spread / variance * residual
     size = np.sqrt(spread + NOISE - (slope * spread) ** 2 / variance)
-    seen = np.where(np.isnan(number.seen), 0.0, number.seen)
-    point = -np.log(size) - 0.5 * ((seen - centre) / size) ** 2
+    values = np.where(np.isnan(number.observed), 0.0, number.observed)
+    point = -np.log(size) - 0.5 * ((values - centre) / size) ** 2
     if number.width:
         half = number.width / 2
-        point = log_interval((seen - half - centre) / size, (seen + half - centre) / size)
+        point = log_interval((values - half - centre) / size, (values + half - centre) / size)
     if clipped:
-        point = np.where(seen >= number.high, log_ndtr((centre - number.high) / size), point)
-    total: Floats = (made + np.where(np.isnan(number.seen), 0.0, point)).sum(axis=1)
+        point = np.where(values >= number.high, log_ndtr((centre - number.high) / size), point)
+    total: Floats = (log + np.where(np.isnan(number.observed), 0.0, point)).sum(axis=1)
     # Flat on coefficients, 1 / variance for the residual, flat on the other variance.
     return total + theta[:, 6]
 
@@ -68,17 +68,17 @@ def reference(kind: str, *, clipped: bool = True) -> tuple[Floats, Floats]:
     """Means and SDs of the coefficients, by importance sampling."""
     problem = case(kind)
 
-    def at(theta: Floats) -> Floats:
+    def evaluate(theta: Floats) -> Floats:
         return log_posterior(theta, problem, clipped=clipped)
 
-    found = minimize(lambda one: -at(one[None])[0], [1.0, 1.0, -0.5, 0.0, 0.5, 0.0, 0.0])
-    centre, root = found.x, np.linalg.cholesky(found.hess_inv)
+    result = minimize(lambda theta: -evaluate(theta[None])[0], [1.0, 1.0, -0.5, 0.0, 0.5, 0.0, 0.0])
+    centre, root = result.x, np.linalg.cholesky(result.hess_inv)
     chance = np.random.default_rng(32)
     for _ in range(3):
         normal = chance.standard_normal((4000, 7))
         normal /= np.sqrt(chance.chisquare(7, 4000) / 7)[:, None]
         theta = centre + normal @ root.T
-        logs = at(theta) + 7 * np.log1p((normal**2).sum(axis=1) / 7)
+        logs = evaluate(theta) + 7 * np.log1p((normal**2).sum(axis=1) / 7)
         weights = np.exp(logs - logs.max())
         weights /= weights.sum()
         centre = weights @ theta
@@ -88,15 +88,15 @@ def reference(kind: str, *, clipped: bool = True) -> tuple[Floats, Floats]:
     return centre[:3], np.sqrt(np.diag(covariance))[:3]
 
 
-def drawn(kind: str) -> Floats:
-    found = metropolis.sample(case(kind), Sampling(chains=2, draws=800, warmup=100, seed=2))
-    return np.asarray(found.draws[..., :3].reshape(-1, 3))
+def draw_coefficients(kind: str) -> Floats:
+    result = metropolis.sample(case(kind), Sampling(chains=2, draws=800, warmup=100, seed=2))
+    return np.asarray(result.draws[..., :3].reshape(-1, 3))
 
 
 @pytest.mark.parametrize("kind", ["clipped", "rounded", "missing"])
 def test_draws_are_those_of_the_posterior(kind: str):
     mean, spread = reference(kind)
-    draws = drawn(kind)
+    draws = draw_coefficients(kind)
     assert (np.abs(draws.mean(axis=0) - mean) < CLOSE * spread).all()
     assert np.allclose(draws.std(axis=0) / spread, 1, atol=0.2)
 
@@ -107,14 +107,14 @@ def test_the_clipping_matters_more_than_that():
     assert np.abs((forgotten - mean) / spread).max() > 4 * CLOSE
 
 
-def literal(present: Any, target: Target, size: float, chance: Any) -> Any:
+def literal(present: Any, target: LatentTarget, size: float, rng: Any) -> Any:
     """The paper's (A3) read literally: no ratio for a proposal that is not symmetric."""
-    drawn = _afar(target, size).draw(chance)
-    (here, with_here), (there, with_there) = target.parts(present), target.parts(drawn)
-    return _chosen(there.log - here.log, (present, with_here), (drawn, with_there), chance)
+    proposed = target.without_outcome(size).draw(rng)
+    (here, with_here), (there, with_there) = target.evaluate(present), target.evaluate(proposed)
+    return _accept(there.log - here.log, (present, with_here), (proposed, with_there), rng)
 
 
 def test_one_proposal_in_four_without_its_ratio_is_found_out(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sfumato.analysis.samplers.metropolis.numbers.independent", literal)
+    monkeypatch.setattr("sfumato.analysis.samplers.metropolis.latent.step_independent", literal)
     mean, spread = reference("clipped")
-    assert np.abs((drawn("clipped").mean(axis=0) - mean) / spread).max() > 2 * CLOSE
+    assert np.abs((draw_coefficients("clipped").mean(axis=0) - mean) / spread).max() > 2 * CLOSE

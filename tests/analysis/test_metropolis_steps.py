@@ -16,27 +16,36 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import chisquare, laplace, norm
-from tests.analysis.general_problems import CONSTANT, X, released
+from tests.analysis.general_problems import CONSTANT, X, release_number
 
 from sfumato.analysis.problem import Number, Problem, Term
-from sfumato.analysis.samplers.metropolis.chance import (
-    covariance_of,
-    normal_of,
-    one_of,
-    sums_by,
-    variance_above,
+from sfumato.analysis.samplers.metropolis.coefficients import (
+    draw_category,
+    draw_inverse_wishart,
+    draw_normal,
+    draw_variance_above,
+    sum_by_group,
 )
-from sfumato.analysis.samplers.metropolis.covariates import Given
-from sfumato.analysis.samplers.metropolis.numbers import Target, in_turn, newton
-from sfumato.analysis.samplers.metropolis.outcome import Outcome, misclassified, successes
-from sfumato.analysis.samplers.metropolis.predictor import OfNumber
-from sfumato.analysis.samplers.metropolis.released import Parts, Released
+from sfumato.analysis.samplers.metropolis.covariates import ConditionalMixture
+from sfumato.analysis.samplers.metropolis.latent import (
+    LatentTarget,
+    NumberTerms,
+    step_latent,
+    step_newton,
+)
+from sfumato.analysis.samplers.metropolis.likelihood import (
+    LogDensity,
+    OutcomeModel,
+    ReleasedNumber,
+    binomial_likelihood,
+    misclassified_likelihood,
+)
 
 RECORDS = 3000
 KINDS = ("plain", "clipped", "laplace", "rounded", "missing", "growing", "log")
 
 
-def setting(kind: str, family: str, *, mixture: bool, seed: int) -> tuple[Target, np.ndarray]:
+def setting(kind: str, family: str, *, mixture: bool, seed: int) -> tuple[LatentTarget, np.ndarray]:
     """A target with known parameters, and the true latent values."""
     rng = np.random.default_rng([seed, 21])
     x = rng.normal(size=RECORDS)
@@ -45,7 +54,7 @@ def setting(kind: str, family: str, *, mixture: bool, seed: int) -> tuple[Target
         x = np.where(rng.uniform(size=RECORDS) < 0.3, 2 + 0.5 * x, x - 1)
         given_logs = np.log([[0.7], [0.3 / 0.5]]) + np.zeros((2, RECORDS))
         centres, variances = np.array([[-1.0], [2.0]]) + centres, np.array([1.0, 0.25])
-    number, true = released(kind, x, rng)
+    number, true = release_number(kind, x, rng)
     latent = x / 2 if kind == "log" else x
     if kind == "log":
         # On the scale of the noise true values are half as large.
@@ -65,31 +74,35 @@ def setting(kind: str, family: str, *, mixture: bool, seed: int) -> tuple[Target
         terms=(CONSTANT, X, Term(name="x ** 2", numbers=((0, np.square),))),
         covariates=np.ones((RECORDS, 1)),
     )
-    of_number = OfNumber(problem, 0, 1e-4)
-    weights = [np.full(RECORDS, 0.5), np.full(RECORDS, 0.2)]
-    rest = np.full(RECORDS, 0.3)
-    target = Target(
-        of_number, weights, rest, Outcome(problem), Given(given_logs, centres, variances),
-        Released(number), 0.0,
-    )  # fmt: skip
+    target = LatentTarget(
+        terms=NumberTerms(problem, 0, 1e-4),
+        weights=[np.full(RECORDS, 0.5), np.full(RECORDS, 0.2)],
+        offset=np.full(RECORDS, 0.3),
+        outcome=OutcomeModel(problem),
+        conditional=ConditionalMixture(given_logs, centres, variances),
+        released=ReleasedNumber(number),
+        shift=0.0,
+    )
     return target, latent
 
 
-def ranks(target: Target, latent: np.ndarray, step: Any, rounds: int, seed: int) -> np.ndarray:
+def ranks(
+    target: LatentTarget, latent: np.ndarray, step: Any, rounds: int, seed: int
+) -> np.ndarray:
     """The rank of each true value among seven draws."""
-    chance = np.random.default_rng([seed, 22])
+    rng = np.random.default_rng([seed, 22])
     # Begun at the truth, the chain is where it belongs at once; it is then left to forget it.
-    made, below = latent.copy(), np.zeros(len(latent), int)
-    for at in range(rounds * 8):
-        made = step(made, target, chance)
-        if at % rounds == rounds - 1 and at >= rounds:
-            below += made < latent
+    latent_draws, below = latent.copy(), np.zeros(len(latent), int)
+    for index in range(rounds * 8):
+        latent_draws = step(latent_draws, target, rng)
+        if index % rounds == rounds - 1 and index >= rounds:
+            below += latent_draws < latent
     return below
 
 
-def both(present, target, chance):
+def both(present, target, rng):
     for turn in range(4):
-        present, _, _ = in_turn(turn, present, target, 1.0, chance)
+        present, _, _ = step_latent(turn, present, target, 1.0, rng)
     return present
 
 
@@ -100,16 +113,16 @@ def test_ranks_of_true_values_are_uniform(kind: str, *, mixture: bool):
         kind, "gaussian"
     )
     target, latent = setting(kind, family, mixture=mixture, seed=1)
-    found = np.bincount(ranks(target, latent, both, 3, 1), minlength=8)
-    assert chisquare(found).pvalue > 1e-4
+    result = np.bincount(ranks(target, latent, both, 3, 1), minlength=8)
+    assert chisquare(result).pvalue > 1e-4
 
 
-def without_ratio(present, target, chance):
+def without_ratio(present, target, rng):
     """The paper's (A3) read literally: accepted by the likelihood (A2) alone."""
-    seen, share = target.released.seen, 1 / 1.3
-    drawn = seen * share + np.sqrt(share * 0.3) * chance.standard_normal(len(seen))
-    gain = target.parts(drawn)[0].log - target.parts(present)[0].log
-    return np.where(np.log(chance.uniform(size=len(seen))) < gain, drawn, present)
+    released, share = target.released.values, 1 / 1.3
+    drawn = released * share + np.sqrt(share * 0.3) * rng.standard_normal(len(released))
+    gain = target.evaluate(drawn)[0].log - target.evaluate(present)[0].log
+    return np.where(np.log(rng.uniform(size=len(released))) < gain, drawn, present)
 
 
 def test_the_paper_s_proposal_without_its_ratio_is_biased():
@@ -119,13 +132,13 @@ def test_the_paper_s_proposal_without_its_ratio_is_biased():
     assert chisquare(wrong).pvalue < 1e-12
     assert chisquare(right).pvalue > 1e-4
     # Measurement and covariate model count twice, so that values vary too little about them.
-    chance = np.random.default_rng(3)
-    made = latent.copy()
+    rng = np.random.default_rng(3)
+    latent_draws = latent.copy()
     spread = []
-    for at in range(60):
-        made = without_ratio(made, target, chance)
-        if at > 20:
-            spread.append(made.var())
+    for index in range(60):
+        latent_draws = without_ratio(latent_draws, target, rng)
+        if index > 20:
+            spread.append(latent_draws.var())
     assert np.mean(spread) < 0.93 * latent.var()
 
 
@@ -134,31 +147,31 @@ def test_no_record_is_left_behind_in_a_tail():
     target, _ = setting("plain", "poisson", mixture=False, seed=8)
     target.weights = [np.full(RECORDS, 1.0), np.full(RECORDS, 0.0)]
     target.outcome.true = np.full(RECORDS, 60.0)
-    target.released.seen = np.zeros(RECORDS)
-    target.released._fixed = 1.0
-    chance = np.random.default_rng(9)
-    stuck = made = np.full(RECORDS, -2.0)
-    for at in range(100):
-        stuck, _, _ = newton(stuck, target.parts, 1.0, chance)
-        made, _, _ = in_turn(at, made, target, 1.0, chance)
+    target.released.values = np.zeros(RECORDS)
+    target.released._variance = 1.0
+    rng = np.random.default_rng(9)
+    stuck = latent_draws = np.full(RECORDS, -2.0)
+    for index in range(100):
+        stuck, _, _ = step_newton(stuck, target.evaluate, 1.0, rng)
+        latent_draws, _, _ = step_latent(index, latent_draws, target, 1.0, rng)
     grid = np.linspace(-4, 8, 4001)
     log = 60 * (0.3 + grid) - np.exp(0.3 + grid) - grid**2
     weight = np.exp(log - log.max())
     mean = float(weight @ grid / weight.sum())
-    assert made.mean() == pytest.approx(mean, abs=0.02)
+    assert latent_draws.mean() == pytest.approx(mean, abs=0.02)
     assert stuck.mean() < mean - 1
 
 
 @pytest.mark.parametrize("kind", ["plain", "clipped", "laplace", "rounded", "growing"])
 def test_what_is_released_has_a_density_that_sums_to_one(kind: str):
     rng = np.random.default_rng(4)
-    number, _ = released(kind, rng.normal(size=50), rng)
+    number, _ = release_number(kind, rng.normal(size=50), rng)
 
-    def density(seen: float, latent: float) -> float:
+    def density(released: float, latent: float) -> float:
         from dataclasses import replace
 
-        one = Released(replace(number, seen=np.array([seen])))
-        return float(np.exp(one.parts(np.array([latent])).log[0]))
+        number_released = ReleasedNumber(replace(number, observed=np.array([released])))
+        return float(np.exp(number_released.evaluate(np.array([latent])).log[0]))
 
     for latent in (-0.7, 0.4, 1.2):
         if kind == "rounded":
@@ -176,12 +189,14 @@ def test_what_is_released_has_a_density_that_sums_to_one(kind: str):
         assert total == pytest.approx(1, abs=2e-3)
 
 
-def slopes_agree(at: Any, where: np.ndarray, *, curve: bool = True) -> None:
+def slopes_agree(evaluate: Any, where: np.ndarray, *, curve: bool = True) -> None:
     step = 1e-5
-    up, here, down = at(where + step), at(where), at(where - step)
-    assert np.allclose((up.log - down.log) / (2 * step), here.slope, atol=1e-4, rtol=1e-4)
+    up, here, down = evaluate(where + step), evaluate(where), evaluate(where - step)
+    assert np.allclose((up.log - down.log) / (2 * step), here.gradient, atol=1e-4, rtol=1e-4)
     if curve:
-        assert np.allclose((down.slope - up.slope) / (2 * step), here.curve, atol=1e-3, rtol=1e-3)
+        assert np.allclose(
+            (down.gradient - up.gradient) / (2 * step), here.curvature, atol=1e-3, rtol=1e-3
+        )
 
 
 @given(st.integers(0, 1000))
@@ -190,64 +205,66 @@ def test_slopes_are_those_of_the_logs(seed: int):
     rng = np.random.default_rng(seed)
     eta = 3 * rng.normal(size=20)
     y = (rng.uniform(size=20) < 0.5).astype(float)
-    slopes_agree(lambda at: successes(y, 1.0, at, "logit"), eta)
+    slopes_agree(lambda x: binomial_likelihood(y, 1.0, x, "logit"), eta)
     # The curvature of a probit is the expected one.
-    slopes_agree(lambda at: successes(y, 1.0, at, "probit"), eta, curve=False)
+    slopes_agree(lambda x: binomial_likelihood(y, 1.0, x, "probit"), eta, curve=False)
     density = np.log(rng.uniform(0.1, 0.9, size=(20, 2)))
-    slopes_agree(lambda at: misclassified(density, at, "logit"), eta, curve=False)
+    slopes_agree(lambda x: misclassified_likelihood(density, x, "logit"), eta, curve=False)
     for kind in ("plain", "clipped", "rounded"):
-        number, latent = released(kind, rng.normal(size=20), rng)
-        slopes_agree(Released(number).parts, latent)
-    laws = Given(np.log([[0.4] * 20, [0.6] * 20]), rng.normal(size=(2, 20)), np.array([1.0, 0.3]))
-    slopes_agree(laws.parts, rng.normal(size=20), curve=False)
+        number, latent = release_number(kind, rng.normal(size=20), rng)
+        slopes_agree(ReleasedNumber(number).evaluate, latent)
+    laws = ConditionalMixture(
+        np.log([[0.4] * 20, [0.6] * 20]), rng.normal(size=(2, 20)), np.array([1.0, 0.3])
+    )
+    slopes_agree(laws.evaluate, rng.normal(size=20), curve=False)
 
 
 def test_a_normal_step_is_exact_where_the_target_is_normal():
     # Every proposal is accepted, and where the value was does not matter.
     rng = np.random.default_rng(5)
-    seen = rng.normal(size=4000)
+    released = rng.normal(size=4000)
 
-    def at(x: np.ndarray) -> tuple[Parts, np.ndarray]:
-        return Parts(-2 * (x - seen) ** 2, 4 * (seen - x), np.full(len(x), 4.0)), x
+    def evaluate(x: np.ndarray) -> tuple[LogDensity, np.ndarray]:
+        return LogDensity(-2 * (x - released) ** 2, 4 * (released - x), np.full(len(x), 4.0)), x
 
-    made, _, share = newton(rng.normal(size=4000), at, 1e9, rng)
+    latent_draws, _, share = step_newton(rng.normal(size=4000), evaluate, 1e9, rng)
     assert share == 1
-    assert np.corrcoef(made - seen, seen)[0, 1] == pytest.approx(0, abs=0.06)
-    assert np.std(made - seen) == pytest.approx(0.5, abs=0.02)
+    assert np.corrcoef(latent_draws - released, released)[0, 1] == pytest.approx(0, abs=0.06)
+    assert np.std(latent_draws - released) == pytest.approx(0.5, abs=0.02)
 
 
 def test_draws_have_the_moments_they_should():
-    chance = np.random.default_rng(6)
+    rng = np.random.default_rng(6)
     precision = np.array([[4.0, 1.0], [1.0, 2.0]])
-    drawn = np.array([normal_of(precision, np.array([1.0, 2.0]), chance) for _ in range(6000)])
+    drawn = np.array([draw_normal(precision, np.array([1.0, 2.0]), rng) for _ in range(6000)])
     covariance = np.linalg.inv(precision)
     assert np.allclose(drawn.mean(axis=0), covariance @ [1, 2], atol=0.04)
     assert np.allclose(np.cov(drawn.T), covariance, atol=0.03)
     squares = np.array([[3.0, 1.0], [1.0, 2.0]])
-    inverse = np.mean([covariance_of(12, squares, chance) for _ in range(4000)], axis=0)
+    inverse = np.mean([draw_inverse_wishart(12, squares, rng) for _ in range(4000)], axis=0)
     assert np.allclose(inverse, squares / (12 - 2 - 1), atol=0.02)
-    above = [variance_above(1.0, 40, 44.0, chance) for _ in range(2000)]
+    above = [draw_variance_above(1.0, 40, 44.0, rng) for _ in range(2000)]
     assert min(above) > 1
-    free = np.array([variance_above(0.0, 40, 44.0, chance) for _ in range(8000)])
+    free = np.array([draw_variance_above(0.0, 40, 44.0, rng) for _ in range(8000)])
     assert np.mean(above) == pytest.approx(free[free > 1].mean(), abs=0.03)
-    assert variance_above(5.0, 10_000, 10.0, chance) == pytest.approx(5.0)
+    assert draw_variance_above(5.0, 10_000, 10.0, rng) == pytest.approx(5.0)
 
 
 def test_places_and_sums():
-    chance = np.random.default_rng(7)
+    rng = np.random.default_rng(7)
     logs = np.log(np.array([[0.2], [0.5], [0.3]])) + np.zeros((3, 6000)) - 900
-    assert np.allclose(np.bincount(one_of(logs, chance)) / 6000, [0.2, 0.5, 0.3], atol=0.03)
+    assert np.allclose(np.bincount(draw_category(logs, rng)) / 6000, [0.2, 0.5, 0.3], atol=0.03)
     group = np.array([0, 2, 2, 0])
-    assert sums_by(group, 3, np.arange(8.0).reshape(4, 2)).tolist() == [[6, 8], [0, 0], [6, 8]]
+    assert sum_by_group(group, 3, np.arange(8.0).reshape(4, 2)).tolist() == [[6, 8], [0, 0], [6, 8]]
 
 
 def test_tails_far_out_are_numbers():
-    number = Number(name="x", seen=np.array([1.0, 1.0, -3.0]), variance=0.01, high=1.0)
-    found = Released(number).parts(np.array([-5.0, 9.0, 8.0]))
-    assert found.log[0] == pytest.approx(norm.logsf(1, -5, 0.1))
-    assert all(np.isfinite(part).all() for part in found)
-    wide = Number(name="x", seen=np.array([2.0]), variance=0.5, width=1.0, laplace=True)
+    number = Number(name="x", observed=np.array([1.0, 1.0, -3.0]), variance=0.01, high=1.0)
+    result = ReleasedNumber(number).evaluate(np.array([-5.0, 9.0, 8.0]))
+    assert result.log[0] == pytest.approx(norm.logsf(1, -5, 0.1))
+    assert all(np.isfinite(part).all() for part in result)
+    wide = Number(name="x", observed=np.array([2.0]), variance=0.5, width=1.0, laplace=True)
     between = laplace.cdf([1.5, 2.5], 0.3, 0.5)
-    assert Released(wide).parts(np.array([0.3])).log[0] == pytest.approx(
+    assert ReleasedNumber(wide).evaluate(np.array([0.3])).log[0] == pytest.approx(
         np.log(np.diff(between)[0])
     )

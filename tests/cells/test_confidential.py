@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
-from sfumato.cells.classes import equal_classes
+from sfumato.cells.classes import find_equivalence_classes
 from sfumato.errors import MeasureError, PlanError
-from sfumato.risk._disclosure.predicate import parse, variables_of
-from sfumato.risk._disclosure.satisfied import satisfied
+from sfumato.risk._disclosure.evaluation import evaluate_predicate
+from sfumato.risk._disclosure.predicate import list_variables, parse
 
 MEASURES = ["Closeness", "Diversity", "AttributeDisclosure"]
 each_measure = pytest.mark.parametrize("name", MEASURES)
@@ -47,7 +47,7 @@ def told(found):
 def test_classes_are_counted_one_by_one(rows):
     schema = {"a": pl.String, "b": pl.Float64, "c": pl.Int64}
     data = sf.Dataset(pl.DataFrame(rows, schema=schema, orient="row"))
-    found = equal_classes(data, ["a", "b", "c"])
+    found = find_equivalence_classes(data, ["a", "b", "c"])
     counts = Counter(rows)
     assert found.sizes[found.of].tolist() == [counts[row] for row in rows]
     assert len(found) == len(counts)
@@ -82,7 +82,7 @@ def test_every_type_of_key_and_of_value(key):
     frame = pl.concat([frame, frame])
     data = sf.Dataset(frame, sf.Schema({"a": "quasi", "x": "sensitive"}))
     classes = 1 if key == "nothing" else 3
-    assert equal_classes(data, ["a"]).sizes.tolist() == [6 // classes] * classes
+    assert find_equivalence_classes(data, ["a"]).sizes.tolist() == [6 // classes] * classes
     assert sf.risk.Diversity().measure(data).value == 1
     found = sf.risk.Closeness(distance="equal").measure(data)
     assert found.value == pytest.approx(1 - 1 / classes)
@@ -101,12 +101,14 @@ def test_codes_for_missing_are_told_apart_in_keys_and_not_in_values():
             }
         ),
     )
-    assert equal_classes(data, ["a"]).sizes.tolist() == [2, 1]
+    assert find_equivalence_classes(data, ["a"]).sizes.tolist() == [2, 1]
     assert sf.risk.Diversity().measure(data, data.without(["a"])).value == 2
 
 
 def test_nothing_known_is_one_class():
-    assert equal_classes(sf.Dataset(pl.DataFrame({"a": [1, 2]})), []).sizes.tolist() == [2]
+    assert find_equivalence_classes(sf.Dataset(pl.DataFrame({"a": [1, 2]})), []).sizes.tolist() == [
+        2
+    ]
 
 
 # The traps that other tools fell into
@@ -214,7 +216,7 @@ def test_nothing_else_is_ever_read(text):
 
 def test_names_in_backticks_hide_no_other_name():
     found = parse('`blood group` == "A`B" and _0 > 1 and `class` > 1 and `a\'b` < 1')
-    assert variables_of(found) == ("blood group", "_0", "class", "a'b")
+    assert list_variables(found) == ("blood group", "_0", "class", "a'b")
 
 
 ALIKE = ["\u00b5g", "\u03bcg", "e\u0301", "\u00e9", "\uff58", "x", "\u212b", "\u00c5", "\ufb01x"]
@@ -222,10 +224,10 @@ ALIKE = ["\u00b5g", "\u03bcg", "e\u0301", "\u00e9", "\uff58", "x", "\u212b", "\u
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_names_that_look_alike_are_told_apart(name):
-    assert variables_of(parse(f"{name} > 1")) == (name,)
-    assert variables_of(parse(f"1 < {name}<2 and (not `{name}`>1)")) == (name,)
+    assert list_variables(parse(f"{name} > 1")) == (name,)
+    assert list_variables(parse(f"1 < {name}<2 and (not `{name}`>1)")) == (name,)
     frame = pl.DataFrame({one: [at == ALIKE.index(name)] for at, one in enumerate(ALIKE)})
-    assert satisfied(sf.Dataset(frame), parse(f"{name} == True")).surely.tolist() == [True]
+    assert evaluate_predicate(sf.Dataset(frame), parse(f"{name} == True")).surely.tolist() == [True]
 
 
 def test_names_in_texts_and_comments_are_left_alone():
@@ -235,9 +237,9 @@ def test_names_in_texts_and_comments_are_left_alone():
     made = parse("\u00b5g == '''it's \u00b5g `b`'''")
     assert made.constants == ("it's \u00b5g `b`",)
     made = parse("(x > 1 # it's `b \n and \u00b5g > 1 and y == 'a')")
-    assert variables_of(made) == ("x", "\u00b5g", "y")
+    assert list_variables(made) == ("x", "\u00b5g", "y")
     made = parse("a_0 > 1 and a\uff3f0 > 1 and `a_0` > 1 and __0 > 1")
-    assert variables_of(made) == ("a_0", "a\uff3f0", "__0")
+    assert list_variables(made) == ("a_0", "a\uff3f0", "__0")
 
 
 @pytest.mark.parametrize(
@@ -303,8 +305,8 @@ def test_statements_about_ranges_agree_with_trying_every_value(rows, statement):
     frame = pl.DataFrame(rows, schema={"x": pl.String, "y": pl.String}, orient="row")
     whole = sf.Column(kind="integer")
     data = sf.Dataset(frame, sf.Schema({"x": whole, "y": whole}))
-    found = satisfied(data, parse(statement))
-    used = variables_of(parse(statement))
+    found = evaluate_predicate(data, parse(statement))
+    used = list_variables(parse(statement))
     for at, (x, y) in enumerate(rows):
         held = [
             eval(statement, {}, {"x": one, "y": other})  # noqa: S307
@@ -325,13 +327,13 @@ def test_statements_about_ranges_agree_with_trying_every_value(rows, statement):
 def test_missing_satisfies_neither_a_statement_nor_its_opposite():
     data = sf.Dataset(pl.DataFrame({"x": [1, None], "y": [None, 3]}))
     for statement in ("x > 0", "not x > 0", "x != 7", "x not in [7]", "x == 1 or x != 1"):
-        found = satisfied(data, parse(statement))
+        found = evaluate_predicate(data, parse(statement))
         assert not found.surely[1]
         assert found.unknown[1]
         assert not found.possibly[1]
     # What is not missing can decide.
-    assert satisfied(data, parse("x > 0 or y == 3")).surely.tolist() == [True, True]
-    assert satisfied(data, parse("x > 0 and y == 4")).unknown.tolist() == [True, False]
+    assert evaluate_predicate(data, parse("x > 0 or y == 3")).surely.tolist() == [True, True]
+    assert evaluate_predicate(data, parse("x > 0 and y == 4")).unknown.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -340,16 +342,24 @@ def test_dates_are_compared_with_text(library):
     moments = [dt.datetime(2020, 1, 31, 12), dt.datetime(2020, 1, 31), None]  # noqa: DTZ001
     frame = in_library(pl.DataFrame({"day": days, "moment": moments}), library)
     data = sf.Dataset(frame)
-    assert satisfied(data, parse('day >= "2020-01-31"')).surely.tolist() == [False, True, False]
-    assert satisfied(data, parse('moment > "2020-01-30"')).surely.tolist() == [True, True, False]
+    assert evaluate_predicate(data, parse('day >= "2020-01-31"')).surely.tolist() == [
+        False,
+        True,
+        False,
+    ]
+    assert evaluate_predicate(data, parse('moment > "2020-01-30"')).surely.tolist() == [
+        True,
+        True,
+        False,
+    ]
     late = parse('moment == "2020-01-31T12:00"')
-    assert satisfied(data, late).surely.tolist() == [True, False, False]
+    assert evaluate_predicate(data, late).surely.tolist() == [True, False, False]
 
 
 def test_moments_are_those_on_the_clock_of_their_zone():
     zone = pl.Series([dt.datetime(2020, 1, 31, 12)]).dt.replace_time_zone("Asia/Tokyo")  # noqa: DTZ001
     data = sf.Dataset(pl.DataFrame({"x": zone}))
-    assert satisfied(data, parse('x == "2020-01-31 12:00"')).surely.tolist() == [True]
+    assert evaluate_predicate(data, parse('x == "2020-01-31 12:00"')).surely.tolist() == [True]
 
 
 DAY = dt.datetime(2020, 1, 31)  # noqa: DTZ001
@@ -378,18 +388,18 @@ AROUND = [
 )
 def test_a_date_among_moments_is_the_whole_day(library, statement, expected):
     data = sf.Dataset(in_library(pl.DataFrame({"x": AROUND}), library))
-    assert satisfied(data, parse(statement)).surely.tolist() == expected
+    assert evaluate_predicate(data, parse(statement)).surely.tolist() == expected
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
 def test_days_before_1970_are_whole_days_too(unit):
     held = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(1970, 1, 1)]  # noqa: DTZ001
     data = sf.Dataset(pl.DataFrame({"x": pl.Series(held, dtype=pl.Datetime(unit))}))
-    assert satisfied(data, parse("x == '1969-12-31'")).surely.tolist() == [True, False]
-    assert satisfied(data, parse("x >= '1970-01-01'")).surely.tolist() == [False, True]
+    assert evaluate_predicate(data, parse("x == '1969-12-31'")).surely.tolist() == [True, False]
+    assert evaluate_predicate(data, parse("x >= '1970-01-01'")).surely.tolist() == [False, True]
     end = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001
     last = sf.Dataset(pl.DataFrame({"x": [end]}))
-    assert satisfied(last, parse("x == '9999-12-31'")).surely.tolist() == [True]
+    assert evaluate_predicate(last, parse("x == '9999-12-31'")).surely.tolist() == [True]
 
 
 @pytest.mark.parametrize("constant", ["2020-01-31T12:00+05:00", "2020-01-31T12:00Z"])
@@ -397,7 +407,7 @@ def test_days_before_1970_are_whole_days_too(unit):
 def test_an_offset_is_never_dropped(constant, zone):
     data = sf.Dataset(pl.DataFrame({"x": pl.Series(AROUND).dt.replace_time_zone(zone)}))
     with pytest.raises(MeasureError, match=r"'x'.*offset") as caught:
-        satisfied(data, parse(f"x > '{constant}'"))
+        evaluate_predicate(data, parse(f"x > '{constant}'"))
     assert constant not in str(caught.value)
 
 
@@ -405,19 +415,23 @@ def test_ranges_and_numbers_between_whole_ones():
     cells = ["[100;101]", "[101;102]", "100.5", "{1;2.5}", "937**", None]
     continuous = sf.Column(kind="continuous")
     data = sf.Dataset(pl.DataFrame({"x": cells}), sf.Schema({"x": continuous}))
-    found = satisfied(data, parse("x > 100.5"))
+    found = evaluate_predicate(data, parse("x > 100.5"))
     assert found.surely.tolist() == [False, True, False, False, True, False]
     assert found.possibly.tolist() == [True, True, False, False, True, False]
-    found = satisfied(data, parse("x in [1, 2.5]"))
+    found = evaluate_predicate(data, parse("x in [1, 2.5]"))
     assert found.surely.tolist() == [False, False, False, True, False, False]
 
 
 def test_ranges_of_dates():
     data = sf.Dataset(pl.DataFrame({"day": ["[2020-01-01;2020-03-31]", "2020-05-01", "*"]}))
-    found = satisfied(data, parse('day < "2020-04-01"'))
+    found = evaluate_predicate(data, parse('day < "2020-04-01"'))
     assert found.surely.tolist() == [True, False, False]
     assert found.possibly.tolist() == [True, False, True]
-    assert satisfied(data, parse('day < "2020-02-01"')).possibly.tolist() == [True, False, True]
+    assert evaluate_predicate(data, parse('day < "2020-02-01"')).possibly.tolist() == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_sets_masks_and_groups_of_categories():
@@ -425,15 +439,15 @@ def test_sets_masks_and_groups_of_categories():
     cells = ["E11", "{E10;E11}", "E", "{E11;I10}", "I", "*", None]
     column = sf.Column(kind="nominal", hierarchy=tree)
     data = sf.Dataset(pl.DataFrame({"x": cells}), sf.Schema({"x": column}))
-    both = satisfied(data, parse('x in ["E10", "E11"]'))
+    both = evaluate_predicate(data, parse('x in ["E10", "E11"]'))
     assert both.surely.tolist() == [True, True, True, False, False, False, False]
     assert both.possibly.tolist() == [True, True, True, True, False, True, False]
-    group = satisfied(data, parse('x == "E"'))  # any of the group
+    group = evaluate_predicate(data, parse('x == "E"'))  # any of the group
     assert group.surely.tolist() == both.surely.tolist()
-    other = satisfied(data, parse('x != "E11"'))
+    other = evaluate_predicate(data, parse('x != "E11"'))
     assert other.surely.tolist() == [False, False, False, False, True, False, False]
     codes = sf.Dataset(pl.DataFrame({"zip": ["93701", "937**", "94***"]}))
-    found = satisfied(codes, parse('zip == "93701"'))
+    found = evaluate_predicate(codes, parse('zip == "93701"'))
     assert (found.surely.tolist(), found.possibly.tolist()) == (
         [True, False, False],
         [True, True, False],
@@ -442,23 +456,27 @@ def test_sets_masks_and_groups_of_categories():
 
 def test_a_value_that_nobody_has_is_satisfied_by_nobody():
     data = sf.Dataset(pl.DataFrame({"x": ["a", "*"], "y": [1, 2]}))
-    found = satisfied(data, parse('x == "nobody"'))
+    found = evaluate_predicate(data, parse('x == "nobody"'))
     assert (found.surely.tolist(), found.possibly.tolist()) == ([False] * 2, [False, True])
-    assert satisfied(data, parse('x != "nobody"')).surely.tolist() == [True, False]
+    assert evaluate_predicate(data, parse('x != "nobody"')).surely.tolist() == [True, False]
 
 
 def test_codes_for_missing_satisfy_nothing_even_if_named():
     codes = sf.Column(kind="integer", missing=("-9",))
     data = sf.Dataset(pl.DataFrame({"x": ["-9", "[1;3]", "5"]}), sf.Schema({"x": codes}))
-    assert satisfied(data, parse("x == -9")).surely.tolist() == [False] * 3
-    assert satisfied(data, parse("x != -9")).surely.tolist() == [False, True, True]
-    assert satisfied(data, parse("x > -9")).unknown.tolist() == [True, False, False]
+    assert evaluate_predicate(data, parse("x == -9")).surely.tolist() == [False] * 3
+    assert evaluate_predicate(data, parse("x != -9")).surely.tolist() == [False, True, True]
+    assert evaluate_predicate(data, parse("x > -9")).unknown.tolist() == [True, False, False]
     text = sf.Column(kind="nominal", missing=("none",))
     data = sf.Dataset(pl.DataFrame({"x": ["none", "a", "b"]}), sf.Schema({"x": text}))
-    assert satisfied(data, parse('x == "none"')).surely.tolist() == [False] * 3
-    assert satisfied(data, parse('x in ["none", "a"]')).surely.tolist() == [False, True, False]
+    assert evaluate_predicate(data, parse('x == "none"')).surely.tolist() == [False] * 3
+    assert evaluate_predicate(data, parse('x in ["none", "a"]')).surely.tolist() == [
+        False,
+        True,
+        False,
+    ]
     with pytest.raises(MeasureError, match="stands for anything"):
-        satisfied(data, parse('x == "*"'))
+        evaluate_predicate(data, parse('x == "*"'))
 
 
 def test_declared_levels_have_an_order_and_others_do_not():
@@ -466,25 +484,25 @@ def test_declared_levels_have_an_order_and_others_do_not():
     cells = ["low", "[low;middle]", "[middle;high]", "high", None]
     ordinal = sf.Column(kind="ordinal", domain=levels)
     data = sf.Dataset(pl.DataFrame({"x": cells}), sf.Schema({"x": ordinal}))
-    found = satisfied(data, parse('x >= "middle"'))
+    found = evaluate_predicate(data, parse('x >= "middle"'))
     assert found.surely.tolist() == [False, False, True, True, False]
     assert found.possibly.tolist() == [False, True, True, True, False]
     with pytest.raises(MeasureError, match="order of variable 'x'"):
-        satisfied(data, parse('x > "medium"'))
+        evaluate_predicate(data, parse('x > "medium"'))
     with pytest.raises(MeasureError, match="order of variable 'x'"):
-        satisfied(sf.Dataset(pl.DataFrame({"x": ["a", "b"]})), parse('x > "a"'))
+        evaluate_predicate(sf.Dataset(pl.DataFrame({"x": ["a", "b"]})), parse('x > "a"'))
 
 
 def test_numbers_keep_their_last_digit():
     big = 2**60
     data = sf.Dataset(pl.DataFrame({"x": [big, big + 1, None]}))
-    assert satisfied(data, parse(f"x > {big}")).surely.tolist() == [False, True, False]
+    assert evaluate_predicate(data, parse(f"x > {big}")).surely.tolist() == [False, True, False]
     data = sf.Dataset(pl.DataFrame({"x": pl.Series([2**64 - 1, 5], dtype=pl.UInt64)}))
-    assert satisfied(data, parse(f"x == {2**64 - 1}")).surely.tolist() == [True, False]
+    assert evaluate_predicate(data, parse(f"x == {2**64 - 1}")).surely.tolist() == [True, False]
     yes = sf.Dataset(pl.DataFrame({"x": [True, False, None]}))
-    assert satisfied(yes, parse("x == True")).surely.tolist() == [True, False, False]
+    assert evaluate_predicate(yes, parse("x == True")).surely.tolist() == [True, False, False]
     tenths = sf.Dataset(pl.DataFrame({"x": [Decimal("0.1"), Decimal("0.2")]}))
-    assert satisfied(tenths, parse("x == 0.1")).surely.tolist() == [True, False]
+    assert evaluate_predicate(tenths, parse("x == 0.1")).surely.tolist() == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -500,7 +518,7 @@ def test_numbers_keep_their_last_digit():
 )
 def test_constants_of_another_type_are_refused(values, statement, match):
     with pytest.raises(MeasureError, match=match):
-        satisfied(sf.Dataset(pl.DataFrame({"x": values})), parse(statement))
+        evaluate_predicate(sf.Dataset(pl.DataFrame({"x": values})), parse(statement))
 
 
 def test_too_many_combinations_are_refused():
@@ -508,13 +526,13 @@ def test_too_many_combinations_are_refused():
     data = sf.Dataset(pl.DataFrame({name: [1] for name in names}))
     listed = list(range(40))
     with pytest.raises(MeasureError, match="too many"):
-        satisfied(data, parse(" and ".join(f"{name} in {listed}" for name in names)))
+        evaluate_predicate(data, parse(" and ".join(f"{name} in {listed}" for name in names)))
 
 
 def test_many_records_against_numpy():
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=300_000), rng.integers(0, 9, 300_000)
     data = sf.Dataset(pl.DataFrame({"x": x, "y": y}))
-    found = satisfied(data, parse("-0.5 <= x < 1.25 and not y in [2, 3] or y == 8"))
+    found = evaluate_predicate(data, parse("-0.5 <= x < 1.25 and not y in [2, 3] or y == 8"))
     expected = (x >= -0.5) & (x < 1.25) & ~np.isin(y, [2, 3]) | (y == 8)
     assert (found.surely == expected).all()

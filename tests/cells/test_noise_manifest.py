@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.cells.noise.averaging import averaged
-from sfumato.cells.noise.described import Gaussian, read
+from sfumato.cells.noise.description import Gaussian, averaged_variance, read_descriptions
 from sfumato.cells.noise.scales import Growth
 from sfumato.errors import DataError, PlanError, ReleaseError
 from sfumato.plan import Writing
-from sfumato.storage.opened import open_release, verify_release
+from sfumato.storage.opening import open_release
+from sfumato.storage.verifying import verify_release
 
 KEY = sf.Key(bytes(range(32)))
 GROWTH = Growth(form="step", breaks=[41234.5], variances=[98765.25, 876543.125])
@@ -50,7 +50,7 @@ def test_the_manifest_describes_the_noise(people):
     made = release(people, PLAIN)
     told = made.manifest["noise"]
     assert json.loads(json.dumps(told)) == told
-    assert read(told) == made.noise
+    assert read_descriptions(told) == made.noise
     described = made.noise["bmi"]
     assert isinstance(described, Gaussian)
     assert described.variance == pytest.approx(0.1 * people.column("bmi").var(), rel=0.005)
@@ -90,9 +90,9 @@ def test_what_is_kept_back_is_nowhere_in_public(people, tmp_path, level):
     assert shown == []
     assert "accredited/manifest.json" in made.manifest["noise"]["withheld"]
     with pytest.raises(DataError, match="described only in part.*accredited"):
-        read(made.manifest["noise"])
+        read_descriptions(made.manifest["noise"])
     assert made.accredited is not None
-    assert read(made.accredited["noise"]) == made.noise
+    assert read_descriptions(made.accredited["noise"]) == made.noise
     special = folder / "accredited" / "manifest.json"
     assert stat.S_IMODE(special.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(special.stat().st_mode) == 0o600
@@ -102,15 +102,15 @@ def test_what_is_kept_back_is_nowhere_in_public(people, tmp_path, level):
 
 def test_those_not_kept_back_are_read_by_name(people):
     told = release(people, PLAIN, TELLING).manifest["noise"]
-    assert set(read(told, ["bmi", "glucose"])) == {"bmi"}
+    assert set(read_descriptions(told, ["bmi", "glucose"])) == {"bmi"}
     with pytest.raises(DataError, match="'income'"):
-        read(told, ["bmi", "income"])
+        read_descriptions(told, ["bmi", "income"])
 
 
 def test_an_opened_release_tells_what_lies_there(people, tmp_path):
     made = release(people, PLAIN, TELLING)
     folder = made.write(tmp_path / "out")
-    assert read(open_release(folder).noise) == made.noise
+    assert read_descriptions(open_release(folder).noise) == made.noise
     assert all(one.passed for one in verify_release(folder))
     special = folder / "accredited" / "manifest.json"
     text = special.read_text()
@@ -143,7 +143,7 @@ def test_a_later_step_is_told_and_makes_the_description_useless_alone(people):
     told = release(people, PLAIN, *later).manifest["noise"]
     assert told["variables"]["bmi"]["then"] == ["topcode", "coarsen"]
     with pytest.raises(DataError, match="'bmi' was changed again.*topcode, coarsen"):
-        read(told)
+        read_descriptions(told)
     before = release(people, later[0], PLAIN).manifest["noise"]
     assert "then" not in before["variables"]["bmi"]
 
@@ -186,11 +186,11 @@ def test_a_release_with_two_manifests_can_be_overwritten_under_its_key(people, t
 
 
 def test_averaging_needs_numbers_that_make_sense():
-    assert averaged(4.0) == 4.0
-    assert averaged(4.0, releases=3) == pytest.approx(4 / 3)
+    assert averaged_variance(4.0) == 4.0
+    assert averaged_variance(4.0, releases=3) == pytest.approx(4 / 3)
     refused: list[float | list[float]] = [0.0, -1.0, float("inf"), []]
     for wrong in refused:
         with pytest.raises(DataError):
-            averaged(wrong)
+            averaged_variance(wrong)
     with pytest.raises(DataError):
-        averaged(1.0, releases=0)
+        averaged_variance(1.0, releases=0)

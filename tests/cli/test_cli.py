@@ -1,4 +1,4 @@
-"""The command line as a stranger uses it: a process of its own, its streams, its exit codes."""
+"""The command line as a stranger uses it: its streams, its exit codes, and a process of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.command_line import copy_demo, sfumato
 
 import sfumato as sf
 
@@ -54,14 +55,15 @@ k.min = {k}
 """
 
 
-def sfumato(*words: object, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+def start(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own, where that is the point."""
     return subprocess.run(
         [sys.executable, "-c", "from sfumato.cli import main; main()", *map(str, words)],
         cwd=cwd,
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "COLUMNS": "160", "NO_COLOR": "1", **env},
+        env={**os.environ, "COLUMNS": "160", "NO_COLOR": "1"},
     )
 
 
@@ -73,7 +75,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_from_the_file_to_the_checked_release(place):
-    made = sfumato("protect", "cohort.csv", "--plan", "plan.toml", "--out", "release", cwd=place)
+    made = start("protect", "cohort.csv", "--plan", "plan.toml", "--out", "release", cwd=place)
     assert made.returncode == 0, made.stderr
     assert "k at least 5" in made.stdout
     assert "custody" in made.stderr
@@ -198,11 +200,11 @@ def test_help_of_every_command_has_an_example(tmp_path):
     for command in commands:
         assert command in listed
         assert f"Example: sfumato {command}" in sfumato(command, "--help", cwd=tmp_path).stdout
-    assert sf.__version__ in sfumato("--version", cwd=tmp_path).stdout
+    assert sf.__version__ in start("--version", cwd=tmp_path).stdout
 
 
 def test_the_demo_does_the_whole_job_twice(tmp_path):
-    first = sfumato("demo", cwd=tmp_path)
+    first = copy_demo(tmp_path / "demo")
     assert first.returncode == 0, first.stderr
     second = sfumato("demo", "--json", cwd=tmp_path)
     assert second.returncode == 0, second.stderr
@@ -237,10 +239,10 @@ def test_inspect_never_writes_over_the_data(place):
 def test_a_process_told_to_stop_cleans_up(place):
     """Killed while it works: the partial folder, with key and data in it, does not stay."""
     code = (
-        "import os, signal, sys, sfumato.folder as folder\n"
-        "real = folder._put\n"
+        "import os, signal, sys, sfumato.storage.writing as writing\n"
+        "real = writing.create_file\n"
         "def stop(*a, **k): os.kill(os.getpid(), signal.SIGTERM); real(*a, **k)\n"
-        "folder._put = stop\n"
+        "writing.create_file = stop\n"
         "sys.argv = ['sfumato', 'protect', 'cohort.csv', '-p', 'plan.toml', '-o', 'release']\n"
         "from sfumato.cli import main; main()"
     )

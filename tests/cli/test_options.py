@@ -108,10 +108,10 @@ def test_a_list_without_quotes_and_a_choice_made_twice_are_refused(place):
 
 def test_names_that_look_like_numbers_stay_names():
     entry = catalogue.measure("uniqueness")
-    assert catalogue.parsed(entry, {"known": "1,true"}) == {"known": ["1", "true"]}
-    model = catalogue.parsed(catalogue.measure("coefficients"), {"formula": "1"})
+    assert catalogue.parse_parameters(entry, {"known": "1,true"}) == {"known": ["1", "true"]}
+    model = catalogue.parse_parameters(catalogue.measure("coefficients"), {"formula": "1"})
     assert model == {"formula": "1"}
-    assert catalogue.parsed(catalogue.measure("interval"), {"k": "2.5"}) == {"k": 2.5}
+    assert catalogue.parse_parameters(catalogue.measure("interval"), {"k": "2.5"}) == {"k": 2.5}
 
 
 def test_a_table_is_given_as_in_a_plan(place):
@@ -133,13 +133,15 @@ def test_what_is_no_table_is_told_with_an_example(place, given):
 def test_methods_take_tables_and_lists_of_lists():
     suppress = catalogue.methods()["suppress"]
     given = {"combinations": '[["a", "b"], ["c"]]', "spare": "{ a = 2 }"}
-    assert catalogue.parsed(suppress, given) == {
+    assert catalogue.parse_parameters(suppress, given) == {
         "combinations": [["a", "b"], ["c"]],
         "spare": {"a": 2},
     }
     crowds = catalogue.methods()["k_anonymity"]
-    assert catalogue.parsed(crowds, {"output": '{ a = "set" }'}) == {"output": {"a": "set"}}
-    assert catalogue.parsed(crowds, {"output": "set"}) == {"output": "set"}
+    assert catalogue.parse_parameters(crowds, {"output": '{ a = "set" }'}) == {
+        "output": {"a": "set"}
+    }
+    assert catalogue.parse_parameters(crowds, {"output": "set"}) == {"output": "set"}
 
 
 def test_the_help_shows_the_type(place):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 import sfumato as sf
 from sfumato.cli.app import app
 from sfumato.cli.look import _Clock
-from sfumato.cli.recommend import _percent
+from sfumato.cli.recommend import _format_percent
 from sfumato.errors import SfumatoError
 
 PLAN = """
@@ -246,7 +246,7 @@ def test_a_measured_secret_is_warned_of(place):
     ("share", "said"), [(1.0, "100.0%"), (0.99999, "99.9%"), (0.803, "80.3%"), (0.9499, "94.9%")]
 )
 def test_protected_shares_are_never_rounded_up(share, said):
-    assert _percent(share) == said
+    assert _format_percent(share) == said
 
 
 def test_the_plans_own_measure_says_what_is_known_and_what_is_a_breach(place):

@@ -12,8 +12,14 @@ from pydantic import Field, TypeAdapter
 import sfumato as sf
 from sfumato import catalogue
 from sfumato.errors import PlanError
-from sfumato.parameters import ParameterError, example, expected, type_said, value_said
-from sfumato.report.page import _said
+from sfumato.parameters import (
+    ParameterError,
+    describe_expectation,
+    describe_type,
+    format_value,
+    write_example,
+)
+from sfumato.report.wording import format_result
 from sfumato.risk._disclosure.predicate import parse
 
 
@@ -35,7 +41,7 @@ from sfumato.risk._disclosure.predicate import parse
     ],
 )
 def test_types_in_words(annotation, words):
-    assert type_said(annotation) == words
+    assert describe_type(annotation) == words
 
 
 def test_the_example_of_every_table_and_list_has_its_type():
@@ -43,10 +49,10 @@ def test_the_example_of_every_table_and_list_has_its_type():
         types = get_type_hints(entry, include_extras=True)
         for one in catalogue.parameters_of(entry):
             if "list" in one.type or "table" in one.type:
-                read = tomllib.loads(f"x = {example(types[one.name])}")["x"]
+                read = tomllib.loads(f"x = {write_example(types[one.name])}")["x"]
                 TypeAdapter(types[one.name]).validate_python(read)
-    assert expected(list[float | dt.date]) == "a list of numbers or dates"
-    assert example(dict[str, dict[str, float]]) == "{ gender = { female = 5 } }"
+    assert describe_expectation(list[float | dt.date]) == "a list of numbers or dates"
+    assert write_example(dict[str, dict[str, float]]) == "{ gender = { female = 5 } }"
 
 
 @pytest.mark.parametrize(
@@ -61,9 +67,9 @@ def test_the_example_of_every_table_and_list_has_its_type():
     ],
 )
 def test_values_in_words(value, words):
-    assert value_said(value) == words
+    assert format_value(value) == words
     if value is not True:
-        assert _said(value) == words
+        assert format_result(value) == words
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def made(name, example):
 
 def content(data: sf.Dataset) -> bytes:
     """All values with their types, as bytes."""
-    columns = [frames.column(data.frame, name) for name in data.columns]
+    columns = [frames.get_column(data.frame, name) for name in data.columns]
     # The shortest text of a float is exact, so equal texts are equal bits.
     return repr([(one.name, one.dtype, one.to_list()) for one in columns]).encode()
 
@@ -39,7 +39,7 @@ def content(data: sf.Dataset) -> bytes:
 def test_says_what_it_does(name, example):
     entry = catalogue.methods()[name]
     doc = inspect.getdoc(entry) or ""
-    assert catalogue.question(entry).endswith(".")
+    assert catalogue.first_line(entry).endswith(".")
     assert "Question:" in doc
     assert "Assumes:" in doc
     assert ">>>" in doc
@@ -86,7 +86,9 @@ def test_input_and_other_variables_stay_untouched(name, example, library, cohort
     for one in others:
         kept, was = frames.wrap(after.frame)[one], frames.wrap(frame)[one]
         assert kept.dtype == was.dtype
-        assert frames.column(after.frame, one).equals(frames.column(frame, one), null_equal=True)
+        assert frames.get_column(after.frame, one).equals(
+            frames.get_column(frame, one), null_equal=True
+        )
     if library == "pandas":
         assert after.frame.index.equals(frame.index)
 
@@ -100,7 +102,7 @@ def test_all_libraries_give_the_same_values(name, example, cohort_frame):
         after = made(name, example).apply(data, key=KEY)
         columns = {}
         for one in after.columns:
-            values = frames.column(after.frame, one)
+            values = frames.get_column(after.frame, one)
             if values.dtype.is_numeric():
                 values = values.cast(pl.Float64)
             elif values.dtype.is_temporal():

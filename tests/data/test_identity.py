@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.data.identity import matched
+from sfumato.data.identity import match_identities
 from sfumato.randomness import Key
 
 KEY = Key(bytes(range(32)))
@@ -134,5 +134,5 @@ def test_the_digest_of_all_records_ignores_their_order(cohort):
 def test_matched_finds_records_and_says_where_there_is_none():
     known = np.array([[5, 1], [0, 2**63], [5, 0]], np.uint64)
     wanted = np.array([[5, 0], [7, 7], [0, 2**63]], np.uint64)
-    assert matched(known, wanted).tolist() == [2, -1, 1]
-    assert matched(known[:0], wanted).tolist() == [-1, -1, -1]
+    assert match_identities(known, wanted).tolist() == [2, -1, 1]
+    assert match_identities(known[:0], wanted).tolist() == [-1, -1, -1]

@@ -11,7 +11,7 @@ from scipy.optimize import brentq, fsolve
 from scipy.stats import kurtosis, skew
 
 from sfumato.datasets.body import CORRELATIONS, INTERMEDIATE, TARGETS
-from sfumato.datasets.people import People
+from sfumato.datasets.cohort import People
 from sfumato.randomness import Key
 
 LARGE = 100_000

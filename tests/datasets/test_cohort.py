@@ -15,8 +15,8 @@ from scipy.stats import skew
 
 from sfumato.datasets import cohort, cohort_schema
 from sfumato.datasets.body import CORRELATIONS
-from sfumato.datasets.identifiers import LARGEST, RESERVED, health_number, permuted
-from sfumato.datasets.people import EXAM, People
+from sfumato.datasets.cohort import EXAM, People
+from sfumato.datasets.identifiers import LARGEST, RESERVED, make_health_numbers, permute_counter
 from sfumato.datasets.society import DIAGNOSES, EDUCATION, ETHNICITY, REGIONS
 from sfumato.errors import DataError
 from sfumato.randomness import Key
@@ -93,19 +93,19 @@ def test_identifiers_are_unique():
 
 def test_health_numbers_stay_unique_where_the_reserved_range_ends():
     counters = np.arange(np.prod(RESERVED) - 100_000, np.prod(RESERVED) + 100_000)
-    numbers = health_number(counters, KEY)
+    numbers = make_health_numbers(counters, KEY)
     assert numbers.n_unique() == 200_000
     reserved = numbers.str.starts_with("999")
     assert reserved[:100_000].all()
     assert not reserved[100_000:].any()
-    last = health_number(np.array([LARGEST - 1]), KEY)
+    last = make_health_numbers(np.array([LARGEST - 1]), KEY)
     assert last.str.contains(r"^9\d{9}$").all()
 
 
 @settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 40))
 def test_the_network_permutes_any_room(left, right):
-    numbers = permuted(np.arange(left * right), (left, right), KEY)
+    numbers = permute_counter(np.arange(left * right), (left, right), KEY)
     assert sorted(numbers.tolist()) == list(range(left * right))
 
 

@@ -15,13 +15,13 @@ import io
 import re
 import shlex
 import subprocess
-import sys
-import warnings
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.cli.command_line import TERMINAL, copy_demo, sfumato
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -134,33 +134,13 @@ class Session:
         """Run a command; its exit code and all it printed."""
         words = shlex.split(command.line)
         if words[0] == "sfumato":
-            return _sfumato(words)
+            demo = words[1:] == ["demo", "--out", "demo"] and not Path("demo").exists()
+            done_here = copy_demo(Path("demo")) if demo else sfumato(*words[1:], width=TERMINAL)
+            return done_here.returncode, done_here.stdout + done_here.stderr
         done = subprocess.run(  # noqa: S602 - our own examples
             command.line, shell=True, capture_output=True, text=True, check=False
         )
         return done.returncode, done.stdout + done.stderr
-
-
-def _sfumato(words: list[str]) -> tuple[int, str]:
-    from sfumato.cli import app, console
-
-    printed = io.StringIO()
-    before, sys.argv = sys.argv, words
-    sizes = [(one, one._width, one._height) for one in (console.out, console.err)]
-    try:
-        for one, _, _ in sizes:
-            one._width, one._height = 80, 25
-        with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings():
-            warnings.simplefilter("always")
-            app.run()
-        code = 0
-    except SystemExit as left:
-        code = left.code if isinstance(left.code, int) else 1
-    finally:
-        sys.argv = before
-        for one, width, height in sizes:
-            one._width, one._height = width, height
-    return code, printed.getvalue()
 
 
 def as_shown(printed: str) -> list[str]:

@@ -8,13 +8,14 @@ import sys
 
 import pytest
 
-from sfumato.storage.opened import verify_release
+from sfumato.storage.verifying import verify_release
 
 # Kill the process itself at the n-th call of anything that touches the disk.
 SCRIPT = """
 import os, signal, sys
 import sfumato as sf
-from sfumato import atomic, folder
+from sfumato.io import atomic
+from sfumato.storage import writing
 
 folder_path, wanted, at = sys.argv[1], sys.argv[2] == "overwrite", int(sys.argv[3])
 data = sf.Dataset(sf.datasets.cohort(50), sf.datasets.cohort_schema())
@@ -31,8 +32,8 @@ def deadly(function):
         return function(*args, **kwargs)
     return called
 
-written = ("_put", "write_table", "_write_records", "_remeasured", "put_in_place")
-for module, names in ((folder, written), (atomic, ("_settle", "_exchanged"))):
+written = ("create_file", "write_table", "_write_records", "_measure_again", "put_folder_in_place")
+for module, names in ((writing, written), (atomic, ("_flush_to_disk", "_exchange_names"))):
     for name in names:
         setattr(module, name, deadly(getattr(module, name)))
 release = sf.protect(data, plan, key=bytes(32))
@@ -54,7 +55,7 @@ def whole(folder) -> bool:
     return all(one.passed for one in verify_release(folder))
 
 
-@pytest.mark.parametrize("at", [1, 2, 5, 7, 8, 9, 10, 11])
+@pytest.mark.parametrize("at", [1, 2, 5, 7, 8, 9, 10, 11, 12, 13])
 def test_a_new_release_is_all_or_nothing(tmp_path, at):
     folder = tmp_path / "out"
     done = run(folder, "new", at)
@@ -66,7 +67,7 @@ def test_a_new_release_is_all_or_nothing(tmp_path, at):
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "leftovers are cleaned up"
 
 
-@pytest.mark.parametrize("at", [3, 9, 10, 11, 12])
+@pytest.mark.parametrize("at", [3, 9, 10, 11, 12, 13, 14])
 def test_an_overwritten_release_is_the_old_or_the_new_one(tmp_path, at):
     folder = tmp_path / "out"
     assert run(folder, "new", 0).returncode == 0

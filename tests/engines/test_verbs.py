@@ -25,7 +25,7 @@ from sfumato.engines.summaries import (
     Summary,
     exact_sum,
 )
-from sfumato.kernels.sums import exact_parts
+from sfumato.kernels.exact_sums import exact_parts
 from sfumato.randomness import Key
 
 ALL: list[Summary] = [

@@ -55,14 +55,14 @@ def _cli_app() -> Any:
 
 def _demo_plan() -> sf.Plan:
     """The plan of `sfumato demo`, as its journey measures it."""
-    from sfumato.cli.demo import _besides, demo_plan
+    from sfumato.cli.demo import _measures_for_report, demo_plan
 
     first = demo_plan()
     return sf.Plan(
         schema=first.schema,
         steps=first.steps,
         targets=first.targets,
-        evaluate={**first.evaluate, **sf.attackers.attacks(first), **_besides()},
+        evaluate={**first.evaluate, **sf.attackers.attacks(first), **_measures_for_report()},
         read=first.read,
     )
 
@@ -618,7 +618,7 @@ def commands() -> Entries:
 
     def walk(command: Any, label: str) -> None:
         settings = {key: one for key, one in command.context_settings.items() if key != "obj"}
-        below = sorted(getattr(command, "commands", {}))
+        below = sorted(command.list_commands(None)) if hasattr(command, "list_commands") else []
         found[label] = [f"commands: {' '.join(below)}"] if below else []
         found[label] += [f"{key}: {one!r}" for key, one in sorted(settings.items())]
         for one in command.params:
@@ -626,7 +626,7 @@ def commands() -> Entries:
                 continue  # typer's own, and not alike in every shell
             found[f"{label} {'/'.join((*one.opts, *one.secondary_opts))}"] = [_option(one)]
         for name in below:
-            walk(command.commands[name], f"{label} {name}")
+            walk(command.get_command(None, name), f"{label} {name}")
 
     walk(typer.main.get_command(_cli_app()), "sfumato")
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tests.analysis.linear_problems import coded, least_squares
+from tests.analysis.linear_problems import code_log_density, fit_least_squares
 
 from sfumato.analysis.problem import Category, Number, Problem, Term
 from sfumato.kernels.arrays import Floats
@@ -67,7 +67,7 @@ def _true(chance: np.random.Generator) -> dict[str, Floats]:
 def plain(columns: dict[str, Floats]) -> Floats:
     """Least squares on the columns as they are."""
     predictors = [columns[name] for name in ("region", "harvest", "cost")]
-    made: Floats = least_squares([np.ones(FARMS), *predictors], columns["receipts"])[0]
+    made: Floats = fit_least_squares([np.ones(FARMS), *predictors], columns["receipts"])[0]
     return made
 
 
@@ -78,17 +78,17 @@ def _problem(released: dict[str, Floats], variances: dict[str, float], *, outcom
         family="gaussian",
         link="identity",
         y=y,
-        outcome_number=Number(name="receipts", seen=y, variance=variances["receipts"])
+        outcome_number=Number(name="receipts", observed=y, variance=variances["receipts"])
         if outcome
         else None,
         numbers=tuple(
-            Number(name=one, seen=released[one], variance=variances[one]) for one in names
+            Number(name=one, observed=released[one], variance=variances[one]) for one in names
         ),
         categories=(
             Category(
                 name="region",
                 levels=("Southern", "Northern"),
-                density=coded(released["region"], variances["region"]),
+                density=code_log_density(released["region"], variances["region"]),
             ),
         ),
         error=np.diag([variances[one] for one in names]),

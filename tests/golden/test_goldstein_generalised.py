@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.golden.goldstein_farms import TRUE, farms, keeping, plain
 
-from sfumato.analysis.choice import engine_for
+from sfumato.analysis.estimators import choose_engine
 from sfumato.analysis.problem import Sampling
 from sfumato.progress import silent
 
@@ -23,7 +23,7 @@ def test_independent_noise_is_taken_out(share: float, *, outcome: bool) -> None:
     away, naive, spread = [], [], []
     for seed in range(SETS):
         made = farms(np.random.default_rng([6, seed]), share, outcome=outcome)
-        found = engine_for(made.problem).sample(made.problem, FEW, silent)
+        found = choose_engine(made.problem).sample(made.problem, FEW, silent)
         draws = found.draws.reshape(-1, 5)
         # Harvests and costs are skewed: fewer normals leave more bias.
         assert found.components == 6
@@ -44,7 +44,7 @@ def test_noise_widens_the_errors_and_that_of_the_outcome_most() -> None:
     spreads = {}
     for share, outcome in ((0.05, False), (0.17, False), (0.17, True)):
         made = farms(np.random.default_rng([6, 0]), share, outcome=outcome)
-        draws = engine_for(made.problem).sample(made.problem, FEW, silent).draws
+        draws = choose_engine(made.problem).sample(made.problem, FEW, silent).draws
         spreads[share, outcome] = draws.std(axis=(0, 1))
     # Published: 11.6, 17.9 and 73 for the residual variance; .0007, .0011 and .0031 for harvest.
     for at in (2, 4):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from tests.analysis.linear_problems import coded
+from tests.analysis.linear_problems import code_log_density
 
 from sfumato.analysis.problem import Category, Number, Problem, Sampling, Term
 from sfumato.analysis.samplers.gibbs import sampler as collapsed
@@ -64,8 +64,8 @@ def noised_problem(exam, seed, *, clustered) -> Problem:
         family="gaussian",
         link="identity",
         y=y,
-        numbers=(Number(name="standLRT", seen=seen, variance=0.2),),
-        categories=(Category(name="sex", levels=("M", "F"), density=coded(code, 0.2)),),
+        numbers=(Number(name="standLRT", observed=seen, variance=0.2),),
+        categories=(Category(name="sex", levels=("M", "F"), density=code_log_density(code, 0.2)),),
         error=np.array([[0.2]]),
         terms=(
             Term(name="Intercept"),

@@ -18,7 +18,7 @@ import pytest
 import sfumato as sf
 from sfumato.kernels.trees.ranks import ranks
 from sfumato.risk._attacks import Knowledge, expected, redrawn
-from sfumato.risk._attacks.shrinkage import Noise
+from sfumato.risk._attacks.adjustments import Noise
 
 PAPER = 1000
 DECILES = tuple(at / 10 for at in range(1, 10))

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.risk._peers.rows import coded_rows
+from sfumato.risk._peers.distinct_records import code_rows
 
 ADULT = {
     "Gender": "gender", "Age": "age", "Race": "race", "Marital status": "marital_status",
@@ -58,7 +58,7 @@ def records(shared_data):
 @pytest.mark.parametrize("name", list(COLUMNS))
 def test_table_2(name, records, reference):
     expected, data = reference("004_table2.json")[name], records(name)
-    _, codes, counts, _ = coded_rows(data, data.columns)
+    _, codes, counts, _ = code_rows(data, data.columns)
     assert len(data) == expected["n"]
     assert len(codes) == expected["n_distinct"]
     assert int((counts == 1).sum()) == expected["n_rows_unique"]
@@ -99,16 +99,16 @@ def test_nobody_protects_so_many_whatever_is_known(name, measured, reference):
 @pytest.mark.parametrize("name", ["adult", "cervical"])
 def test_the_least_lies_below_what_all_that_is_known_leaves(name, records, measured, reference):
     """All variables known at once give the zeros; fewer give less than the rest have then."""
-    from sfumato.kernels.lattice.groups import at_maximum
-    from sfumato.risk._peers.rows import share_of
+    from sfumato.kernels.lattice.peers import count_at_maximum
+    from sfumato.risk._peers.distinct_records import read_threshold
 
     data, found = records(name), measured(name)
-    _, codes, counts, of = coded_rows(data, data.columns)
+    _, codes, counts, of = code_rows(data, data.columns)
     table = reference("004_table2.json")[name]["ppp0_max_aux"]
     for label, told in reference("004_min_ppp.json")[name]["per_variable"].items():
         at = data.columns.index(COLUMNS[name][label])
         others = [one for one in range(len(data.columns)) if one != at]
-        peers, same, _ = at_maximum(codes, counts, at, others, share_of(0.0, "q"))
+        peers, same, _ = count_at_maximum(codes, counts, at, others, read_threshold(0.0, "q"))
         share = (peers - same) / peers
         records_without = int(counts[peers == same].sum())
         assert records_without == told["n_maxaux_zero"] == table[label][0]

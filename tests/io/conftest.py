@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from sfumato.io import Table, read_table
+from sfumato.io import SourceTable, read_table
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[..., Table]:
+def read(tmp_path: Path) -> Callable[..., SourceTable]:
     """Read a text table given by its content."""
 
-    def reading(content: str | bytes, name: str = "data.csv", **options: Any) -> Table:
+    def reading(content: str | bytes, name: str = "data.csv", **options: Any) -> SourceTable:
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return read_table(path, **options)

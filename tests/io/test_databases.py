@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from sfumato.errors import DataError
-from sfumato.io import csv_records as _records
-from sfumato.io import postgres as _postgres
+from sfumato.io import csv_reader as _records
+from sfumato.io import databases as _postgres
 from sfumato.io import read_table
 
 ROWS = """

@@ -18,8 +18,8 @@ import xlsxwriter  # type: ignore[import-untyped]  # it has no stubs
 from polars.testing import assert_frame_equal
 
 from sfumato.errors import DataError
-from sfumato.io import Reading, Source, read_table, suffix_for, write_table
-from sfumato.io.optional import library
+from sfumato.io import Reading, Source, choose_suffix, read_table, write_table
+from sfumato.io.source import load_library
 
 FRAME = pl.DataFrame(
     {
@@ -52,7 +52,7 @@ def test_round_trip_in_a_given_order(tmp_path: Path, suffix: str) -> None:
         "datetime",
     ]
     assert list(tmp_path.iterdir()) == [path]
-    assert suffix_for(table.source) == suffix
+    assert choose_suffix(table.source) == suffix
     some = read_table(path, columns=["s", "i"], types={"i": "text"})
     assert some.frame.rows() == [(None, None), ("01067", "1"), ("=1+1", "2")]
     with pytest.raises(DataError, match="'S' is not in the data"):
@@ -100,7 +100,7 @@ def test_told_types_that_do_not_fit(tmp_path: Path) -> None:
         pl.DataFrame({"s": ["1", "secret"], "f": [1.0, 2.5], "d": ["3.4.2021", None]}), path
     )
     for types in ({"s": "integer"}, {"f": "integer"}, {"f": "date"}):
-        with pytest.raises(DataError, match="of the type told") as raised:
+        with pytest.raises(DataError, match="of the declared type") as raised:
             read_table(path, types=types)
         assert "secret" not in str(raised.value)
     table = read_table(path, types={"f": "text"}, dates={"d": "%d.%m.%Y"})
@@ -237,7 +237,7 @@ def test_names_that_a_format_cannot_hold(tmp_path: Path) -> None:
     ],
 )
 def test_suffix_of_a_release(source: Source | None, suffix: str) -> None:
-    assert suffix_for(source) == suffix
+    assert choose_suffix(source) == suffix
 
 
 def test_unknown_places_are_refused(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_unknown_places_are_refused(tmp_path: Path) -> None:
 
 def test_absent_library_says_how_to_install() -> None:
     with pytest.raises(DataError, match=r"pip install 'sfumato\[formats\]'"):
-        library("no_such_library", extra="formats", purpose="Reading this")
+        load_library("no_such_library", extra="formats", purpose="Reading this")
 
 
 def test_import_and_csv_need_no_heavy_library(tmp_path: Path) -> None:

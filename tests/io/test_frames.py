@@ -95,8 +95,8 @@ def test_nullable_integers_with_gaps_keep_their_type():
 
 def test_nan_and_none_are_missing_and_nothing_else_is():
     frame = pd.DataFrame({"x": [1.0, np.nan, 2.0], "t": ["NA", None, ""]})
-    assert frames.column(frame, "x").to_list() == [1.0, None, 2.0]
-    assert frames.column(frame, "t").to_list() == ["NA", None, ""]
+    assert frames.get_column(frame, "x").to_list() == [1.0, None, 2.0]
+    assert frames.get_column(frame, "t").to_list() == ["NA", None, ""]
 
 
 def test_mixed_types_are_refused_without_showing_a_value():
@@ -109,7 +109,7 @@ def test_mixed_types_are_refused_without_showing_a_value():
 
 def test_lists_are_refused():
     with pytest.raises(DataError, match="'x' holds lists"):
-        frames.column(pl.DataFrame({"x": [[1], [2]]}), "x")
+        frames.get_column(pl.DataFrame({"x": [[1], [2]]}), "x")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from sfumato.kernels.lattice.matches import equal, fitting, matches, near
+from sfumato.kernels.lattice.matches import count_matches, match_cells, match_equal, match_near
 from sfumato.kernels.trees.boxes import Cells
 
 PER_ROW = [
@@ -42,14 +42,14 @@ class Column:
 
     def relation(self):
         if self.kind == "equal":
-            return equal(np.array(self.values))
+            return match_equal(np.array(self.values))
         if self.kind == "cells":
-            return fitting(*cells_of(self.values))
+            return match_cells(*cells_of(self.values))
         levels = sorted(set(self.values))
         own = np.array([levels.index(one) for one in self.values])
         n = range(len(own))
         within = [[own[j] for j in n if self.possible(i, j)] for i in n]
-        return near(own, np.array([*map(min, within)]), np.array([*map(max, within)]))
+        return match_near(own, np.array([*map(min, within)]), np.array([*map(max, within)]))
 
 
 def cells_of(sets):
@@ -143,4 +143,4 @@ def agree(found, at, expected, names=PER_ROW):
 
 
 def ask(columns, counts, **options):
-    return matches([one.relation() for one in columns], counts, **options)
+    return count_matches([one.relation() for one in columns], counts, **options)

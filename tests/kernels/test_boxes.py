@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.kernels.trees import box_classes, boxes
+from sfumato.kernels.trees import boxes
+from sfumato.kernels.trees import equivalence_classes as box_classes
 from sfumato.kernels.trees.boxes import COVERED, OPEN, UNDECIDED, Cells
 
 ENOUGH = 1_000_000
@@ -87,14 +88,14 @@ def files(draw, kinds=tuple(KINDS)):
 
 
 def by_tree(monkeypatch):
-    monkeypatch.setattr("sfumato.kernels.trees.box_nested.PATTERNS", -1)
+    monkeypatch.setattr("sfumato.kernels.trees.boxes.PATTERNS", -1)
 
 
 @given(files())
 @settings(max_examples=300)
 def test_same_as_looking_at_every_point(file):
     rows, sizes = file
-    found = boxes.covered(*coded(rows, sizes), budget=ENOUGH)
+    found = boxes.find_covered(*coded(rows, sizes), budget=ENOUGH)
     assert ((found == COVERED) == slow(rows)).all()
     assert (found != UNDECIDED).all()
 
@@ -104,10 +105,10 @@ def test_same_as_looking_at_every_point(file):
 def test_nested_cells_by_look_up_and_by_tree(file):
     rows, sizes = file
     truth = slow(rows)
-    assert ((boxes.covered(*coded(rows, sizes), budget=ENOUGH) == COVERED) == truth).all()
+    assert ((boxes.find_covered(*coded(rows, sizes), budget=ENOUGH) == COVERED) == truth).all()
     with pytest.MonkeyPatch.context() as patch:
         by_tree(patch)
-        assert ((boxes.covered(*coded(rows, sizes), budget=ENOUGH) == COVERED) == truth).all()
+        assert ((boxes.find_covered(*coded(rows, sizes), budget=ENOUGH) == COVERED) == truth).all()
 
 
 @given(files(), st.integers(0, 12), st.randoms(use_true_random=False))
@@ -115,12 +116,12 @@ def test_nested_cells_by_look_up_and_by_tree(file):
 def test_neither_a_small_budget_nor_the_order_makes_a_record_safe(file, budget, chance):
     rows, sizes = file
     truth = slow(rows)
-    found = boxes.covered(*coded(rows, sizes), budget=budget)
+    found = boxes.find_covered(*coded(rows, sizes), budget=budget)
     assert truth[found == COVERED].all()
     assert not truth[found == OPEN].any()
     order = list(range(len(rows)))
     chance.shuffle(order)
-    again = boxes.covered(*coded([rows[at] for at in order], sizes), budget=budget)
+    again = boxes.find_covered(*coded([rows[at] for at in order], sizes), budget=budget)
     assert (again == found[order]).all()
 
 
@@ -137,7 +138,7 @@ def test_many_records_against_a_plain_search(kind, seed):
             start = value // wide * wide if kind == "nested" else value
             cells.append(frozenset(range(start, min(start + wide, 16))))
         rows.append(tuple(cells))
-    found = boxes.covered(*coded(rows, [16] * 3), budget=ENOUGH)
+    found = boxes.find_covered(*coded(rows, [16] * 3), budget=ENOUGH)
     masks = np.zeros((len(rows), 16, 16, 16), bool)
     for mask, row in zip(masks, rows, strict=True):
         mask[np.ix_(*[sorted(cell) for cell in row])] = True
@@ -153,31 +154,31 @@ def test_no_budget_leaves_undecided_what_needs_a_look():
         with pytest.MonkeyPatch.context() as patch:
             if patched:
                 by_tree(patch)
-            assert boxes.covered(*coded(rows, [3]), budget=0).tolist() == [-1, -1, 0, -1]
-            assert boxes.covered(*coded(rows, [3]), budget=99).tolist() == [1, 1, 0, 1]
+            assert boxes.find_covered(*coded(rows, [3]), budget=0).tolist() == [-1, -1, 0, -1]
+            assert boxes.find_covered(*coded(rows, [3]), budget=99).tolist() == [1, 1, 0, 1]
 
 
 def test_identical_boxes_need_no_budget():
     rows = [(frozenset([0, 1]), frozenset([1, 2]))] * 2
-    assert boxes.covered(*coded(rows, [3, 3]), budget=0).tolist() == [1, 1]
+    assert boxes.find_covered(*coded(rows, [3, 3]), budget=0).tolist() == [1, 1]
 
 
 def test_a_record_of_too_many_pieces_is_undecided_and_hides_nobody(monkeypatch):
     monkeypatch.setattr(boxes, "_PIECES", 1)
     rows = [(frozenset([0, 2]),), (frozenset([0]),), (frozenset([1]),), (frozenset([1]),)]
-    assert boxes.covered(*coded(rows, [3]), budget=99).tolist() == [-1, -1, 1, 1]
+    assert boxes.find_covered(*coded(rows, [3]), budget=99).tolist() == [-1, -1, 1, 1]
 
 
 def test_no_records():
     cells = np.empty((1, 0), np.int32)
     none = np.zeros(0, np.int32)
-    assert boxes.covered(cells, [Cells(none, none, 1)], budget=9).shape == (0,)
+    assert boxes.find_covered(cells, [Cells(none, none, 1)], budget=9).shape == (0,)
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=40), st.booleans())
 def test_classes_of_equal_records(rows, wide):
     cells = np.array(rows, np.int32).T.copy()
     sizes = [1 << 30] * 3 if wide else [4] * 3  # more than one packed number, or one
-    found = box_classes.classes(cells, sizes)
+    found = box_classes.find_classes(cells, sizes)
     assert [int(n) for n in found.counts[found.of]] == [rows.count(row) for row in rows]
     assert all(rows[found.first[of]] == row for of, row in zip(found.of, rows, strict=True))

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.kernels.clustering.closeness import achieved_t
 from sfumato.kernels.clustering.clusters import (
     bound_t,
-    level_sets,
+    find_level_sets,
+    find_ranges,
     origin_order,
-    ranges,
     smallest_k,
+    sort_by_number,
     spread_order,
 )
-from sfumato.kernels.clustering.orders import ascending
-from sfumato.kernels.clustering.rules import achieved_t
 
 
 def members(order, starts):
@@ -180,7 +180,7 @@ def test_numbers_are_put_in_order_to_the_last_bit(seed, count):
     numbers = np.nextafter(base, rng.choice([-np.inf, np.inf], count))
     numbers = np.where(rng.random(count) < 0.5, numbers, base)
     last = rng.integers(0, 3, count)
-    order, _ = ascending(numbers, numbers[:, None], last)
+    order, _ = sort_by_number(numbers, numbers[:, None], last)
     wanted = np.lexsort([last, numbers + 0.0])
     assert np.array_equal(order, wanted)
 
@@ -191,8 +191,8 @@ def test_ranges_and_level_sets_are_those_of_the_members(seed, clusters):
     sizes = rng.integers(1, 70, clusters)
     codes = rng.integers(0, 40, (sizes.sum(), 3))
     order, starts = rng.permutation(len(codes)), np.cumsum([0, *sizes])
-    low, high = ranges(codes, order, starts)
-    levels, ends = level_sets(codes[:, 0], order, starts)
+    low, high = find_ranges(codes, order, starts)
+    levels, ends = find_level_sets(codes[:, 0], order, starts)
     for at, cluster in enumerate(members(order, starts)):
         assert low[at].tolist() == codes[cluster].min(axis=0).tolist()
         assert high[at].tolist() == codes[cluster].max(axis=0).tolist()

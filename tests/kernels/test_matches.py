@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels.slow_matches import PER_ROW, agree, ask, slow, tables
 
-from sfumato.kernels.lattice.lattice import Effort, lattice
+from sfumato.kernels.lattice.peers import Effort, count_peers
 
 SHARES = st.sampled_from([Fraction(0), Fraction(1, 5), Fraction(1, 3), Fraction(1, 2)])
 
@@ -80,7 +80,7 @@ def test_all_ways_agree(table, p):
 def test_equal_values_are_those_of_the_lattice(table, q, p):
     columns, counts = table
     codes, every = np.column_stack([one.values for one in columns]), range(len(columns))
-    expected = lattice(codes, counts, sensitive=every, known=every, q=q, p=p)
+    expected = count_peers(codes, counts, sensitive=every, known=every, q=q, p=p)
     found = ask(columns, counts, sensitive=every, known=every, q=q, p=p)
     for name in [*PER_ROW, "values", "combinations", "least_poac", "ppp"]:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

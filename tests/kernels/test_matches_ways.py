@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 from tests.kernels.slow_matches import PER_ROW
 
-from sfumato.kernels.lattice.lattice import lattice
-from sfumato.kernels.lattice.limits import limits
-from sfumato.kernels.lattice.matches import allowed, equal, fitting, matches, near
+from sfumato.kernels.lattice.combinations import list_combinations, set_limits
+from sfumato.kernels.lattice.matches import (
+    count_matches,
+    match_cells,
+    match_equal,
+    match_near,
+)
+from sfumato.kernels.lattice.peers import count_peers
 from sfumato.kernels.trees.boxes import Cells
 
 
@@ -22,8 +27,8 @@ def normal(rows, close, other, seed=0):
         levels = np.sort(values)
         low = np.searchsorted(levels, values - 0.1)
         high = np.searchsorted(levels, values + 0.1, "right") - 1
-        made.append(near(np.searchsorted(levels, values), low, high))
-    return [*made, *(equal(draws.integers(0, 4, rows)) for _ in range(other))]
+        made.append(match_near(np.searchsorted(levels, values), low, high))
+    return [*made, *(match_equal(draws.integers(0, 4, rows)) for _ in range(other))]
 
 
 @pytest.mark.parametrize("close", [1, 2, 3, 4])
@@ -34,7 +39,7 @@ def test_larger_tables_by_both_ways(close):
     every = range(len(relations))
     told: list[tuple[str, int, int]] = []
     one, other = (
-        matches(
+        count_matches(
             relations, counts, sensitive=[0, len(relations) - 1], known=every, way=way,
             say=lambda *what: told.append(what),
         )
@@ -50,11 +55,13 @@ def test_many_columns():
     draws = np.random.default_rng(2)
     codes = draws.integers(0, 3, (60, 20))
     counts, every = np.ones(60, int), range(20)
-    expected = lattice(codes, counts, sensitive=[0, 5], known=every, most=2)
-    found = matches([*map(equal, codes.T)], counts, sensitive=[0, 5], known=every, most=2)
+    expected = count_peers(codes, counts, sensitive=[0, 5], known=every, most=2)
+    found = count_matches(
+        [*map(match_equal, codes.T)], counts, sensitive=[0, 5], known=every, most=2
+    )
     assert found.way in ("list", "sweep")
-    listed = matches(
-        [*map(equal, codes.T)], counts, sensitive=[0, 5], known=every, most=2, way="list"
+    listed = count_matches(
+        [*map(match_equal, codes.T)], counts, sensitive=[0, 5], known=every, most=2, way="list"
     )
     for name in PER_ROW:
         if name != "fewest_alternatives":
@@ -63,45 +70,52 @@ def test_many_columns():
 
 def test_the_cheaper_way_is_taken():
     few, many = (normal(rows, 2, 3) for rows in (300, 30_000))
-    assert matches(few, np.ones(300, int), sensitive=[4], known=range(4)).way == "sums"
+    assert count_matches(few, np.ones(300, int), sensitive=[4], known=range(4)).way == "sums"
     some = np.arange(10)
-    told = matches(many, np.ones(30_000, int), sensitive=[4], known=range(4), targets=some)
+    told = count_matches(many, np.ones(30_000, int), sensitive=[4], known=range(4), targets=some)
     assert told.way == "sums"
-    assert matches(many, np.ones(30_000, int), sensitive=[4], known=range(4)).way == "sweep"
+    assert count_matches(many, np.ones(30_000, int), sensitive=[4], known=range(4)).way == "sweep"
 
 
 def test_a_budget_says_what_would_fit():
     relations, counts = normal(2000, 2, 3), np.ones(2000, int)
     question: dict[str, Any] = {"sensitive": [4], "known": range(4)}
     with pytest.raises(ValueError, match=r"individuals=\d+ would fit") as caught:
-        matches(relations, counts, budget=100_000, **question)
+        count_matches(relations, counts, budget=100_000, **question)
     fits = int(str(caught.value).split("individuals=")[1].split()[0])
-    found = matches(relations, counts, budget=100_000, targets=np.arange(fits), **question)
+    found = count_matches(relations, counts, budget=100_000, targets=np.arange(fits), **question)
     assert len(found.targets) == fits
     with pytest.raises(ValueError, match="fewer variables might"):
-        matches(relations, counts, budget=1, **question)
+        count_matches(relations, counts, budget=1, **question)
 
 
 def test_where_only_a_sweep_fits_other_values_are_not_followed():
     relations, counts = normal(6000, 2, 3), np.ones(6000, int)
     question: dict[str, Any] = {"sensitive": [4], "known": range(4), "most": 2}
     with pytest.raises(ValueError, match="most=1 or individuals") as caught:
-        matches(relations, counts, budget=1_000_000, **question)
+        count_matches(relations, counts, budget=1_000_000, **question)
     assert "10 combinations" in str(caught.value)
     for share in (0, 0.1):
-        found = matches(relations, counts, budget=3_500_000, q=share, **question)
+        found = count_matches(relations, counts, budget=3_500_000, q=share, **question)
         assert found.way == "sweep"
         assert (found.fewest_alternatives == -1).all()
         assert np.isnan(found.least_poac).all()
         assert ((found.alternatives < 0) == (share > 0)).all()
-    whole = matches(relations, counts, way="sums", **question)
+    whole = count_matches(relations, counts, way="sums", **question)
     assert (whole.least_protective == found.least_protective).all()
     assert (whole.least_mask == found.least_mask).all()
 
 
 def test_combinations_in_order():
-    within = limits(4, 2, None)
-    assert allowed(within, [3, 0, 1]).tolist() == [0b1, 0b10, 0b1000, 0b11, 0b1001, 0b1010]
+    within = set_limits(4, 2, None)
+    assert list_combinations(within, [3, 0, 1]).tolist() == [
+        0b1,
+        0b10,
+        0b1000,
+        0b11,
+        0b1001,
+        0b1010,
+    ]
 
 
 WRONG = [
@@ -121,13 +135,13 @@ def test_questions_without_an_answer(change, says):
     question: dict[str, Any] = {"counts": np.ones(3, int), "sensitive": [0], "known": [1]}
     question |= change
     with pytest.raises(ValueError, match=says):
-        matches([equal(np.arange(3))] * 2, question.pop("counts"), **question)
+        count_matches([match_equal(np.arange(3))] * 2, question.pop("counts"), **question)
 
 
 def test_relations_without_sense():
     with pytest.raises(ValueError, match="matches itself"):
-        near(np.array([0, 1]), np.array([1, 1]), np.array([1, 1]))
+        match_near(np.array([0, 1]), np.array([1, 1]), np.array([1, 1]))
     ends = np.arange(20_000, dtype=np.int32)
     table = Cells(ends, ends, 20_000, np.arange(0, 20_002, 2))
     with pytest.raises(ValueError, match="different sets of values"):
-        fitting(np.zeros(3, int), table)
+        match_cells(np.zeros(3, int), table)

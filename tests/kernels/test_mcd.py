@@ -10,9 +10,14 @@ import pytest
 from scipy.stats import chi2
 
 from sfumato.kernels import mcd
-from sfumato.kernels.concentrate import improved, started
-from sfumato.kernels.fixed import content_order, scattered, steady_order
-from sfumato.kernels.mcd import SingularError, half, robust_covariance
+from sfumato.kernels.mcd import (
+    SingularError,
+    half_size,
+    improve_candidates,
+    robust_covariance,
+    start_candidates,
+)
+from sfumato.kernels.orders import order_by_cell, order_by_content, scatter_numbers
 
 
 def drawn(kind: str, records: int, variables: int, seed: int = 0) -> np.ndarray:
@@ -31,7 +36,7 @@ def drawn(kind: str, records: int, variables: int, seed: int = 0) -> np.ndarray:
 def exhaustive(values: np.ndarray) -> tuple[float, np.ndarray]:
     """The smallest log determinant over all halves, and the half that has it."""
     variables, records = values.shape
-    size = half(records, variables)
+    size = half_size(records, variables)
     found = []
     for rows in combinations(range(records), size):
         spread = np.atleast_2d(np.cov(values[:, rows], bias=variables == 1))
@@ -104,8 +109,8 @@ def test_no_long_search_finds_much_better(kind, records, variables):
     starts = np.random.default_rng(1).integers(0, records, (200, variables + 1))
     scale = values.std(axis=1, keepdims=True)
     scaled = values / scale
-    means, covariances = started(scaled, starts)
-    best = improved(scaled, half(records, variables), means, covariances, 300).min()
+    means, covariances = start_candidates(scaled, starts)
+    best = improve_candidates(scaled, half_size(records, variables), means, covariances, 300).min()
     assert found.log_determinant < best + 2 * np.log(scale).sum() + 2e-3
 
 
@@ -147,7 +152,7 @@ def test_few_points_with_many_records_each():
     # Equal records stand apart, so that a sample has all points and not just the first.
     values = drawn("discrete", 40_000, 2)
     found = robust_covariance(values)
-    few = np.unique(values[:, steady_order(values / 3)[:1500]], axis=1)
+    few = np.unique(values[:, order_by_cell(values / 3)[:1500]], axis=1)
     assert few.shape[1] > 100
     assert found.covariance == pytest.approx(9 * np.eye(2), abs=0.6)
 
@@ -235,7 +240,7 @@ def test_too_few_records_are_refused():
 def test_the_order_of_content_ignores_rows_and_the_sign_of_zero():
     values = np.array([[0.0, 1.0, -0.0, 2.0], [3.0, 1.0, 3.0, 2.0]])
     turned = np.array([[2.0, 0.0, 0.0, 1.0], [2.0, 3.0, 3.0, 1.0]])
-    assert (values[:, content_order(values)] == turned[:, content_order(turned)]).all()
+    assert (values[:, order_by_content(values)] == turned[:, order_by_content(turned)]).all()
 
 
 def test_the_steady_order_ignores_rows_and_last_digits():
@@ -243,17 +248,17 @@ def test_the_steady_order_ignores_rows_and_last_digits():
         values = drawn(kind, 3000, 2)
         values[0, :50] *= 1e12
         turn = np.random.default_rng(3).permutation(3000)
-        order = steady_order(values)
+        order = order_by_cell(values)
         assert sorted(order) == list(range(3000))
         turned = values[:, turn]
-        assert (turned[:, steady_order(turned)] == values[:, order]).all()
+        assert (turned[:, order_by_cell(turned)] == values[:, order]).all()
         moved = values * (1 + 1e-14 * np.random.default_rng(4).standard_normal(values.shape))
-        assert moved[:, steady_order(moved)] == pytest.approx(values[:, order], rel=1e-12)
+        assert moved[:, order_by_cell(moved)] == pytest.approx(values[:, order], rel=1e-12)
 
 
 def test_no_start_holds_a_record_twice():
     for records, size in ((30, 4), (41, 21), (1500, 5)):
-        starts = mcd._starts(records, size, 500, 0)
+        starts = mcd._choose_starts(records, size, 500, 0)
         assert starts.shape == (500, size)
         assert (np.diff(starts, axis=1) > 0).all()
         assert len(np.unique(starts)) > 0.7 * records
@@ -262,13 +267,17 @@ def test_no_start_holds_a_record_twice():
 def test_equal_determinants_are_told_apart_by_their_means():
     logs = np.array([2.0, 1.0 + 1e-15, 1.0, 3.0])
     means = np.array([[0.0, 0.0], [1.0, 5.0], [1.0, 4.0], [0.0, 1.0]])
-    assert mcd._best(logs, means, 3).tolist() == [2, 0, 3]
-    assert mcd._best(logs[::-1].copy(), means[::-1], 1).tolist() == [1]
+    assert mcd._choose_best(logs, means, 3).tolist() == [2, 0, 3]
+    assert mcd._choose_best(logs[::-1].copy(), means[::-1], 1).tolist() == [1]
 
 
 def test_scattered_numbers_are_fixed_and_even():
-    assert scattered(3, 0).tolist() == scattered(3, 0).tolist() != scattered(3, 1).tolist()
-    counts = np.bincount((scattered(10_000, 4) % np.uint64(10)).astype(int))
+    assert (
+        scatter_numbers(3, 0).tolist()
+        == scatter_numbers(3, 0).tolist()
+        != scatter_numbers(3, 1).tolist()
+    )
+    counts = np.bincount((scatter_numbers(10_000, 4) % np.uint64(10)).astype(int))
     assert counts.min() > 900
     # SplitMix64's first number from the seed 0, as published.
-    assert scattered(1, 0)[0] == 0xE220A8397B1DCDAF
+    assert scatter_numbers(1, 0)[0] == 0xE220A8397B1DCDAF

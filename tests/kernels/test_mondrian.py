@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.kernels.clustering.clusters import level_sets, origin_order, ranges
-from sfumato.kernels.clustering.mondrian import distinct_rows, mondrian
-from sfumato.kernels.clustering.rules import (
+from sfumato.kernels.clustering.closeness import (
     DIVERSITY,
     Rule,
     achieved_l,
     achieved_t,
-    prepared,
-    scores,
+    prepare_rules,
+    score_clusters,
 )
+from sfumato.kernels.clustering.clusters import find_level_sets, find_ranges, origin_order
+from sfumato.kernels.clustering.mondrian import group_equal_rows, mondrian
 
 
 def members(order, starts):
@@ -150,7 +150,7 @@ def test_widths_are_in_the_units_given():
 def test_rows_that_need_more_than_64_bits_are_told_apart():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2**31 - 1, (200, 4))[rng.integers(0, 200, 600)]
-    order, starts = distinct_rows(codes)
+    order, starts = group_equal_rows(codes)
     assert len(starts) - 1 == len(np.unique(codes, axis=0))
     for group in members(order, starts):
         assert len(np.unique(codes[group], axis=0)) == 1
@@ -217,7 +217,7 @@ def test_achieved_t_and_l_are_the_definitions(seed, clusters, levels):
         wanted = [float(slow_t(part, whole, kind, groups)) for part in parts]
         np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-16)
     for kind in DIVERSITY:
-        found = scores(codes, order, starts, Rule(kind, 0.0, c=1.5))
+        found = score_clusters(codes, order, starts, Rule(kind, 0.0, c=1.5))
         wanted = [slow_l(part, kind, 1.5) for part in parts]
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
@@ -238,7 +238,7 @@ def test_sums_beyond_64_bits_are_exact():
 
 def test_only_values_that_occur_count():
     assert achieved_l(np.array([0, 900]), np.arange(2), np.array([0, 2])).tolist() == [2.0]
-    _, whole = prepared(np.array([0, 0, 900]), [Rule("ordered", 0.1)])
+    _, whole = prepare_rules(np.array([0, 0, 900]), [Rule("ordered", 0.1)])
     assert whole[5].tolist() == [0, 2]
     assert achieved_t(np.array([0, 900]), np.arange(2), np.array([0, 1, 2])).tolist() == [0.5, 0.5]
 
@@ -254,7 +254,7 @@ def adult(shared_data):
 
 def width(codes, order, starts):
     """The mean range of the records' clusters, as a share of the variables' ranges."""
-    low, high = ranges(codes, order, starts)
+    low, high = find_ranges(codes, order, starts)
     shares = (high - low) / (codes.max(0) - codes.min(0))
     return (shares * np.diff(starts)[:, None]).sum() / len(codes) / codes.shape[1]
 
@@ -273,7 +273,7 @@ def test_adult_nominal_cuts_leave_fewer_levels_than_ordered_ones(adult):
     )
     levels = [
         sum(
-            ((np.diff(level_sets(adult[:, at], *way)[1]) - 1) * np.diff(way[1])).sum()
+            ((np.diff(find_level_sets(adult[:, at], *way)[1]) - 1) * np.diff(way[1])).sum()
             / adult[:, at].max()
             for at in range(8)
             if nominal[at]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest, norm
 
 import sfumato as sf
-from sfumato.cells.codes import levels_of, places
-from sfumato.cells.noise import described
+from sfumato.cells.codes import encode_levels, find_levels
+from sfumato.cells.noise import description as described
 from sfumato.schema import Column, Kind
 
 KEY = bytes(range(32))
@@ -135,7 +135,7 @@ def test_it_is_described() -> None:
     fitted = json.loads(json.dumps(method.fit(data, sf.engines.engine_for(data.frame))))
     told = method.describes(fitted, data.schema)
     assert told == {"x": sf.CodeNoise(variance=[0.2, 0.3], levels=["a", "b"], ends="round")}
-    assert described.read(described.written(told)) == told
+    assert described.read_descriptions(described.write_descriptions(told)) == told
     assert method.public(fitted)["levels_as_they_occur"] == ["x"]
 
 
@@ -144,7 +144,7 @@ def test_a_release_tells_the_noise_and_no_key() -> None:
     steps = [sf.methods.Drop(variables=["id"]), sf.methods.CodeNoise(variables=["x"], variance=0.2)]
     release = sf.protect(data, sf.Plan(schema=data.schema, steps=steps), key=KEY)
     told = json.loads(json.dumps(release.manifest))
-    assert described.read(told["noise"]) == {
+    assert described.read_descriptions(told["noise"]) == {
         "x": sf.CodeNoise(variance=0.2, levels=["b", "a"], ends="clip")
     }
     assert KEY.hex() not in json.dumps(told)
@@ -234,7 +234,7 @@ def test_an_empty_table_stays_empty() -> None:
 
 @given(st.lists(st.one_of(st.none(), st.sampled_from([True, False])), min_size=1))
 def test_places_are_found(values: list[bool | None]) -> None:
-    made = places(pl.Series("x", values, dtype=pl.Boolean), [False, True])
+    made = encode_levels(pl.Series("x", values, dtype=pl.Boolean), [False, True])
     assert made.tolist() == [-1 if one is None else int(one) for one in values]
 
 
@@ -244,7 +244,7 @@ def test_large_whole_numbers_are_not_mixed_up(values: list[int | None]) -> None:
     known = sorted({one for one in values if one is not None})
     if len(known) > 1:
         counted = sf.engines.Combinations(found, np.ones(len(values), np.int64))
-        levels, declared = levels_of("x", Column(kind="nominal"), counted, most=100, ordered=True)
+        levels, declared = find_levels("x", Column(kind="nominal"), counted, most=100, ordered=True)
         assert (levels, declared) == (known, False)
-        at = places(found["x"], levels).tolist()
+        at = encode_levels(found["x"], levels).tolist()
         assert [None if one < 0 else levels[one] for one in at] == values

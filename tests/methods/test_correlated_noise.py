@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
+from sfumato.methods._noise.covariances import UnperturbedWarning, cholesky_factor, fit_moments
 
 import sfumato as sf
-from sfumato.cells.noise.described import StratifiedGaussian
+from sfumato.cells.noise.description import StratifiedGaussian
 from sfumato.kernels.arrays import Floats
-from sfumato.methods._noise.combined import UnperturbedWarning, moments, root
 
 KEY = bytes(range(32))
 
@@ -122,10 +122,10 @@ def test_no_direction_has_less_noise_than_stated(seed: int, size: int, rank: int
     values = random.normal(size=(30, rank)) @ random.normal(size=(rank, size))
     values += random.normal(0, 1e-4, values.shape) * random.integers(0, 2)
     names = [f"x{at}" for at in range(size)]
-    told = moments(pl.DataFrame(values, schema=names), names, 10)
+    told = fit_moments(pl.DataFrame(values, schema=names), names, 10)
     relation = np.array(told["relation"])
     assert np.linalg.eigvalsh(relation - np.corrcoef(values.T).reshape(size, size))[0] > -1e-9
-    triangle = root(relation, names)
+    triangle = cholesky_factor(relation, names)
     np.testing.assert_allclose(triangle @ triangle.T, relation, atol=1e-9)
     np.testing.assert_allclose(told["sd"], values.std(axis=0, ddof=1), rtol=6e-3)
     apart = np.abs(told["mean"] - values.mean(axis=0))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.engines import LocalEngine
 from sfumato.errors import MethodError, StrataError, WeakProtectionWarning
-from sfumato.methods._strata.search import smallest
+from sfumato.methods._strata.centres import find_smallest_k
 
 Deterministic = sf.methods.Deterministic
 
@@ -175,13 +175,13 @@ def test_a_model_fills_in_what_the_other_variables_say():
     y = 3 * x + random.normal(size=400, scale=0.1)
     gaps = np.arange(400) % 10 == 0
     data = sf.Dataset(pl.DataFrame({"x": x, "y": pl.Series(y).set(pl.Series(gaps), None)}))
-    from sfumato.methods._strata.completion import modelled
+    from sfumato.methods._strata.imputation import impute_by_model
 
-    made = modelled(data, ["x", "y"], []).frame["y"].to_numpy()
+    made = impute_by_model(data, ["x", "y"], []).frame["y"].to_numpy()
     assert (made[~gaps] == y[~gaps]).all()
     assert np.abs(made[gaps] - y[gaps]).max() < 0.5
     order = random.permutation(400)
-    again = modelled(data.take(order), ["x", "y"], []).frame["y"].to_numpy()
+    again = impute_by_model(data.take(order), ["x", "y"], []).frame["y"].to_numpy()
     assert (again == made[order]).all()
 
 
@@ -243,7 +243,7 @@ def test_the_smallest_k_is_taken_that_moves_enough_records(k_by):
 def test_the_search_finds_the_smallest_of_every_group(groups):
     high = np.array([one for one, _ in groups])
     needed = np.array([need for _, need in groups])
-    found = smallest(lambda k: k >= needed, np.full(len(high), 3), high)
+    found = find_smallest_k(lambda k: k >= needed, np.full(len(high), 3), high)
     if (needed > high).any():
         assert found is None
     else:

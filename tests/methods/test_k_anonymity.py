@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
-from sfumato.cells.notation import written
+from sfumato.cells.notation import format_value
 from sfumato.io import frames
 
 # Table S2 of Sánchez, Martínez & Domingo-Ferrer (2016).
@@ -46,7 +46,9 @@ def quasi(frame, **columns):
 
 
 def smallest(data):
-    rows = Counter(pl.DataFrame([frames.column(data.frame, one) for one in data.columns]).rows())
+    rows = Counter(
+        pl.DataFrame([frames.get_column(data.frame, one) for one in data.columns]).rows()
+    )
     return min(rows.values())
 
 
@@ -285,8 +287,8 @@ def test_refusals_name_the_variable_and_no_value():
 
 
 def test_written_values():
-    assert written(1e22) == "1e+22"
-    assert written(-0.0) == "0"
+    assert format_value(1e22) == "1e+22"
+    assert format_value(-0.0) == "0"
 
 
 def averaged(values, output, *, k=2, dtype=None, kind="integer"):

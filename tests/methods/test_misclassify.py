@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 import sfumato as sf
-from sfumato.cells.noise import described
+from sfumato.cells.noise import description as described
 
 KEY = bytes(range(32))
 
@@ -32,7 +32,10 @@ def noise_of(data: sf.Dataset, **told: Any) -> Any:
     method = sf.methods.Misclassify(variables=["x"], **told)
     fitted = json.loads(json.dumps(method.fit(data, sf.engines.engine_for(data.frame))))
     noise = method.describes(fitted, data.schema)
-    assert described.read(json.loads(json.dumps(described.written(noise)))) == noise
+    assert (
+        described.read_descriptions(json.loads(json.dumps(described.write_descriptions(noise))))
+        == noise
+    )
     return noise["x"]
 
 

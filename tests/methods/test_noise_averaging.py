@@ -12,9 +12,9 @@ from tests.conftest import LIBRARIES, in_library
 from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
-from sfumato.cells.noise.averaging import averaged
+from sfumato.cells.noise.description import averaged_variance
 from sfumato.io import frames
-from sfumato.methods._noise.fitted import rounded
+from sfumato.methods._noise.summaries import round_variance
 from sfumato.methods.noise import Noise
 
 KEY = bytes(range(32))
@@ -54,8 +54,8 @@ def test_shuffled_rows_parts_and_libraries_give_the_same_bits(library):
         engine = PartitionedEngine(5, parts=7)
         mixed = method.apply(other, key=KEY, engine=engine)
         for name in method.variables:
-            mine = frames.column(plain.frame, name).gather(order)
-            theirs = frames.column(mixed.frame, name)
+            mine = frames.get_column(plain.frame, name).gather(order)
+            theirs = frames.get_column(mixed.frame, name)
             assert theirs.cast(pl.Float64).to_list() == mine.cast(pl.Float64).to_list()
 
 
@@ -98,7 +98,7 @@ def test_a_second_release_gains_nothing_under_one_key_and_half_under_two():
     assert error_of((once + again) / 2, data) == error_of(once, data)
     other = released(data, key=bytes(32), variance=4.0)
     left = error_of((once + other) / 2, data)
-    assert left == pytest.approx(averaged(4.0, releases=2), rel=4 * math.sqrt(2 / RECORDS))
+    assert left == pytest.approx(averaged_variance(4.0, releases=2), rel=4 * math.sqrt(2 / RECORDS))
 
 
 def test_two_sizes_under_one_key_do_not_give_the_value_away():
@@ -107,7 +107,7 @@ def test_two_sizes_under_one_key_do_not_give_the_value_away():
     # With one draw for both, this would be the original to the last digits.
     assert error_of(2 * small - large, data) > 4
     weighted = (4 * small + large) / 5
-    best = averaged([1.0, 4.0])
+    best = averaged_variance([1.0, 4.0])
     assert error_of(weighted, data) == pytest.approx(best, rel=4 * math.sqrt(2 / RECORDS))
     kinds = released(data, variance=1.0, distribution="laplace")
     assert abs(np.corrcoef(kinds - small, small - large)[0, 1]) < 0.6
@@ -127,7 +127,7 @@ def test_a_few_more_records_keep_the_noise():
     fewer = data.take(np.arange(5000))
     one, other = (released(some, variance_share=0.1) for some in (data, fewer))
     assert (one[:5000] == other).mean() == 1.0
-    assert rounded(0.000123456) == 0.000123
+    assert round_variance(0.000123456) == 0.000123
 
 
 def test_the_last_bits_tell_nothing_of_the_parts():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MethodError
-from sfumato.methods.pseudonymise import codes
+from sfumato.methods.pseudonymise import encode_pseudonyms
 from sfumato.randomness import Key
 
 KEY = Key(bytes(range(32)))
@@ -24,7 +24,7 @@ def slow(value: str, length: int, namespace: str = "person") -> str:
 
 @given(st.lists(st.one_of(st.none(), st.text()), max_size=20), st.integers(8, 64))
 def test_codes_agree_with_the_slow_way(values, length):
-    made = codes(
+    made = encode_pseudonyms(
         pl.Series("x", values, dtype=pl.String), KEY.subkey("pseudonymise", "person"), length
     )
     assert made.to_list() == [None if one is None else slow(one, length) for one in values]
@@ -59,7 +59,7 @@ def test_another_key_or_namespace_gives_other_codes():
 def test_a_collision_is_refused(monkeypatch):
     data = sf.Dataset(pl.DataFrame({"id": ["a", "b"]}))
     monkeypatch.setattr(
-        "sfumato.methods.pseudonymise.codes",
+        "sfumato.methods.pseudonymise.encode_pseudonyms",
         lambda values, secret, length: pl.Series(values.name, ["same"] * len(values)),
     )
     with pytest.raises(MethodError, match="same pseudonym"):
@@ -93,7 +93,9 @@ def test_several_records_of_one_person_hide_nobody():
 
 
 def test_one_odd_number_does_not_change_the_codes_of_the_others():
-    one, other = (codes(pl.Series([17.0, odd]), bytes(32), 12)[0] for odd in (18.0, 18.5))
-    assert one == other == codes(pl.Series(["17"]), bytes(32), 12)[0]
-    assert codes(pl.Series(["17.00"]).cast(pl.Decimal(10, 2)), bytes(32), 12)[0] == one
-    assert codes(pl.Series([1e19, None]), bytes(32), 12).null_count() == 1
+    one, other = (
+        encode_pseudonyms(pl.Series([17.0, odd]), bytes(32), 12)[0] for odd in (18.0, 18.5)
+    )
+    assert one == other == encode_pseudonyms(pl.Series(["17"]), bytes(32), 12)[0]
+    assert encode_pseudonyms(pl.Series(["17.00"]).cast(pl.Decimal(10, 2)), bytes(32), 12)[0] == one
+    assert encode_pseudonyms(pl.Series([1e19, None]), bytes(32), 12).null_count() == 1

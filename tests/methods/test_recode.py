@@ -42,7 +42,9 @@ def one(values, **column) -> sf.Dataset:
 
 
 def recoded(data: sf.Dataset, **how) -> list[Any]:
-    return frames.column(sf.methods.Recode(variables=["x"], **how).apply(data).frame, "x").to_list()
+    return frames.get_column(
+        sf.methods.Recode(variables=["x"], **how).apply(data).frame, "x"
+    ).to_list()
 
 
 def test_levels_of_the_hierarchy():
@@ -79,8 +81,8 @@ def test_numbers_and_dates_meet_their_hierarchy_whatever_the_library():
     for library in LIBRARIES:
         data = sf.Dataset(in_library(frame, library), schema)
         after = sf.methods.Recode(variables=["age", "day"], level=2).apply(data)
-        assert frames.column(after.frame, "age").to_list() == ["[0;5]", None, "[6;11]"]
-        assert frames.column(after.frame, "day").to_list() == ["2020-Q2", "2020-Q3", None]
+        assert frames.get_column(after.frame, "age").to_list() == ["[0;5]", None, "[6;11]"]
+        assert frames.get_column(after.frame, "day").to_list() == ["2020-Q2", "2020-Q3", None]
         assert after.schema["age"].kind == after.schema["day"].kind == "ordinal"
         assert after.schema["age"].domain == ("[0;5]", "[6;11]")
 
@@ -108,8 +110,8 @@ def test_periods_hold_their_days(days):
                 assert text is None
                 assert label is None
                 continue
-            assert text == periods.range_of(day, period)
-            assert label == periods.label_of(day, period)
+            assert text == periods.format_range(day, period)
+            assert label == periods.format_label(day, period)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

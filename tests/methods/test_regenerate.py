@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sfumato.methods._regeneration.allocation import allocate, apportion
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
-from sfumato.methods._regeneration.handed import handed, proportional
 
 KEY = bytes(range(32))
 RACE = sf.Column(role="quasi", kind="nominal")
@@ -68,7 +68,7 @@ def test_partly_masked_cells_take_only_what_fits_and_all_numbers_are_met(values,
 def test_as_many_cells_are_filled_as_any_way_of_filling_could(sorts, wanted):
     cells = np.array([size for size, _ in sorts])
     fits = [np.array(sorted(held), np.int64) for _, held in sorts]
-    given_out, without = handed(cells, fits, np.array(wanted))
+    given_out, without = allocate(cells, fits, np.array(wanted))
     each = np.zeros(4, int)
     for held, counts in zip(fits, given_out, strict=True):
         assert (counts >= 0).all()
@@ -87,7 +87,7 @@ def test_as_many_cells_are_filled_as_any_way_of_filling_could(sorts, wanted):
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.integers(0, 100))
 def test_proportions_are_off_by_less_than_one(weights, total):
     assume(sum(weights) > 0)
-    shares = proportional(np.array(weights), total)
+    shares = apportion(np.array(weights), total)
     assert int(shares.sum()) == total
     exact = np.array(weights) * total / sum(weights)
     assert (np.abs(shares - exact) < 1).all()

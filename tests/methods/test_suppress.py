@@ -16,8 +16,7 @@ from tests.conftest import LIBRARIES, in_library
 import sfumato as sf
 from sfumato.errors import MethodError, PlanError
 from sfumato.io import frames
-from sfumato.methods._suppression.rows import Rows
-from sfumato.methods._suppression.subsets import ascending
+from sfumato.methods._suppression.local_suppression import Rows, order_subsets
 
 NAMES = ["a", "b", "c", "d"]
 NOON = dt.datetime(2020, 1, 1, 12)  # noqa: DTZ001 - a time without a zone, as files hold it
@@ -227,8 +226,8 @@ def test_codes_for_missing_are_values_in_the_strict_reading_and_blanks_in_the_ot
 def test_any_type_of_variable(values, library):
     frame = in_library(pl.DataFrame({"x": values}), library)
     after = sf.methods.Suppress(k=2).apply(sf.Dataset(frame, sf.Schema({"x": "quasi"})))
-    found = frames.column(after.frame, "x").to_list()
-    assert found == [*frames.column(frame, "x").to_list()[:2], None, None]
+    found = frames.get_column(after.frame, "x").to_list()
+    assert found == [*frames.get_column(frame, "x").to_list()[:2], None, None]
 
 
 def test_categories_of_pandas_and_polars():
@@ -239,7 +238,7 @@ def test_categories_of_pandas_and_polars():
         levels.to_frame().to_pandas().astype("category"),
     ):
         after = sf.methods.Suppress(k=2).apply(sf.Dataset(frame, sf.Schema({"x": "quasi"})))
-        assert frames.column(after.frame, "x").to_list() == ["u", "u", None, None]
+        assert frames.get_column(after.frame, "x").to_list() == ["u", "u", None, None]
 
 
 def test_nothing_to_do_leaves_the_very_frame():
@@ -255,7 +254,7 @@ def test_many_variables_are_bounded_and_hold():
         after = sf.methods.Suppress(k=3, missing=missing).apply(data_of(frame)).frame
         assert smallest(after, frame.columns, missing) >= 3
     rows = Rows(np.ones((1, 20), np.int64), np.array([1]))
-    tried = [one for same in ascending(rows.codes, [1.0] * 20) for one in same]
+    tried = [one for same in order_subsets(rows.codes, [1.0] * 20) for one in same]
     assert len(tried) <= 4096 + 21
     assert tried[0] == ()
     assert tried[-1] == tuple(range(20))
@@ -269,7 +268,7 @@ def test_large_and_small_data_are_compared_alike(monkeypatch):
         for missing in ("value", "wildcard"):
             method = sf.methods.Suppress(k=2, missing=missing, up_to=3)
             with monkeypatch.context() as patched:
-                patched.setattr("sfumato.methods._suppression.rows.FEW", 0)
+                patched.setattr("sfumato.methods._suppression.local_suppression.FEW", 0)
                 large = method.apply(data_of(frame)).frame
             assert large.equals(method.apply(data_of(frame)).frame)
 

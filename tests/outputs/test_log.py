@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import DataError
 from sfumato.outputs import Log, Output, OutputRefused, Rules
-from sfumato.outputs.tables.attack import intervals
+from sfumato.outputs.tables.attack import compute_feasibility_intervals
 
 FRAME = pl.DataFrame(
     {"id": range(60), "sex": ["f", "m"] * 30, "age": [20 + i % 40 for i in range(60)]}
@@ -238,7 +238,7 @@ def test_cells_that_two_thresholds_leave_open_are_worked_out():
         first, second = (sf.tables.crosstab(frame, "row", "column", k=k, log=log) for k in (3, 5))
         one, other = (table.shown["count"] for table in (first, second))
         known = np.where(np.isnan(one), other, one)
-        ends = intervals(first.lattice, known).high[np.isnan(one)]
+        ends = compute_feasibility_intervals(first.lattice, known).high[np.isnan(one)]
         told = any("worked out" in reason for reason in second.reasons)
         assert told == bool(((ends < 3 - 1e-6) & (ends > 0)).any())
         flagged += told
@@ -282,9 +282,9 @@ def test_records_of_one_person_ask_for_a_second_look():
 
 
 def test_what_is_too_much_to_try_is_told_and_not_called_safe(monkeypatch):
-    from sfumato.outputs import linked as room
+    from sfumato.outputs import differencing
 
-    monkeypatch.setattr(room, "_BOUNDED", 0)
+    monkeypatch.setattr(differencing, "_MOST_BOUNDED_PIECES", 0)
     frame = pl.DataFrame(
         {"id": range(60), "a": ["x"] * 40 + ["y"] * 18 + ["z"] * 2, "b": ["p", "q"] * 30}
     )

@@ -12,15 +12,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sfumato.outputs import quantiles
-from sfumato.outputs.judged import OutputRefused
+from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.quantiles import (
     FIVE,
-    fewest,
-    grain,
+    choose_step,
+    count_needed_records,
+    find_windows,
     order_statistics,
     safe_quantiles,
-    snapped,
-    windows,
+    snap_to_grid,
 )
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -47,8 +47,8 @@ def test_selection_equals_sorting_at_every_depth(values, data):
 
 @given(st.integers(2, 12), st.integers(0, 400))
 def test_no_record_has_a_part_in_two_quantiles_and_no_extreme_in_any(k, more):
-    records = fewest(5, k) + more
-    starts = windows(records, FIVE, k)
+    records = count_needed_records(5, k) + more
+    starts = find_windows(records, FIVE, k)
     used = [start + at for start in starts for at in range(k)]
     assert len(set(used)) == 5 * k
     assert min(used) >= 1
@@ -58,11 +58,11 @@ def test_no_record_has_a_part_in_two_quantiles_and_no_extreme_in_any(k, more):
 def slow(values, at, k):
     """The same in the plainest way: sort, take the window, average, round."""
     ordered = sorted(values)
-    starts = windows(len(ordered), at, k)
-    ends = windows(len(ordered), (0.05, 0.95), k)
+    starts = find_windows(len(ordered), at, k)
+    ends = find_windows(len(ordered), (0.05, 0.95), k)
     low, high = (math.fsum(ordered[one : one + k]) / k for one in ends)
-    step = grain(high - low)
-    return tuple(snapped(math.fsum(ordered[one : one + k]) / k, step) for one in starts)
+    step = choose_step(high - low)
+    return tuple(snap_to_grid(math.fsum(ordered[one : one + k]) / k, step) for one in starts)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=27, max_size=120), st.integers(3, 5), st.randoms())

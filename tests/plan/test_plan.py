@@ -162,7 +162,7 @@ def test_a_narrowed_measure_is_said_with_the_verdict(cohort):
         evaluate=[sf.risk.Uniqueness(known=["sex"])],
     )
     release = sf.protect(cohort, plan)
-    assert release.verdict[0].said().startswith("k at least 2 (known: sex): met")
+    assert release.verdict[0].describe().startswith("k at least 2 (known: sex): met")
     assert release.manifest["targets"][0]["under"] == "known: sex"
 
 

@@ -8,8 +8,9 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.report import render
-from sfumato.report.attacks import attack_view, percent
+from sfumato.report import render_report
+from sfumato.report.attacks import describe_attacks
+from sfumato.report.wording import format_percent
 
 HEAD = "<h2>What an outsider could still do</h2>"
 EVIL = "<script>alert(1)</script>"
@@ -54,7 +55,7 @@ def section(page: str) -> str:
 
 
 def test_every_attack_that_was_tried_is_told(release):
-    shown = section(render(release.manifest, release.custody))
+    shown = section(render_report(release.manifest, release.custody))
     for title in (
         "Singling out",
         "Standing alone",
@@ -65,26 +66,26 @@ def test_every_attack_that_was_tried_is_told(release):
     ):
         assert f"<strong>{title}.</strong>" in shown
     assert "Not tried: linking by numbers." in shown
-    assert percent(release.evidence["singling_out"].value) in shown
+    assert format_percent(release.evidence["singling_out"].value) in shown
     assert "None" not in shown
     assert "nan" not in shown
 
 
 def test_the_public_edition_shows_no_rate_of_the_custodian(release):
-    page = render(release.manifest)
+    page = render_report(release.manifest)
     assert HEAD not in page
     assert "singling_out" not in page
 
 
 def test_no_attack_no_section(release):
     custody = {**release.custody, "evidence": {}}
-    assert HEAD not in render(release.manifest, custody)
+    assert HEAD not in render_report(release.manifest, custody)
 
 
 def test_standing_alone_has_no_control_and_is_never_called_safe():
     alone = told("reidentification", 1.0, subject="released", baseline=1.0, interval=None)
-    assert attack_view({"reidentification": alone}, inside=True) is None
-    view = attack_view(
+    assert describe_attacks({"reidentification": alone}, inside=True) is None
+    view = describe_attacks(
         {"reidentification": alone, "singling_out": told("singling_out", 0.4)}, inside=True
     )
     assert view is not None
@@ -95,11 +96,11 @@ def test_standing_alone_has_no_control_and_is_never_called_safe():
 
 def test_verdicts_go_by_the_interval():
     for value, words in ((0.4, "beats the control"), (0.12, "no better than the control")):
-        view = attack_view({"singling_out": told("singling_out", value)}, inside=True)
+        view = describe_attacks({"singling_out": told("singling_out", value)}, inside=True)
         assert view is not None
         assert view["rows"][0]["verdict"] == words
     undone = {"tolerance": 0.01, "undoing_error_left": 0.3}
-    view = attack_view({"undoing": told("undoing", 0.1, details=undone)}, inside=True)
+    view = describe_attacks({"undoing": told("undoing", 0.1, details=undone)}, inside=True)
     assert view is not None
     # The share may stay while the error falls.
     assert view["rows"][0]["verdict"] == "beats the control"
@@ -107,7 +108,7 @@ def test_verdicts_go_by_the_interval():
 
 def test_one_that_failed_says_why_and_has_no_bar():
     failed = told("singling_out", None, reason="There is no record to look for.")
-    view = attack_view({"singling_out": failed}, inside=True)
+    view = describe_attacks({"singling_out": failed}, inside=True)
     assert view is not None
     assert view["rows"][0]["reason"] == "There is no record to look for."
     assert view["bars"] is None
@@ -115,7 +116,7 @@ def test_one_that_failed_says_why_and_has_no_bar():
 
 def test_two_of_a_kind_keep_their_labels():
     details = {"releases": 10, "p": 3}
-    view = attack_view(
+    view = describe_attacks(
         {
             "averaging": told("averaging", 0.4, details=details),
             "averaging_2": told("averaging", 0.2, details=details),
@@ -141,7 +142,7 @@ def test_names_are_escaped():
         },
     )
     made = sf.protect(sf.Dataset(frame, schema), plan, key=bytes(32))
-    page = render(made.manifest, made.custody)
+    page = render_report(made.manifest, made.custody)
     assert HEAD in page
     assert "<script" not in page
     assert "&lt;script&gt;" in section(page)
@@ -149,17 +150,17 @@ def test_names_are_escaped():
 
 def test_shares_are_never_rounded_to_none_or_all():
     for share in (1e-7, 0.004, 0.9999):
-        said = percent(share).replace("\N{NO-BREAK SPACE}", " ")
+        said = format_percent(share).replace("\N{NO-BREAK SPACE}", " ")
         assert said not in ("0 %", "100 %")
         assert re.fullmatch(r"[\d.]+ %", said)
-    assert percent(1.25).startswith("125")
+    assert format_percent(1.25).startswith("125")
 
 
 @pytest.mark.parametrize("name", ["averaging", "undoing"])
 def test_gaining_nothing_beyond_an_unsafe_release_is_no_good_news(name):
     details = {"releases": 10, "p": 3, "tolerance": 0.01, "undoing_error_left": 1.0}
     one = told(name, 1.0, baseline=1.0, interval=[0.99, 1.0], details=details)
-    view = attack_view({name: one}, inside=True)
+    view = describe_attacks({name: one}, inside=True)
     assert view is not None
     assert view["rows"][0]["verdict"] == "gains nothing beyond the release as it is"
     assert view["rows"][0]["tone"] == ""

@@ -12,8 +12,8 @@ import pytest
 import sfumato as sf
 from sfumato.methods import CodeNoise, CorrelatedNoise, Drop, Misclassify, Noise
 from sfumato.plan import Writing
-from sfumato.report import render
-from sfumato.report.noise import noise_view
+from sfumato.report import render_report
+from sfumato.report.noise import describe_noise
 
 KEPT = ("height", "income", "systolic", "glucose", "hdl", "children", "education", "region")
 
@@ -45,7 +45,7 @@ def several() -> sf.Release:
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_every_kind_of_noise_is_told_in_words(several: sf.Release, *, inside: bool) -> None:
-    page = text(render(several.manifest, several.custody if inside else None))
+    page = text(render_report(several.manifest, several.custody if inside else None))
     for words in (
         "Normal noise of variance 4 (standard deviation 2)",
         "on the scale of normal scores",
@@ -66,13 +66,13 @@ def test_the_knots_and_the_growth_stay_out_of_both_editions(several: sf.Release)
     full = several.accredited
     assert full is not None
     knots = full["noise"]["variables"]["income"]["scale"]["values"]
-    for page in (render(several.manifest), render(several.manifest, several.custody)):
+    for page in (render_report(several.manifest), render_report(several.manifest, several.custody)):
         assert not any(f"{one:,.12g}" in text(page) for one in knots)
         assert "slope" not in text(page)
 
 
 def test_what_averaging_leaves_falls_with_the_root_of_the_releases(several: sf.Release) -> None:
-    view = noise_view(several.manifest)
+    view = describe_noise(several.manifest)
     assert view is not None
     rows = {row["name"]: row for row in view["rows"]}
     assert rows["height"]["left"] == ["2", "1.41", "1", "0.632"]
@@ -85,13 +85,13 @@ def test_a_later_step_is_told() -> None:
         Noise(variables=["height"], variance=4),
         sf.methods.Coarsen(variables=["height"], intervals=5),
     )
-    assert "Changed again afterwards (coarsen)" in text(render(release.manifest))
+    assert "Changed again afterwards (coarsen)" in text(render_report(release.manifest))
 
 
 def test_nothing_is_said_without_noise_and_little_where_all_is_kept_back() -> None:
-    assert noise_view(made().manifest) is None
+    assert describe_noise(made().manifest) is None
     kept = made(Noise(variables=["height"], variance=4), release=Writing(noise="none"))
-    page = text(render(kept.manifest))
+    page = text(render_report(kept.manifest))
     assert "described for accredited analysts only" in page
     assert "variance 4" not in page
 
@@ -101,7 +101,7 @@ def test_the_picture_of_h_and_the_tail_are_inside_only() -> None:
         Noise(variables=["height", "glucose", "hdl"], variance_share=0.1),
         evaluate={"h_index": sf.risk.HIndex(variables=["height", "glucose", "hdl"])},
     )
-    inside, outside = (render(release.manifest, one) for one in (release.custody, None))
+    inside, outside = (render_report(release.manifest, one) for one in (release.custody, None))
     assert "How far off an attacker lands" in inside
     assert "in the order of the sum of the variables" in text(inside)
     assert "what hides the others does not hide them" in text(inside)
@@ -114,4 +114,4 @@ def test_names_are_escaped() -> None:
     frame = pl.DataFrame({name: [float(at) for at in range(30)]})
     data = sf.Dataset(frame, sf.Schema({name: "quasi"}))
     plan = sf.Plan(schema=data.schema, steps=[Noise(variables=[name], variance=4)])
-    assert name not in render(sf.protect(data, plan).manifest)
+    assert name not in render_report(sf.protect(data, plan).manifest)

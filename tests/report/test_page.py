@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.report import render
+from sfumato.report import render_report
 
 EVIL = '<script>alert("x")</script>'
 
@@ -50,7 +50,7 @@ def release() -> sf.Release:
 
 @pytest.mark.parametrize("inside", [True, False])
 def test_names_are_escaped_and_nothing_is_fetched_or_run(release, inside):
-    page = render(release.manifest, release.custody if inside else None)
+    page = render_report(release.manifest, release.custody if inside else None)
     tags = parsed(page)
     assert "script" not in tags.names
     assert EVIL not in page
@@ -62,7 +62,10 @@ def test_names_are_escaped_and_nothing_is_fetched_or_run(release, inside):
 
 
 def test_the_editions_differ_in_what_they_may_tell(release):
-    public, inside = render(release.manifest), render(release.manifest, release.custody)
+    public, inside = (
+        render_report(release.manifest),
+        render_report(release.manifest, release.custody),
+    )
     assert "The target is met." in public
     assert "inside only" in inside
     assert "in the original" in inside
@@ -74,7 +77,7 @@ def test_the_editions_differ_in_what_they_may_tell(release):
 
 def test_no_target_is_no_promise(release):
     manifest = {**release.manifest, "targets": [], "methods": [], "evidence": {}}
-    page = render(manifest)
+    page = render_report(manifest)
     assert "No target was set" in page
     assert "released as they are" in page
     assert "Nothing was measured" in page
@@ -92,14 +95,16 @@ def test_a_missed_target_and_a_failed_measure_are_said_plainly(release):
             "under": "known: sex",
         }
     ]
-    page = render({**release.manifest, "targets": missed, "evidence": {"uniqueness": failed}})
+    page = render_report(
+        {**release.manifest, "targets": missed, "evidence": {"uniqueness": failed}}
+    )
     assert "1 of 1 targets missed" in page
     assert "must not be released" in page
     assert "Could not be computed: there is no record" in page
 
 
 def test_the_verdict_promises_the_targets_and_nothing_beyond(release, tmp_path):
-    memory = render(release.manifest, release.custody)
+    memory = render_report(release.manifest, release.custody)
     assert "no file was written yet" in memory
     assert "No attack was tried." in memory
     release.write(tmp_path / "release")
@@ -114,7 +119,7 @@ def test_an_attack_that_succeeds_and_a_measure_that_fails_stand_in_the_verdict(r
     won = {**evidence["uniqueness"], "name": "linkage", "subject": "pair", "value": 0.9,
            "baseline": 0.1, "interval": [0.8, 1.0], "details": {}, "table": None}  # fmt: skip
     custody = {**release.custody, "evidence": {**evidence, "closeness": failed, "linkage": won}}
-    verdict = render(release.manifest, custody).partition('aria-label="Verdict"')[2]
+    verdict = render_report(release.manifest, custody).partition('aria-label="Verdict"')[2]
     verdict = verdict.partition("</section>")[0]
     assert "1 of 1 attacks that were tried does better than the control" in verdict
     assert "1 measure could not be computed" in verdict
@@ -137,16 +142,16 @@ def test_risk_and_utility_stand_side_by_side_before_the_details(release):
     plan = sf.Plan(schema=release.plan.schema, steps=release.plan.steps, targets={"k.min": 2},
                    evaluate=[sf.utility.InformationLoss()])  # fmt: skip
     made = sf.protect(release.original, plan)
-    inside = render(made.manifest, made.custody)
+    inside = render_report(made.manifest, made.custody)
     assert inside.index("Before and after") < inside.index("Risk, number by number")
     assert inside.index("Risk, number by number") < inside.index("Utility, number by number")
     assert '<th class="number">Original</th>' in inside
-    public = render(made.manifest)
+    public = render_report(made.manifest)
     assert "At a glance" in public
     assert '<th class="number">Original</th>' not in public
     assert "Utility, number by number" not in public
 
 
 def test_a_target_is_told_in_words(release):
-    page = render(release.manifest)
+    page = render_report(release.manifest)
     assert "Records in the smallest class" in page

@@ -12,8 +12,8 @@ from tests.figures.custodian.samples import HOSTILE, coefficients
 from tests.report.test_page import parsed
 
 import sfumato as sf
-from sfumato.report import render
-from sfumato.report.bars import bars, bars_by_variable
+from sfumato.report import render_report
+from sfumato.report.charts import build_bars, build_variable_bars
 
 STAMP = "Inside only: compares with the original data"
 BOXES = [
@@ -37,8 +37,8 @@ def told(name: str, table, **more) -> dict[str, object]:
 
 def page_of(release: sf.Release, evidence, *, inside: bool = True) -> str:
     if inside:
-        return render(release.manifest, {**release.custody, "evidence": evidence})
-    return render({**release.manifest, "evidence": evidence})
+        return render_report(release.manifest, {**release.custody, "evidence": evidence})
+    return render_report({**release.manifest, "evidence": evidence})
 
 
 def drawings(page: str) -> list[ET.Element]:
@@ -112,25 +112,25 @@ def test_one_number_per_variable_is_drawn_as_bars(release):
 
 def test_of_many_variables_the_largest_are_drawn():
     table = [{"variable": f"x{at}", "loss": float(at)} for at in range(100)]
-    made = bars_by_variable(table, "loss")
+    made = build_variable_bars(table, "loss")
     assert made["title"] == "Loss by variable, the 40 largest of 100"
     assert [row["label"] for row in made["rows"]] == [f"x{at}" for at in range(60, 100)]
-    assert bars_by_variable([{"variable": "x", "loss": 0}], "loss")["rows"][0]["share"] == 0
+    assert build_variable_bars([{"variable": "x", "loss": 0}], "loss")["rows"][0]["share"] == 0
 
 
 def test_bars_of_records_are_as_before():
-    made = bars([{"class_size": "1", "records": 1200}, {"class_size": "2-4", "records": 0}])
+    made = build_bars([{"class_size": "1", "records": 1200}, {"class_size": "2-4", "records": 0}])
     assert made["title"] == "Records by class size (in red: fewer than 3)"
-    assert [row["told"] for row in made["rows"]] == ["1,200", "0"]
-    assert [row["alone"] for row in made["rows"]] == [True, False]
+    assert [row["text"] for row in made["rows"]] == ["1,200", "0"]
+    assert [row["highlighted"] for row in made["rows"]] == [True, False]
 
 
 def test_bars_of_words_speak_of_no_size():
-    made = bars(
+    made = build_bars(
         [{"linked": "for certain", "records": 2}, {"linked": "among several", "records": 9}]
     )
     assert made["title"] == "Records linked"
-    assert not any(row["alone"] for row in made["rows"])
+    assert not any(row["highlighted"] for row in made["rows"])
 
 
 def test_several_statistics_per_variable_are_no_bars(release):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError
-from sfumato.risk._attacks.inferring import by_guess
-from sfumato.risk._attacks.sights import sights
+from sfumato.risk._attacks.attacker_view import view_release
+from sfumato.risk._attacks.inference import rate_of_best_guess
 
 KNOWN = ["sex", "region", "education", "children", "height"]
 
@@ -128,9 +128,9 @@ def test_the_one_best_guess_for_everybody():
     schema = sf.Schema({"pay": sf.Column(kind="continuous"), "ill": sf.Column(kind="nominal")})
     frame = pl.DataFrame({"pay": [1.0, 1.1, 1.2, 9.0], "ill": ["a", "a", "b", "a"]})
     data = sf.Dataset(frame, schema)
-    (pay, ill), _ = sights(data, data, ["pay", "ill"], owner="test")
-    assert by_guess(pay, pay.persons, 0.11 / 3.9508) == 0.75
-    assert by_guess(ill, ill.persons, 0.0) == 0.75
+    (pay, ill), _ = view_release(data, data, ["pay", "ill"], owner="test")
+    assert rate_of_best_guess(pay, pay.persons, 0.11 / 3.9508) == 0.75
+    assert rate_of_best_guess(ill, ill.persons, 0.0) == 0.75
 
 
 def test_what_cannot_be_tried_says_so(people):

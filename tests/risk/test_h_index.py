@@ -16,7 +16,7 @@ from sfumato.errors import MeasureError, SfumatoError
 from sfumato.parameters import ParameterError
 from sfumato.plan.targets import judge, read_targets
 from sfumato.risk._attacks import redrawn
-from sfumato.risk._attacks.shrinkage import Noise
+from sfumato.risk._attacks.adjustments import Noise
 from sfumato.risk.h_index import HIndex
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import MeasureError
 from sfumato.parameters import ParameterError
-from sfumato.risk._attacks.assignments import assigned, sample
+from sfumato.risk._attacks.assignment import count_correct_links, sample_pairs
 from sfumato.risk.linkage import Linkage, wilson
 
 
@@ -73,7 +73,7 @@ def test_the_assignment_against_all_permutations(rows, seed):
     # Distinct values, some of them repeated: only equal records tie.
     original = random.normal(size=(rows, 2))[random.integers(0, rows, rows)]
     released = random.normal(size=(rows, 2))[random.integers(0, rows, rows)]
-    found = assigned(original, released, np.ones(2))
+    found = count_correct_links(original, released, np.ones(2))
     assert found == pytest.approx(by_all_permutations(original, released))
 
 
@@ -124,7 +124,7 @@ def test_large_data_are_assigned_only_when_sampled():
 
 def test_a_sample_holds_each_record_once():
     original, released = normal(rows=500)
-    rows = sample(original, released, 100)
+    rows = sample_pairs(original, released, 100)
     assert len(set(rows.tolist())) == 100
 
 

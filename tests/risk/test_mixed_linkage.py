@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError
-from sfumato.risk._attacks.sights import Levels, Ordered, sights
+from sfumato.risk._attacks.attacker_view import CategoricalView, OrderedView, view_release
 
 KNOWN = ["sex", "region", "education", "children", "height"]
 
@@ -152,8 +152,10 @@ def test_the_same_as_the_slow_way(table):
 
 
 def test_sights_read_by_kind(people):
-    seen, _ = sights(people, people, ["height", "birth_date", "education", "sex"], owner="test")
-    assert [type(one) for one in seen] == [Ordered, Ordered, Ordered, Levels]
+    seen, _ = view_release(
+        people, people, ["height", "birth_date", "education", "sex"], owner="test"
+    )
+    assert [type(one) for one in seen] == [OrderedView, OrderedView, OrderedView, CategoricalView]
     assert all(one.truthful for one in seen)
 
 

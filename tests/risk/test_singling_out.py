@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError, SchemaError
-from sfumato.risk._attacks.predicates import conjunctions, expected, extremes
-from sfumato.risk._attacks.sights import sights
+from sfumato.risk._attacks.attacker_view import view_release
+from sfumato.risk._attacks.statements import isolation_chance, try_conjunctions, try_extremes
 
 KNOWN = ["sex", "region", "education", "children", "height"]
 
@@ -97,10 +97,10 @@ def test_the_same_as_testing_every_statement_by_hand(people):
 def test_extremes_find_the_oldest_and_the_lone_category():
     frame = pl.DataFrame({"age": [30, 40, 50, 99], "town": ["a", "a", "a", "b"]})
     data = sf.Dataset(frame, sf.Schema({"age": "quasi", "town": "quasi"}))
-    seen, _ = sights(data, data, ["age", "town"], owner="test")
-    found = extremes(seen)
+    seen, _ = view_release(data, data, ["age", "town"], owner="test")
+    found = try_extremes(seen)
     assert sorted(found.isolates.tolist()) == [0, 3, 3]
-    assert found.by_weight == pytest.approx(expected(np.array([0.25]), 4)[0])
+    assert found.by_weight == pytest.approx(isolation_chance(np.array([0.25]), 4)[0])
 
 
 def test_top_coding_hides_the_oldest():
@@ -141,9 +141,9 @@ def test_a_statement_isolates_only_whom_it_holds_for(rows):
     schema = sf.Schema({"x": "quasi", "y": "quasi"})
     frame = pl.DataFrame(rows, schema=["x", "y"], orient="row")
     data = sf.Dataset(frame, schema)
-    seen, _ = sights(data, data, ["x", "y"], owner="test")
+    seen, _ = view_release(data, data, ["x", "y"], owner="test")
     for form in ("cells", "tails"):
-        made = conjunctions(seen, form, 100)
+        made = try_conjunctions(seen, form, 100)
         assert len(made.isolates) == len(rows)
         assert ((made.weights > 0) & (made.weights <= 1)).all()
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import MeasureError, PlanError
 from sfumato.kernels.trees.neighbours import centroids
-from sfumato.release import aligned
-from sfumato.risk._attacks.undone import undone
-from sfumato.run import named
+from sfumato.release import align_original
+from sfumato.risk._attacks.reconstruction import reconstruct
+from sfumato.run import choose_measures
 
 
 def numbers(values: np.ndarray) -> sf.Dataset:
@@ -81,9 +81,9 @@ def test_the_truth_is_an_answer_that_fits():
 
     centres = centred(truth)
     release = means + (centres - means) * spreads / centres.std(axis=0, ddof=1)
-    found = undone(release, means, spreads, centred, rounds=20)
+    found = reconstruct(release, means, spreads, centred, rounds=20)
     assert found.misfit < 0.6 * found.before
-    again = undone(release, means, spreads, lambda _: centred(truth), rounds=1)
+    again = reconstruct(release, means, spreads, lambda _: centred(truth), rounds=1)
     assert again.misfit < 1e-9
 
 
@@ -137,7 +137,7 @@ def test_missing_values_and_small_strata_are_told():
     )
     released = method.apply(data)
     one = sf.risk.Undoing(variables=["x"], strata=["group"], k=3)
-    found = one.measure(aligned(data, released), released)
+    found = one.measure(align_original(data, released), released)
     assert any("lack a value" in line for line in found.warnings)
     assert found.records["worked_out"].null_count() == 1
     whole = one.measure(data, data)
@@ -176,7 +176,7 @@ def test_what_cannot_be_undone_says_so():
 
 def test_it_is_not_run_unless_asked_for():
     # Both must be told what was done: on another release they would mean nothing.
-    by_default = set(named(None))
+    by_default = set(choose_measures(None))
     assert not {"undoing", "averaging"} & by_default
     assert {"singling_out", "mixed_linkage", "attribute_inference"} <= by_default
 

@@ -14,9 +14,9 @@ from sfumato.errors import MeasureError, PlanError
 from sfumato.evidence import Evidence
 from sfumato.io.frames import wrap
 from sfumato.plan import Plan
-from sfumato.tuning.judged import dominates
+from sfumato.tuning.result import Tuned
+from sfumato.tuning.scores import dominates
 from sfumato.tuning.search import tune
-from sfumato.tuning.tuned import Tuned
 
 
 def rows(found: Tuned) -> list[dict[str, object]]:

@@ -17,7 +17,7 @@ from sfumato.errors import DataError, MeasureError, MethodError, PlanError, Sche
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError
-from sfumato.tuning.cohorts import Cohorts
+from sfumato.tuning.sweep import Cohorts
 
 SCHEMA = sf.Schema(
     {

@@ -12,7 +12,7 @@ from tests.utility.conftest import numbers
 
 import sfumato as sf
 from sfumato.errors import MeasureError, PlanError, SchemaError
-from sfumato.utility.models.merged import merge
+from sfumato.utility.models.propensity import merge_records
 
 Propensity = sf.utility.Propensity
 
@@ -124,18 +124,21 @@ def test_a_redrawn_release_has_the_value_said_for_it():
 
 def test_other_records_are_permuted_in_other_ways():
     seeds = {
-        merge(sf.Dataset(correlated(at)), sf.Dataset(correlated(at + 50)), None, owner="x")._seed()
+        merge_records(
+            sf.Dataset(correlated(at)), sf.Dataset(correlated(at + 50)), None, owner="x"
+        )._seed()
         for at in range(20)
     }
     assert len(seeds) == 20
     one, two = sf.Dataset(correlated(1)), sf.Dataset(correlated(2))
     turned = sf.Dataset(two.frame.reverse())
     first, second, third = (
-        merge(was, now, None, owner="x") for was, now in ((one, two), (one, turned), (two, one))
+        merge_records(was, now, None, owner="x")
+        for was, now in ((one, two), (one, turned), (two, one))
     )
     # Neither the order of records nor which of them are released has a part in it.
     assert first._seed() == second._seed() == third._seed()
-    for ours, theirs in zip(first.shuffled(3), second.shuffled(3), strict=True):
+    for ours, theirs in zip(first.shuffle_labels(3), second.shuffle_labels(3), strict=True):
         assert ours.tolist() == theirs.tolist()
 
 
@@ -190,7 +193,7 @@ def test_the_order_of_records_changes_no_bit(noisy, model, seed):
     names = None if model == "main" else ["sex", "smoking", "height", "glucose", "weight_kg"]
     measure = Propensity(variables=names, model=model, permutations=20)
     found = measure.measure(noisy.original, noisy.released)
-    other, order = noisy.shuffled(seed)
+    other, order = noisy.shuffle_labels(seed)
     again = measure.measure(other.original, other.released)
     assert again.plain() == found.plain()
     assert again.records.equals(found.records[order])

@@ -6,15 +6,16 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.cells.alike import alike
-from sfumato.cells.compared import compared
-from sfumato.cells.pairs import paired
-from sfumato.cells.standardised import standardised
-from sfumato.utility.models.covariates import covariates
-from sfumato.utility.models.design import design
+from sfumato.cells.pairs import align_variable, compare_numbers, read_pair
+from sfumato.cells.standardisation import standardise_pair
+from sfumato.utility.models.covariates import align_covariates
 from sfumato.utility.models.formula import read_formula
-from sfumato.utility.models.logistic import fit, scores
-from sfumato.utility.models.merged import merge
+from sfumato.utility.models.propensity import (
+    build_design,
+    fit_logistic,
+    merge_records,
+    score_permutations,
+)
 from sfumato.utility.models.regression import fit_both
 
 ODD = 7431.25
@@ -30,20 +31,20 @@ FORMULA = read_formula("y ~ x + town")
 
 
 def merged():
-    return merge(DATA, DATA, None, owner="test")
+    return merge_records(DATA, DATA, None, owner="test")
 
 
 MADE = {
-    "alike": lambda: alike(DATA, DATA, "town"),
-    "compared": lambda: compared(DATA, DATA, None, owner="test"),
-    "covariates": lambda: covariates(DATA, DATA, FORMULA, binary=False),
-    "design": lambda: design(merged(), interactions=False),
-    "fit": lambda: fit(design(merged(), interactions=False)),
+    "alike": lambda: align_variable(DATA, DATA, "town"),
+    "compared": lambda: compare_numbers(DATA, DATA, None, owner="test"),
+    "covariates": lambda: align_covariates(DATA, DATA, FORMULA, binary=False),
+    "design": lambda: build_design(merged(), interactions=False),
+    "fit": lambda: fit_logistic(build_design(merged(), interactions=False)),
     "merged": merged,
-    "paired": lambda: paired(DATA, DATA, None, owner="test"),
+    "paired": lambda: read_pair(DATA, DATA, None, owner="test"),
     "regression": lambda: fit_both(DATA, DATA, FORMULA, "linear", level=0.95),
-    "scores": lambda: scores(design(merged(), interactions=False), 3),
-    "standardised": lambda: standardised(DATA, DATA, None, owner="test"),
+    "scores": lambda: score_permutations(build_design(merged(), interactions=False), 3),
+    "standardised": lambda: standardise_pair(DATA, DATA, None, owner="test"),
 }
 
 

@@ -1,4 +1,4 @@
-"""What noise will cost an analyst: the standard errors to be expected, before anything is out."""
+"""Predicted efficiency: what noise will cost an analyst, before anything is released."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.analysis.simulated import draws_of, simulated
-from sfumato.cells.noise.described import CodeNoise, Misclassification
-from sfumato.cells.noise.described import Noise as Described
+from sfumato.analysis.noise_simulation import make_fixed_draws, simulate_noise
+from sfumato.cells.noise.description import CodeNoise, Misclassification
+from sfumato.cells.noise.description import Noise as Described
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
-from sfumato.kernels.canonical import one_thread
-from sfumato.utility.models.covariates import Covariates, covariates
+from sfumato.kernels.exact_sums import use_one_thread
+from sfumato.utility.models.covariates import Covariates, align_covariates, format_level
 from sfumato.utility.models.formula import Formula, read_formula
-from sfumato.utility.models.loss import Known, loss
-from sfumato.utility.models.regression import Family, estimated, matrices
+from sfumato.utility.models.regression import Family, build_matrices, estimate_original
+from sfumato.utility.models.sandwich import OriginalModel, compute_loss
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,35 +86,36 @@ def efficiency(
         raise MeasureError(f"The formula {error}") from None
     if draws < 1:
         raise MeasureError("`draws` is 1 or more.")
-    told = {name: one for name, one in noise.items() if name in read.variables}
-    if not told:
+    described = {name: description for name, description in noise.items() if name in read.variables}
+    if not described:
         raise MeasureError(
             "No variable of the formula has noise.", hint="name a noised variable in the formula."
         )
-    if family != "linear" and read.outcome in told:
+    if family != "linear" and read.outcome in described:
         raise MeasureError(
             f"Noise in the outcome of a {family} model is not predicted here.",
             hint="leave the outcome as it is, or predict a linear model.",
         )
-    with one_thread():
-        model = _Model.of(data, read, family)
-        chance = draws_of(len(model.x))
-        found = loss(
+    # The true values are known here, so the loss is that of corrected scores in large samples.
+    with use_one_thread():
+        model = _OriginalModel.fit(data, read, family)
+        chance = make_fixed_draws(len(model.x))
+        loss_table = compute_loss(
             model.family,
-            Known(model.terms, model.x, model.y, model.beta),
-            [model.drawn(told, chance, at) for at in range(draws)],
+            OriginalModel(model.terms, model.x, model.y, model.beta),
+            [model.simulate_release(described, chance, repeat) for repeat in range(draws)],
         )
     return Efficiency(
         formula=formula,
         family=family,
-        table=data.like(found.table),
-        determinant_ratio=found.determinant_ratio,
+        table=data.like(loss_table.table),
+        determinant_ratio=loss_table.determinant_ratio,
         records=len(model.y),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
+class _OriginalModel:
     """A model fitted to the original, and its variables under aliases."""
 
     formula: Formula
@@ -126,28 +127,33 @@ class _Model:
     beta: Floats
 
     @classmethod
-    def of(cls, data: Dataset, formula: Formula, family: Family) -> _Model:
-        prepared = covariates(data, data, formula, binary=family == "logistic")
-        outcome, terms = matrices(formula, prepared)["original"]
-        y, x, beta = estimated(outcome, terms, formula, family)
-        names = [formula.named(column, prepared.labels) for column in terms.columns]
+    def fit(cls, data: Dataset, formula: Formula, family: Family) -> _OriginalModel:
+        prepared = align_covariates(data, data, formula, binary=family == "logistic")
+        outcome, terms = build_matrices(formula, prepared)["original"]
+        y, x, beta = estimate_original(outcome, terms, formula, family)
+        names = [formula.name_column(column, prepared.labels) for column in terms.columns]
         return cls(formula, prepared, family, names, x, y, beta)
 
-    def drawn(self, noise: Mapping[str, Described], chance: Any, at: int) -> tuple[Floats, Floats]:
+    def simulate_release(
+        self, noise: Mapping[str, Described], chance: Any, repeat: int
+    ) -> tuple[Floats, Floats]:
         """The model's terms and outcome, as they would be released."""
         frame = self.prepared.original.copy()
-        alias = {name: f"v{place}" for place, name in enumerate(self.formula.variables)}
-        columns = {name: self._numbers(name, alias[name], one) for name, one in noise.items()}
-        for name, values in simulated(noise, columns, chance, at).items():
-            frame[alias[name]] = self._like(alias[name], values)
+        alias = {name: f"v{index}" for index, name in enumerate(self.formula.variables)}
+        columns = {
+            name: self._code_values(name, alias[name], description)
+            for name, description in noise.items()
+        }
+        for name, values in simulate_noise(noise, columns, chance, repeat).items():
+            frame[alias[name]] = self._restore_type(alias[name], values)
         again = Covariates(self.prepared.original, frame, self.prepared.labels)
-        outcome, terms = matrices(self.formula, again)["released"]
+        outcome, terms = build_matrices(self.formula, again)["released"]
         return terms.to_numpy(dtype=float), outcome.to_numpy(dtype=float)[:, 0]
 
-    def _numbers(self, name: str, alias: str, one: Described) -> Floats:
+    def _code_values(self, name: str, alias: str, description: Described) -> Floats:
         """The true values as numbers: of a category the place of its level in the description."""
         values = self.prepared.original[alias]
-        if not isinstance(one, (CodeNoise, Misclassification)):
+        if not isinstance(description, (CodeNoise, Misclassification)):
             if name in self.prepared.labels:
                 raise MeasureError(
                     f"Variable '{name}' is a category, but its noise is that of numbers.",
@@ -155,22 +161,18 @@ class _Model:
                 )
             return values.to_numpy(dtype=float)
         labels = self.prepared.labels.get(name)
-        told = [_label(level) for level in one.levels]
-        if labels is None or told != list(labels):
+        levels = [format_level(level) for level in description.levels]
+        if labels is None or levels != list(labels):
             raise MeasureError(
                 f"The levels of variable '{name}' are not those of its description, in that order.",
                 hint=f"declare its levels in the schema, and write C({name}) in the formula.",
             )
         return np.asarray(values.astype(int), float)
 
-    def _like(self, alias: str, values: Floats) -> Any:
+    def _restore_type(self, alias: str, values: Floats) -> Any:
         import pandas as pd
 
-        was = self.prepared.original[alias]
-        if not isinstance(was.dtype, pd.CategoricalDtype):
+        original = self.prepared.original[alias]
+        if not isinstance(original.dtype, pd.CategoricalDtype):
             return values
-        return pd.Categorical.from_codes(values.astype(int), categories=was.cat.categories)
-
-
-def _label(level: object) -> str:
-    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
+        return pd.Categorical.from_codes(values.astype(int), categories=original.cat.categories)

@@ -1,4 +1,4 @@
-"""Models of noised data, with the noise taken out."""
+"""Models of noised data, with the noise taken out: `fit` lists the stages in order."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.analysis.cautions import of_checks, of_draws, of_problem, reliabilities, unbounded
-from sfumato.analysis.choice import Engine, engine_for
-from sfumato.analysis.formula import read_model
-from sfumato.analysis.modelled import Modelled, missing, modelled
-from sfumato.analysis.naive import Estimates, released_design
-from sfumato.analysis.posed import family_and_link
-from sfumato.analysis.problem import Posterior, Problem, Sampling, Shape
-from sfumato.analysis.realised import determinant_ratio, realised
-from sfumato.analysis.received import received, require_known
+from sfumato.analysis.estimators import Estimation, draw_posterior, estimate_quickly
+from sfumato.analysis.fit_warnings import (
+    check_agreement,
+    check_draws,
+    check_problem,
+    detect_separation,
+    estimate_reliabilities,
+)
+from sfumato.analysis.formula import read_model_formula
+from sfumato.analysis.model import Model, fit_references
+from sfumato.analysis.naive_fit import build_released_design
+from sfumato.analysis.problem import Sampling, Shape
+from sfumato.analysis.problem_building import build_problem, resolve_family
+from sfumato.analysis.realised_efficiency import compute_realised_efficiency, determinant_ratio
+from sfumato.analysis.release_input import read_release_input, require_descriptions
 from sfumato.analysis.result import Fit, Method
+from sfumato.analysis.variables import prepare_variables
 from sfumato.errors import MeasureError
-from sfumato.kernels.canonical import one_thread
-from sfumato.progress import Progress, current_progress
+from sfumato.kernels.exact_sums import use_one_thread
+from sfumato.progress import current_progress
 
 _METHODS = ("posterior", "moments", "calibration", "simex")
 _SHAPES = ("auto", "normal", "mixture")
-_LEAST = 100
-"""Draws for a comparison: enough to see whether half an SD lies between two means."""
 
 
 def fit(  # noqa: PLR0913 - a model has as many parts
@@ -49,7 +54,7 @@ def fit(  # noqa: PLR0913 - a model has as many parts
 ) -> Fit:
     """Fit a model to released data as if the noise had not been added.
 
-    Question: what would the original have shown, and how sure can one be of it?
+    Question: what would the original have shown, and how certain is that?
     Assumes: the noise is as described. True values of noised variables depend on the clean ones,
     on each other and on the groups; their shape is tested, and a mixture of normals is used where
     a normal one is rejected.
@@ -81,37 +86,43 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     >>> x = rng.normal(size=2000)
     >>> y = 1 + 2 * x + rng.normal(size=2000)
     >>> frame = pd.DataFrame({"y": y, "x": x + rng.normal(scale=0.7, size=2000)})
-    >>> found = fit("y ~ x", frame, noise={"x": sf.Gaussian(variance=0.49)}, method="moments")
-    >>> found.summary().loc["x", ["mean", "naive"]].round(1).to_list()
+    >>> result = fit("y ~ x", frame, noise={"x": sf.Gaussian(variance=0.49)}, method="moments")
+    >>> result.summary().loc["x", ["mean", "naive"]].round(1).to_list()
     [2.0, 1.3]
 
     References: Goldstein & Shlomo (2020), A probabilistic procedure for anonymisation and analysis
     of perturbed datasets; Fuller (1987), Measurement error models; Carroll, Ruppert, Stefanski &
     Crainiceanu (2006), Measurement error in nonlinear models.
     """
-    _check(method, shape, draws, chains, level)
-    read = read_model(formula)
-    kind = family_and_link(family, link)
-    every = [*read.variables, *([trials] if trials else [])]
-    got = received(release, noise, every, accredited)
-    require_known(got, every, read.group, clean)
+    _check_options(method, shape, draws, chains, level)
+    model_formula = read_model_formula(formula)
+    model_family, model_link = resolve_family(family, link)
+    names = [*model_formula.variables, *([trials] if trials else [])]
+    records = read_release_input(release, noise, names, accredited)
+    require_descriptions(records, names, model_formula.group, clean)
     current_progress()("preparing", 0, 1)
     # Chains have threads of their own; those of linear algebra would only get in their way.
-    with one_thread():
-        model = modelled(
-            read, got, kind, measured=measured or {}, trials=trials, shape=shape,
+    with use_one_thread():
+        variables = prepare_variables(records, model_formula, measured or {}, trials)
+        problem, shift = build_problem(
+            model_formula,
+            variables,
+            records.noise,
+            family=model_family,
+            link=model_link,
+            shape=shape,
             clustered=clustered,
-        )  # fmt: skip
+        )
+        model = fit_references(formula, records, variables, problem, shift)
         if method == "posterior":
-            return _posterior(model, Sampling(chains=chains, draws=draws, warmup=max(draws // 2, 1),
-                                              seed=seed), level)  # fmt: skip
-        from sfumato.analysis.quick import quick
+            sampling = Sampling(chains=chains, draws=draws, warmup=max(draws // 2, 1), seed=seed)
+            estimation = draw_posterior(model, sampling)
+        else:
+            estimation = estimate_quickly(model, method, seed)
+        return _report(model, method, estimation, level)
 
-        estimates, notes = quick(model, method, seed)
-        return _finished(model, method, estimates, level, notes=notes)
 
-
-def _check(method: str, shape: str, draws: int, chains: int, level: float) -> None:
+def _check_options(method: str, shape: str, draws: int, chains: int, level: float) -> None:
     for name, value, known in (("method", method, _METHODS), ("shape", shape, _SHAPES)):
         if value not in known:
             raise MeasureError(
@@ -123,95 +134,44 @@ def _check(method: str, shape: str, draws: int, chains: int, level: float) -> No
         raise MeasureError("`level` lies between 0 and 1.", hint="level=0.95.")
 
 
-def _posterior(model: Modelled, sampling: Sampling, level: float) -> Fit:
-    say = current_progress()
-    problem = model.problem
-    engine = engine_for(problem)
-    found = engine.sample(problem, sampling, say)
-    if not found.draws.size or not found.draws.shape[1]:
-        raise MeasureError("It was interrupted before there was a draw.", hint="fit again.")
-    normal, said = None, tuple[str, ...]()
-    alike = replace(problem, shape="normal")
-    mixed = problem.shape == "auto" and found.shape == "mixture" and found.complete
-    if mixed and engine.can(alike):
-        normal = _compared(engine, alike, sampling, say)
-        if normal is None:
-            said = ("The comparison with a normal shape was interrupted; the fit itself was not.",)
-    gone = int(missing(problem).sum())
-    if gone and not any("missing" in note for note in found.notes):
-        said += (f"{gone:,} records lack a noised value; it is part of the model.",)
-    return _finished(
-        model, "posterior", _summed(found), level, posterior=found, normal=normal, notes=said
-    )
-
-
-def _compared(
-    engine: Engine, alike: Problem, sampling: Sampling, say: Progress
-) -> dict[str, float] | None:
-    """Means with true values taken as normal; None where that was interrupted.
-
-    What was drawn before is finished by then, and must not be lost.
-    """
-    fewer = replace(sampling, draws=max(sampling.draws // 4, _LEAST))
-    try:
-        other = engine.sample(alike, fewer, say)
-    except KeyboardInterrupt:
-        return None
-    if not other.complete:
-        return None
-    return dict(zip(other.parameters, other.draws.mean(axis=(0, 1)).tolist(), strict=True))
-
-
-def _summed(found: Posterior) -> Estimates:
-    draws = found.draws.reshape(-1, found.draws.shape[-1])
-    sd = draws.std(axis=0, ddof=1) if len(draws) > 1 else np.full(draws.shape[1], np.nan)
-    return Estimates(
-        value=dict(zip(found.parameters, draws.mean(axis=0).tolist(), strict=True)),
-        error=dict(zip(found.parameters, sd.tolist(), strict=True)),
-    )
-
-
-def _finished(
-    model: Modelled,
-    method: Method,
-    estimates: Estimates,
-    level: float,
-    *,
-    posterior: Posterior | None = None,
-    normal: Mapping[str, float] | None = None,
-    notes: tuple[str, ...] = (),
-) -> Fit:
+def _report(model: Model, method: Method, estimation: Estimation, level: float) -> Fit:
+    """The estimates with the reference fits, the efficiency and the warnings beside them."""
     problem, corrected, shift = model.problem, model.corrected, model.shift
-    estimates = estimates.shifted(shift)
-    moments = corrected.estimates.shifted(shift) if corrected else None
+    posterior, normal = estimation.posterior, estimation.normal
+    estimates = estimation.estimates.add_shift(shift)
+    moments = corrected.estimates.add_shift(shift) if corrected else None
     sampled = None
     if posterior is not None:
-        sampled = posterior.draws + np.array([shift.get(one, 0.0) for one in posterior.parameters])
-    made = Fit(
+        sampled = posterior.draws + np.array(
+            [shift.get(name, 0.0) for name in posterior.parameters]
+        )
+    fit = Fit(
         formula=model.formula,
         family=problem.family,
         link=problem.link,
         method=method,
         engine=posterior.engine if posterior else "",
         records=problem.records,
-        left_out=model.ready.left_out,
+        left_out=model.variables.left_out,
         level=level,
-        terms=tuple(one.name for one in problem.terms),
+        terms=tuple(term.name for term in problem.terms),
         estimates=estimates,
-        naive=model.naive.shifted(shift),
+        naive=model.naive.add_shift(shift),
         moments=moments,
-        normal=normal and {name: one + shift.get(name, 0.0) for name, one in normal.items()},
+        normal=normal and {name: mean + shift.get(name, 0.0) for name, mean in normal.items()},
         sampled=sampled,
         shape=posterior.shape if posterior else "",
         components=posterior.components if posterior else 1,
-        notes=(*model.notes, *(posterior.notes if posterior else ()), *notes),
-        efficiency_rows=realised(problem, corrected, estimates),
+        notes=(*model.notes, *(posterior.notes if posterior else ()), *estimation.notes),
+        efficiency_rows=compute_realised_efficiency(problem, corrected, estimates),
         determinant_ratio=determinant_ratio(corrected),
         complete=posterior.complete if posterior else True,
-        data=model.data,
+        data=model.release.data,
     )
-    wary = of_problem(problem, reliabilities(problem, model.levels), model.naive)
+    reliabilities = estimate_reliabilities(problem, model.level_scores)
+    warnings = check_problem(problem, reliabilities, model.naive)
     if posterior is not None:
-        wary += of_draws(made.rows, posterior) + of_checks(made.rows, moments)
-        wary += unbounded(problem, released_design(problem, model.ready.columns), made.rows)
-    return replace(made, warnings=tuple(wary))
+        design = build_released_design(problem, model.variables.columns)
+        warnings += check_draws(fit.rows, posterior) + check_agreement(fit.rows, moments)
+        warnings += detect_separation(problem, design, fit.rows)
+    return replace(fit, warnings=tuple(warnings))

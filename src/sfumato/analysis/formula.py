@@ -1,21 +1,41 @@
-"""The formula of a model of noised data: fixed terms, and what differs from group to group."""
+"""The formula of a model of noised data: fixed terms, random effects, transformations.
+
+The library that turns formulas into columns would evaluate log(x) or I(x ** 2) once, on the
+released values. An engine needs them for every candidate of the true value, so they are
+parsed here.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from sfumato.errors import MeasureError
-from sfumato.utility.models.formula import Formula, Token, read_formula
+from sfumato.kernels.arrays import Floats
+from sfumato.utility.models.formula import Formula, FormulaToken, read_formula
 
 _QUOTED = re.compile(r"`[^`]*`")
 _NAME = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d]\w*))\s*$")
 _EXAMPLE = "write it as in 'y ~ x + (1 | school)' or 'y ~ x + (1 + x | school)'."
+_CALLS: Mapping[str, Callable[[Floats], Floats]] = {
+    "I": lambda x: x, "log": np.log, "log2": np.log2, "log10": np.log10, "exp": np.exp,
+    "sqrt": np.sqrt,
+}  # fmt: skip
+_OPERATORS: Mapping[type[ast.operator], Callable[[Floats, Floats], Floats]] = {
+    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide,
+    ast.Pow: np.power,
+}  # fmt: skip
+DATA_DEPENDENT = ("center", "scale", "poly")
+"""Functions that first learn something of all values: of noised ones they would learn it wrong."""
 
 
 @dataclass(frozen=True)
 class ModelFormula:
-    """A formula that was read.
+    """The formula of a model, with or without a random part.
 
     Parameters
     ----------
@@ -34,92 +54,97 @@ class ModelFormula:
     @property
     def variables(self) -> tuple[str, ...]:
         """All variables, that of the groups last."""
-        inside = self.fixed.variables + (self.random.variables if self.random else ())
-        return tuple(dict.fromkeys([*inside, *([self.group] if self.group else [])]))
+        names = self.fixed.variables + (self.random.variables if self.random else ())
+        return tuple(dict.fromkeys([*names, *([self.group] if self.group else [])]))
 
 
-def read_model(text: str) -> ModelFormula:
+def read_model_formula(text: str) -> ModelFormula:
     """Read a formula with or without a random part; an error says what in it is not allowed.
 
     Examples
     --------
-    >>> read = read_model("exam ~ reading + (1 + reading | school)")
+    >>> read = read_model_formula("exam ~ reading + (1 + reading | school)")
     >>> read.group, read.fixed.variables, read.random.variables
     ('school', ('exam', 'reading'), ('exam', 'reading'))
     """
-    parts = _random_parts(text)
+    parts = _find_random_parts(text)
     if not parts:
-        return ModelFormula(text, _read(text))
+        return ModelFormula(text, _read_fixed_part(text))
     if len(parts) > 1:
         raise MeasureError(
             "The formula has more than one part with groups.",
-            hint="one is fitted here: put all that differs by group into one pair of brackets.",
+            hint="one is fitted here: put all random effects into one pair of brackets.",
         )
+    # The random part (effects | group) is cut out, and read as a formula of its own.
     start, bar, end = parts[0]
-    inside, name = text[start + 1 : bar], _NAME.match(text[bar + 1 : end])
-    if name is None or not inside.strip():
+    effects, name = text[start + 1 : bar], _NAME.match(text[bar + 1 : end])
+    if name is None or not effects.strip():
         raise MeasureError("The part with groups cannot be read.", hint=_EXAMPLE)
-    fixed = _read(_without(text, start, end))
-    left = text[: _plain(text).index("~")]
-    return ModelFormula(text, fixed, _read(f"{left} ~ {inside}"), name["quoted"] or name["name"])
+    fixed = _read_fixed_part(_cut_out(text, start, end))
+    outcome = text[: _blank_quoted_names(text).index("~")]
+    return ModelFormula(
+        text, fixed, _read_fixed_part(f"{outcome} ~ {effects}"), name["quoted"] or name["name"]
+    )
 
 
-def _read(text: str) -> Formula:
+def _read_fixed_part(text: str) -> Formula:
     try:
-        found = read_formula(text)
+        formula = read_formula(text)
     except ValueError as error:
         raise MeasureError(f"The formula {error}") from None
-    _require_two_sides(found)
-    return found
+    _require_two_sides(formula)
+    return formula
 
 
-def _require_two_sides(found: Formula) -> None:
+def _require_two_sides(formula: Formula) -> None:
     """Refuse a formula that lacks an outcome or terms, or has the outcome on both sides."""
-    at = found.tokens.index(Token("operator", "~"))
-    left, right = found.tokens[:at], found.tokens[at + 1 :]
-    if not right:
+    tilde = formula.tokens.index(FormulaToken("operator", "~"))
+    left_side, right_side = formula.tokens[:tilde], formula.tokens[tilde + 1 :]
+    if not right_side:
         raise MeasureError("The formula names no term after ~.", hint="as in 'y ~ x', or 'y ~ 1'.")
-    if right[-1].kind == "operator" and right[-1].text != ")":
+    if right_side[-1].kind == "operator" and right_side[-1].text != ")":
         raise MeasureError(
-            f"The formula ends with '{right[-1].text}'.",
+            f"The formula ends with '{right_side[-1].text}'.",
             hint="name a term after it, as in 'y ~ x'.",
         )
-    outcome = {token.text for token in left if token.kind == "name"}
+    outcome = {token.text for token in left_side if token.kind == "name"}
     if not outcome:
         raise MeasureError("The formula names no outcome before ~.", hint="as in 'y ~ x'.")
-    if both := [token.text for token in right if token.kind == "name" and token.text in outcome]:
+    if both := [
+        token.text for token in right_side if token.kind == "name" and token.text in outcome
+    ]:
         raise MeasureError(
             f"Variable '{both[0]}' is the outcome, and also stands among the terms.",
             hint="leave it out after ~.",
         )
 
 
-def _plain(text: str) -> str:
-    """A formula of the same length without what stands in backticks: a name, whatever it holds."""
-    return _QUOTED.sub(lambda found: "`" * len(found[0]), text)
+def _blank_quoted_names(text: str) -> str:
+    """A formula of the same length with quoted names blanked: they may hold any character."""
+    return _QUOTED.sub(lambda match: "`" * len(match[0]), text)
 
 
-def _random_parts(text: str) -> list[tuple[int, int, int]]:
+def _find_random_parts(text: str) -> list[tuple[int, int, int]]:
     """Where each bracket with a bar begins, where its bar is, and where it ends."""
-    plain = _plain(text)
-    found: list[tuple[int, int, int]] = []
-    for one in re.finditer(r"\|", plain):
-        bar = one.start()
-        start, end = plain.rfind("(", 0, bar), plain.find(")", bar)
-        whole = start >= 0 and end >= 0 and _matches(plain[start + 1 : end])
-        if not whole or "~" in plain[start:end] or plain.find("~") > start:
+    blanked = _blank_quoted_names(text)
+    parts: list[tuple[int, int, int]] = []
+    for match in re.finditer(r"\|", blanked):
+        bar = match.start()
+        start, end = blanked.rfind("(", 0, bar), blanked.find(")", bar)
+        complete = start >= 0 and end >= 0 and _is_simple_bracket(blanked[start + 1 : end])
+        if not complete or "~" in blanked[start:end] or blanked.find("~") > start:
             raise MeasureError("The formula has a | outside a part with groups.", hint=_EXAMPLE)
-        if not plain[:start].rstrip().endswith(("+", "~")):
+        if not blanked[:start].rstrip().endswith(("+", "~")):
             raise MeasureError("A part with groups is added to the others with a +.", hint=_EXAMPLE)
-        found.append((start, bar, end))
-    return found
+        parts.append((start, bar, end))
+    return parts
 
 
-def _matches(inside: str) -> bool:
-    return inside.count("|") == 1 and not set("()") & set(inside)
+def _is_simple_bracket(content: str) -> bool:
+    return content.count("|") == 1 and not set("()") & set(content)
 
 
-def _without(text: str, start: int, end: int) -> str:
+def _cut_out(text: str, start: int, end: int) -> str:
     """The formula without a part of it, and without the plus that joined it."""
     before, after = text[:start].rstrip(), text[end + 1 :].lstrip()
     if before.endswith("+"):
@@ -128,3 +153,116 @@ def _without(text: str, start: int, end: int) -> str:
     if after and not after.startswith("+"):
         raise MeasureError("A part with groups is added to the others with a +.", hint=_EXAMPLE)
     return f"{before} {after[1:].strip() or '1'}"
+
+
+# Transformations of a noised number, such as log(x) or I(x ** 2)
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """A function of one number.
+
+    Parameters
+    ----------
+    text : how it is written, the number called x.
+
+    Examples
+    --------
+    >>> Transformation("I(x ** 2)")(np.array([3.0]))
+    array([9.])
+    """
+
+    text: str
+
+    def __call__(self, x: Floats) -> Floats:
+        """Its values."""
+        with np.errstate(all="ignore"):
+            values = _evaluate(ast.parse(self.text, mode="eval").body, np.asarray(x, float))
+        return np.broadcast_to(values, np.shape(x)).astype(float)
+
+    @property
+    def power(self) -> int | None:
+        """N where it is the n-th power and nothing else."""
+        body = _strip_identity(ast.parse(self.text, mode="eval").body)
+        if isinstance(body, ast.Name):
+            return 1
+        if isinstance(body, ast.BinOp) and isinstance(body.op, ast.Pow):
+            base, power = _strip_identity(body.left), body.right
+            if isinstance(base, ast.Name) and isinstance(power, ast.Constant):
+                return int(power.value) if isinstance(power.value, int) else None
+        return None
+
+    @property
+    def call(self) -> str | None:
+        """The function where it is one of the number itself, such as log(x)."""
+        body = _strip_identity(ast.parse(self.text, mode="eval").body)
+        if isinstance(body, ast.Call) and isinstance(_strip_identity(body.args[0]), ast.Name):
+            return body.func.id if isinstance(body.func, ast.Name) else None
+        return None
+
+
+def _strip_identity(node: ast.expr) -> ast.expr:
+    """What stands inside I( )."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "I":
+        node = node.args[0]
+    return node
+
+
+def _evaluate(node: ast.expr, x: Floats) -> Floats:
+    if isinstance(node, ast.Name) and node.id == "x":
+        return x
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return np.float64(node.value)  # type: ignore[return-value]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        inner = _evaluate(node.operand, x)
+        return -inner if isinstance(node.op, ast.USub) else inner
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_evaluate(node.left, x), _evaluate(node.right, x))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
+        call = _CALLS.get(node.func.id)
+        if call is not None and not node.keywords:
+            return call(_evaluate(node.args[0], x))
+    raise ValueError
+
+
+def split_product(text: str) -> list[str]:
+    """The factors of a product inside I( ); the text itself where it is no product.
+
+    Examples
+    --------
+    >>> split_product("I(v1 * v2 ** 2)"), split_product("log(v1)")
+    (['I(v1)', 'I(v2 ** 2)'], ['log(v1)'])
+    """
+    body = ast.parse(text, mode="eval").body
+    if not isinstance(body, ast.Call) or getattr(body.func, "id", "") != "I":
+        return [text]
+    parts: list[ast.expr] = [_strip_identity(body)]
+    while any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) for node in parts):
+        parts = [
+            factor
+            for node in parts
+            for factor in (
+                [_strip_identity(node.left), _strip_identity(node.right)]
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+                else [node]
+            )
+        ]
+    return [text] if len(parts) == 1 else [f"I({ast.unparse(node)})" for node in parts]
+
+
+def parse_transformation(text: str, variable: str) -> Transformation | None:
+    """The function of a variable; None for the variable itself. A ValueError if it is not one.
+
+    Examples
+    --------
+    >>> parse_transformation("log(v3)", "v3")
+    Of(text='log(x)')
+    """
+    tree = ast.parse(text, mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == variable:
+            node.id = "x"
+    transformation = Transformation(ast.unparse(tree.body))
+    # Evaluated once, so that an unknown function is an error here and not in an engine.
+    _evaluate(tree.body, np.ones(1))
+    return None if transformation.power == 1 else transformation

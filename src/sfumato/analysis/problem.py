@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from sfumato.kernels.arrays import Floats, Integers
 Family = Literal["gaussian", "bernoulli", "binomial", "poisson"]
 Link = Literal["identity", "logit", "probit", "log"]
 Shape = Literal["auto", "normal", "mixture"]
-Of = Callable[[Floats], Floats]
+ScalarFunction = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,7 +41,7 @@ class Number:
     """
 
     name: str
-    seen: Floats = field(repr=False)
+    observed: Floats = field(repr=False)
     variance: float | None
     growth: Growth | None = None
     laplace: bool = False
@@ -51,11 +51,11 @@ class Number:
     width: float = 0.0
 
     @property
-    def plain(self) -> bool:
+    def is_homoscedastic_normal(self) -> bool:
         """Whether it is normal noise of one variance and nothing else, without missing values."""
         ends = math.isinf(self.low) and math.isinf(self.high)
         alike = self.growth is None and self.scale is None and not self.laplace
-        return ends and alike and self.width == 0 and not bool(np.isnan(self.seen).any())
+        return ends and alike and self.width == 0 and not bool(np.isnan(self.observed).any())
 
     def true(self, latent: Floats) -> Floats:
         """The true values of latent ones."""
@@ -94,31 +94,34 @@ class Term:
 
     name: str
     clean: Floats | None = field(default=None, repr=False)
-    numbers: tuple[tuple[int, Of | None], ...] = ()
+    numbers: tuple[tuple[int, ScalarFunction | None], ...] = ()
     levels: tuple[tuple[int, int], ...] = ()
 
     @property
-    def noised(self) -> bool:
+    def has_noise(self) -> bool:
         """Whether it depends on anything noised."""
         return bool(self.numbers or self.levels)
 
     def simple(self, problem: Problem) -> bool:
         """Whether it is clean, one latent number alone, or one level alone."""
-        if not self.noised:
+        if not self.has_noise:
             return True
         if self.clean is not None or len(self.numbers) + len(self.levels) > 1:
             return False
-        return all(of is None and problem.numbers[at].scale is None for at, of in self.numbers)
+        return all(
+            function is None and problem.numbers[index].scale is None
+            for index, function in self.numbers
+        )
 
     def column(self, latent: Floats, codes: Integers, problem: Problem) -> Floats:
         """Its values, given latent numbers (record, number) and levels (record, category)."""
-        made = np.ones(problem.records) if self.clean is None else self.clean
-        for at, of in self.numbers:
-            true = problem.numbers[at].true(latent[:, at])
-            made = made * (true if of is None else of(true))
-        for at, level in self.levels:
-            made = made * (codes[:, at] == level)
-        return made
+        values = np.ones(problem.records) if self.clean is None else self.clean
+        for index, function in self.numbers:
+            true = problem.numbers[index].true(latent[:, index])
+            values = values * (true if function is None else function(true))
+        for index, level in self.levels:
+            values = values * (codes[:, index] == level)
+        return values
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -130,7 +133,7 @@ class Problem:
     family, link : of the outcome.
     y : the outcome as released; of "binomial" the number of successes among `trials`.
     trials : see there.
-    outcome_number : the noise of a noised outcome that is a number (its `seen` is y).
+    outcome_number : the noise of a noised outcome that is a number (its `observed` is y).
     outcome_category : that of a noised outcome of two levels (its levels are 0 and 1).
     numbers, categories : the noised predictors.
     error : the covariance of the noise of the numbers, where each has one variance;
@@ -170,13 +173,21 @@ class Problem:
     @property
     def simple(self) -> bool:
         """Whether every term is clean, one latent number, or one level, and all noise is plain."""
-        return all(one.plain for one in self.numbers) and all(
-            one.simple(self) for one in self.terms
-        )
+        plain_noise = all(number.is_homoscedastic_normal for number in self.numbers)
+        return plain_noise and all(term.simple(self) for term in self.terms)
+
+    @property
+    def observed(self) -> Floats:
+        """(record, number): the noised numbers as they were released."""
+        return np.reshape([number.observed for number in self.numbers], (-1, self.records)).T
+
+    def take_trials(self, rows: Any) -> Floats:
+        """The number of trials of some records: 1 but for binomial models."""
+        return np.ones(len(self.y[rows])) if self.trials is None else self.trials[rows]
 
     def design(self, latent: Floats, codes: Integers) -> Floats:
         """All terms, given latent numbers and levels."""
-        return np.column_stack([one.column(latent, codes, self) for one in self.terms])
+        return np.column_stack([term.column(latent, codes, self) for term in self.terms])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a fit leaves of each record: fitted values, residuals, leverages.
+"""Residuals of a fit: fitted values, residuals, standardised residuals and leverages.
 
 They belong to released records. In the place of noised values stands what is expected of the true
 ones, so that all of it is approximate: residuals hold what the noise hides besides what the model
@@ -11,20 +11,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sfumato.analysis.calibrated import expected, seen_of
-from sfumato.analysis.mixed_generalised import Grouped, Marginal
-from sfumato.analysis.naive import Estimates, between_of, mean_of
+from sfumato.analysis.mixed_models import MarginalLikelihood
+from sfumato.analysis.naive_fit import Estimates, compute_moments, group_covariance, group_records
 from sfumato.analysis.problem import Problem
+from sfumato.analysis.regression_calibration import collect_predictors, predict_terms
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers
 
 COLUMNS = ("fitted", "residual", "standardised", "leverage")
 
 
-def residuals(
+def compute_residuals(
     problem: Problem,
     levels: Mapping[str, Floats],
-    plain: Estimates,
+    naive: Estimates,
     shift: Mapping[str, float],
     value: Mapping[str, float],
 ) -> dict[str, Floats]:
@@ -34,8 +34,8 @@ def residuals(
     ----------
     problem : the model.
     levels : for each noised category the scores of its levels.
-    plain : the naive fit, for variances between groups that a quick look does not give.
-    shift : what was added to coefficients, see `posed`.
+    naive : the naive fit, for variances between groups that a quick look does not give.
+    shift : what was added to coefficients, see `build_problem`.
     value : the coefficients, and variances where they are known.
 
     Residuals of generalised models are those of the outcome itself; standardised they are
@@ -43,93 +43,94 @@ def residuals(
     """
     if problem.outcome_category is not None:
         raise MeasureError(
-            "The outcome is a noised category, so nobody knows what is left of it.",
+            "The outcome is a noised category, so its residuals are not known.",
             hint="look at residuals of a model whose outcome was released as it is.",
         )
-    seen = seen_of(problem, levels)
-    rows = seen.known
+    predictors = collect_predictors(problem, levels)
+    rows = predictors.complete_rows
     groups = None if problem.groups is None else problem.groups[rows]
-    x = expected(problem, seen, rows, groups).x
-    names = [one.name for one in problem.terms]
+    x = predict_terms(problem, predictors, rows, groups).x
+    names = [term.name for term in problem.terms]
     beta = np.array([value[name] - shift.get(name, 0.0) for name in names])
     line = x @ beta
     if groups is not None:
-        line = line + _of_groups(problem, x, rows, line, plain, value)
-    y, added = problem.y[rows], _shared(problem, shift)[rows]
-    trials = np.ones(len(y)) if problem.trials is None else problem.trials[rows]
-    mean, weight, spread = _moments(problem, line, trials)
-    left = y - mean
+        line = line + _predict_group_effects(problem, x, rows, line, naive, value)
+    y, added = problem.y[rows], _shared_noise(problem, shift)[rows]
+    mean, weight, spread = _outcome_moments(problem, line, problem.take_trials(rows))
+    residual = y - mean
     if problem.family == "gaussian":
-        spread = np.full(len(y), left @ left / max(len(y) - len(names), 1))
+        # Estimated from these residuals, since they hold the noise as well.
+        spread = np.full(len(y), residual @ residual / max(len(y) - len(names), 1))
     leverage = _leverage(x, weight)
     scale = np.sqrt(spread * np.maximum(1 - leverage, 1e-12))
-    standardised = np.divide(left, scale, out=np.full(len(y), np.nan), where=scale > 0)
-    made = {}
-    for name, some in zip(COLUMNS, (mean + added, left, standardised, leverage), strict=True):
-        made[name] = np.full(problem.records, np.nan)
-        made[name][rows] = some
-    return made
+    standardised = np.divide(residual, scale, out=np.full(len(y), np.nan), where=scale > 0)
+    columns = {}
+    for name, values in zip(COLUMNS, (mean + added, residual, standardised, leverage), strict=True):
+        columns[name] = np.full(problem.records, np.nan)
+        columns[name][rows] = values
+    return columns
 
 
-def _moments(problem: Problem, line: Floats, trials: Floats) -> tuple[Floats, Floats, Floats]:
+def _outcome_moments(
+    problem: Problem, line: Floats, trials: Floats
+) -> tuple[Floats, Floats, Floats]:
     """The mean of the outcome, the weight of each record, and the variance of the outcome."""
     if problem.family == "gaussian":
         return line, np.ones(len(line)), np.ones(len(line))
-    mean, slope = mean_of(problem.link, line)
-    spread = mean if problem.link == "log" else mean * (1 - mean)
-    weight = trials * slope**2 / np.maximum(spread, 1e-300)
-    return trials * mean, weight, trials * spread
+    moments = compute_moments(problem.link, line, trials)
+    return trials * moments.mean, moments.weight, trials * moments.variance
 
 
 def _leverage(x: Floats, weight: Floats) -> Floats:
+    # The diagonal of the hat matrix of the weighted columns.
     q, _ = np.linalg.qr(x * np.sqrt(weight)[:, None])
     return np.asarray((q * q).sum(axis=1), float)
 
 
-def _shared(problem: Problem, shift: Mapping[str, float]) -> Floats:
-    """What was taken off the outcome because its noise is shared with predictors."""
-    made = np.zeros(problem.records)
-    for one in problem.terms:
-        if one.name in shift:
-            made += shift[one.name] * problem.numbers[one.numbers[0][0]].seen
-    return made
+def _shared_noise(problem: Problem, shift: Mapping[str, float]) -> Floats:
+    """What was subtracted from the outcome because its noise is shared with predictors."""
+    shared = np.zeros(problem.records)
+    for term in problem.terms:
+        if term.name in shift:
+            shared += shift[term.name] * problem.numbers[term.numbers[0][0]].observed
+    return shared
 
 
-def _of_groups(
-    problem: Problem, x: Floats, rows: Integers, line: Floats, plain: Estimates,
+def _predict_group_effects(
+    problem: Problem, x: Floats, rows: Integers, line: Floats, naive: Estimates,
     value: Mapping[str, float],
 ) -> Floats:  # fmt: skip
     """The likeliest effects of groups, for each record."""
-    every = {**plain.value, **value}
-    between = between_of(problem, every)
+    parameters = {**naive.value, **value}
+    between = group_covariance(problem, parameters)
     if between is None or problem.groups is None:
         return np.zeros(len(line))
-    size, turned = np.linalg.eigh(between)
-    # Effects that do not vary are nought, and their covariance has no inverse.
-    factor = np.asarray(turned * np.sqrt(np.maximum(size, 0.0)), float)
-    records = Grouped(
-        link=problem.link,
-        x=x,
-        y=problem.y[rows],
-        trials=np.ones(len(rows)) if problem.trials is None else problem.trials[rows],
-        groups=problem.groups[rows],
-        random=problem.random,
-    )
-    model = Marginal(records)
-    loads = model.z @ factor
+    eigenvalues, eigenvectors = np.linalg.eigh(between)
+    # Effects that do not vary are zero, and their covariance has no inverse.
+    factor = np.asarray(eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0)), float)
+    model = MarginalLikelihood(group_records(problem, x, rows))
+    loadings = model.z @ factor
     if problem.family == "gaussian":
-        effects = _linear_effects(model, loads, problem.y[rows] - line, every["residual variance"])
+        effects = _linear_effects(
+            model, loadings, problem.y[rows] - line, parameters["residual variance"]
+        )
     else:
-        model.modes(line, loads)
+        model.find_modes(line, loadings)
         effects = model.effects
-    return np.asarray((loads * effects[model.place]).sum(axis=1), float)
+    return np.asarray((loadings * effects[model.group]).sum(axis=1), float)
 
 
-def _linear_effects(model: Marginal, loads: Floats, left: Floats, variance: float) -> Floats:
-    count = loads.shape[1]
-    bend = np.empty((len(model.names), count, count))
+def _linear_effects(
+    model: MarginalLikelihood, loadings: Floats, residual: Floats, variance: float
+) -> Floats:
+    count = loadings.shape[1]
+    curvature = np.empty((model.groups, count, count))
     for a in range(count):
         for b in range(count):
-            bend[:, a, b] = model.total(loads[:, a] * loads[:, b]) / variance + (a == b)
-    pull = np.column_stack([model.total(one * left) for one in loads.T]) / variance
-    return np.asarray(np.linalg.solve(bend, pull[:, :, None])[:, :, 0], float)
+            curvature[:, a, b] = model.sum_by_group(loadings[:, a] * loadings[:, b]) / variance + (
+                a == b
+            )
+    gradient = (
+        np.column_stack([model.sum_by_group(column * residual) for column in loadings.T]) / variance
+    )
+    return np.asarray(np.linalg.solve(curvature, gradient[:, :, None])[:, :, 0], float)

@@ -1,18 +1,20 @@
-"""What a fit found: estimates beside the naive ones, draws, and what to be wary of."""
+"""The result of a fit: estimates beside the naive ones, draws, diagnostics and warnings."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
 
 from sfumato.analysis.diagnostics import bulk_ess, mcse, rhat
-from sfumato.analysis.naive import Estimates
+from sfumato.analysis.naive_fit import Estimates
 from sfumato.errors import SfumatoError
 from sfumato.kernels.arrays import Floats
 
@@ -100,29 +102,30 @@ class Fit:
     @cached_property
     def rows(self) -> tuple[dict[str, Any], ...]:
         """The summary, a row per parameter."""
-        return tuple(self._row(at, name) for at, name in enumerate(self.parameters))
+        return tuple(self._build_row(index, name) for index, name in enumerate(self.parameters))
 
-    def _row(self, at: int, name: str) -> dict[str, Any]:
+    def _build_row(self, index: int, name: str) -> dict[str, Any]:
         nan = math.nan
         mean, sd = self.estimates.value[name], self.estimates.error.get(name, nan)
-        made: dict[str, Any] = {"term": name, "mean": mean, "sd": sd}
+        row: dict[str, Any] = {"term": name, "mean": mean, "sd": sd}
         if self.sampled is None:
             from scipy.special import ndtri
 
+            # No draws: a normal interval, and no diagnostics.
             reach = float(ndtri((1 + self.level) / 2)) * sd
-            made |= {"low": mean - reach, "high": mean + reach, "rhat": nan, "ess": nan}
-            made |= {"mcse": nan}
+            row |= {"low": mean - reach, "high": mean + reach, "rhat": nan, "ess": nan}
+            row |= {"mcse": nan}
         else:
-            draws = self.sampled[:, :, at]
+            draws = self.sampled[:, :, index]
             tails = [(1 - self.level) / 2, (1 + self.level) / 2]
-            low, high = (float(one) for one in np.quantile(draws, tails))
-            made |= {"low": low, "high": high, "rhat": rhat(draws), "ess": bulk_ess(draws)}
-            made |= {"mcse": mcse(draws)}
-        made["naive"] = self.naive.value.get(name, nan)
-        made["moments"] = self.moments.value.get(name, nan) if self.moments else nan
+            low, high = (float(bound) for bound in np.quantile(draws, tails))
+            row |= {"low": low, "high": high, "rhat": rhat(draws), "ess": bulk_ess(draws)}
+            row |= {"mcse": mcse(draws)}
+        row["naive"] = self.naive.value.get(name, nan)
+        row["moments"] = self.moments.value.get(name, nan) if self.moments else nan
         if self.normal is not None:
-            made["normal"] = self.normal.get(name, nan)
-        return made
+            row["normal"] = self.normal.get(name, nan)
+        return row
 
     def summary(self) -> Any:
         """A pandas frame indexed by term: estimate, SD, interval, diagnostics, naive, moments.
@@ -136,20 +139,20 @@ class Fit:
     @property
     def table(self) -> Any:
         """The summary as a frame of the library that the data came in, with a column `term`."""
-        return self._like(pl.DataFrame(list(self.rows)))
+        return self._to_data_library(pl.DataFrame(list(self.rows)))
 
     @property
     def draws(self) -> Any:
         """The draws as a frame: chain, draw, and a column per parameter."""
-        sampled = self._sampled("draws")
+        sampled = self._require_draws("draws")
         chains, count, _ = sampled.shape
-        made: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "chain": np.repeat(np.arange(chains), count),
             "draw": np.tile(np.arange(count), chains),
         }
-        for at, name in enumerate(self.parameters):
-            made[name] = sampled[:, :, at].ravel()
-        return self._like(pl.DataFrame(made))
+        for index, name in enumerate(self.parameters):
+            columns[name] = sampled[:, :, index].ravel()
+        return self._to_data_library(pl.DataFrame(columns))
 
     @property
     def efficiency(self) -> Any:
@@ -160,7 +163,7 @@ class Fit:
         corrected moments in large samples and by this fit.
         """
         rows = list(self.efficiency_rows)
-        return self._like(pl.DataFrame(rows)) if rows else None
+        return self._to_data_library(pl.DataFrame(rows)) if rows else None
 
     def diagnostics_frame(self) -> pl.DataFrame:
         """What the fit leaves of each record: `fitted`, `residual`, `standardised`, `leverage`.
@@ -172,48 +175,46 @@ class Fit:
         are those of the outcome; standardised residuals are divided by their standard deviation
         (of generalised models: Pearson's). A record that lacks a noised value has nulls.
         """
-        left = self.naive.left
-        if left is None:
+        residuals = self.naive.residuals
+        if residuals is None:
             raise SfumatoError(
                 "This fit does not know its records.", hint="take one that `fit` returned."
             )
-        return pl.DataFrame(dict(left(self.estimates.value))).fill_nan(None)
+        return pl.DataFrame(dict(residuals(self.estimates.value))).fill_nan(None)
 
     def to_arviz(self) -> Any:
         """The draws for ArviZ: an InferenceData (ArviZ 0.x) or a DataTree (1.x)."""
-        from sfumato.analysis.exported import to_arviz
-
-        return to_arviz(self.parameters, self._sampled("to_arviz"), self._attributes())
-
-    def _attributes(self) -> dict[str, Any]:
-        return {"formula": self.formula, "family": self.family, "engine": self.engine}
+        attributes = {"formula": self.formula, "family": self.family, "engine": self.engine}
+        return _export_to_arviz(self.parameters, self._require_draws("to_arviz"), attributes)
 
     def plot_trace(self, terms: Sequence[str] | None = None) -> Picture:
         """The draws of each parameter in the order in which they were made, by chain."""
-        from sfumato.figures.custodian.chains import trace
+        from sfumato.figures.custodian.chains import draw_trace
 
-        return trace(self._chosen(terms, "plot_trace"))
+        return draw_trace(self._select_draws(terms, "plot_trace"))
 
     def plot_ranks(self, terms: Sequence[str] | None = None) -> Picture:
         """How the ranks of each chain's draws are spread: evenly, if the chains agree."""
-        from sfumato.figures.custodian.chains import ranks
+        from sfumato.figures.custodian.chains import draw_ranks
 
-        return ranks(self._chosen(terms, "plot_ranks"))
+        return draw_ranks(self._select_draws(terms, "plot_ranks"))
 
     def plot_forest(
         self, terms: Sequence[str] | None = None, *, intercept: bool = False
     ) -> Picture:
         """The coefficients with their intervals, beside the naive ones."""
-        from sfumato.figures.custodian.adjusted import adjusted
+        from sfumato.figures.custodian.forest import draw_corrected_forest
 
         wanted = list(self.terms if terms is None else terms)
         known = {row["term"]: row for row in self.rows}
         self._require(wanted, known)
         if terms is None and not intercept and len(wanted) > 1:
             wanted = [name for name in wanted if name != "Intercept"]
-        return adjusted([self._beside(known[name]) for name in wanted], level=self.level)
+        return draw_corrected_forest(
+            [self._add_naive_interval(known[name]) for name in wanted], level=self.level
+        )
 
-    def _beside(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _add_naive_interval(self, row: Mapping[str, Any]) -> dict[str, Any]:
         from scipy.special import ndtri
 
         name = row["term"]
@@ -224,11 +225,11 @@ class Fit:
             "naive_high": row["naive"] + reach,
         }
 
-    def _chosen(self, terms: Sequence[str] | None, what: str) -> dict[str, Floats]:
-        sampled = self._sampled(what)
-        every = {name: sampled[:, :, at] for at, name in enumerate(self.parameters)}
-        self._require(terms or (), every)
-        return every if terms is None else {name: every[name] for name in terms}
+    def _select_draws(self, terms: Sequence[str] | None, what: str) -> dict[str, Floats]:
+        sampled = self._require_draws(what)
+        draws = {name: sampled[:, :, index] for index, name in enumerate(self.parameters)}
+        self._require(terms or (), draws)
+        return draws if terms is None else {name: draws[name] for name in terms}
 
     def _require(self, terms: Sequence[str], known: Mapping[str, Any]) -> None:
         from sfumato.errors import did_you_mean
@@ -239,7 +240,7 @@ class Fit:
                     f"The model has no term '{name}'.", hint=did_you_mean(name, known)
                 )
 
-    def _sampled(self, what: str) -> Floats:
+    def _require_draws(self, what: str) -> Floats:
         if self.sampled is None:
             raise SfumatoError(
                 f"A fit by method '{self.method}' has no draws, which `{what}` needs.",
@@ -247,5 +248,27 @@ class Fit:
             )
         return self.sampled
 
-    def _like(self, made: pl.DataFrame) -> Any:
-        return made if self.data is None else self.data.like(made)
+    def _to_data_library(self, frame: pl.DataFrame) -> Any:
+        return frame if self.data is None else self.data.like(frame)
+
+
+def _export_to_arviz(names: Sequence[str], draws: Floats, attributes: Mapping[str, Any]) -> Any:
+    """Draws (chain, draw, parameter) as ArviZ takes them."""
+    try:
+        with warnings.catch_warnings():
+            # Version 0.x warns of version 1 when it is imported.
+            warnings.simplefilter("ignore")
+            arviz = import_module("arviz")
+    except ImportError:
+        raise SfumatoError(
+            "ArviZ is not installed.", hint="pip install arviz; or take `.draws`, a plain frame."
+        ) from None
+    posterior = {name: np.ascontiguousarray(draws[:, :, index]) for index, name in enumerate(names)}
+    if int(arviz.__version__.partition(".")[0]) >= 1:
+        # In a tree a slash parts a branch from its leaf.
+        leaves = {name.replace("/", "\u2215"): values for name, values in posterior.items()}
+        exported: Any = arviz.from_dict({"posterior": leaves})
+    else:
+        exported = arviz.from_dict(posterior=posterior)
+    exported["posterior"].attrs.update(attributes)
+    return exported

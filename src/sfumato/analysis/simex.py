@@ -1,4 +1,4 @@
-"""Simulation and extrapolation: add more noise, see what it does, and go back to none.
+"""SIMEX, simulation and extrapolation: add more noise, and extrapolate back to none.
 
 Cook & Stefanski (1994), JASA 89:1314; categories as in Küchenhoff, Mwalili & Lesaffre (2006),
 Biometrics 62:85. The line back is a parabola, which goes a little less far than it should.
@@ -9,69 +9,78 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from sfumato.analysis.measured import category_of
-from sfumato.analysis.modelled import Modelled, left_out
-from sfumato.analysis.naive import Estimates, fitted
-from sfumato.analysis.problem import Number, Problem, Term
-from sfumato.analysis.stratified import StratifiedNumber, errors_of
-from sfumato.cells.noise.described import CodeNoise, Misclassification, Noise
-from sfumato.cells.noise.transitions import exchanged
+from sfumato.analysis.fit_warnings import describe_left_out
+from sfumato.analysis.measurement_error import StratifiedNumber, build_category, noise_covariances
+from sfumato.analysis.naive_fit import Estimates, fit_columns
+from sfumato.analysis.problem import Category, Number, Problem
+from sfumato.cells.noise.description import CodeNoise, Misclassification, Noise
+from sfumato.cells.noise.transitions import draw_transitions
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.progress import current_progress
 
-_MORE = (0.5, 1.0, 1.5, 2.0)
+_SIZES = (0.5, 1.0, 1.5, 2.0)
 _REPEATS, _LARGE = 40, 100_000
 
 
-def simex(
-    model: Modelled, noise: Mapping[str, Noise], seed: int
+def fit_by_simex(
+    problem: Problem,
+    columns: Mapping[str, Floats],
+    noise: Mapping[str, Noise],
+    seed: int,
 ) -> tuple[Estimates, tuple[str, ...]]:
-    """Fit by simulation and extrapolation."""
-    problem = model.problem
+    """Fit by simulation and extrapolation.
+
+    Parameters
+    ----------
+    problem : the model.
+    columns : the variables as released.
+    noise : the description of the noise of each variable.
+    seed : of the added noise.
+    """
     if problem.outcome_number is not None or problem.outcome_category is not None:
         raise MeasureError(
             "The outcome has noise, which simulation and extrapolation leaves as it is.",
             hint='use method="posterior", or "moments" for a quick look.',
         )
     rng = np.random.default_rng(seed)
-    matrices = [_matrix(one.name, noise[one.name]) for one in problem.categories]
-    places = [_places(model, at) for at in range(len(problem.categories))]
-    known = np.ones(problem.records, bool)
-    for number in problem.numbers:
-        known &= np.isfinite(number.seen)
-    for place in places:
-        known &= place >= 0
+    matrices = [
+        _transition_matrix(variable.name, noise[variable.name]) for variable in problem.categories
+    ]
+    codes = np.zeros((problem.records, len(matrices)), np.int64)
+    for index, category in enumerate(problem.categories):
+        codes[:, index] = _nearest_levels(category, columns)
+    complete_numbers = np.isfinite(problem.observed).all(axis=1)
+    known: Mask = np.logical_and(complete_numbers, (codes >= 0).all(axis=1))
     repeats = _REPEATS if problem.records <= _LARGE else _REPEATS // 4
-    plain = _fit(problem, known, [one.seen for one in problem.numbers], places)
-    names = [name for name in plain.value if name in plain.error]
+    naive = _fit_values(problem, known, problem.observed, codes)
+    names = [name for name in naive.value if name in naive.error]
     if not problem.numbers and not problem.categories:
-        return plain, ()  # there is no noise to add to
+        return naive, ()  # there is no noise to add
 
-    def noisier(more: float) -> Estimates:
-        moved = [
-            _exchanged(place, matrix, more, rng)
-            for place, matrix in zip(places, matrices, strict=True)
-        ]
-        return _fit(problem, known, _noisier(problem, root, more, rng), moved, plain)
+    def refit(size: float) -> Estimates:
+        exchanged = codes.copy()
+        for index, matrix in enumerate(matrices):
+            exchanged[:, index] = _exchange_more(codes[:, index], matrix, size, rng)
+        return _fit_values(problem, known, _add_noise(problem, root, size, rng), exchanged, naive)
 
-    root = _roots(problem)
-    found = _repeated(noisier, repeats)
-    complete = len(found) == len(_MORE) and len(found[-1]) == repeats
-    value, spread = [_row(plain.value, names)], [_row(plain.error, names) ** 2]
-    for some in found:
-        values = np.array([_row(one.value, names) for one in some])
-        errors = np.array([_row(one.error, names) ** 2 for one in some])
+    root = _covariance_roots(problem)
+    repeats_by_size = _repeat_fits(refit, repeats)
+    complete = len(repeats_by_size) == len(_SIZES) and len(repeats_by_size[-1]) == repeats
+    value, spread = [_to_row(naive.value, names)], [_to_row(naive.error, names) ** 2]
+    for fits in repeats_by_size:
+        values = np.array([_to_row(fit.value, names) for fit in fits])
+        errors = np.array([_to_row(fit.error, names) ** 2 for fit in fits])
         value.append(values.mean(axis=0))
+        # The variance at no noise: mean of squared errors less the variance of the estimates.
         spread.append(errors.mean(axis=0) - values.var(axis=0, ddof=1))
-    best, variance = _extrapolated(np.array(value)), _extrapolated(np.array(spread))
+    best, variance = _extrapolate(np.array(value)), _extrapolate(np.array(spread))
     sd = np.sqrt(np.where(variance > 0, variance, np.nan))
-    gone = int((~known).sum())
+    left_out = int((~known).sum())
     notes = ["The extrapolation is a parabola, which goes a little less far than it should."]
-    notes += [left_out(gone)] if gone else []
+    notes += [describe_left_out(left_out)] if left_out else []
     return (
         Estimates(
             value=dict(zip(names, best.tolist(), strict=True)),
@@ -82,111 +91,101 @@ def simex(
     )
 
 
-def _repeated(noisier: Callable[[float], Estimates], repeats: int) -> list[list[Estimates]]:
+def _repeat_fits(refit: Callable[[float], Estimates], repeats: int) -> list[list[Estimates]]:
     """Fits with more and more noise. An interrupt leaves the steps that have two or more."""
-    say = current_progress()
-    found: list[list[Estimates]] = []
+    progress = current_progress()
+    fits: list[list[Estimates]] = []
     try:
-        for step, more in enumerate(_MORE):
-            found.append([])
-            for at in range(repeats):
-                say("adding noise", step * repeats + at, len(_MORE) * repeats)
-                found[-1].append(noisier(more))
+        for step, size in enumerate(_SIZES):
+            fits.append([])
+            for repeat in range(repeats):
+                progress("adding noise", step * repeats + repeat, len(_SIZES) * repeats)
+                fits[-1].append(refit(size))
     except KeyboardInterrupt:
-        found = [some for some in found if len(some) > 1]
-        if not found:
+        fits = [sized for sized in fits if len(sized) > 1]
+        if not fits:
             raise MeasureError(
                 "It was interrupted before there was an estimate.", hint="fit again."
             ) from None
-    return found
+    return fits
 
 
-def _row(of: Mapping[str, float], names: list[str]) -> Floats:
+def _to_row(of: Mapping[str, float], names: list[str]) -> Floats:
     return np.array([of[name] for name in names])
 
 
-def _roots(problem: Problem) -> Floats:
+def _covariance_roots(problem: Problem) -> Floats:
     """(record or one for all, number, number): a root of a covariance that may be singular."""
-    size, turned = np.linalg.eigh(errors_of(problem))
-    return np.asarray(turned * np.sqrt(np.maximum(size, 0.0))[:, None, :], float)
+    eigenvalues, eigenvectors = np.linalg.eigh(noise_covariances(problem))
+    return np.asarray(eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None, :], float)
 
 
-def _extrapolated(rows: Floats) -> Floats:
+def _extrapolate(rows: Floats) -> Floats:
     """Back to no noise: a parabola, or the line that two points allow after an interrupt."""
-    at = np.array([0.0, *_MORE])[: len(rows), None] ** np.arange(min(3, len(rows)))
-    curve, *_ = np.linalg.lstsq(at, rows, rcond=None)
-    made: Floats = (-1.0) ** np.arange(at.shape[1]) @ curve
-    return made
+    # Sizes 0, 0.5, … are noise beyond that of the release; size -1 is none at all.
+    powers = np.array([0.0, *_SIZES])[: len(rows), None] ** np.arange(min(3, len(rows)))
+    curve, *_ = np.linalg.lstsq(powers, rows, rcond=None)
+    extrapolated: Floats = (-1.0) ** np.arange(powers.shape[1]) @ curve
+    return extrapolated
 
 
-def _fit(
-    problem: Problem,
-    known: npt.NDArray[np.bool_],
-    numbers: list[Floats],
-    places: list[npt.NDArray[np.int64]],
-    start: Estimates | None = None,
+def _fit_values(
+    problem: Problem, known: Mask, numbers: Floats, codes: Integers, start: Estimates | None = None
 ) -> Estimates:
-    x = np.column_stack([_column(one, problem, numbers, places) for one in problem.terms])
-    return fitted(problem, x, known & np.isfinite(x).all(axis=1), start)
-
-
-def _column(
-    term: Term, problem: Problem, numbers: list[Floats], places: list[npt.NDArray[np.int64]]
-) -> Floats:
-    made = np.ones(problem.records) if term.clean is None else term.clean
     with np.errstate(all="ignore"):
-        for at, of in term.numbers:
-            true = problem.numbers[at].true(numbers[at])
-            made = made * (true if of is None else of(true))
-    for at, level in term.levels:
-        made = made * (places[at] == level)
-    return np.asarray(made, float)
+        x = problem.design(numbers, codes)
+    return fit_columns(problem, x, known & np.isfinite(x).all(axis=1), start)
 
 
-def _noisier(problem: Problem, root: Floats, more: float, rng: np.random.Generator) -> list[Floats]:
+def _add_noise(problem: Problem, root: Floats, size: float, rng: np.random.Generator) -> Floats:
+    """(record, number): with `size` times the variance of the noise added once more."""
+    perturbed = problem.observed.copy()
     if not problem.numbers:
-        return []
-    drawn = np.sqrt(more) * rng.standard_normal((problem.records, len(problem.numbers)))
-    extra = drawn @ root[0].T if len(root) == 1 else np.einsum("nab,nb->na", root, drawn)
-    return [
-        _cut(one, extra[:, at], problem.error[at, at]) for at, one in enumerate(problem.numbers)
-    ]
+        return perturbed
+    noise = np.sqrt(size) * rng.standard_normal(perturbed.shape)
+    extra = noise @ root[0].T if len(root) == 1 else np.einsum("nab,nb->na", root, noise)
+    for index, number in enumerate(problem.numbers):
+        average = problem.error[index, index]
+        perturbed[:, index] = _perturb_number(number, extra[:, index], average)
+    return perturbed
 
 
-def _cut(one: Number, extra: Floats, average: float) -> Floats:
-    if one.growth is not None and average and not isinstance(one, StratifiedNumber):
-        extra = extra * np.sqrt(one.growth.variance(one.seen) / average)
-    return np.clip(one.seen + extra, one.low, one.high)
+def _perturb_number(number: Number, extra: Floats, average: float) -> Floats:
+    if number.growth is not None and average and not isinstance(number, StratifiedNumber):
+        extra = extra * np.sqrt(number.growth.variance(number.observed) / average)
+    return np.clip(number.observed + extra, number.low, number.high)
 
 
-def _places(model: Modelled, at: int) -> npt.NDArray[np.int64]:
+def _nearest_levels(category: Category, columns: Mapping[str, Floats]) -> Integers:
     """The nearest level as released; -1 where missing."""
-    one = model.problem.categories[at]
-    place = model.ready.columns[one.name]
-    near = np.clip(np.floor(np.nan_to_num(place) + 0.5), 0, len(one.levels) - 1)
-    return np.where(np.isnan(place), -1, near).astype(np.int64)
+    codes = columns[category.name]
+    nearest = np.clip(np.floor(np.nan_to_num(codes) + 0.5), 0, len(category.levels) - 1)
+    return np.where(np.isnan(codes), -1, nearest).astype(np.int64)
 
 
-def _matrix(name: str, noise: Noise) -> Floats:
+def _transition_matrix(name: str, noise: Noise) -> Floats:
     """The probability that each true level is released as, or nearest to, each level."""
     if isinstance(noise, Misclassification) and noise.matrix is not None:
         return np.asarray(noise.matrix, float)
     if isinstance(noise, CodeNoise):
         rounded = CodeNoise(variance=noise.variance, levels=noise.levels, ends="round")
         levels = pl.Series(name, noise.levels, strict=False)
-        return np.exp(category_of(name, levels, rounded, pl.DataFrame()).density).T
+        return np.exp(build_category(name, levels, rounded, pl.DataFrame()).density).T
     raise MeasureError(
-        f"The exchange of '{name}' differs by stratum, which cannot be repeated.",
+        f"The exchange of '{name}' differs by stratum, which SIMEX cannot repeat.",
         hint='use method="posterior".',
     )
 
 
-def _exchanged(
-    place: npt.NDArray[np.int64], matrix: Floats, more: float, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
-    """Exchange levels as if the noise had come `more` times again."""
-    size, turned = np.linalg.eig(matrix)
-    again = (turned * np.power(size.astype(complex), more)) @ np.linalg.inv(turned)
+def _exchange_more(
+    codes: Integers, matrix: Floats, size: float, rng: np.random.Generator
+) -> Integers:
+    """Exchange levels as if the noise had been added `size` times again."""
+    # A power of the transition matrix, which need not be whole (Küchenhoff et al. 2006).
+    eigenvalues, eigenvectors = np.linalg.eig(matrix)
+    again = (eigenvectors * np.power(eigenvalues.astype(complex), size)) @ np.linalg.inv(
+        eigenvectors
+    )
     chance = np.maximum(again.real, 0.0)
     chance = chance / chance.sum(axis=1, keepdims=True)
-    return exchanged(place, rng.random(len(place)), chance)
+    return draw_transitions(codes, rng.random(len(codes)), chance)

@@ -1,1 +1,1 @@
-"""Cells that stand for several values: ranges, masks, sets, groups of a hierarchy, wild cards."""
+"""What a released cell can be: value, range, set, mask, wildcard, noisy value; and codes."""

@@ -1,8 +1,7 @@
-"""Generalised cells: which values a range, a set, a mask or a wildcard may stand for.
+"""Records as boxes of codes: which values a range, a set, a mask or a wildcard may stand for.
 
-The notation, the same in every file: `26` is a value; `[24;28]` a range with both its ends, of
-numbers, dates or ordered levels; `{a;b}` a set; `937**` every code of that length with that
-beginning; `*` anything; a group named in the schema's hierarchy all its values. Codes are given
+A range is of numbers, dates or ordered levels; a group named in the schema's hierarchy is all its
+values; for the others see `notation`. Codes are given
 so that every cell is an interval of codes where that is possible; several values that no cell
 tells apart share a code.
 """
@@ -17,21 +16,32 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.levels import level_cells
-from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD, Type, number_of, type_of
+from sfumato.cells.codes import encode
+from sfumato.cells.level_sets import CodeRuns, encode_level_cells
+from sfumato.cells.notation import (
+    MASK,
+    RANGE,
+    SET,
+    WILDCARD,
+    CellType,
+    infer_cell_type,
+    mask_bounds,
+    parse_number,
+    require_rising,
+)
 from sfumato.data import Dataset
 from sfumato.errors import DataError
+from sfumato.kernels.arrays import Array, Codes
 from sfumato.kernels.trees.boxes import Cells
 from sfumato.schema import Column
 
 Missing = Literal["value", "wildcard"]
+# Below this, floats tell all whole numbers apart.
 _EXACT = 2**53
-"""Below this, floats tell all whole numbers apart."""
 _LONG = 2**62
-_NUMBERS = ("continuous", "integer", "date")
+_NUMERIC_KINDS = ("continuous", "integer", "date")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +57,12 @@ class Boxes:
     """
 
     names: tuple[str, ...]
-    cells: npt.NDArray[np.int32]
+    cells: Codes
     tables: tuple[Cells, ...]
     exact: tuple[bool, ...]
 
 
-def boxes(data: Dataset, names: Sequence[str], *, missing: Missing = "value") -> Boxes:
+def read_boxes(data: Dataset, names: Sequence[str], *, missing: Missing = "value") -> Boxes:
     """Read variables that may be generalised.
 
     Parameters
@@ -66,42 +76,41 @@ def boxes(data: Dataset, names: Sequence[str], *, missing: Missing = "value") ->
     --------
     >>> import polars as pl
     >>> data = Dataset(pl.DataFrame({"age": ["26", "[24;28]"]}))
-    >>> [(table.low.tolist(), table.high.tolist()) for table in boxes(data, ["age"]).tables]
+    >>> [(table.low.tolist(), table.high.tolist()) for table in read_boxes(data, ["age"]).tables]
     [([0, 1], [2, 1])]
     """
     data.schema.require(names)
     cells = np.empty((len(names), len(data)), np.int32)
     tables = []
-    for at, name in enumerate(names):
-        cells[at], table = _variable(data.column(name), data.schema[name], missing)
+    for row, name in enumerate(names):
+        cells[row], table = _read_variable(data.column(name), data.schema[name], missing)
         tables.append(table)
     exact = tuple(t.starts is None and bool((t.low == t.high).all()) for t in tables)
     return Boxes(tuple(names), cells, tuple(tables), exact)
 
 
-def _variable(values: pl.Series, column: Column, missing: Missing) -> tuple[Any, Cells]:
+def _read_variable(values: pl.Series, column: Column, missing: Missing) -> tuple[Array, Cells]:
     """The cell of each record, and the distinct cells of the variable."""
-    plain = _plain(values, column)
-    distinct = plain.drop_nulls().unique().sort()
-    of = _places(plain, distinct)
+    coded = encode(_simplify_type(values, column))
+    distinct, of = coded.levels, coded.missing_last
     wild = None
     if distinct.dtype != pl.String:
         numbers = distinct.to_numpy()
-        whole = distinct.dtype.is_integer() and column.kind != "continuous"
-        ends = _declared(column, values.dtype)
-        low, high, size = _coded(numbers, numbers, ends, whole=whole)
+        integers = distinct.dtype.is_integer() and column.kind != "continuous"
+        ends = _declared_ends(column, values.dtype)
+        low, high, size = _encode_intervals(numbers, numbers, ends, integers=integers)
         starts = np.arange(len(numbers) + 1)
     else:
         texts = distinct.to_list()
         wild = texts.index(WILDCARD) if WILDCARD in texts else None
-        kind = type_of(texts, column, values.name)
+        kind = infer_cell_type(texts, column, values.name)
         if kind == "level":
-            low, high, starts, size = level_cells(texts, column, values.name)
+            low, high, starts, size = encode_level_cells(texts, column, values.name)
         else:
-            low, high, starts, size = _text_cells(texts, column, values.name, kind)
+            low, high, starts, size = _encode_text_cells(texts, column, values.name, kind)
     anything = missing == "wildcard"
     if _open(column) and (anything or wild is not None):
-        # Nobody has said what the variable may be, so it may be what no record shows.
+        # No domain is declared, so the variable may take values that no record shows.
         size += 1
         if wild is not None:
             high[starts[wild]] = size - 1
@@ -109,7 +118,7 @@ def _variable(values: pl.Series, column: Column, missing: Missing) -> tuple[Any,
     size = max(size, 1) if anything else size + 1
     low = np.append(low, 0 if anything else size - 1)
     high = np.append(high, size - 1)
-    return _canonical(of, low, high, np.append(starts, starts[-1] + 1), size)
+    return _renumber_cells(of, low, high, np.append(starts, starts[-1] + 1), size)
 
 
 def _open(column: Column) -> bool:
@@ -117,7 +126,7 @@ def _open(column: Column) -> bool:
     return column.bounds is None and not column.levels and not column.hierarchy
 
 
-def _plain(values: pl.Series, column: Column) -> pl.Series:
+def _simplify_type(values: pl.Series, column: Column) -> pl.Series:
     """Text, or whole or other numbers, whatever the library made of them."""
     if values.dtype.is_temporal():
         if values.dtype == pl.Datetime:
@@ -135,9 +144,9 @@ def _plain(values: pl.Series, column: Column) -> pl.Series:
             values = values.cast(pl.Int64)
     if values.dtype == pl.Binary:
         return values.bin.encode("hex")
-    if values.dtype.is_float() and column.kind in _NUMBERS:
+    if values.dtype.is_float() and column.kind in _NUMERIC_KINDS:
         return values
-    if values.dtype.is_integer() and column.kind in _NUMBERS and _small(values):
+    if values.dtype.is_integer() and column.kind in _NUMERIC_KINDS and _fits_in_64_bits(values):
         return values.cast(pl.Int64)
     if values.dtype.is_nested() or values.dtype == pl.Object:
         raise DataError(
@@ -147,67 +156,54 @@ def _plain(values: pl.Series, column: Column) -> pl.Series:
     return values.cast(pl.String)
 
 
-def _small(values: pl.Series) -> bool:
+def _fits_in_64_bits(values: pl.Series) -> bool:
     ends: Any = values.min(), values.max()
     return ends[0] is None or bool(ends[0] > -_LONG and ends[1] < _LONG)
 
 
-def _places(values: pl.Series, distinct: pl.Series) -> npt.NDArray[np.int64]:
-    """Which of the distinct values each is; the number after the last where missing."""
-    table = pl.DataFrame({"value": distinct, "at": np.arange(len(distinct))})
-    frame = values.alias("value").to_frame()
-    found = frame.join(table, on="value", how="left", maintain_order="left")
-    return found["at"].fill_null(len(distinct)).to_numpy()
-
-
-def _text_cells(texts: list[str], column: Column, name: str, kind: Type) -> Any:
+def _encode_text_cells(texts: list[str], column: Column, name: str, kind: CellType) -> CodeRuns:
     """Numbers or dates in text: values, ranges, sets, masks and wildcards."""
-    pairs = [_ends(text, kind, name) for text in texts]
+    pairs = [_parse_intervals(text, kind, name) for text in texts]
     starts = np.cumsum([0, *map(len, pairs)])
-    low, high = ([end[side] for held in pairs for end in held] for side in (0, 1))
+    low, high = ([end[side] for intervals in pairs for end in intervals] for side in (0, 1))
     finite = [end for end in (*low, *high) if end is not None]
-    whole = column.kind != "continuous" and all(isinstance(end, int) for end in finite)
-    given = _declared(column, pl.Date() if kind == "date" else pl.Int64())
-    plain: Any = np.int64 if whole else np.float64
-    dtype = object if _long([*finite, *given], whole=whole) else plain
-    every = [*finite, *(_whole(given) if whole else given)] or [0]
+    integers = column.kind != "continuous" and all(isinstance(end, int) for end in finite)
+    declared = _declared_ends(column, pl.Date() if kind == "date" else pl.Int64())
+    number: Any = np.int64 if integers else np.float64
+    dtype = object if _needs_exact([*finite, *declared], integers=integers) else number
     if None in low:
-        low = [min(every) if end is None else end for end in low]
-        high = [max(every) if end is None else end for end in high]
+        outermost = [*finite, *(_whole_ends(declared) if integers else declared)] or [0]
+        low = [min(outermost) if end is None else end for end in low]
+        high = [max(outermost) if end is None else end for end in high]
     ends = np.array(low, dtype), np.array(high, dtype)
-    codes_low, codes_high, size = _coded(*ends, given, whole=whole)
-    return codes_low, codes_high, starts, size
+    codes_low, codes_high, size = _encode_intervals(*ends, declared, integers=integers)
+    return CodeRuns(codes_low, codes_high, starts, size)
 
 
-def _long(ends: list[Any], *, whole: bool) -> bool:
+def _needs_exact(ends: list[Any], *, integers: bool) -> bool:
     """Whether some numbers have more digits than an array of numbers would tell apart."""
-    most = _LONG if whole else _EXACT
+    most = _LONG if integers else _EXACT
     return any(isinstance(end, Decimal) or abs(end) >= most for end in ends)
 
 
-def _ends(text: str, kind: Type, name: str) -> list[tuple[Any, Any]]:
+def _parse_intervals(text: str, kind: CellType, name: str) -> list[tuple[Any, Any]]:
     """The intervals a cell consists of; (None, None) is everything."""
     if text == WILDCARD:
         return [(None, None)]
-    if found := RANGE.fullmatch(text):
-        least, most = (number_of(end, kind, name) for end in found.groups())
-        if least > most:
-            raise DataError(
-                f"Variable '{name}' has a range whose first end is above its second.",
-                hint="write ranges as [lowest;highest].",
-            )
+    if match := RANGE.fullmatch(text):
+        least, most = (parse_number(end, kind, name) for end in match.groups())
+        require_rising(least, most, name)
         return [(least, most)]
-    if found := SET.fullmatch(text):
-        members = sorted({number_of(one, kind, name) for one in found[1].split(";")})
-        return [(one, one) for one in members]
-    if (found := MASK.fullmatch(text)) and found[1].isdecimal() and kind == "number":
-        codes = 10 ** len(found[2])
-        return [(int(found[1]) * codes, int(found[1]) * codes + codes - 1)]
-    value = number_of(text, kind, name)
+    if match := SET.fullmatch(text):
+        members = sorted({parse_number(member, kind, name) for member in match[1].split(";")})
+        return [(member, member) for member in members]
+    if (match := MASK.fullmatch(text)) and match[1].isdecimal() and kind == "number":
+        return [mask_bounds(match)]
+    value = parse_number(text, kind, name)
     return [(value, value)]
 
 
-def _declared(column: Column, dtype: pl.DataType) -> list[Any]:
+def _declared_ends(column: Column, dtype: pl.DataType) -> list[Any]:
     """The ends of the declared domain of numbers or dates, on the scale of the cells."""
     if column.bounds is None:
         return []
@@ -218,60 +214,67 @@ def _declared(column: Column, dtype: pl.DataType) -> list[Any]:
     return list(column.bounds)
 
 
-def _whole(declared: list[Any]) -> list[int]:
+def _whole_ends(declared: list[Any]) -> list[int]:
     """The least and the greatest whole number of a declared domain."""
     return [math.ceil(declared[0]), math.floor(declared[-1])] if declared else []
 
 
-def _coded(low: Any, high: Any, declared: list[Any], *, whole: bool) -> tuple[Any, Any, int]:
+def _encode_intervals(
+    low: Array, high: Array, declared: list[Any], *, integers: bool
+) -> tuple[Array, Array, int]:
     """Codes for intervals of numbers: what no end separates shares a code."""
-    given = np.array(_whole(declared) if whole else declared, low.dtype)
-    ends = np.unique(np.concatenate([low, high, given]))
+    outermost = np.array(_whole_ends(declared) if integers else declared, low.dtype)
+    ends = np.unique(np.concatenate([low, high, outermost]))
     if not len(ends):
         return low, high, 0
-    if whole:
+    if integers:
+        # Whole numbers between two neighbouring cuts lie in the same cells.
         cuts = np.unique(np.concatenate([low, high + 1, ends[:1], ends[-1:] + 1]))
         return np.searchsorted(cuts, low), np.searchsorted(cuts, high + 1) - 1, len(cuts) - 1
     # Codes in turn: a number, and what lies between it and the next. Where no cell is just that
     # number, every cell with it also holds a neighbouring gap, so the number needs no code.
-    alone = np.zeros(len(ends), bool)
+    single = np.zeros(len(ends), bool)
     first, last = np.searchsorted(ends, low), np.searchsorted(ends, high)
-    alone[first[first == last]] = True
+    single[first[first == last]] = True
     used = np.ones(2 * len(ends) - 1, np.int64)
-    used[::2] = alone
+    used[::2] = single
     code = np.cumsum(used) - used
-    return code[2 * first], np.where(alone, code[::2], code[::2] - 1)[last], int(used.sum())
+    return code[2 * first], np.where(single, code[::2], code[::2] - 1)[last], int(used.sum())
 
 
-def _canonical(of: Any, low: Any, high: Any, starts: Any, size: int) -> tuple[Any, Cells]:
+def _renumber_cells(
+    of: Codes, low: Array, high: Array, starts: Array, size: int
+) -> tuple[Array, Cells]:
     """Number cells anew: those that stand for the same codes are the same, and unused ones go."""
     low, high = low.astype(np.int32), high.astype(np.int32)
     if (np.diff(starts) == 1).all():
         used = np.bincount(of, minlength=len(low)) > 0
+        # One number for each interval, so that equal ones are found by sorting.
         pairs = low.astype(np.int64) * (size + 1) + high
-        kept, number = np.unique(np.where(used, pairs, -1), return_inverse=True)
+        distinct, number = np.unique(np.where(used, pairs, -1), return_inverse=True)
         unused = int(not used.all())
-        kept = kept[unused:]
-        ends = (kept // (size + 1)).astype(np.int32), (kept % (size + 1)).astype(np.int32)
-        return (number.ravel() - unused)[of], Cells(*ends, size)
+        distinct = distinct[unused:]
+        ends = np.divmod(distinct, size + 1)
+        table = Cells(ends[0].astype(np.int32), ends[1].astype(np.int32), size)
+        return (number.ravel() - unused)[of], table
     pieces = list(zip(low.tolist(), high.tolist(), strict=True))
-    keys = [_merged(pieces[a:b]) for a, b in itertools.pairwise(starts.tolist())]
-    used_keys = sorted({keys[at] for at in np.unique(of).tolist()})
-    number_of_key = {key: at for at, key in enumerate(used_keys)}
+    keys = [_join_touching(pieces[a:b]) for a, b in itertools.pairwise(starts.tolist())]
+    used_keys = sorted({keys[cell] for cell in np.unique(of).tolist()})
+    number_of_key = {key: index for index, key in enumerate(used_keys)}
     number = np.array([number_of_key.get(key, -1) for key in keys], np.int32)
-    flat = [pair for key in used_keys for pair in key]
-    lows, highs = (np.array([pair[side] for pair in flat], np.int32) for side in (0, 1))
+    runs = [pair for key in used_keys for pair in key]
+    lows, highs = (np.array([pair[side] for pair in runs], np.int32) for side in (0, 1))
     begins = np.cumsum([0, *map(len, used_keys)]).astype(np.int64)
-    whole = len(flat) == len(used_keys)
-    return number[of], Cells(lows, highs, size, None if whole else begins)
+    single = len(runs) == len(used_keys)
+    return number[of], Cells(lows, highs, size, None if single else begins)
 
 
-def _merged(pieces: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _join_touching(pieces: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Intervals that touch are one: `{1;2}` is `[1;2]` where nothing lies between."""
-    merged: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for low, high in pieces:
-        if merged and low == merged[-1][1] + 1:
-            merged[-1] = merged[-1][0], high
+        if joined and low == joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], high
         else:
-            merged.append((low, high))
-    return tuple(merged)
+            joined.append((low, high))
+    return tuple(joined)

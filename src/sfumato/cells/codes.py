@@ -1,31 +1,155 @@
-"""Categories as codes and back: the levels of a variable, and the place of each value."""
+"""Values as codes, and codes as values again.
+
+Every measure, method and table that counts or compares values first turns them into small whole
+numbers. This is the one place that does so: `encode` for any values, `encode_levels` for the
+declared or observed levels of a category, `encode_strata` for combinations of values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from sfumato.cells.noise.described import Level
-from sfumato.cells.notation import WILDCARD, written
+from sfumato.cells.noise.description import Level
+from sfumato.cells.notation import WILDCARD, format_value
 from sfumato.data import Dataset
 from sfumato.engines import Combinations
+from sfumato.engines.local import find_class_of_each
 from sfumato.errors import MethodError
 from sfumato.io import frames
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import Codes, Integers
 from sfumato.schema import Column
 
-_GRID = 2.0**30
 _KINDS = ("nominal", "ordinal", "integer")
 _TRUTH = {"true": True, "false": False, "1": True, "0": False}
+_WHOLE = (pl.Int32, pl.Int64, pl.UInt32, pl.UInt64)
+_WIDEST = np.iinfo(np.int32).max - 1
 
 
-def levels_of(
-    name: str, column: Column, found: Combinations, *, most: int, ordered: bool
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A variable as codes.
+
+    Parameters
+    ----------
+    codes : for each record the position of its value among the levels; -1 where it is missing.
+    levels : the distinct values, each once.
+    """
+
+    codes: Codes
+    levels: pl.Series
+
+    @property
+    def missing_first(self) -> Codes:
+        """The codes from 1 on; 0 is missing."""
+        return self.codes + np.int32(1)
+
+    @property
+    def missing_last(self) -> Codes:
+        """The codes from 0 on; the number after the last is missing."""
+        return np.where(self.codes < 0, np.int32(len(self.levels)), self.codes)
+
+
+def encode(
+    values: pl.Series,
+    levels: pl.Series | None = None,
+    *,
+    order: Literal["rising", "appearance"] = "rising",
+) -> Coded:
+    """Turn values into codes.
+
+    Parameters
+    ----------
+    values : any values that can be compared.
+    levels : what the codes stand for; by default the values that occur. A value that is none of
+        them counts as missing; a level that is null is the code of missing values.
+    order : of the levels that occur: rising, or as they first appear.
+
+    Examples
+    --------
+    >>> coded = encode(pl.Series(["b", None, "a", "b"]))
+    >>> coded.codes.tolist(), coded.levels.to_list()
+    ([1, -1, 0, 1], ['a', 'b'])
+    >>> encode(pl.Series([3, 1, 3]), pl.Series([3])).codes.tolist()
+    [0, -1, 0]
+    """
+    values = cast_untyped(values)
+    if levels is None and order == "appearance":
+        if values.dtype == pl.String:
+            return _encode_text(values)
+        levels = values.drop_nulls().unique(maintain_order=True)
+    elif levels is None:
+        levels = values.drop_nulls().unique().sort()
+    return Coded(find_positions(values, levels).fill_null(-1).to_numpy(), levels)
+
+
+def _encode_text(values: pl.Series) -> Coded:
+    """Text by its dictionary, in the order of appearance; the fastest way for many records."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = values.to_arrow(compat_level=pl.CompatLevel.oldest())
+    dictionary: Any = pc.dictionary_encode(array.cast(pa.large_string()))
+    codes = dictionary.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    levels = pl.Series(values.name, dictionary.dictionary.to_pylist(), dtype=pl.String)
+    return Coded(codes.astype(np.int32, copy=False), levels)
+
+
+def encode_unordered(values: pl.Series) -> tuple[Codes, int]:
+    """Codes that are equal for equal cells, 0 where missing, and an upper bound of them.
+
+    They have no order and some stand for nothing, so numbers and dates need no look-up at all.
+    """
+    values = cast_untyped(values)
+    if values.dtype == pl.String:
+        numbers = values.cast(pl.Categorical).to_physical()
+    elif values.dtype == pl.Boolean:
+        numbers = values.cast(pl.Int32)
+    elif values.dtype.is_temporal() or values.dtype in _WHOLE:
+        numbers = values.to_physical()
+    else:
+        numbers = find_positions(values, values.drop_nulls().unique())
+    least, most = _span(numbers)
+    if most - least >= _WIDEST:
+        numbers = find_positions(numbers, numbers.drop_nulls().unique())
+        least, most = _span(numbers)
+    gaps = numbers.null_count()
+    array = numbers.fill_null(least).to_numpy() if gaps else numbers.to_numpy()
+    codes = (array - array.dtype.type(least)).astype(np.int32) + np.int32(1)
+    if gaps:
+        codes[numbers.is_null().to_numpy()] = 0
+    return codes, most - least + 2
+
+
+def _span(values: pl.Series) -> tuple[int, int]:
+    ends: Any = values.min(), values.max()
+    return (0, 0) if ends[0] is None else (int(ends[0]), int(ends[1]))
+
+
+def find_positions(values: pl.Series, levels: pl.Series) -> pl.Series:
+    """Which of the levels each value is; missing where it is none of them."""
+    table = pl.DataFrame({"value": levels, "position": np.arange(len(levels), dtype=np.int32)})
+    frame = values.alias("value").to_frame()
+    # Nulls meet only where null is a level.
+    joined = frame.join(table, on="value", how="left", nulls_equal=True, maintain_order="left")
+    return joined["position"]
+
+
+def cast_untyped(values: pl.Series) -> pl.Series:
+    """The same values; a column that holds nothing at all, and has no type, as text."""
+    return values.cast(pl.String) if values.dtype == pl.Null else values
+
+
+# Levels of categories ----------------------------------------------------------------------------
+
+
+def find_levels(
+    name: str, column: Column, distinct: Combinations, *, most: int, ordered: bool
 ) -> tuple[list[Level], bool]:
     """All levels of a variable in the order of their codes, and whether the schema declares them.
 
@@ -34,174 +158,204 @@ def levels_of(
     Parameters
     ----------
     name, column : the variable, and what is known of it.
-    found : the values that occur.
+    distinct : the values that occur.
     most : how many levels there may be.
     ordered : whether the order of ordinal levels matters.
     """
-    values = found.values[name].drop_nulls()
+    values = distinct.values[name].drop_nulls()
     _require_categories(name, column, values)
-    told = _declared(name, column, values.dtype, most)
-    if told is None:
+    levels = _declare_levels(name, column, values.dtype, most)
+    if levels is None:
         if values.dtype == pl.String and (values == WILDCARD).any():
-            raise _refused(name, "has cells that were suppressed", "perturb first, then suppress.")
+            raise _category_error(
+                name, "has cells that were suppressed", "perturb first, then suppress."
+            )
         if ordered and column.kind == "ordinal" and values.dtype == pl.String:
-            raise _refused(
+            raise _category_error(
                 name,
-                "is ordinal, and nobody says in which order its levels are",
+                "is ordinal, and nothing declares in which order its levels are",
                 "declare them as its domain, from low to high.",
             )
-        told = [False, True] if values.dtype == pl.Boolean else _observed(values)
-    declared = column.domain is not None
-    if len(told) > most:
-        raise _refused(
+        levels = (
+            [False, True]
+            if values.dtype == pl.Boolean
+            else [to_plain(level) for level in values.unique().sort().to_list()]
+        )
+    if len(levels) > most:
+        raise _category_error(
             name,
-            f"has {len(told)} levels, and {most} are the most that can be described",
+            f"has {len(levels)} levels, and {most} are the most that can be described",
             'group them first, with "recode"; numbers that count or measure take "noise".',
         )
-    if len(told) <= 1:
-        raise _refused(
+    if len(levels) <= 1:
+        raise _category_error(
             name,
             "has one level at most, so there is none to take it for",
             "declare all its levels as its domain, or leave it out.",
         )
-    places(values, told)
-    return told, declared
+    encode_levels(values, levels)  # refuses values that are none of the levels
+    return levels, column.domain is not None
 
 
 def _require_categories(name: str, column: Column, values: pl.Series) -> None:
     if values.dtype.is_temporal() or values.dtype == pl.Binary:
         what = "dates" if values.dtype.is_temporal() else "bytes"
-        raise _refused(name, f"holds {what}, which have no codes", 'group them first: "recode".')
+        raise _category_error(
+            name, f"holds {what}, which have no codes", 'group them first: "recode".'
+        )
     if column.kind not in _KINDS:
-        raise _refused(
+        raise _category_error(
             name,
             f"is declared {column.kind}, and not as categories",
             'declare kind = "nominal" or "ordinal"; measured numbers take "noise".',
         )
 
 
-def _declared(name: str, column: Column, dtype: pl.DataType, most: int) -> list[Level] | None:
+def _declare_levels(name: str, column: Column, dtype: pl.DataType, most: int) -> list[Level] | None:
     """The levels that the schema states, in the type of the values."""
     if column.bounds is not None:
         low, high = column.bounds
         # Counted before they are listed: a domain may reach to millions.
         if high - low > most:
-            raise _refused(
+            raise _category_error(
                 name,
                 f"has a domain of more than {most} whole numbers",
                 'numbers that count or measure take "noise"; or group them first.',
             )
-        return [one for one in range(int(low), int(high) + 1) if low <= one <= high]
+        return [number for number in range(int(low), int(high) + 1) if low <= number <= high]
     if column.levels is None:
         return None
     try:
-        return [_typed(one, dtype) for one in column.levels]
+        return [_cast_level(level, dtype) for level in column.levels]
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise _refused(
+        raise _category_error(
             name,
             "has declared levels of another type than its values",
             "write numbers without quotes and text with quotes.",
         ) from None
 
 
-def _typed(level: Any, dtype: pl.DataType) -> Any:
+def _cast_level(level: Any, dtype: pl.DataType) -> Any:
     if dtype == pl.Boolean:
-        return _TRUTH[written(level).lower()]
+        return _TRUTH[format_value(level).lower()]
     if dtype.is_numeric():
-        number = plain(float(level) if isinstance(level, str) else level)
+        number = to_plain(float(level) if isinstance(level, str) else level)
         if isinstance(number, str) or (dtype.is_integer() and isinstance(number, float)):
             raise ValueError
         return number
-    return written(level) if dtype == pl.String else plain(level)
+    return format_value(level) if dtype == pl.String else to_plain(level)
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """A value as a manifest holds it: whole numbers as such, dates as text.
 
     Examples
     --------
-    >>> [plain(one) for one in (1.0, 1.5, True, "a", None)]
+    >>> [to_plain(value) for value in (1.0, 1.5, True, "a", None)]
     [1, 1.5, True, 'a', None]
     """
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, (float, Decimal)):
         return int(value) if value == int(value) else float(value)
-    return written(value)
+    return format_value(value)
 
 
-def _observed(values: pl.Series) -> list[Level]:
-    return [plain(one) for one in values.unique().sort().to_list()]
-
-
-def places(values: pl.Series, levels: Sequence[Level]) -> Integers:
-    """Which of the levels each value is; an error where it is none."""
-    keys, known = _keys(values, levels)
-    at = pl.Series(np.arange(len(levels), dtype=np.int64))
-    found = keys.replace_strict(known, at, default=None, return_dtype=pl.Int64)
-    unknown = int((found.is_null() & values.is_not_null()).sum())
+def encode_levels(values: pl.Series, levels: Sequence[Level]) -> Integers:
+    """Which of the levels each value is, -1 where missing; an error where it is none."""
+    keys, known = _match_types(values, levels)
+    positions = pl.Series(np.arange(len(levels), dtype=np.int64))
+    codes = keys.replace_strict(known, positions, default=None, return_dtype=pl.Int64)
+    unknown = int((codes.is_null() & values.is_not_null()).sum())
     if unknown:
-        raise _refused(
+        raise _category_error(
             values.name,
             f"has {unknown} records with a value that is none of its levels",
             "declare all levels as its domain.",
         )
-    return found.fill_null(-1).to_numpy()
+    return codes.fill_null(-1).to_numpy()
 
 
-def _keys(values: pl.Series, levels: Sequence[Level]) -> tuple[pl.Series, pl.Series]:
+def _match_types(values: pl.Series, levels: Sequence[Level]) -> tuple[pl.Series, pl.Series]:
     """Values and levels in one type in which they can be compared."""
     if values.dtype == pl.String:
-        return values, pl.Series([written(one) for one in levels], dtype=pl.String)
-    whole = all(isinstance(one, int) for one in levels)
+        return values, pl.Series([format_value(level) for level in levels], dtype=pl.String)
+    integers = all(isinstance(level, int) for level in levels)
     exact = values.dtype.is_integer() or values.dtype in (pl.Boolean, pl.Null)
-    dtype = pl.Int64 if whole and exact else pl.Float64
-    numbers = [int(one) if dtype == pl.Int64 else float(one) for one in levels]
+    dtype = pl.Int64 if integers and exact else pl.Float64
+    numbers = [int(level) if dtype == pl.Int64 else float(level) for level in levels]
     return values.cast(dtype, strict=False), pl.Series(numbers, dtype=dtype, strict=False)
 
 
-def back(at: Integers, levels: Sequence[Level], values: pl.Series) -> pl.Series:
-    """The levels at some places, in the type of the variable where it holds them all."""
-    made = pl.Series(values.name, list(levels), strict=False)
-    dtype = values.dtype
-    if dtype not in (made.dtype, pl.Null):
-        typed = made.cast(dtype, strict=False)
-        made = typed if not typed.null_count() else made
-    return made.gather(pl.Series(at).set(pl.Series(at < 0), None))
+def decode_levels(codes: Integers, levels: Sequence[Level], values: pl.Series) -> pl.Series:
+    """The levels of some codes, in the type of the variable where it holds them all."""
+    table = pl.Series(values.name, list(levels), strict=False)
+    if values.dtype not in (table.dtype, pl.Null):
+        typed = table.cast(values.dtype, strict=False)
+        table = typed if not typed.null_count() else table
+    return table.gather(pl.Series(codes).set(pl.Series(codes < 0), None))
 
 
-def on_grid(noise: Floats) -> Floats:
-    """Noise in steps of 2**-30, so that adding it to a whole number loses nothing.
-
-    A sum of floats is rounded, and its last digits tell how large the terms were: without the
-    steps, most released numbers between 0 and 1/4 would give away whether the true code was 0.
-    """
-    made: Floats = np.rint(noise * _GRID) / _GRID
-    return made
-
-
-def retyped(before: Dataset, after: Dataset, names: Sequence[str]) -> Dataset:
+def restore_categories(before: Dataset, after: Dataset, names: Sequence[str]) -> Dataset:
     """Give variables back the categorical type that their library had for them."""
     frame = after.frame
     wrapped = frames.wrap(before.frame)
     for name in names:
         old = wrapped[name].to_native()
         if wrapped.implementation.is_polars() and isinstance(old.dtype, (pl.Categorical, pl.Enum)):
-            made = frame[name].cast(old.dtype, strict=False)
-            if made.null_count() == frame[name].null_count():
-                frame = frame.with_columns(made)
+            column = frame[name].cast(old.dtype, strict=False)
+            if column.null_count() == frame[name].null_count():
+                frame = frame.with_columns(column)
         elif wrapped.implementation.is_pandas_like() and str(old.dtype) == "category":
-            made = frame[name].astype(old.dtype)
-            if made.isna().equals(frame[name].isna()):
-                frame = frame.assign(**{name: made})
+            column = frame[name].astype(old.dtype)
+            if column.isna().equals(frame[name].isna()):
+                frame = frame.assign(**{name: column})
     return after if frame is after.frame else replace(after, frame=frame)
 
 
-def levels_told(fitted: Mapping[str, Any]) -> dict[str, Any]:
+def report_observed_levels(fitted: Mapping[str, Any]) -> dict[str, Any]:
     """Which variables have levels that were read off the data, for the manifest."""
-    found = [name for name, told in fitted.items() if not told["declared"]]
-    return {"levels_as_they_occur": found} if found else {}
+    observed = [name for name, fit in fitted.items() if not fit["declared"]]
+    return {"levels_as_they_occur": observed} if observed else {}
 
 
-def _refused(name: str, what: str, hint: str) -> MethodError:
+def _category_error(name: str, what: str, hint: str) -> MethodError:
     return MethodError(f"Variable '{name}' {what}.", hint=hint)
+
+
+# Strata ------------------------------------------------------------------------------------------
+
+
+def stratum_key(row: Sequence[Any]) -> tuple[Any, ...]:
+    """A stratum as what tells it apart: 1 and 1.0 are the same value, 1 and yes are two."""
+    return tuple((type(value).__name__, value) for value in map(to_plain, row))
+
+
+def sort_strata(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Strata in an order of their own, whatever the order they came in."""
+    return sorted(
+        rows,
+        key=lambda row: [(type(value).__name__, 0 if value is None else value) for value in row],
+    )
+
+
+def encode_strata(
+    batch: pl.DataFrame, names: Sequence[str], strata: Sequence[Mapping[str, Any]]
+) -> Integers:
+    """Which of the fitted strata, each with its values under `where`, every record belongs to."""
+    if not names:
+        return np.zeros(batch.height, np.int64)
+    known = {
+        stratum_key([stratum["where"][name] for name in names]): index
+        for index, stratum in enumerate(strata)
+    }
+    values = pl.DataFrame([batch[name] for name in names])
+    distinct = values.unique()
+    indices = [known.get(stratum_key(row)) for row in distinct.iter_rows()]
+    if None in indices:
+        raise MethodError(
+            "Some records are of a stratum that was not there when the method was fitted.",
+            hint="fit and apply it to the same records.",
+        )
+    stratum_of_row: Integers = np.array(indices, np.int64)
+    return stratum_of_row[find_class_of_each(values, distinct)]

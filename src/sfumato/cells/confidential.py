@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.classes import EqualClasses, places, typed
-from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD
+from sfumato.cells.classes import EquivalenceClasses
+from sfumato.cells.codes import cast_untyped, encode
+from sfumato.cells.notation import WILDCARD, is_generalised
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Subject
@@ -23,7 +23,7 @@ _GENERALISED = (
 
 
 @dataclass(frozen=True, eq=False)
-class Coded:
+class ConfidentialVariable:
     """One confidential variable.
 
     Parameters
@@ -47,13 +47,13 @@ class Coded:
         return bool((self.codes < 0).any())
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[str, ...]:
         """How cells that are not plain values are read."""
-        told = ((self.generalised, _GENERALISED), (self.suppressed, _SUPPRESSED))
-        return tuple(text for holds, text in told if holds)
+        remarks = ((self.generalised, _GENERALISED), (self.suppressed, _SUPPRESSED))
+        return tuple(text for applies, text in remarks if applies)
 
 
-def confidential_variables(
+def select_confidential(
     named: Sequence[str] | None, known: Sequence[str], data: Dataset, subject: Subject
 ) -> tuple[str, ...]:
     """The variables that nobody should learn; by default all whose role is "sensitive".
@@ -66,17 +66,17 @@ def confidential_variables(
             "No variable is declared as confidential.",
             hint='give some the role "sensitive", or name them: confidential = [...].',
         )
-    left = tuple(name for name in wanted if name in data.schema)
+    released = tuple(name for name in wanted if name in data.schema)
     if subject == "original":
         data.schema.require(wanted)
-    elif not left:
+    elif not released:
         raise MeasureError(
             "None of the confidential variables is in the released data: "
             "there is nothing to learn and nothing to measure.",
             hint="leave this measure out, or name variables that are released.",
         )
-    require_apart(left, known)
-    return left
+    require_apart(released, known)
+    return released
 
 
 def require_apart(confidential: Sequence[str], known: Sequence[str]) -> None:
@@ -88,46 +88,49 @@ def require_apart(confidential: Sequence[str], known: Sequence[str]) -> None:
         )
 
 
-def coded(data: Dataset, name: str) -> Coded:
+def encode_confidential(data: Dataset, name: str) -> ConfidentialVariable:
     """Number the values of a variable in their order; all codes for missing are missing.
 
     Examples
     --------
-    >>> coded(Dataset(pl.DataFrame({"charge": [300, None, 100, 300]})), "charge").codes.tolist()
+    >>> data = Dataset(pl.DataFrame({"charge": [300, None, 100, 300]}))
+    >>> encode_confidential(data, "charge").codes.tolist()
     [1, -1, 0, 1]
     """
-    values = typed(data.column(name))
+    values = cast_untyped(data.column(name))
     distinct = values.drop_nulls().unique().sort()
-    several = suppressed = False
+    generalised = suppressed = False
     if distinct.dtype == pl.String:
-        every, distinct = len(distinct), distinct.filter(distinct != WILDCARD)
-        several, suppressed = len(generalised(distinct)) > 0, len(distinct) < every
-    codes = places(values, distinct).fill_null(-1).to_numpy()
-    return Coded(name, codes, distinct, several, suppressed)
+        # A suppressed cell says nothing, as missing does; ranges and sets are values.
+        suppressed = WILDCARD in distinct
+        distinct = distinct.filter(distinct != WILDCARD)
+        generalised = len(filter_generalised(distinct)) > 0
+    codes = encode(values, distinct).codes
+    return ConfidentialVariable(name, codes, distinct, generalised, suppressed)
 
 
-def generalised(texts: pl.Series) -> pl.Series:
+def filter_generalised(texts: pl.Series) -> pl.Series:
     """The cells that are written as ranges, sets or masks."""
-    near = texts.filter(texts.str.contains(r"[\]}*]\z"))
-    several = [any(one.fullmatch(text) for one in (RANGE, SET, MASK)) for text in near]
-    return near.filter(pl.Series(several, dtype=pl.Boolean))
+    # By their last character first: a pass over all texts costs less than three matches each.
+    likely = texts.filter(texts.str.contains(r"[\]}*]\z"))
+    return likely.filter(pl.Series(map(is_generalised, likely), dtype=pl.Boolean))
 
 
 @dataclass(frozen=True, eq=False)
-class Joint:
+class ClassCounts:
     """The values that occur in each class: a row per class and value, with its records."""
 
-    at: npt.NDArray[np.int64]
-    code: npt.NDArray[np.int64]
+    at: Integers
+    code: Integers
     counts: Integers
 
 
-def joint(classes: EqualClasses, codes: Codes, width: int) -> Joint:
+def count_by_class(classes: EquivalenceClasses, codes: Codes, width: int) -> ClassCounts:
     """Count the records of every class with every value (codes from 0 to below `width`)."""
-    from sfumato.kernels.trees.box_classes import classes as equal
+    from sfumato.kernels.trees.equivalence_classes import find_classes as group_equal
 
     both = np.stack([classes.of, codes]).astype(np.int32, copy=False)
-    found = equal(both, [len(classes), width])
-    return Joint(
-        classes.of[found.first].astype(np.int64), codes[found.first].astype(np.int64), found.counts
+    pairs = group_equal(both, [len(classes), width])
+    return ClassCounts(
+        classes.of[pairs.first].astype(np.int64), codes[pairs.first].astype(np.int64), pairs.counts
     )

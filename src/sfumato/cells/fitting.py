@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.cells.boxes import Boxes
-from sfumato.kernels.trees import box_nested
-from sfumato.kernels.trees.box_classes import by_class
-from sfumato.kernels.trees.boxes import COVERED, UNDECIDED, Cells, Classes, classes, covered
+from sfumato.kernels.arrays import Array, Codes, Integers
+from sfumato.kernels.trees import boxes as box_nested
+from sfumato.kernels.trees.boxes import COVERED, UNDECIDED, Cells, find_covered
+from sfumato.kernels.trees.equivalence_classes import Classes, find_classes, sort_by_class
 
+# Look-ups for the sizes of classes at most; with more, equal records alone are counted.
 _LOOKS = 10_000_000
-"""Look-ups for the sizes of classes at most; with more, equal records alone are counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,8 @@ class Fitting:
     exact : whether `sizes` are not bounds from below but the numbers themselves.
     """
 
-    status: npt.NDArray[np.int8]
-    sizes: npt.NDArray[np.int64]
+    status: Array
+    sizes: Integers
     exact: bool
 
     @property
@@ -60,11 +60,11 @@ class Fitting:
 
         A bound on a size from below bounds its inverse from above, so this never flatters.
         """
-        each, counts = np.unique(self.sizes, return_counts=True)
-        return math.fsum(counts / each) / len(self.sizes)
+        sizes, counts = np.unique(self.sizes, return_counts=True)
+        return math.fsum(counts / sizes) / len(self.sizes)
 
 
-def fitting(made: Boxes, names: Sequence[str], *, budget: int) -> Fitting:
+def find_fitting(boxes: Boxes, names: Sequence[str], *, budget: int) -> Fitting:
     """Look which records others cover, by some of the variables that were read.
 
     The number that fit in the worst case is the least number of boxes over any point of the
@@ -73,66 +73,67 @@ def fitting(made: Boxes, names: Sequence[str], *, budget: int) -> Fitting:
     that fits at every point. For a record that no other hides, and for one of single values
     among nested cells, the bound is the number itself.
     """
-    at = [made.names.index(name) for name in names]
-    tables = [made.tables[place] for place in at]
-    whole = at == list(range(len(made.names)))
-    cells = made.cells if whole else np.ascontiguousarray(made.cells[at])
-    status = covered(cells, tables, budget=budget)
-    alike = classes(cells, [len(table) for table in tables])
+    rows = [boxes.names.index(name) for name in names]
+    tables = [boxes.tables[row] for row in rows]
+    unchanged = rows == list(range(len(boxes.names)))
+    cells = boxes.cells if unchanged else np.ascontiguousarray(boxes.cells[rows])
+    # A record is hidden where other boxes together cover its own.
+    status = find_covered(cells, tables, budget=budget)
+    equal = find_classes(cells, [len(table) for table in tables])
     disjoint = all(table.disjoint for table in tables)
-    around = alike.counts if disjoint else _containing(cells, tables, status, alike)
-    sizes = np.maximum(around[alike.of], np.where(status == COVERED, 2, 1))
+    containing = equal.counts if disjoint else _count_containing(cells, tables, status, equal)
+    sizes = np.maximum(containing[equal.of], np.where(status == COVERED, 2, 1))
     return Fitting(status, sizes, disjoint)
 
 
-def _containing(
-    cells: npt.NDArray[np.int32],
+def _count_containing(
+    cells: Codes,
     tables: Sequence[Cells],
-    status: npt.NDArray[np.int8],
-    alike: Classes,
-) -> npt.NDArray[np.int64]:
+    status: Array,
+    equal: Classes,
+) -> Integers:
     """How many records have a box that contains all of each class's, where cells are nested.
 
     At each height of a variable one cell at most contains another. So for each combination of
     heights that occurs there is one class to look for. Elsewhere only equal records are counted.
     """
-    asked = np.flatnonzero(status[alike.first] == COVERED)
-    if not len(asked) or any(table.starts is not None for table in tables):
-        return alike.counts
-    heights: list[Any] = [box_nested.heights(table.low, table.high) for table in tables]
-    if any(one is None for one in heights):
-        return alike.counts
-    distinct = cells[:, alike.first]
-    tall = np.stack([one[row] for one, row in zip(heights, distinct, strict=True)])
-    levels = [int(one.max(initial=0)) + 1 for one in heights]
-    floors = classes(tall.astype(np.int32), levels)
-    if len(asked) * len(floors.first) > _LOOKS:
-        return alike.counts
-    above = [_above(table, one) for table, one in zip(tables, heights, strict=True)]
-    found, sizes = alike.counts.copy(), [len(table) for table in tables]
-    found[asked] = 0
-    order, starts = by_class(floors, least=1)
+    candidates = np.flatnonzero(status[equal.first] == COVERED)
+    if not len(candidates) or any(table.starts is not None for table in tables):
+        return equal.counts
+    heights: list[Any] = [box_nested.find_heights(table.low, table.high) for table in tables]
+    if any(height is None for height in heights):
+        return equal.counts
+    distinct = cells[:, equal.first]
+    tall = np.stack([height[row] for height, row in zip(heights, distinct, strict=True)])
+    levels = [int(height.max(initial=0)) + 1 for height in heights]
+    floors = find_classes(tall.astype(np.int32), levels)
+    if len(candidates) * len(floors.first) > _LOOKS:
+        return equal.counts
+    above = [_find_container(table, height) for table, height in zip(tables, heights, strict=True)]
+    counts, sizes = equal.counts.copy(), [len(table) for table in tables]
+    counts[candidates] = 0
+    order, starts = sort_by_class(floors, least=1)
     for floor, first in enumerate(floors.first):
-        held = order[starts[floor] : starts[floor + 1]]
+        members = order[starts[floor] : starts[floor + 1]]
         wanted = np.stack(
-            [up[tall[j, first], distinct[j, asked]] for j, up in enumerate(above)]
+            [up[tall[j, first], distinct[j, candidates]] for j, up in enumerate(above)]
         ).astype(np.int32)
         some = (wanted >= 0).all(axis=0)
-        both = np.concatenate([distinct[:, held], wanted[:, some]], axis=1)
-        of = classes(both, sizes).of
+        both = np.concatenate([distinct[:, members], wanted[:, some]], axis=1)
+        of = find_classes(both, sizes).of
         records = np.zeros(int(of.max(initial=0)) + 1, np.int64)
-        records[of[: len(held)]] = alike.counts[held]
-        found[asked[some]] += records[of[len(held) :]]
-    return found
+        records[of[: len(members)]] = equal.counts[members]
+        counts[candidates[some]] += records[of[len(members) :]]
+    return counts
 
 
-def _above(table: Cells, tall: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+def _find_container(table: Cells, heights: Codes) -> Integers:
     """For each height and each cell the cell of that height that contains it, or -1."""
-    made = np.full((int(tall.max(initial=0)) + 1, len(table)), -1)
-    for height, row in enumerate(made):
-        level = np.flatnonzero(tall == height)
+    container = np.full((int(heights.max(initial=0)) + 1, len(table)), -1)
+    for height, row in enumerate(container):
+        level = np.flatnonzero(heights == height)
         level = level[np.argsort(table.low[level])]
-        at = np.searchsorted(table.low[level], table.low, "right") - 1
-        fits = (at >= 0) & (table.high[level][at] >= table.high)
-        row[fits] = level[at[fits]]
-    return made
+        nearest = np.searchsorted(table.low[level], table.low, "right") - 1
+        fits = (nearest >= 0) & (table.high[level][nearest] >= table.high)
+        row[fits] = level[nearest[fits]]
+    return container

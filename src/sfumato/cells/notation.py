@@ -1,4 +1,8 @@
-"""The notation of generalised cells in text."""
+"""The notation of generalised cells in text: ranges, sets, masks and the wildcard.
+
+`26` is a value; `[24;28]` a range with both its ends; `{a;b}` a set; `937**` every code of that
+length with that beginning; `*` anything. The notation is the same in every file.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +19,20 @@ WILDCARD = "*"
 RANGE = re.compile(r"\[([^;]*);([^;]*)\]", re.DOTALL)
 SET = re.compile(r"\{(.*)\}", re.DOTALL)
 MASK = re.compile(r"([^*]+)(\*+)", re.DOTALL)
-Type = Literal["number", "date", "level"]
+CellType = Literal["number", "date", "level"]
+# Whole numbers from here on keep their exponent.
 _PLAIN = 1e15
-"""Whole numbers from here on keep their exponent."""
+# Numbers with more digits than this are no values that somebody has.
 _DIGITS = 1000
-"""Numbers with more digits than this are no values that somebody has."""
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as the text of its cell; whole numbers without a point, dates as 1970-01-31.
 
     Examples
     --------
-    >>> [written(value) for value in (26, 26.0, 26.5, dt.date(1970, 1, 31), True, "a")]
+    >>> [format_value(value) for value in (26, 26.0, 26.5, dt.date(1970, 1, 31), True, "a")]
     ['26', '26', '26.5', '1970-01-31', 'true', 'a']
     """
     if isinstance(value, bool):
@@ -40,20 +44,20 @@ def written(value: Any) -> str:
     return str(value)
 
 
-def range_of(low: str, high: str, name: str) -> str:
+def format_range(low: str, high: str, name: str) -> str:
     """A range with both its ends; of two ranges, what they span."""
     ends = [RANGE.fullmatch(end) for end in (low, high)]
-    first = ends[0][1] if ends[0] else _single(low, name)
-    last = ends[1][2] if ends[1] else _single(high, name)
+    first = ends[0][1] if ends[0] else _require_single(low, name)
+    last = ends[1][2] if ends[1] else _require_single(high, name)
     return f"[{first};{last}]"
 
 
-def set_of(values: Iterable[str], name: str) -> str:
+def format_set(values: Iterable[str], name: str) -> str:
     """A set of values."""
-    return "{" + ";".join(_single(value, name) for value in values) + "}"
+    return "{" + ";".join(_require_single(value, name) for value in values) + "}"
 
 
-def _single(value: str, name: str) -> str:
+def _require_single(value: str, name: str) -> str:
     if ";" in value:
         raise MethodError(
             f"Variable '{name}' has a level with a semicolon, which separates values in a range "
@@ -63,7 +67,7 @@ def _single(value: str, name: str) -> str:
     return value
 
 
-def type_of(texts: Iterable[str], column: Column, name: str) -> Type:
+def infer_cell_type(texts: Iterable[str], column: Column, name: str) -> CellType:
     """What the cells of a text variable stand for: numbers, dates or levels.
 
     The declared kind decides. Where it names categories or text, ranges of numbers or of dates
@@ -74,44 +78,44 @@ def type_of(texts: Iterable[str], column: Column, name: str) -> Type:
     if column.kind == "date":
         return "date"
     levels = {str(level) for level in column.levels or ()}
-    found = {
-        _type_of_range(match[1], match[2], levels) for match in map(RANGE.fullmatch, texts) if match
-    }
-    if len(found) > 1:
+    ranges = filter(None, map(RANGE.fullmatch, texts))
+    types = {_infer_range_type(match[1], match[2], levels) for match in ranges}
+    if len(types) > 1:
         raise DataError(
             f"Variable '{name}' mixes ranges of different kinds.",
             hint="a variable's ranges are all of numbers, of dates, or of its declared levels.",
         )
-    return found.pop() if found else "level"
+    return types.pop() if types else "level"
 
 
-def _type_of_range(low: str, high: str, levels: set[str]) -> Type:
+def _infer_range_type(low: str, high: str, levels: set[str]) -> CellType:
     if low in levels and high in levels:
         return "level"
-    kinds: tuple[Type, ...] = ("number", "date")
+    kinds: tuple[CellType, ...] = ("number", "date")
     for kind in kinds:
-        if _parsed(low, kind) is not None and _parsed(high, kind) is not None:
+        if _parse_exactly(low, kind) is not None and _parse_exactly(high, kind) is not None:
             return kind
     return "level"
 
 
-def number_of(text: str, kind: str, name: str) -> Any:
+def parse_number(text: str, kind: str, name: str) -> Any:
     """A number, or the days since 1970; never a guess."""
-    found = _parsed(text, kind)
-    if found is None:
+    number = _parse_exactly(text, kind)
+    if number is None:
         what = "a date such as 1970-01-31" if kind == "date" else "a number"
         raise DataError(
             f"Variable '{name}' has a cell that is neither {what} nor a range, set or wildcard.",
             hint="correct it, or declare the variable's kind in the schema.",
         )
-    return found
+    return number
 
 
-def _parsed(text: str, kind: str) -> int | float | Decimal | None:
+def _parse_exactly(text: str, kind: str) -> int | float | Decimal | None:
     """A number without loss: whole, a float where it is one, else with all its digits."""
     try:
         if kind == "date":
             return dt.date.fromisoformat(text.strip()).toordinal() - _EPOCH
+        # Decimals keep all digits; a float is taken only where it is the same number.
         exact = Decimal(text.strip())
     except (ValueError, InvalidOperation):
         return None
@@ -121,5 +125,42 @@ def _parsed(text: str, kind: str) -> int | float | Decimal | None:
         return float(exact)
     if exact == exact.to_integral_value():
         return int(exact)
-    near = float(exact)
-    return near if Decimal(repr(near)) == exact else exact
+    nearest = float(exact)
+    return nearest if Decimal(repr(nearest)) == exact else exact
+
+
+def is_generalised(text: str) -> bool:
+    """Whether a cell is written as a range, a set or a mask.
+
+    Examples
+    --------
+    >>> [is_generalised(text) for text in ("26", "[24;28]", "{a;b}", "937**", "*")]
+    [False, True, True, True, False]
+    """
+    return any(pattern.fullmatch(text) for pattern in (RANGE, SET, MASK))
+
+
+def mask_bounds(match: re.Match[str]) -> tuple[int, int]:
+    """The least and the greatest number that a mask of digits such as `937**` stands for."""
+    codes = 10 ** len(match[2])
+    return int(match[1]) * codes, int(match[1]) * codes + codes - 1
+
+
+def require_rising(low: Any, high: Any, name: str) -> None:
+    """Refuse a range whose first end is above its second."""
+    if low > high:
+        raise DataError(
+            f"Variable '{name}' has a range whose first end is above its second.",
+            hint="write ranges as [lowest;highest].",
+        )
+
+
+def group_members(column: Column) -> dict[str, list[str]]:
+    """The values of each group of the hierarchy, apart from groups that are values themselves."""
+    groups: dict[str, list[str]] = {}
+    values = column.hierarchy or {}
+    for leaf, broader in values.items():
+        for group in dict.fromkeys(broader):
+            if group not in values and group != WILDCARD:
+                groups.setdefault(group, []).append(leaf)
+    return groups

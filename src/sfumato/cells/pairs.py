@@ -1,16 +1,76 @@
-"""What two data sets, the original and the released, both hold as numbers."""
+"""The original beside the released data, record by record and variable by variable."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
+from sfumato.cells.intervals import Intervals
+from sfumato.cells.level_sets import LevelSets
 from sfumato.data import Dataset
+from sfumato.data.identity import match_identities
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Codes, Floats, Integers, Positions
+from sfumato.kernels.exact_sums import standard_deviation
+
+_MICROSECONDS_A_DAY = 86_400_000_000
+
+
+# Records -----------------------------------------------------------------------------------------
+
+
+def align_records(original: Dataset, released: Dataset, *, owner: str) -> Positions | None:
+    """Where each original record stands in the release, -1 where it was removed.
+
+    None where both stand row by row in one order.
+    """
+    if not len(original):
+        raise MeasureError("There is no record to compare.", hint="are the data empty?")
+    theirs = released.given_identity
+    if theirs is not None and theirs.basis == original.identity.basis:
+        # By identity first: a release may have fewer records, in another order.
+        mine = original.identity.digests
+        if mine.shape == theirs.digests.shape and bool((mine == theirs.digests).all()):
+            return None
+        positions = match_identities(theirs.digests, mine)
+        # Otherwise the identity was given anew, and does not say which records belong together.
+        if int((positions >= 0).sum()) == len(released):
+            return positions
+    _require_same_length(original, released, owner)
+    return None
+
+
+def _require_same_length(original: Dataset, released: Dataset, owner: str) -> None:
+    if len(original) != len(released):
+        raise MeasureError(
+            f"'{owner}' compares record by record; the original has {len(original)} records, the "
+            f"released data {len(released)}.",
+            hint="evaluate a Release or its folder, so that the records can be paired.",
+        )
+
+
+def encode_cells(cells: Intervals | LevelSets) -> tuple[Codes, int]:
+    """A number for the cell of each record, and how many numbers there are."""
+    codes = cells.of
+    if codes is None:
+        codes = pl.Series(cells.low).rank("dense").cast(pl.Int32).to_numpy()  # type: ignore[union-attr]
+    return codes, int(codes.max(initial=0)) + 1
+
+
+def count_class_sizes(coded_cells: list[tuple[Codes, int]], records: int) -> Integers:
+    """The sizes of the classes of records with equal cells; one class where nothing is left."""
+    if not coded_cells or not records:
+        return np.array([records] if records else [], np.int64)
+    from sfumato.kernels.trees.equivalence_classes import find_classes
+
+    sizes = [size for _, size in coded_cells]
+    return find_classes(np.stack([codes for codes, _ in coded_cells]), sizes).counts
+
+
+# Numbers -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,48 +93,48 @@ class Pair:
         """What is not part of the comparison, in words."""
         if not self.left_out:
             return ()
-        listed = ", ".join(f"'{name}'" for name in self.left_out)
-        return (f"Not compared, since the release no longer holds numbers there: {listed}.",)
+        names = quote_names(self.left_out)
+        return (f"Not compared, since the release no longer holds numbers there: {names}.",)
 
 
-def numbers_of(original: Dataset) -> tuple[str, ...]:
+def quote_names(names: Iterable[str]) -> str:
+    """The names of variables, in quotation marks and with commas between."""
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def find_numeric_variables(original: Dataset) -> tuple[str, ...]:
     """The variables that are measured numbers of a person: no identifier, weight or cluster."""
     return tuple(
         name
-        for name, told in original.schema.items()
-        if told.role not in ("direct", "weight", "cluster")
-        and told.kind in ("continuous", "integer", None)
+        for name, column in original.schema.items()
+        if column.role not in ("direct", "weight", "cluster")
+        and column.kind in ("continuous", "integer", None)
         and original.column(name).dtype.is_numeric()
     )
 
 
-def paired(
+def read_pair(
     original: Dataset, released: Dataset, named: Sequence[str] | None, *, owner: str
 ) -> Pair:
     """The numbers of both data sets, record by record; fail when nothing can be compared.
 
     Variables that somebody named must be numbers in both. By default all numbers of the original
-    are taken that are still numbers in the release; the others are told in `left_out`.
+    are taken that are still numbers in the release; the others are listed in `left_out`.
     """
-    if len(original) != len(released):
-        raise MeasureError(
-            f"'{owner}' compares record by record; the original has {len(original)} records, the "
-            f"released data {len(released)}.",
-            hint="evaluate a Release or its folder, so that the records can be paired.",
-        )
+    _require_same_length(original, released, owner)
     if not len(original):
         raise MeasureError("There is no record to compare.", hint="are the data empty?")
     if named is not None:
         original.schema.require(named)
-        wrong = [name for name in named if not (_holds(original, name) and _holds(released, name))]
+        both = (original, released)
+        wrong = [name for name in named if not all(_has_numbers(data, name) for data in both)]
         if wrong:
-            listed = ", ".join(f"'{name}'" for name in wrong)
             raise MeasureError(
-                f"'{owner}' needs numbers in both data sets; these are not: {listed}.",
+                f"'{owner}' needs numbers in both data sets; these are not: {quote_names(wrong)}.",
                 hint="leave them out of `variables`.",
             )
-    wanted = numbers_of(original) if named is None else tuple(named)
-    names = tuple(name for name in wanted if _holds(released, name))
+    wanted = find_numeric_variables(original) if named is None else tuple(named)
+    names = tuple(name for name in wanted if _has_numbers(released, name))
     if not names:
         raise MeasureError(
             f"'{owner}' finds no variable that is a number in both data sets.",
@@ -82,34 +142,174 @@ def paired(
         )
     return Pair(
         names=names,
-        original=matrix(original, names),
-        released=matrix(released, names),
+        original=read_matrix(original, names),
+        released=read_matrix(released, names),
         left_out=tuple(name for name in wanted if name not in names),
     )
 
 
-def matrix(data: Dataset, names: Sequence[str]) -> Floats:
-    """A column per variable, NaN where a value is missing; fail on infinite values."""
-    values = np.empty((len(data), len(names)))
-    for at, name in enumerate(names):
-        values[:, at] = data.column(name).cast(pl.Float64).fill_null(np.nan).to_numpy()
-        if np.isinf(values[:, at]).any():
-            raise MeasureError(
-                f"Variable '{name}' holds infinite values.",
-                hint="set them to missing, or correct them at the source.",
-            )
-    return values
-
-
-def _holds(data: Dataset, name: str) -> bool:
+def _has_numbers(data: Dataset, name: str) -> bool:
     return name in data.columns and data.column(name).dtype.is_numeric()
 
 
-def distances(original: Floats, released: Floats, spread: Floats) -> Floats:
+def read_matrix(data: Dataset, names: Sequence[str]) -> Floats:
+    """A column per variable, NaN where a value is missing; fail on infinite values."""
+    values = np.empty((len(data), len(names)))
+    for column, name in enumerate(names):
+        values[:, column] = data.column(name).cast(pl.Float64).fill_null(np.nan).to_numpy()
+        _require_finite(bool(np.isinf(values[:, column]).any()), name)
+    return values
+
+
+def _require_finite(infinite: bool, name: str) -> None:  # noqa: FBT001 - the only argument
+    if infinite:
+        raise MeasureError(
+            f"Variable '{name}' holds infinite values.",
+            hint="set them to missing, or correct them at the source.",
+        )
+
+
+def measure_distances(original: Floats, released: Floats, spread: Floats) -> Floats:
     """How far each record moved, in standard deviations; NaN where nothing can be compared."""
-    apart = (released - original) / spread
-    known = ~np.isnan(apart)
-    total = np.zeros(len(apart))
-    for at in range(apart.shape[1]):  # one after the other: the same sum for every layout
-        total += np.where(known[:, at], apart[:, at], 0.0) ** 2
+    shift = (released - original) / spread
+    known = ~np.isnan(shift)
+    total = np.zeros(len(shift))
+    for column in range(shift.shape[1]):  # one after the other: the same sum for every layout
+        total += np.where(known[:, column], shift[:, column], 0.0) ** 2
     return np.where(known.any(axis=1), np.sqrt(total), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedPair(Pair):
+    """A pair whose variables all have something to compare.
+
+    Parameters
+    ----------
+    without : variables that no record has a value of in both data sets.
+    """
+
+    without: tuple[str, ...] = ()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is not part of the comparison, in words."""
+        names = quote_names(self.without)
+        empty = (f"Not compared, since no record has a value in both data sets: {names}.",)
+        return (
+            *super().warnings(),
+            *(empty if self.without else ()),
+            *describe_missing_changes(self),
+        )
+
+
+def compare_numbers(
+    original: Dataset, released: Dataset, named: Sequence[str] | None, *, owner: str
+) -> ComparedPair:
+    """The numbers of both data sets, less variables without a single value to compare.
+
+    Such a variable is an error when somebody named it.
+    """
+    pair = read_pair(original, released, named, owner=owner)
+    compared = [len(compute_changes(pair, column)) > 0 for column in range(len(pair.names))]
+    without = tuple(name for name, has in zip(pair.names, compared, strict=True) if not has)
+    if without and (named is not None or not any(compared)):
+        raise MeasureError(
+            f"'{owner}' finds no record with a value in both data sets for: "
+            f"{quote_names(without)}.",
+            hint="are the right data compared? Otherwise leave them out of `variables`.",
+        )
+    return ComparedPair(
+        names=tuple(name for name in pair.names if name not in without),
+        original=pair.original[:, compared],
+        released=pair.released[:, compared],
+        left_out=pair.left_out,
+        without=without,
+    )
+
+
+def compute_changes(pair: Pair, column: int) -> Floats:
+    """What the release added to the values of one variable, where both have one."""
+    change = pair.released[:, column] - pair.original[:, column]
+    return change[~np.isnan(change)]
+
+
+def original_deviation(pair: Pair, column: int) -> float:
+    """The standard deviation of the original; 1 for a constant that nobody changed."""
+    values = pair.original[:, column]
+    deviation = standard_deviation(values[~np.isnan(values)])
+    if deviation > 0:
+        return deviation
+    if compute_changes(pair, column).any():
+        raise MeasureError(
+            f"Variable '{pair.names[column]}' has one value in the original and others in the "
+            "release, so there is no spread to count the change in.",
+            hint="leave it out of `variables`.",
+        )
+    return 1.0
+
+
+def describe_missing_changes(pair: Pair) -> tuple[str, ...]:
+    """How many values became missing, and how many were filled in, in words."""
+    was, now = np.isnan(pair.original), np.isnan(pair.released)
+    counts = {"became missing": int((now & ~was).sum()), "were filled in": int((was & ~now).sum())}
+    return tuple(
+        f"Not compared, since they {what}: {count} values."
+        for what, count in counts.items()
+        if count
+    )
+
+
+# Any variable ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ComparableVariable:
+    """Both sides of a variable: text, or numbers (dates as days, yes and no as 1 and 0).
+
+    Parameters
+    ----------
+    original, released : the values, all text or all floats.
+    categories : whether they are categories: text, or declared as nominal or ordinal.
+    """
+
+    original: pl.Series = field(repr=False)
+    released: pl.Series = field(repr=False)
+    categories: bool
+
+
+def align_variable(original: Dataset, released: Dataset, name: str) -> ComparableVariable | str:
+    """Both sides of a variable, or the reason why they cannot be compared."""
+    if name not in released.columns:
+        return "it is not in the release"
+    sides = [data.column(name) for data in (original, released)]
+    kinds = {_kind_of(side.dtype) for side in sides if side.null_count() < len(side)}
+    if not kinds:
+        return "it has no value at all"
+    if "other" in kinds:
+        return "its values can be neither counted nor ordered"
+    if len(kinds) > 1:
+        return "the release holds another kind of values"
+    was, now = (_to_text_or_floats(side, kinds) for side in sides)
+    for side in (was, now):
+        _require_finite(side.dtype.is_float() and side.is_infinite().any(), name)
+    declared = original.schema[name].kind in ("nominal", "ordinal")
+    # Yes and no are as good as 1 and 0.
+    declared &= original.column(name).dtype != pl.Boolean
+    return ComparableVariable(was, now, was.dtype == pl.String or declared)
+
+
+def _kind_of(dtype: pl.DataType) -> str:
+    if dtype == pl.String:
+        return "text"
+    if dtype in (pl.Date, pl.Datetime):
+        return "date"
+    return "number" if dtype.is_numeric() or dtype == pl.Boolean else "other"
+
+
+def _to_text_or_floats(values: pl.Series, kinds: set[str]) -> pl.Series:
+    if values.null_count() == len(values):
+        values = values.cast(pl.Null)  # an empty column says nothing of its type
+    elif values.dtype == pl.Datetime:
+        return values.cast(pl.Datetime("us")).to_physical() / _MICROSECONDS_A_DAY
+    elif values.dtype == pl.Date:
+        values = values.to_physical()
+    return values.cast(pl.String if kinds == {"text"} else pl.Float64)

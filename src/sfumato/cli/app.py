@@ -10,32 +10,63 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sfumato import __version__
-from sfumato.cli import (
-    calibrate,
-    catalogue,
-    demo,
-    fit,
-    look,
-    outputs,
-    plot,
-    recommend,
-    release,
-    replicate,
-    report,
-    sweep,
-    table,
-    tune,
-)
-from sfumato.cli.console import out, say, show_error, told_warnings
+from sfumato.cli.console import out, say, show_error, show_warnings
 from sfumato.errors import SfumatoError
+
+# Which module of this folder holds a command. It is imported when the command is run, or its
+# help is shown: `sfumato --version` need not wait for the libraries of all the others.
+COMMANDS = {
+    "inspect": "look",
+    "assess": "look",
+    "recommend": "recommend",
+    "calibrate": "calibrate",
+    "tune": "tune",
+    "protect": "release",
+    "evaluate": "release",
+    "verify": "release",
+    "report": "report",
+    "fit": "fit",
+    "sweep": "sweep",
+    "plot": "plot",
+    "table": "table",
+    "outputs": "outputs",
+    "methods": "catalogue",
+    "measures": "catalogue",
+    "replicate": "replicate",
+    "demo": "demo",
+}
+
+
+class LazyCommands(TyperGroup):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, in the order of a first use."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; None where there is none."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        if cmd_name not in self.commands:
+            module = typer.Typer(callback=lambda: None)
+            import_module(f"sfumato.cli.{COMMANDS[cmd_name]}").register(module)
+            group = typer.main.get_group(module)
+            self.commands.update(group.commands)
+        return self.commands[cmd_name]
+
 
 app = typer.Typer(
     name="sfumato",
+    cls=LazyCommands,
     help="Share sensitive microdata without giving anyone away: blur the person, keep the picture.",
     epilog="Start here: sfumato inspect FILE --plan plan.toml",
     no_args_is_help=True,
@@ -43,15 +74,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for group in (
-    look, recommend, calibrate, tune, release, report, fit, sweep, plot, table, outputs,
-    catalogue, replicate, demo,
-):  # fmt: skip
-    group.register(app)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         out.print(f"sfumato {__version__}")
         raise typer.Exit
 
@@ -59,7 +85,8 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Share sensitive microdata without giving anyone away: blur the person, keep the picture."""
@@ -69,11 +96,11 @@ def options(
 def run() -> None:
     """Run the command line and leave with a stable exit code."""
     as_json = "--json" in sys.argv
-    for told_to_stop in (signal.SIGTERM, signal.SIGHUP):
+    for stop_signal in (signal.SIGTERM, signal.SIGHUP):
         # As with Ctrl-C, what is half done is cleaned up.
-        signal.signal(told_to_stop, signal.default_int_handler)
+        signal.signal(stop_signal, signal.default_int_handler)
     try:
-        with told_warnings():
+        with show_warnings():
             app()
     except SfumatoError as error:
         show_error(error, as_json=as_json)

@@ -11,20 +11,18 @@ from sfumato.analysis.efficiency import Efficiency
 from sfumato.analysis.efficiency import efficiency as run_efficiency
 from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json, show_table
-from sfumato.cli.look import write_plan
-from sfumato.cli.sweep import PICTURES, require_free
+from sfumato.cli.sweep import PICTURES
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import PlanError
 from sfumato.io.frames import wrap
 from sfumato.methods.noise import Noise
-from sfumato.parameters import given
+from sfumato.parameters import list_settings
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
-from sfumato.tuning.calibrate import Calibrated
+from sfumato.tuning.calibrate import Calibrated, Who
 from sfumato.tuning.calibrate import calibrate as run_calibrate
-from sfumato.tuning.exposed import Who
-from sfumato.tuning.recommendation.written import place_for, with_steps
+from sfumato.tuning.recommendation.placement import find_placement, insert_steps
 from sfumato.utility.models.regression import Family
 
 
@@ -97,52 +95,49 @@ def calibrate(
             hint="for instance --mean-h 3, or --below 3 --at-most 0.1.",
         )
     loaded = Plan.load(plan)
-    require_free(write, (".toml",), overwrite=overwrite)  # said before the work is done
-    require_free(picture, PICTURES, overwrite=overwrite)
+    options.require_free(write, (".toml",), overwrite=overwrite)  # said before the work is done
+    options.require_free(picture, PICTURES, overwrite=overwrite)
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         if write is not None:
-            _require_untouched(loaded, data, _listed(variables) or [])
-        found = run_calibrate(
+            _require_free_of_steps(loaded, data, options.split_names(variables) or [])
+        calibration = run_calibrate(
             data,
-            _listed(variables),
+            options.split_names(variables),
             mean_h=mean_h,
             below=below,
             at_most=at_most,
-            who=_who(who),
+            who=_parse_who(who),
             by=by,
-            known=_listed(known),
-            weights=_weights(weight or []),
+            known=options.split_names(known),
+            weights=options.parse_weights(weight or [], "height=0.5"),
             draws=draws,
         )
-        lost = [_lost(data, found.step, one, _family(family)) for one in model or []]
+        losses = [
+            _measure_loss(data, calibration.step, formula, _parse_family(family))
+            for formula in model or []
+        ]
         if picture is not None:
-            from sfumato.figures.custodian import calibrated
+            from sfumato.figures.custodian.tuning import calibrated
 
-            calibrated(found).save(picture, overwrite=overwrite)
-    if write is not None and found.met:
-        _require_untouched(loaded, data, found.step.variables)
-        made = with_steps(loaded, place_for(loaded, data), [found.step])
-        write_plan(write, made, overwrite=overwrite, source=file, option="--write")
+            calibrated(calibration).save(picture, overwrite=overwrite)
+    if write is not None and calibration.met:
+        _require_free_of_steps(loaded, data, calibration.step.variables)
+        extended = insert_steps(loaded, find_placement(loaded, data), [calibration.step])
+        options.write_plan(write, extended, overwrite=overwrite, source=file, option="--write")
     if json:
-        show_json(_plain(found, lost, write if found.met else None))
+        show_json(_to_json(calibration, losses, write if calibration.met else None))
     else:
-        _show(found, lost, quiet=quiet)
-        if found.met and write is not None and not quiet:
+        _show(calibration, losses, quiet=quiet)
+        if calibration.met and write is not None and not quiet:
             say(f"The plan with this noise is in '{write}'. Read it, then run:")
             say(f"  sfumato protect {file} --plan {write} --out release")
-    if not found.met:
+    if not calibration.met:
         raise typer.Exit(3)
 
 
-def _listed(text: str | None) -> list[str] | None:
-    if text is None:
-        return None
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _who(text: str) -> Who:
+def _parse_who(text: str) -> Who:
     if text in ("all", "deciles"):
         return text  # type: ignore[return-value]
     try:
@@ -154,79 +149,75 @@ def _who(text: str) -> Who:
         ) from None
 
 
-def _weights(texts: list[str]) -> dict[str, float] | None:
-    found = {}
-    for text in texts:
-        name, _, number = text.rpartition("=")
-        try:
-            found[name] = float(number)
-        except ValueError:
-            raise PlanError("--weight takes a name and a number: --weight height=0.5.") from None
-    return found or None
-
-
-def _family(text: str) -> Family:
+def _parse_family(text: str) -> Family:
     if text not in ("linear", "logistic", "poisson"):
         raise PlanError("--family is linear, logistic or poisson.")
     return text  # type: ignore[return-value]
 
 
-def _lost(data: Dataset, step: Noise, formula: str, family: Family) -> Efficiency:
+def _measure_loss(data: Dataset, step: Noise, formula: str, family: Family) -> Efficiency:
     fitted = step.fit(data, engine_for(data.frame))
     return run_efficiency(data, step.describes(fitted, data.schema), formula, family)
 
 
-def _require_untouched(plan: Plan, data: Dataset, names: list[str]) -> None:
+def _require_free_of_steps(plan: Plan, data: Dataset, names: list[str]) -> None:
     """No other step may change the variables that get noise."""
-    touched = {name for one in plan.steps for name in one.touches(data.schema)}
+    touched = {name for step in plan.steps for name in step.touches(data.schema)}
     if both := sorted(touched & set(names)):
-        listed = ", ".join(f"'{name}'" for name in both)
+        names_shared = ", ".join(f"'{name}'" for name in both)
         raise PlanError(
             f"Another step of the plan changes these variables, so analysts could not take the "
-            f"noise out again: {listed}.",
+            f"noise out again: {names_shared}.",
             hint="leave them out of that step, or name other --variables.",
         )
 
 
-def _plain(found: Calibrated, lost: list[Efficiency], write: Path | None) -> dict[str, Any]:
+def _to_json(
+    calibration: Calibrated, losses: list[Efficiency], write: Path | None
+) -> dict[str, Any]:
     return {
-        "met": found.met,
-        "asked": found.asked,
-        "goal": found.goal,
-        "share": found.share,
-        "achieved": found.achieved,
-        "error": found.error,
-        "worst": found.worst,
-        "reason": found.reason,
-        "warnings": list(found.warnings),
-        "step": {"method": found.step.name, **given(found.step)},
-        "tried": list(wrap(found.table).rows(named=True)),
-        "groups": list(wrap(found.groups).rows(named=True)),
+        "met": calibration.met,
+        "asked": calibration.asked,
+        "goal": calibration.goal,
+        "share": calibration.share,
+        "achieved": calibration.achieved,
+        "error": calibration.error,
+        "worst": calibration.worst,
+        "reason": calibration.reason,
+        "warnings": list(calibration.warnings),
+        "step": {"method": calibration.step.name, **list_settings(calibration.step)},
+        "tried": list(wrap(calibration.table).rows(named=True)),
+        "groups": list(wrap(calibration.groups).rows(named=True)),
         "offers": [
-            {"achieved": one.achieved, "step": {"method": one.step.name, **given(one.step)}}
-            for one in found.offers
+            {
+                "achieved": entry.achieved,
+                "step": {"method": entry.step.name, **list_settings(entry.step)},
+            }
+            for entry in calibration.offers
         ],
         "models": [
             {
-                "formula": one.formula,
-                "family": one.family,
-                "determinant_ratio": one.determinant_ratio,
-                "terms": list(wrap(one.table).rows(named=True)),
+                "formula": entry.formula,
+                "family": entry.family,
+                "determinant_ratio": entry.determinant_ratio,
+                "terms": list(wrap(entry.table).rows(named=True)),
             }
-            for one in lost
+            for entry in losses
         ],
         "written": None if write is None else str(write),
     }
 
 
-def _show(found: Calibrated, lost: list[Efficiency], *, quiet: bool) -> None:
-    shares = found.step.variance_share
+def _show(calibration: Calibrated, losses: list[Efficiency], *, quiet: bool) -> None:
+    shares = calibration.step.variance_share
     rows = (
-        [(name, f"{one:.3g}") for name, one in shares.items()] if isinstance(shares, dict) else []
+        [(name, f"{entry:.3g}") for name, entry in shares.items()]
+        if isinstance(shares, dict)
+        else []
     )
     show_table(
-        f"Asked for: {found.asked}. "
-        + ("The least noise that suffices:" if found.met else "The most that was tried:"),
+        f"Asked for: {calibration.asked}. "
+        + ("The least noise that suffices:" if calibration.met else "The most that was tried:"),
         ["variable", "variance of the noise, as a share of the variable's"],
         rows,
     )
@@ -235,26 +226,26 @@ def _show(found: Calibrated, lost: list[Efficiency], *, quiet: bool) -> None:
         ["group", "records", "reached", "error"],
         [
             (row["group"], f"{row['records']:,}", f"{row['achieved']:.3g}", f"{row['error']:.2g}")
-            for row in wrap(found.groups).rows(named=True)
+            for row in wrap(calibration.groups).rows(named=True)
         ],
     )
-    for one in lost:
+    for entry in losses:
         show_table(
-            f"What {one.formula} loses when the noise is taken out again:",
+            f"What {entry.formula} loses when the noise is taken out again:",
             ["term", "standard error", "with noise", "times"],
             [
                 (row["term"], f"{row['se_original']:.3g}", f"{row['se_predicted']:.3g}",
                  f"{row['inflation']:.2f}")
-                for row in wrap(one.table).rows(named=True)
+                for row in wrap(entry.table).rows(named=True)
             ],
         )  # fmt: skip
-    for warning in found.warnings:
+    for warning in calibration.warnings:
         say(f"Warning: {warning}", style="yellow")
-    if not found.met:
-        say(found.reason, style="yellow")
-        for offer in found.offers:
+    if not calibration.met:
+        say(calibration.reason, style="yellow")
+        for offer in calibration.offers:
             cut = offer.step.at_most is not None
             how = "cut off at the tails" if cut else "larger in the tails"
-            say(f"Noise that is {how} does suffice: {given(offer.step)}")
-        if not found.offers and not quiet:
+            say(f"Noise that is {how} does suffice: {list_settings(offer.step)}")
+        if not calibration.offers and not quiet:
             say("Cut the tails off first (method topcode), or state a target you can defend.")

@@ -37,13 +37,13 @@ def measures(name: Name = None, json: options.Json = False) -> None:
 
 def _show(what: str, entries: Mapping[str, Any], name: str | None, *, as_json: bool) -> None:
     if name is not None and name not in entries:
-        hint = _given_by(name, entries) or did_you_mean(name, entries)
+        hint = _find_owner(name, entries) or did_you_mean(name, entries)
         raise PlanError(f"There is no '{name}' in {what}.", hint=hint)
     wanted = entries if name is None else {name: entries[name]}
     if as_json:
-        show_json({one: _described(entry) for one, entry in wanted.items()})
+        show_json({label: _describe(entry) for label, entry in wanted.items()})
     elif name is None:
-        rows = [(one, catalogue.question(entry)) for one, entry in wanted.items()]
+        rows = [(label, catalogue.first_line(entry)) for label, entry in wanted.items()]
         show_table(what.capitalize(), ["name", "what it does"], rows)
     else:
         _show_prose(entries[name])
@@ -51,11 +51,11 @@ def _show(what: str, entries: Mapping[str, Any], name: str | None, *, as_json: b
         _show_plan(entries[name])
 
 
-def _given_by(name: str, entries: Mapping[str, Any]) -> str:
+def _find_owner(name: str, entries: Mapping[str, Any]) -> str:
     """Where a number is found that is no measure of its own: k is one of uniqueness."""
-    owners = [one for one, entry in entries.items() if name in getattr(entry, "provides", ())]
-    listed = " and ".join(f"'{one}'" for one in owners)
-    return f"'{name}' is a number of {listed}: sfumato measures {owners[0]}" if owners else ""
+    owners = [label for label, entry in entries.items() if name in getattr(entry, "provides", ())]
+    names = " and ".join(f"'{label}'" for label in owners)
+    return f"'{name}' is a number of {names}: sfumato measures {owners[0]}" if owners else ""
 
 
 def _show_prose(entry: Any) -> None:
@@ -68,35 +68,46 @@ def _show_prose(entry: Any) -> None:
 
 def _show_plan(entry: Any) -> None:
     """An example for a plan file."""
-    example: Mapping[str, Any] = next((one for one in entry.examples if one), {})
-    one = entry(**example)
-    plan = Plan(steps=[one]) if isinstance(one, Method) else Plan(evaluate={one.name: one})
-    given = "\n".join(
+    example: Mapping[str, Any] = next(
+        (entry_example for entry_example in entry.examples if entry_example), {}
+    )
+    entry_example = entry(**example)
+    plan = (
+        Plan(steps=[entry_example])
+        if isinstance(entry_example, Method)
+        else Plan(evaluate={entry_example.name: entry_example})
+    )
+    lines = "\n".join(
         line
         for line in plan.text().split("\n\n")[1].splitlines()
         if line.partition(" =")[0] in ("method", "measure", *example) or line[0] == "["
     )
     out.print("In a plan", style="bold")
-    out.print(given, markup=False, soft_wrap=True)
+    out.print(lines, markup=False, soft_wrap=True)
 
 
 def _show_parameters(entry: Any) -> None:
     rows = [
-        (one.name, one.type, "must be given" if one.required else _default(one.default), one.help)
-        for one in catalogue.parameters_of(entry)
+        (
+            parameter.name,
+            parameter.type,
+            "must be given" if parameter.required else _format_default(parameter.default),
+            parameter.help,
+        )
+        for parameter in catalogue.parameters_of(entry)
     ]
     show_table("Parameters", ["name", "type", "default", "meaning"], rows)
 
 
-def _default(value: Any) -> str:
+def _format_default(value: Any) -> str:
     """A default as the plan file writes it; nothing where nothing is set."""
     if value is None or value == []:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _described(entry: Any) -> dict[str, Any]:
+def _describe(entry: Any) -> dict[str, Any]:
     return {
-        "what": catalogue.question(entry),
-        "parameters": [vars(one) for one in catalogue.parameters_of(entry)],
+        "what": catalogue.first_line(entry),
+        "parameters": [vars(parameter) for parameter in catalogue.parameters_of(entry)],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import warnings
@@ -15,11 +16,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from sfumato import progress as library
 from sfumato.errors import StrataError, TargetError
-from sfumato.io.frames import wrap
-from sfumato.parameters import value_said
-from sfumato.progress import Progress as Telling
-from sfumato.progress import silent
 
 _STRATA_SHOWN = 20
 
@@ -60,17 +58,17 @@ def say(message: str, *, style: str = "") -> None:
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Telling]:
+def progress(*, quiet: bool) -> Iterator[library.Progress]:
     """A progress bar on a terminal; a line per step elsewhere; nothing when quiet."""
     if quiet:
-        yield silent
+        yield library.silent
         return
     if not err.is_terminal:
-        seen: set[str] = set()
+        announced: set[str] = set()
 
         def line(what: str, done: int, total: int) -> None:
-            if what not in seen and done < total:
-                seen.add(what)
+            if what not in announced and done < total:
+                announced.add(what)
                 say(what)
 
         yield line
@@ -86,7 +84,7 @@ def progress(*, quiet: bool) -> Iterator[Telling]:
 
 
 @contextmanager
-def told_warnings() -> Iterator[None]:
+def show_warnings() -> Iterator[None]:
     """Warnings as plain sentences on stderr, without file names and line numbers."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: say(f"Warning: {message}", style="yellow")
@@ -98,13 +96,16 @@ def show_error(error: Exception, *, as_json: bool) -> None:
     what = getattr(error, "what", str(error))
     hint = getattr(error, "hint", "")
     if as_json:
-        told: dict[str, Any] = {"error": type(error).__name__, "what": what, "hint": hint}
+        content: dict[str, Any] = {"error": type(error).__name__, "what": what, "hint": hint}
         if isinstance(error, TargetError):
-            told |= {"targets": [one.plain() for one in error.verdict], "evidence": error.kept}
-        show_json(told)
+            verdict = [judgement.plain() for judgement in error.verdict]
+            content |= {"targets": verdict, "evidence": error.kept}
+        show_json(content)
     say(f"Error: {what}", style="red")
     if isinstance(error, StrataError) and err.is_terminal and not as_json:
         # For the eyes of whoever sits there; a log never gets to see a category.
+        from sfumato.io.frames import wrap
+
         rows = wrap(error.strata).rows(named=True)
         for row in rows[:_STRATA_SHOWN]:
             say("  " + ", ".join(f"{name}: {value}" for name, value in row.items()))
@@ -116,14 +117,21 @@ def show_error(error: Exception, *, as_json: bool) -> None:
         say(f"Hint: {hint}")
 
 
-def said(value: Any) -> str:
+def format_number(value: Any) -> str:
     """A number as people read it."""
     if value is None:
         return "could not be computed"
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {said(one)}" for key, one in value.items())
+        return ", ".join(f"{key} {format_number(part)}" for key, part in value.items())
     if isinstance(value, (list, tuple)):
-        return value_said(value)
+        from sfumato.parameters import format_value
+
+        return format_value(value)
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def finite_or_none(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they become null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli import options
-from sfumato.cli.console import progress, said, say, show_json, show_table
-from sfumato.cli.demo_noise import Noised, noised
-from sfumato.cli.release import show_checks
+from sfumato.cli.console import format_number, progress, say, show_json, show_table
+from sfumato.cli.demo_noise import NoiseDemo, release_with_noise
+from sfumato.cli.release import list_check, show_checks
 from sfumato.data import Dataset, read
 from sfumato.datasets import cohort, cohort_schema
 from sfumato.errors import ReleaseError
@@ -33,11 +33,12 @@ from sfumato.risk.linkage import Linkage
 from sfumato.risk.mahalanobis import Mahalanobis
 from sfumato.risk.peers import Peers
 from sfumato.run import assess, protect
-from sfumato.storage.opened import CUSTODY, Check, verify_release
+from sfumato.storage.opening import CUSTODY
+from sfumato.storage.verifying import Check, verify_release
 from sfumato.tuning.attacks import attacks
-from sfumato.tuning.judged import Candidate
+from sfumato.tuning.result import Tuned
+from sfumato.tuning.scores import Candidate
 from sfumato.tuning.search import tune
-from sfumato.tuning.tuned import Tuned
 from sfumato.utility.coefficients import Coefficients
 from sfumato.utility.displacement import Displacement
 from sfumato.utility.information_loss import InformationLoss
@@ -49,14 +50,14 @@ _TRIED = 3000
 
 
 @dataclass(frozen=True)
-class _Done:
+class _DemoResult:
     """What the demo made, for the screen or as JSON."""
 
     before: Evidence
     tuned: Tuned
     made: Release
     checks: tuple[Check, ...]
-    noised: Noised
+    noise: NoiseDemo
 
 
 def register(app: typer.Typer) -> None:
@@ -73,7 +74,7 @@ def demo_plan() -> Plan:
             Pseudonymise(variables=["person_id"]),
             Drop(variables=["postcode", "school"]),
             Topcode(variables=["income"], top_quantile=0.99),
-            _blurred(),
+            _blur_step(),
             TCloseness(confidential="diagnosis", k=5, t=0.25),
         ],
         targets={"k.min": 5, "reidentification.max": 0.0, "t.max": 0.25, "stayed.max": 0.01},
@@ -89,7 +90,7 @@ def demo_plan() -> Plan:
     )
 
 
-def _blurred() -> Deterministic:
+def _blur_step() -> Deterministic:
     return Deterministic(
         variables=_MEASURED,
         strata=["sex", "smoking"],
@@ -101,13 +102,13 @@ def _blurred() -> Deterministic:
     )
 
 
-def _besides() -> dict[str, Measure]:
+def _measures_for_report() -> dict[str, Measure]:
     """For the report: how far off an attacker lands, who is at risk, what numbers keep."""
-    seen = ["sex", "region", "education", "marital_status", "children", "household_size"]
+    known = ["sex", "region", "education", "marital_status", "children", "household_size"]
     return {
         "h_index": HIndex(variables=_MEASURED),
         "linkage": Linkage(variables=_MEASURED),
-        "peers": Peers(known=seen, sensitive=["smoking", "diagnosis"], most=3, individuals=2000),
+        "peers": Peers(known=known, sensitive=["smoking", "diagnosis"], most=3, individuals=2000),
         "moments": Moments(variables=_MEASURED),
     }
 
@@ -116,7 +117,7 @@ def _candidates() -> list[list[Any]]:
     """What the demo compares: two ways to blur numbers, and crowds of three sizes."""
     noise = Noise(variables=_MEASURED, variance_share=0.1)
     crowds = [TCloseness(confidential="diagnosis", k=k, t=0.25) for k in (5, 10, 20)]
-    return [[way, crowd] for way in (_blurred(), noise) for crowd in crowds]
+    return [[way, crowd] for way in (_blur_step(), noise) for crowd in crowds]
 
 
 def demo(
@@ -134,79 +135,81 @@ def demo(
     to.mkdir(parents=True, exist_ok=True)
     marker.touch()
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
-        done = _journey(to, records, tell)
+        done = _run_demo(to, records, tell)
     if json:
-        checks = [vars(one) for one in done.checks]
+        checks = [list_check(check) for check in done.checks]
         show_json({"folder": str(to / "release"), "checks": checks,
-                   "tuned": _brief(done.tuned.best), "fit": done.noised.rows,
+                   "tuned": _describe_candidate(done.tuned.best), "fit": done.noise.rows,
                    **done.made.manifest})  # fmt: skip
         return
     _show(done, to, quiet=quiet)
-    if any(one.passed is False for one in done.checks):
+    if any(check.passed is False for check in done.checks):
         raise typer.Exit(4)
 
 
-def _journey(to: Path, records: int, tell: Progress) -> _Done:
+def _run_demo(to: Path, records: int, tell: Progress) -> _DemoResult:
     file, folder, first = to / "cohort.csv", to / "release", demo_plan()
     tell("inventing a cohort", 0, 3)
     cohort(records).write_csv(file)
     data = read(file, **first.read).with_schema(first.schema)
     before = assess(data, ["uniqueness"], progress=tell)["uniqueness"]
-    tuned = _tuned(data, first, tell)
+    tuned = _tune_on_sample(data, first, tell)
     tuned.picture().save(to / "map.svg", overwrite=True)
     # Attacks are measured, and stand in the inside report; they are no part of the search.
     plan = Plan(
         schema=tuned.plan.schema,
         steps=tuned.plan.steps,
         targets=tuned.plan.targets,
-        evaluate={**tuned.plan.evaluate, **attacks(tuned.plan), **_besides()},
+        evaluate={**tuned.plan.evaluate, **attacks(tuned.plan), **_measures_for_report()},
         read=first.read,
     )
     (to / "plan.toml").write_text(plan.text(comments=True), "utf-8")
     earlier = folder / CUSTODY / "key"
-    made = protect(data, plan, key=earlier if earlier.is_file() else None, progress=tell)
-    made.write(folder, overwrite=True, progress=tell)
+    release = protect(data, plan, key=earlier if earlier.is_file() else None, progress=tell)
+    release.write(folder, overwrite=True, progress=tell)
     tell("checking", 2, 3)
     checks = verify_release(folder, data)
-    return _Done(before, tuned, made, checks, noised(data, to / "noised", tell))
+    return _DemoResult(
+        before, tuned, release, checks, release_with_noise(data, to / "noised", tell)
+    )
 
 
-def _tuned(data: Dataset, plan: Plan, tell: Progress) -> Tuned:
+def _tune_on_sample(data: Dataset, plan: Plan, tell: Progress) -> Tuned:
     """Compare on the first records: a demo is no place to wait."""
     import numpy as np
 
     return tune(data.take(np.arange(_TRIED)), plan, space=_candidates(), repeats=2, progress=tell)
 
 
-def _show(done: _Done, to: Path, *, quiet: bool) -> None:
-    before, after, made = done.before, done.made.evidence["uniqueness"], done.made
+def _show(done: _DemoResult, to: Path, *, quiet: bool) -> None:
+    before, after, release = done.before, done.made.evidence["uniqueness"], done.made
     show_table(
         f"What was tried, on {_TRIED:,} of them",
         ["steps", "targets", "loss, 0 is best"],
         [
-            (_brief(one), "met" if one.met else "missed", f"{one.loss:.2f}")
-            for one in done.tuned.candidates
+            (_describe_candidate(row), "met" if row.met else "missed", f"{row.loss:.2f}")
+            for row in done.tuned.candidates
         ],
     )
     numbers = [("share of records that are unique", before.value, after.value)] + [
         (label, before.details[name], after.details[name])
         for label, name in (("smallest class (k)", "k"), ("highest risk of a person", "prosecutor"))
     ]
-    learned = made.evidence["attribute_disclosure"]
+    learned = release.evidence["attribute_disclosure"]
     numbers.append(("diagnoses that a class gives away", learned.baseline, learned.value))
-    rows = [(label, said(old), said(new)) for label, old, new in numbers]
+    rows = [(label, format_number(old), format_number(new)) for label, old, new in numbers]
     show_table("What an outsider could single out", ["", "original", "release"], rows)
-    _show_kept(made)
+    _show_utility(release)
     show_table(
         "A model of noised data: true, as it comes, and with the noise taken out",
         ["term", "original data", "noise ignored", "sf.fit", "interval"],
-        [(one["term"], *(f"{one[name]:.3g}" for name in ("original", "naive", "fit")),
-          f"{one['low']:.3g} to {one['high']:.3g}") for one in done.noised.rows],
+        [(row["term"], *(f"{row[name]:.3g}" for name in ("original", "naive", "fit")),
+          f"{row['low']:.3g} to {row['high']:.3g}") for row in done.noise.rows],
     )  # fmt: skip
     show_checks("Checked on the disk", done.checks)
     if not quiet:
         say(f"Original:  {to / 'cohort.csv'}  (invented; no real person is in it)")
-        say(f"Plan:      {to / 'plan.toml'}  (chosen: {_brief(done.tuned.best)})")
+        say(f"Plan:      {to / 'plan.toml'}  (chosen: {_describe_candidate(done.tuned.best)})")
         say(f"Map:       {to / 'map.svg'}  (risk and use of what was tried)")
         say(f"Release:   {to / 'release'}/")
         say(f"Report:    {to / 'release'}/report.html  (public)")
@@ -214,29 +217,32 @@ def _show(done: _Done, to: Path, *, quiet: bool) -> None:
         say(f"Noised:    {to / 'noised'}/  (for sf.fit)")
 
 
-def _brief(one: Candidate) -> str:
+def _describe_candidate(candidate: Candidate) -> str:
     """The steps that differ between the candidates, in a few words."""
-    told = {
+    names = {
         "deterministic": "centres of neighbours",
         "noise": "noise",
         "t_closeness": "crowds of",
     }
-    named = [step for step in one.plan.steps if step.name in told]
-    said_of = [
-        f"{told[step.name]} {step.k}" if isinstance(step, TCloseness) else told[step.name]
+    named = [step for step in candidate.plan.steps if step.name in names]
+    phrases = [
+        f"{names[step.name]} {step.k}" if isinstance(step, TCloseness) else names[step.name]
         for step in named
     ]
-    return ", ".join(said_of) or "nothing but dropping"
+    return ", ".join(phrases) or "nothing but dropping"
 
 
-def _show_kept(made: Release) -> None:
-    model, moved = made.evidence["glucose"].details, made.evidence["displacement"]
-    loss = made.evidence["information_loss"]
-    kept = [
-        ("blur of what outsiders may know, in SD per variable", said(loss.value)),
-        ("share of the spread that comes from the blurring, at most", said(moved.value)),
-        ("share of records that hardly moved", said(moved.details["stayed"])),
-        ("overlap of the intervals of a model's coefficients, mean", said(model["mean_overlap"])),
-        ("coefficients whose sign is kept", said(model["signs_kept"])),
+def _show_utility(release: Release) -> None:
+    model, moved = release.evidence["glucose"].details, release.evidence["displacement"]
+    loss = release.evidence["information_loss"]
+    rows = [
+        ("blur of what outsiders may know, in SD per variable", format_number(loss.value)),
+        ("share of the spread that comes from the blurring, at most", format_number(moved.value)),
+        ("share of records that hardly moved", format_number(moved.details["stayed"])),
+        (
+            "overlap of the intervals of a model's coefficients, mean",
+            format_number(model["mean_overlap"]),
+        ),
+        ("coefficients whose sign is kept", format_number(model["signs_kept"])),
     ]
-    show_table("What the release keeps", ["", "release"], kept)
+    show_table("What the release keeps", ["", "release"], rows)

@@ -14,7 +14,7 @@ from sfumato.plan import Plan
 from sfumato.progress import Progress
 from sfumato.run import protect
 from sfumato.schema import Schema
-from sfumato.storage.opened import CUSTODY
+from sfumato.storage.opening import CUSTODY
 
 FORMULA = "systolic ~ height + weight_kg + sex"
 _KEPT = ["sex", "height", "weight_kg", "systolic"]
@@ -22,13 +22,13 @@ _SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class Noised:
+class NoiseDemo:
     """A row per coefficient: from the original, with the noise ignored, and taken out."""
 
     rows: list[dict[str, Any]]
 
 
-def noised(data: Dataset, folder: Path, tell: Progress) -> Noised:
+def release_with_noise(data: Dataset, folder: Path, tell: Progress) -> NoiseDemo:
     """Release four variables with noise on two of them, and fit a model to the release."""
     from sfumato.analysis.fit import fit
 
@@ -39,27 +39,27 @@ def noised(data: Dataset, folder: Path, tell: Progress) -> Noised:
         steps=[Noise(variables=["height", "weight_kg"], variance_share=_SHARE, whole=False)],
     )
     earlier = folder / CUSTODY / "key"
-    made = protect(Dataset(frame, plan.schema), plan, key=earlier if earlier.is_file() else None)
-    made.write(folder, overwrite=True)
+    release = protect(Dataset(frame, plan.schema), plan, key=earlier if earlier.is_file() else None)
+    release.write(folder, overwrite=True)
     tell("fitting a model", 0, 1)
-    found = fit(FORMULA, folder, seed=1).summary()
-    truth = _truth(frame)
-    return Noised(
+    summary = fit(FORMULA, folder, seed=1).summary()
+    truth = _fit_original(frame)
+    return NoiseDemo(
         [
             {
                 "term": str(term),
-                "original": truth[at],
-                "naive": float(found.loc[term, "naive"]),
-                "fit": float(found.loc[term, "mean"]),
-                "low": float(found.loc[term, "low"]),
-                "high": float(found.loc[term, "high"]),
+                "original": truth[index],
+                "naive": float(summary.loc[term, "naive"]),
+                "fit": float(summary.loc[term, "mean"]),
+                "low": float(summary.loc[term, "low"]),
+                "high": float(summary.loc[term, "high"]),
             }
-            for at, term in enumerate(found.index[: len(truth)])
+            for index, term in enumerate(summary.index[: len(truth)])
         ]
     )
 
 
-def _truth(frame: pl.DataFrame) -> list[float]:
+def _fit_original(frame: pl.DataFrame) -> list[float]:
     """The coefficients of the original data, by least squares."""
     import numpy as np
 
@@ -71,4 +71,7 @@ def _truth(frame: pl.DataFrame) -> list[float]:
             (frame["sex"] != min(frame["sex"])).cast(pl.Float64),
         ]
     )
-    return [float(one) for one in np.linalg.lstsq(design, frame["systolic"], rcond=None)[0]]
+    return [
+        float(coefficient)
+        for coefficient in np.linalg.lstsq(design, frame["systolic"], rcond=None)[0]
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_format
-import math
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -13,8 +12,8 @@ import typer
 from sfumato.analysis.fit import fit as run_fit
 from sfumato.analysis.result import Fit
 from sfumato.cli import options
-from sfumato.cli.console import progress, say, show_json, show_table
-from sfumato.cli.sweep import PICTURES, require_free
+from sfumato.cli.console import finite_or_none, progress, say, show_json, show_table
+from sfumato.cli.sweep import PICTURES
 from sfumato.errors import PlanError
 from sfumato.io import write_table
 from sfumato.io.frames import wrap
@@ -81,14 +80,14 @@ def fit(
     estimates beside the corrected ones.
     """
     for path, known in ((to, _TABLES), (picture, PICTURES)):
-        require_free(path, known, overwrite=overwrite)  # said before the work is done
+        options.require_free(path, known, overwrite=overwrite)  # said before the work is done
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
-        found = run_fit(
+        result = run_fit(
             formula,
             release,
             family=family,
             link=link,
-            noise=None if noise is None else _described(noise),
+            noise=None if noise is None else _read_noise(noise),
             clean=clean or (),
             draws=draws,
             chains=chains,
@@ -100,83 +99,82 @@ def fit(
             accredited=accredited,
         )
         if to is not None:
-            write_table(wrap(found.table).to_polars(), to)
+            write_table(wrap(result.table).to_polars(), to)
         if picture is not None:
             tell("drawing", 0, 1)
-            found.plot_forest().save(picture, overwrite=overwrite)
-    _show(found, to, as_json=json, quiet=quiet)
+            result.plot_forest().save(picture, overwrite=overwrite)
+    _show(result, to, as_json=json, quiet=quiet)
 
 
-def _described(path: Path) -> dict[str, Any]:
+def _read_noise(path: Path) -> dict[str, Any]:
     """Descriptions by variable, as they stand in a manifest or under [noise] in a TOML file."""
     try:
         text = path.read_text("utf-8")
-        told = json_format.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        tables = json_format.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (OSError, ValueError):
         raise PlanError(
             f"'{path}' cannot be read as a description of noise.",
             hint='write a TOML file with a table per variable: [x] distribution = "gaussian" ...',
         ) from None
     for key in ("noise", "variables"):
-        inside = told.get(key) if isinstance(told, dict) else None
+        nested = tables.get(key) if isinstance(tables, dict) else None
         # A variable may have such a name; then its table says which distribution it is.
-        if isinstance(inside, dict) and not isinstance(inside.get("distribution"), str):
-            told = inside
-    if not isinstance(told, dict) or not all(isinstance(one, dict) for one in told.values()):
+        if isinstance(nested, dict) and not isinstance(nested.get("distribution"), str):
+            tables = nested
+    if not isinstance(tables, dict) or not all(
+        isinstance(table, dict) for table in tables.values()
+    ):
         raise PlanError(
             f"'{path}' describes no noise.",
             hint='write a table per variable: [x] distribution = "gaussian", variance = 0.2',
         )
-    return told
+    return tables
 
 
-def _show(found: Fit, to: Path | None, *, as_json: bool, quiet: bool) -> None:
-    rows = [{key: _plain(value) for key, value in row.items()} for row in found.rows]
+def _show(result: Fit, to: Path | None, *, as_json: bool, quiet: bool) -> None:
+    rows = [{key: finite_or_none(value) for key, value in row.items()} for row in result.rows]
     if as_json:
-        show_json(_told(found, rows))
+        show_json(_to_json(result, rows))
     elif to is None:
-        _show_rows(found, rows)
+        _show_rows(result, rows)
     elif not quiet:
-        say(f"The summary of {found.records:,} records is in '{to}'.")
+        say(f"The summary of {result.records:,} records is in '{to}'.")
     if not as_json:
-        for line in () if quiet else found.notes:
+        for line in () if quiet else result.notes:
             say(line)
-        for line in found.warnings:
+        for line in result.warnings:
             say(f"Warning: {line}", style="yellow")
-    if not found.complete:
+    if not result.complete:
         raise typer.Exit(130)
 
 
-def _show_rows(found: Fit, rows: list[dict[str, Any]]) -> None:
-    title = f"{found.formula} ({found.family}, {found.records:,} records)"
+def _show_rows(result: Fit, rows: list[dict[str, Any]]) -> None:
+    title = f"{result.formula} ({result.family}, {result.records:,} records)"
     for head, names in ((title, _SHOWN), ("How well it was drawn", _DRAWN)):
         shown = [name for name in names if any(row.get(name) is not None for row in rows)]
-        cells = [[row["term"], *(_cell(row.get(name)) for name in shown)] for row in rows]
+        cells = [[row["term"], *(_format_cell(row.get(name)) for name in shown)] for row in rows]
         if shown:
             show_table(head, ["term", *shown], cells)
 
 
-def _told(found: Fit, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _to_json(result: Fit, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The fit for machines."""
     names = ("formula", "family", "link", "method", "records", "left_out", "level", "complete")
     return {
-        **{name: getattr(found, name) for name in names},
-        "engine": found.engine or None,
+        **{name: getattr(result, name) for name in names},
+        "engine": result.engine or None,
         "summary": rows,
         "efficiency": [
-            {key: _plain(value) for key, value in row.items()} for row in found.efficiency_rows
+            {key: finite_or_none(value) for key, value in row.items()}
+            for row in result.efficiency_rows
         ],
-        "determinant_ratio": _plain(found.determinant_ratio),
-        "warnings": list(found.warnings),
-        "notes": list(found.notes),
+        "determinant_ratio": finite_or_none(result.determinant_ratio),
+        "warnings": list(result.warnings),
+        "notes": list(result.notes),
     }
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.3g}" if abs(value) < _LARGE else f"{value:,.0f}"
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

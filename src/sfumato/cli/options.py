@@ -47,14 +47,68 @@ def load(
     return data.with_schema(plan.schema) if plan else data
 
 
-def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
+def split_names(text: str | None) -> list[str] | None:
+    """Names from "sex, region"; None where nothing was given."""
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def parse_weights(texts: Iterable[str], example: str) -> dict[str, float] | None:
+    """Weights from "height=0.5"; None where none was given."""
+    weights = {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError:
+            raise PlanError(f"--weight takes a name and a number: --weight {example}.") from None
+    return weights or None
+
+
+def require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool) -> None:
+    """Refuse a file whose format nobody knows, or that exists already."""
+    if path is None:
+        return
+    if path.suffix not in known:
+        raise PlanError(
+            f"'{path}' cannot be written: nobody knows its format.",
+            hint=f"choose a name that ends in {', '.join(known)}.",
+        )
+    if path.exists() and not overwrite:
+        raise PlanError(
+            f"'{path}' exists already.", hint="choose another name, or say --overwrite."
+        )
+
+
+def write_plan(
+    path: Path, plan: Plan, *, overwrite: bool, source: str, option: str = "--plan"
+) -> None:
+    """Write a plan with its comments; never over another file unless --overwrite was given."""
+    if path.suffix != ".toml" or path.resolve() == Path(source).resolve():
+        hint = f"{option} plan.toml"
+        raise PlanError("A plan is written to a file that ends in .toml.", hint=hint)
+    try:
+        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
+            file.write(plan.text(comments=True))
+    except FileExistsError:
+        raise PlanError(
+            f"'{path}' exists already.", hint="choose another name, or say --overwrite."
+        ) from None
+    except OSError:
+        raise PlanError(f"'{path}' cannot be written.", hint="is there such a folder?") from None
+
+
+def add_measure_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for every parameter of every measure; the catalogue knows them."""
     signature = inspect.signature(command, eval_str=True)
-    shown = [one for one in signature.parameters.values() if one.name != "parameters"]
-    for name, help_text in sorted(_options().items()):
+    shown = [
+        parameter for parameter in signature.parameters.values() if parameter.name != "parameters"
+    ]
+    for name, help_text in sorted(_describe_options().items()):
         # Text for whoever types it; the help says of what type.
         option = typer.Option(
-            f"--{_dashed(name)}", help=help_text, metavar="<str>", show_default=False
+            f"--{_format_flag(name)}", help=help_text, metavar="<str>", show_default=False
         )
         shown.append(
             inspect.Parameter(
@@ -66,9 +120,9 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
             )
         )
 
-    def wrapped(**given: Any) -> None:
-        parameters = {name: given.pop(name) for name in _options() if name in given}
-        command(**given, parameters={k: v for k, v in parameters.items() if v})
+    def wrapped(**values: Any) -> None:
+        parameters = {name: values.pop(name) for name in _describe_options() if name in values}
+        command(**values, parameters={k: v for k, v in parameters.items() if v})
 
     wrapped.__name__ = command.__name__
     wrapped.__doc__ = command.__doc__
@@ -76,77 +130,87 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _dashed(name: str) -> str:
+def _format_flag(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _options() -> dict[str, str]:
+def _describe_options() -> dict[str, str]:
     """The help of every parameter: its type, and what each measure takes it for."""
-    told: dict[str, dict[tuple[str, str], list[str]]] = {}
+    meanings: dict[str, dict[tuple[str, str], list[str]]] = {}
     for name, entry in catalogue.measures().items():
-        for one in catalogue.parameters_of(entry):
-            told.setdefault(one.name, {}).setdefault((one.type, one.help), []).append(name)
-    return {name: _help(about) for name, about in told.items()}
+        for parameter in catalogue.parameters_of(entry):
+            meanings.setdefault(parameter.name, {}).setdefault(
+                (parameter.type, parameter.help), []
+            ).append(name)
+    return {name: _join_help(about) for name, about in meanings.items()}
 
 
-def _help(about: Mapping[tuple[str, str], list[str]]) -> str:
-    said: list[str] = []
+def _join_help(about: Mapping[tuple[str, str], list[str]]) -> str:
+    parts: list[str] = []
     last = ""
     for (kind, meaning), owners in about.items():
-        said.append(f"{f'({kind}) ' * (kind != last)}{', '.join(owners)}: {meaning}")
+        parts.append(f"{f'({kind}) ' * (kind != last)}{', '.join(owners)}: {meaning}")
         last = kind
-    return " / ".join(said)
+    return " / ".join(parts)
 
 
-def chosen(names: Iterable[str] | None, parameters: Parameters) -> dict[str, Measure] | None:
+def choose_measures(
+    names: Iterable[str] | None, parameters: Parameters
+) -> dict[str, Measure] | None:
     """The measures that were asked for, each with the parameters that it has."""
     if not names:
         return None
     entries = {name: catalogue.measure(name) for name in names}
-    _require_used(parameters, entries.values())
+    _require_owner(parameters, entries.values())
     return {
-        name: entry(**catalogue.parsed(entry, _own(entry, parameters)))
+        name: entry(**catalogue.parse_parameters(entry, _select_own(entry, parameters)))
         for name, entry in entries.items()
     }
 
 
-def adjusted(measures: Mapping[str, Measure], parameters: Parameters) -> dict[str, Measure]:
+def adjust_measures(measures: Mapping[str, Measure], parameters: Parameters) -> dict[str, Measure]:
     """The measures that are taken anyway, with the parameters that were given."""
-    _require_used(parameters, [type(one) for one in measures.values()])
-    made: dict[str, Measure] = {}
-    for label, one in measures.items():
-        mine = catalogue.parsed(type(one), _own(type(one), parameters))
+    _require_owner(parameters, [type(measure) for measure in measures.values()])
+    result: dict[str, Measure] = {}
+    for label, measure in measures.items():
+        mine = catalogue.parse_parameters(type(measure), _select_own(type(measure), parameters))
         # They are all dataclasses, which the type of the base class does not say.
-        made[label] = replace(one, **mine) if mine else one  # type: ignore[type-var]
-    return made
+        result[label] = replace(measure, **mine) if mine else measure  # type: ignore[type-var]
+    return result
 
 
-def needed(
+def add_needed_measures(
     measures: Mapping[str, Measure], parameters: Parameters, offered: Mapping[str, Measure]
 ) -> dict[str, Measure]:
     """The measures taken, and those offered that alone have a parameter that was given."""
-    made = dict(measures)
+    result = dict(measures)
     for name in parameters:
-        if not any(_own(type(one), {name: []}) for one in made.values()):
-            having = {key: one for key, one in offered.items() if _own(type(one), {name: []})}
-            made |= having if len(having) == 1 else {}
-    return made
+        if not any(_select_own(type(measure), {name: []}) for measure in result.values()):
+            having = {
+                key: measure
+                for key, measure in offered.items()
+                if _select_own(type(measure), {name: []})
+            }
+            result |= having if len(having) == 1 else {}
+    return result
 
 
-def _own(entry: type[Measure], parameters: Parameters) -> dict[str, list[str]]:
-    own = {one.name for one in catalogue.parameters_of(entry)}
-    return {name: texts for name, texts in parameters.items() if name in own}
+def _select_own(entry: type[Measure], parameters: Parameters) -> dict[str, list[str]]:
+    names = {parameter.name for parameter in catalogue.parameters_of(entry)}
+    return {name: texts for name, texts in parameters.items() if name in names}
 
 
-def _require_used(parameters: Parameters, entries: Iterable[type[Measure]]) -> None:
+def _require_owner(parameters: Parameters, entries: Iterable[type[Measure]]) -> None:
     taken = list(entries)
     for name in parameters:
-        if any(_own(entry, {name: []}) for entry in taken):
+        if any(_select_own(entry, {name: []}) for entry in taken):
             continue
-        having = [key for key, one in catalogue.measures().items() if _own(one, {name: []})]
-        listed = ", ".join(f"'{one.name}'" for one in taken)
+        having = [
+            key for key, entry in catalogue.measures().items() if _select_own(entry, {name: []})
+        ]
+        names = ", ".join(f"'{entry.name}'" for entry in taken)
         raise PlanError(
-            f"None of the measures taken here ({listed}) has --{_dashed(name)}.",
+            f"None of the measures taken here ({names}) has --{_format_flag(name)}.",
             hint=f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it: "
             f"--measure {having[0]}",
         )

@@ -9,7 +9,6 @@ import typer
 
 from sfumato.cli import options
 from sfumato.cli.console import say, show_json, show_table
-from sfumato.cli.sweep import require_free
 from sfumato.errors import DataError
 from sfumato.outputs.log import Log
 
@@ -40,23 +39,26 @@ def outputs(
             f"There is no log of outputs in '{folder}'.",
             hint="figures and tables are noted with --log FOLDER.",
         )
-    require_free(page, (".html",), overwrite=overwrite)
+    options.require_free(page, (".html",), overwrite=overwrite)
     log = Log(folder)
     if page is not None:
         log.page(page)
-    told = log.plain()
+    content = log.plain()
     if json:
-        show_json(told | {"page": None if page is None else str(page)})
+        show_json(content | {"page": None if page is None else str(page)})
     else:
         show_table(
             f"{len(log)} outputs:",
             ["no.", "output", "kind", "verdict"],
-            [(one["number"], one["title"], one["kind"], one["verdict"]) for one in told["outputs"]],
+            [
+                (output["number"], output["title"], output["kind"], output["verdict"])
+                for output in content["outputs"]
+            ],
         )
-        for one in () if quiet else told["outputs"]:
-            for reason in one["reasons"]:
-                say(f"{one['number']}: {reason}")
+        for output in () if quiet else content["outputs"]:
+            for reason in output["reasons"]:
+                say(f"{output['number']}: {reason}")
         if page is not None and not quiet:
             say(f"The page is in '{page}'.")
-    if check and any(one["verdict"] == "review" for one in told["outputs"]):
+    if check and any(output["verdict"] == "review" for output in content["outputs"]):
         raise typer.Exit(3)

@@ -11,10 +11,10 @@ import typer
 
 from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json
-from sfumato.cli.sweep import PICTURES, require_free
+from sfumato.cli.sweep import PICTURES
 from sfumato.data import Dataset
 from sfumato.errors import PlanError, did_you_mean
-from sfumato.outputs.judged import OutputRefused
+from sfumato.outputs.output import OutputRefused
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
 
@@ -96,18 +96,25 @@ def plot(
     """
     if kind not in KINDS:
         raise PlanError("This kind of figure is not known.", hint=did_you_mean(kind, KINDS))
-    require_free(to, PICTURES, overwrite=overwrite)  # said before the work is done
-    require_free(table, _TABLES, overwrite=overwrite)
+    options.require_free(to, PICTURES, overwrite=overwrite)  # said before the work is done
+    options.require_free(table, _TABLES, overwrite=overwrite)
     named = {"x": x, "y": y, "time": time, "event": event, "model": model, "hue": hue}
-    told = {"protection": protection, "k": k, "bins": bins, "sd_share": sd_share, "small": small,
-            "key": None if key is None else str(key), "title": title}  # fmt: skip
+    settings = {
+        "protection": protection,
+        "k": k,
+        "bins": bins,
+        "sd_share": sd_share,
+        "small": small,
+        "key": None if key is None else str(key),
+        "title": title,
+    }
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         tell("reading", 0, 1)
         loaded = Plan.load(plan) if plan else None
         data = options.load(file, plan=loaded, progress=tell)
         tell("drawing", 0, 1)
         try:
-            made = _made(kind, data, named, {**told, **_house(rules, log)})
+            figure = _draw_plot(kind, data, named, {**settings, **_load_house_rules(rules, log)})
         except OutputRefused as refusal:
             if json:
                 hint = {"hint": refusal.hint}
@@ -115,13 +122,13 @@ def plot(
                 raise typer.Exit(refusal.exit_code) from None
             raise
         if to is not None:
-            made.save(to, overwrite=overwrite)
+            figure.save(to, overwrite=overwrite)
         if table is not None:
-            made.export(table, overwrite=overwrite)
-    _told(made, kind, to, table, as_json=json, quiet=quiet)
+            figure.export(table, overwrite=overwrite)
+    _show_plot(figure, kind, to, table, as_json=json, quiet=quiet)
 
 
-def _house(rules: Path | None, log: Path | None) -> dict[str, Any]:
+def _load_house_rules(rules: Path | None, log: Path | None) -> dict[str, Any]:
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
@@ -131,39 +138,41 @@ def _house(rules: Path | None, log: Path | None) -> dict[str, Any]:
     return {"rules": house or (noted.rules if noted else None), "log": noted}
 
 
-def _made(kind: str, data: Dataset, named: dict[str, str | None], told: dict[str, Any]) -> Any:
+def _draw_plot(
+    kind: str, data: Dataset, named: dict[str, str | None], settings: dict[str, Any]
+) -> Any:
     from sfumato.figures import public as plots
 
     draw: Callable[..., Any] = getattr(plots, kind)
     takes = inspect.signature(draw).parameters
-    given = {name: value for name, value in told.items() if value is not None}
-    odd = sorted(set(given) - set(takes) - {"key"})
+    arguments = {name: value for name, value in settings.items() if value is not None}
+    odd = sorted(set(arguments) - set(takes) - {"key"})
     if named["hue"] is not None:
-        group = next((one for one in ("hue", "by") if one in takes), None)
-        given |= {group: named["hue"]} if group else {}
+        group = next((name for name in ("hue", "by") if name in takes), None)
+        arguments |= {group: named["hue"]} if group else {}
         odd += [] if group else ["hue"]
     if odd:
-        listed = ", ".join(f"--{name.replace('_', '-')}" for name in odd)
-        raise PlanError(f"A {kind} plot has no {listed}.", hint="leave it out.")
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in odd)
+        raise PlanError(f"A {kind} plot has no {flags}.", hint="leave it out.")
     if "key" not in takes:
-        given.pop("key", None)
+        arguments.pop("key", None)
     if kind in _OF_MODELS and named["model"] is not None:
-        return draw(_fitted(data, named["model"]), **given)
+        return draw(_fit_model(data, named["model"]), **arguments)
     if kind == "qq" and named["x"] is not None:
-        return draw(data, named["x"], **given)
+        return draw(data, named["x"], **arguments)
     if kind in _OF_MODELS:
         raise PlanError(
             f"A {kind} plot needs a model.", hint="for instance --model 'weight_kg ~ height'."
         )
-    return draw(data, *_variables(kind, named), **given)
+    return draw(data, *_list_variables(kind, named), **arguments)
 
 
-def _variables(kind: str, named: dict[str, str | None]) -> list[Any]:
+def _list_variables(kind: str, named: dict[str, str | None]) -> list[Any]:
     wanted = _VARIABLES[kind]
     missing = [name for name in wanted if not named[name]]
     if missing:
-        listed = " and ".join(f"--{name}" for name in missing)
-        raise PlanError(f"A {kind} plot needs {listed}.", hint="name the variable.")
+        flags = " and ".join(f"--{name}" for name in missing)
+        raise PlanError(f"A {kind} plot needs {flags}.", hint="name the variable.")
     spare = [name for name in ("x", "y", "time", "event") if named[name] and name not in wanted]
     if spare:
         raise PlanError(f"A {kind} plot has no --{spare[0]}.", hint="leave it out.")
@@ -172,7 +181,7 @@ def _variables(kind: str, named: dict[str, str | None]) -> list[Any]:
     return [named[name] for name in wanted]
 
 
-def _fitted(data: Dataset, formula: str) -> Any:
+def _fit_model(data: Dataset, formula: str) -> Any:
     """A linear model of the original; its records stay inside."""
     from statsmodels.formula.api import ols
 
@@ -186,18 +195,18 @@ def _fitted(data: Dataset, formula: str) -> Any:
         ) from None
 
 
-def _told(
-    made: Any, kind: str, to: Path | None, table: Path | None, *, as_json: bool, quiet: bool
+def _show_plot(
+    figure: Any, kind: str, to: Path | None, table: Path | None, *, as_json: bool, quiet: bool
 ) -> None:
     if as_json:
         show_json(
             {
                 "kind": kind,
-                "title": made.title,
-                "caption": made.caption,
-                "verdict": made.verdict,
-                "reasons": list(made.reasons),
-                "rule": dict(made.rule),
+                "title": figure.title,
+                "caption": figure.caption,
+                "verdict": figure.verdict,
+                "reasons": list(figure.reasons),
+                "rule": dict(figure.rule),
                 "figure": None if to is None else str(to),
                 "table": None if table is None else str(table),
             }
@@ -205,9 +214,9 @@ def _told(
         return
     if quiet:
         return
-    say(made.caption)
-    say(f"Verdict: {made.verdict}.", style="green" if made.verdict == "pass" else "yellow")
-    for reason in made.reasons:
+    say(figure.caption)
+    say(f"Verdict: {figure.verdict}.", style="green" if figure.verdict == "pass" else "yellow")
+    for reason in figure.reasons:
         say(f"  {reason}")
     for what, path in (("figure", to), ("table", table)):
         if path is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,11 +17,12 @@ from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.release import Release
+from sfumato.run import choose_measures, pair
 from sfumato.run import evaluate as run_evaluate
-from sfumato.run import named, pair
 from sfumato.run import protect as run_protect
-from sfumato.storage.folder import keep_attempt
-from sfumato.storage.opened import CUSTODY, Check, open_release, read_manifest, verify_release
+from sfumato.storage.opening import CUSTODY, open_release, read_manifest
+from sfumato.storage.verifying import Check, verify_release
+from sfumato.storage.writing import keep_attempt
 
 _MANY = 0.1
 """Share of records that hardly moved above which it is said in colour."""
@@ -43,7 +44,7 @@ def register(app: typer.Typer) -> None:
         protect
     )
     app.command(epilog="Example: sfumato evaluate cohort.csv release")(
-        options.with_parameters(evaluate)
+        options.add_measure_options(evaluate)
     )
     app.command(epilog="Example: sfumato verify release --original cohort.csv")(verify)
 
@@ -77,8 +78,8 @@ def protect(
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         try:
-            made = run_protect(data, loaded, key=key, progress=tell)
-            made.write(to, overwrite=overwrite, progress=tell)
+            released = run_protect(data, loaded, key=key, progress=tell)
+            released.write(to, overwrite=overwrite, progress=tell)
         except TargetError as error:
             try:
                 error.kept = str(keep_attempt(to, loaded, error))
@@ -88,38 +89,43 @@ def protect(
     if json:
         show_json({"folder": str(to), **read_manifest(to)})
     else:
-        _show_release(made, to, quiet=quiet)
+        _show_release(released, to, quiet=quiet)
 
 
-def _show_release(made: Release, to: Path, *, quiet: bool) -> None:
+def _show_release(released: Release, to: Path, *, quiet: bool) -> None:
     rows = [
-        (one.target.said(), one.under, f"{one.number:g}", "met" if one.met else "MISSED")
-        for one in made.verdict
+        (
+            judgement.target.describe(),
+            judgement.under,
+            f"{judgement.number:g}",
+            "met" if judgement.met else "MISSED",
+        )
+        for judgement in released.verdict
     ]
     if rows:
         show_table("Targets", ["target", "measured with", "measured", ""], rows)
     else:
         say("No target was set, so nothing is guaranteed.", style="yellow")
-    _show_notes(made)
+    _show_notes(released)
     if not quiet:
         say(f"Release:   {to}/  (pass on everything but custody/)")
         say(f"Report:    {to}/report.html")
         say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, inside report)")
 
 
-def _show_notes(made: Release) -> None:
+def _show_notes(released: Release) -> None:
     """What a custodian must not overlook: who was left out, who hardly moved, what failed."""
-    left = len(made.original) - len(made.dataset)
-    if left:
-        say(f"Left out:  {left:,} of {len(made.original):,} records")
-    for label, one in made.evidence.items():
-        if not one.computed:
-            say(f"{label}: could not be computed. {one.reason}", style="red")
-        if one.name == "displacement" and one.computed:
-            share = one.details["stayed"]
+    removed = len(released.original) - len(released.dataset)
+    if removed:
+        say(f"Left out:  {removed:,} of {len(released.original):,} records")
+    for label, item in released.evidence.items():
+        if not item.computed:
+            say(f"{label}: could not be computed. {item.reason}", style="red")
+        if item.name == "displacement" and item.computed:
+            share = item.details["stayed"]
             tone = "yellow" if share > _MANY else ""
             say(f"Hardly moved: {share:.1%} of the records, in the numbers compared", style=tone)
-        for line in one.warnings:
+        for line in item.warnings:
             say(f"{label}: {line}", style="yellow")
 
 
@@ -145,29 +151,29 @@ def evaluate(
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(file, plan=plan, table=table, query=query, progress=tell)
-        measures = options.chosen(measure, parameters)
+        measures = options.choose_measures(measure, parameters)
         if measures is None:
-            measures = options.adjusted(plan.measures or named(None), parameters)
-        found = run_evaluate(data, release, measures, progress=tell)
+            measures = options.adjust_measures(plan.measures or choose_measures(None), parameters)
+        evidence = run_evaluate(data, release, measures, progress=tell)
         if pictures is not None:
             tell("drawing", 0, 1)
-            _draw(pictures, found, measures, *pair(data, release))
-    show_evidence(found, as_json=json, quiet=quiet)
+            _draw(pictures, evidence, measures, *pair(data, release))
+    show_evidence(evidence, as_json=json, quiet=quiet)
 
 
 def _draw(
     folder: Path,
-    found: dict[str, Evidence],
+    evidence: dict[str, Evidence],
     measures: dict[str, Measure],
     original: Dataset,
     released: Dataset,
 ) -> None:
     from sfumato.figures.custodian import album
 
-    made, failed = album(found, measures, original, released)
+    drawings, failed = album(evidence, measures, original, released)
     for name, reason in failed.items():
         say(f"No picture of {name}: {reason}")
-    if not made:
+    if not drawings:
         if not failed:
             say(f"None of these measures has a picture. There are pictures of {DRAWN}.")
         return
@@ -177,7 +183,7 @@ def _draw(
         raise PlanError(
             f"The folder '{folder}' cannot be made.", hint="choose another place."
         ) from None
-    for name, picture in made.items():
+    for name, picture in drawings.items():
         # A label is anybody's text; a file name is not.
         safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in name)
         say(f"Picture:   {picture.save(folder / f'{safe}.svg')}")
@@ -213,25 +219,32 @@ def verify(
         tell("checking", 1, 2)
         checks = [*strange, *verify_release(release, data)]
     if json:
-        show_json([vars(one) for one in checks])
+        show_json([list_check(check) for check in checks])
     else:
         show_checks(f"Checks of {release}", checks)
-    if any(one.passed is False for one in checks):
+    if any(check.passed is False for check in checks):
         raise typer.Exit(4)
 
 
 def _not_the_original(lacking: Sequence[str]) -> Check:
     """Of a file that does not even have the variables of the plan."""
-    listed = ", ".join(f"'{name}'" for name in lacking[:_NAMED])
+    names = ", ".join(f"'{name}'" for name in lacking[:_NAMED])
     more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
     what = "the variable" if len(lacking) == 1 else "the variables"
-    said = f"this is not the original that was protected: it lacks {what} {listed}{more}"
-    return Check(name="original", passed=False, said=said)
+    finding = f"this is not the original that was protected: it lacks {what} {names}{more}"
+    return Check(name="original", passed=False, finding=finding)
 
 
 def show_checks(title: str, checks: Sequence[Check]) -> None:
     """What was checked, as a table."""
     words = {True: "passed", False: "FAILED", None: "not checked"}
     show_table(
-        title, ["check", "", ""], [(one.name, words[one.passed], one.said) for one in checks]
+        title,
+        ["check", "", ""],
+        [(check.name, words[check.passed], check.finding) for check in checks],
     )
+
+
+def list_check(check: Check) -> dict[str, Any]:
+    """A check for machines."""
+    return {"name": check.name, "passed": check.passed, "said": check.finding}

@@ -42,42 +42,47 @@ def replicate(
 
     Exit code 3 when a number differs and no reason is known.
     """
-    from sfumato.cli.sweep import require_free
-    from sfumato.datasets.replication.page import page as written
-    from sfumato.datasets.replication.page import said
+    from sfumato.datasets.replication.page import format_number
+    from sfumato.datasets.replication.page import render_page as written
     from sfumato.datasets.replication.papers import replicate as run
     from sfumato.datasets.replication.sources import Sources
-    from sfumato.io.atomic import replacing
+    from sfumato.io.atomic import write_file
 
-    require_free(page, (".md",), overwrite=overwrite)
+    options.require_free(page, (".md",), overwrite=overwrite)
     if download is not None and data is None:
         raise PlanError("Say where the data go.", hint="--data FOLDER, together with --download.")
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         sources = (
-            Sources.downloaded(download, into=data)
+            Sources.download(download, into=data)
             if download is not None and data is not None
-            else Sources.found(data)
+            else Sources.locate(data)
         )
-        found = run(paper, sources)
+        papers = run(paper, sources)
     if page is not None:
-        with replacing(page) as sibling:
-            sibling.write_text(written(found), "utf-8")
+        write_file(page, written(papers))
     if json:
-        show_json({name: [one.plain() for one in rows] for name, rows in found.items()})
+        show_json({name: [row.to_json() for row in rows] for name, rows in papers.items()})
     else:
-        for name, rows in found.items():
-            differ = [one for one in rows if one.status not in ("same", "ours")]
-            count = Counter(one.status for one in rows)
-            told = ", ".join(f"{number} {status}" for status, number in count.items())
+        for name, rows in papers.items():
+            differ = [row for row in rows if row.status not in ("same", "ours")]
+            count = Counter(row.status for row in rows)
+            counts = ", ".join(f"{number} {status}" for status, number in count.items())
             show_table(
-                f"{name}: {told}",
+                f"{name}: {counts}",
                 ["where", "what", "published", "ours", "", "why"],
                 [
-                    (one.place, one.what, said(one.published), said(one.ours), one.status, one.why)
-                    for one in differ
+                    (
+                        row.place,
+                        row.what,
+                        format_number(row.published),
+                        format_number(row.ours),
+                        row.status,
+                        row.why,
+                    )
+                    for row in differ
                 ],
             )
         if page is not None and not quiet:
             say(f"Everything is in '{page}'.")
-    if any(one.status == "different" for rows in found.values() for one in rows):
+    if any(row.status == "different" for rows in papers.values() for row in rows):
         raise typer.Exit(3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -12,12 +11,11 @@ import typer
 
 from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json
-from sfumato.cli.sweep import require_free
 from sfumato.data import Dataset
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
 from sfumato.run import evaluate
-from sfumato.storage.opened import Opened, open_release
+from sfumato.storage.opening import OpenedRelease, open_release
 
 
 class Edition(StrEnum):
@@ -59,7 +57,7 @@ def report(
     Every release has both editions in its folder already. The inside edition can be written anew
     with more measured, such as the attacks.
     """
-    require_free(to, (".html",), overwrite=overwrite)
+    options.require_free(to, (".html",), overwrite=overwrite)
     if to is None and not json:
         raise PlanError("Say where the page goes.", hint="--out report.html, or --json.")
     more = bool(measure) or attacks
@@ -74,8 +72,8 @@ def report(
         with progress(quiet=quiet or json) as tell:
             tell("reading", 0, 1)
             data = options.load(original, plan=opened.plan(), progress=tell)
-            found = _measured(data, opened, measure, attacks=attacks, progress=tell)
-        custody = {**custody, "evidence": {**custody["evidence"], **found}}
+            further = _measure_more(data, opened, measure, attacks=attacks, progress=tell)
+        custody = {**custody, "evidence": {**custody["evidence"], **further}}
     if to is not None:
         _write(to, opened.manifest, custody)
     if json:
@@ -84,26 +82,22 @@ def report(
         say(f"Report:    {to}  ({edition})")
 
 
-def _measured(
-    data: Dataset, opened: Opened, names: list[str] | None, *, attacks: bool, progress: Any
+def _measure_more(
+    data: Dataset, opened: OpenedRelease, names: list[str] | None, *, attacks: bool, progress: Any
 ) -> dict[str, Any]:
     """Further evidence, as it would stand in the custody record."""
-    found: dict[str, Evidence] = {}
+    evidence: dict[str, Evidence] = {}
     if names:
-        found |= evaluate(data, opened.folder, names, progress=progress)
+        evidence |= evaluate(data, opened.folder, names, progress=progress)
     if attacks:
         from sfumato.tuning.attacks import tried
 
-        found |= tried(data, opened.folder, progress=progress)
-    return {label: one.plain() for label, one in found.items()}
+        evidence |= tried(data, opened.folder, progress=progress)
+    return {label: item.plain() for label, item in evidence.items()}
 
 
 def _write(to: Path, manifest: Mapping[str, Any], custody: Mapping[str, Any] | None) -> None:
-    from sfumato.io.atomic import replacing
-    from sfumato.report import render
+    from sfumato.io.atomic import PRIVATE, PUBLIC, write_file
+    from sfumato.report import render_report
 
-    mode = 0o600 if custody is not None else 0o644
-    with replacing(to) as sibling:
-        handle = os.open(sibling, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(handle, "wb") as file:
-            file.write(render(manifest, custody).encode())
+    write_file(to, render_report(manifest, custody), mode=PUBLIC if custody is None else PRIVATE)

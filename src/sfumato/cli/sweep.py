@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,12 +11,12 @@ import typer
 
 from sfumato import catalogue
 from sfumato.cli import options
-from sfumato.cli.console import progress, said, say, show_json, show_table
+from sfumato.cli.console import finite_or_none, format_number, progress, say, show_json, show_table
 from sfumato.errors import PlanError
 from sfumato.io import write_table
 from sfumato.io.frames import wrap
 from sfumato.plan import Plan
-from sfumato.plan.targets import home
+from sfumato.plan.targets import find_number
 from sfumato.tuning.sweep import sweep as run_sweep
 
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
@@ -71,24 +70,24 @@ def sweep(
     """
     loaded = Plan.load(plan)
     for path, known in ((to, _TABLES), (picture, PICTURES)):
-        require_free(path, known, overwrite=overwrite)  # said before the work is done
-    over = _values(loaded, values or [])
-    wanted = None if sizes is None else _numbers(sizes)
-    axes = [] if picture is None else _axes(over, wanted or [], measure or [])
+        options.require_free(path, known, overwrite=overwrite)  # said before the work is done
+    over = _read_values(loaded, values or [])
+    wanted = None if sizes is None else _parse_sizes(sizes)
+    axes = [] if picture is None else _choose_axes(over, wanted or [], measure or [])
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
-        made = run_sweep(
+        table_of_runs = run_sweep(
             data,
             loaded,
             over=over,
             sizes=wanted,
             repeats=repeats,
-            measures=options.chosen(measure, {}),
+            measures=options.choose_measures(measure, {}),
             seed=seed,
             progress=tell,
         )
-        frame = wrap(made).to_polars()
+        frame = wrap(table_of_runs).to_polars()
         if to is not None:
             write_table(frame, to)
         if picture is not None:
@@ -97,22 +96,7 @@ def sweep(
     _show(frame, loaded, to, as_json=json, quiet=quiet)
 
 
-def require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool) -> None:
-    """Refuse a file whose format nobody knows, or that exists already."""
-    if path is None:
-        return
-    if path.suffix not in known:
-        raise PlanError(
-            f"'{path}' cannot be written: nobody knows its format.",
-            hint=f"choose a name that ends in {', '.join(known)}.",
-        )
-    if path.exists() and not overwrite:
-        raise PlanError(
-            f"'{path}' exists already.", hint="choose another name, or say --overwrite."
-        )
-
-
-def _axes(
+def _choose_axes(
     over: Mapping[str, Sequence[Any]], sizes: Sequence[int], measures: Sequence[str]
 ) -> list[str]:
     """The columns that vary: one is drawn as lines, two as a map of one number."""
@@ -123,92 +107,97 @@ def _axes(
     if len(varied) > _MOST_AXES or (len(varied) == _MOST_AXES and len(measures) != 1):
         raise PlanError(
             f"--picture draws the runs over one thing that varies, or one measure over two; here "
-            f"vary {_listed(varied)}.",
+            f"vary {_join_names(varied)}.",
             hint="vary one at a time; or two, with --measure NAME; or ask for the table: --out.",
         )
     return varied or [[*over, "records"][0]]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     words = [{"records": "the size"}.get(name, f"'{name}'") for name in names]
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _values(plan: Plan, given: list[str]) -> dict[str, list[Any]]:
+def _read_values(plan: Plan, texts: list[str]) -> dict[str, list[Any]]:
     """The values of each parameter, read as the methods of the plan have them."""
     over: dict[str, list[Any]] = {}
-    for text in given:
-        name, sign, listed = (part.strip() for part in text.partition("="))
-        if not (name and sign and listed):
+    for text in texts:
+        name, sign, values_text = (part.strip() for part in text.partition("="))
+        if not (name and sign and values_text):
             raise PlanError(
                 f"'--set {text}' names no parameter with values.", hint="write --set k=3,5,7"
             )
         if name in over:
             raise PlanError(f"--set {name} is given twice.", hint="write --set k=3,5,7")
-        over[name] = _parsed(plan, name, listed)
+        over[name] = _parse_values(plan, name, values_text)
     return over
 
 
-def _parsed(plan: Plan, name: str, listed: str) -> list[Any]:
-    method, _, own = name.rpartition(".")
+def _parse_values(plan: Plan, name: str, values_text: str) -> list[Any]:
+    method, _, parameter = name.rpartition(".")
     for step in plan.steps:
-        types = {one.name: one.type for one in catalogue.parameters_of(type(step))}
+        types = {field.name: field.type for field in catalogue.parameters_of(type(step))}
         # "coarsen.2.intervals" is that of the second such step.
-        if method.partition(".")[0] in ("", step.name) and own in types:
-            inner = types[own].startswith(("list", "table")) or "{" in listed
-            parts = listed.split(";" if inner else ",")
-            return [catalogue.parsed(type(step), {own: part.strip()})[own] for part in parts]
-    return [listed]  # no step has it, which the sweep tells with a hint
+        if method.partition(".")[0] in ("", step.name) and parameter in types:
+            inner = types[parameter].startswith(("list", "table")) or "{" in values_text
+            parts = values_text.split(";" if inner else ",")
+            return [
+                catalogue.parse_parameters(type(step), {parameter: part.strip()})[parameter]
+                for part in parts
+            ]
+    return [values_text]  # no step has it, which the sweep tells with a hint
 
 
-def _numbers(listed: str) -> list[int]:
+def _parse_sizes(text: str) -> list[int]:
     try:
-        return [int(part) for part in listed.split(",")]
+        return [int(part) for part in text.split(",")]
     except ValueError:
         raise PlanError(
             "--sizes must be whole numbers, parted by commas.", hint="write --sizes 500,1000"
         ) from None
 
 
-def _measured(frame: pl.DataFrame) -> list[str]:
+def _list_measured(frame: pl.DataFrame) -> list[str]:
     """The columns of measured numbers: they stand between the run and the verdict."""
     columns = frame.columns
     return columns[columns.index("repeat") + 1 : columns.index("met")]
 
 
-def _main(frame: pl.DataFrame) -> list[str]:
+def _list_main(frame: pl.DataFrame) -> list[str]:
     """One column a measure, without its further numbers and those of each variable."""
-    return [name for name in _measured(frame) if "." not in name and "[" not in name]
+    return [name for name in _list_measured(frame) if "." not in name and "[" not in name]
 
 
-def _targeted(plan: Plan) -> set[str]:
+def _list_targeted(plan: Plan) -> set[str]:
     """The columns that hold the numbers of the targets."""
-    places = [home(target, plan.measures) for target in plan.targets]
-    return {".".join(place) for place in places if place is not None}
+    numbers = [find_number(target, plan.measures) for target in plan.targets]
+    return {".".join(number) for number in numbers if number is not None}
 
 
 def _draw(frame: pl.DataFrame, axes: Sequence[str], path: Path, *, overwrite: bool) -> None:
     """The measures over what varies."""
-    from sfumato.figures.custodian import surface
-    from sfumato.figures.custodian import sweep as drawn
+    from sfumato.figures import custodian
 
-    measured = _main(frame)
+    measured = _list_main(frame)
     if len(axes) > 1:
-        made = surface(frame, axes[0], axes[1], measured[0])
+        figure = custodian.surface(frame, axes[0], axes[1], measured[0])
     else:
-        made = drawn(frame, axes[0], {name: [name] for name in measured}, log_x="records" in axes)
-    made.save(path, overwrite=overwrite)
+        panels = {name: [name] for name in measured}
+        figure = custodian.sweep(frame, axes[0], panels, log_x="records" in axes)
+    figure.save(path, overwrite=overwrite)
 
 
 def _show(frame: pl.DataFrame, plan: Plan, to: Path | None, *, as_json: bool, quiet: bool) -> None:
     rows = frame.rows(named=True)
     if as_json:
-        show_json([{name: _plain(value) for name, value in row.items()} for row in rows])
+        show_json([{name: finite_or_none(value) for name, value in row.items()} for row in rows])
     elif to is None:
         # The whole table is wide: the measures themselves, and what a target is set on.
-        left_out = set(_measured(frame)) - {*_main(frame), *_targeted(plan)}
-        shown = [name for name in frame.columns if name not in left_out and _filled(frame[name])]
-        cells = [[_cell(row[name]) for name in shown] for row in rows]
+        left_out = set(_list_measured(frame)) - {*_list_main(frame), *_list_targeted(plan)}
+        shown = [
+            name for name in frame.columns if name not in left_out and _has_values(frame[name])
+        ]
+        cells = [[_format_cell(row[name]) for name in shown] for row in rows]
         show_table(f"Runs: {len(frame):,}. Nothing is released.", shown, cells)
         if left_out and not quiet:
             say(f"Further numbers ({len(left_out)} columns): with --out FILE or --json.")
@@ -217,18 +206,14 @@ def _show(frame: pl.DataFrame, plan: Plan, to: Path | None, *, as_json: bool, qu
     short = frame["reason"].is_not_null().sum()
     if short and not quiet:
         say(f"Runs that lack numbers: {short}. The column 'reason' says why.", style="yellow")
-    if not any(_filled(frame[name]) for name in _measured(frame)):
+    if not any(_has_values(frame[name]) for name in _list_measured(frame)):
         raise typer.Exit(2)
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     words = {None: "", True: "yes", False: "no"}
-    return words[value] if value is None or isinstance(value, bool) else said(value)
+    return words[value] if value is None or isinstance(value, bool) else format_number(value)
 
 
-def _filled(values: pl.Series) -> bool:
+def _has_values(values: pl.Series) -> bool:
     return values.null_count() < len(values)
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,13 +9,12 @@ import typer
 
 from sfumato.cli import options
 from sfumato.cli.console import out, progress, say, show_json
-from sfumato.cli.sweep import require_free
 from sfumato.errors import PlanError
-from sfumato.io.atomic import replacing
-from sfumato.outputs.judged import OutputRefused
+from sfumato.io.atomic import write_file
 from sfumato.outputs.log import Log
+from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.rules import Rules
-from sfumato.outputs.tables.crossing import crosstab
+from sfumato.outputs.tables.crosstabs import crosstab
 from sfumato.outputs.tables.table import Table
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
@@ -75,7 +74,7 @@ def table(
 
     Exit code 3 when the rules refuse the table; the log, where there is one, says why.
     """
-    require_free(to, _FORMATS, overwrite=overwrite)  # said before the work is done
+    options.require_free(to, _FORMATS, overwrite=overwrite)  # said before the work is done
     house = Rules.load(rules) if rules else None
     loaded = Plan.load(plan) if plan else None
     noted = Log(log, house) if log else None
@@ -83,86 +82,86 @@ def table(
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, progress=tell)
         try:
-            made = crosstab(
+            result = crosstab(
                 data,
-                _listed(rows),
-                _listed(columns or ""),
+                options.split_names(rows) or [],
+                options.split_names(columns) or [],
                 values=values,
-                aggregate=_listed(aggregate) if aggregate else None,
+                aggregate=options.split_names(aggregate),
                 weights=weights,
                 margins=margins,
                 subtotals=subtotals,
-                normalize=_chosen("--normalize", normalize, ("all", "index", "columns")) or False,
-                protection=_chosen("--protection", protection, ("suppress", "round")),
+                normalize=_require_choice("--normalize", normalize, ("all", "index", "columns"))
+                or False,
+                protection=_require_choice("--protection", protection, ("suppress", "round")),
                 k=k,
                 base=base,
-                missing=_missing(missing),
+                missing=_parse_missing(missing),
                 title=title,
                 rules=house,
                 log=noted,
             )
         except OutputRefused as refusal:
             if json:
-                told = {"verdict": "refuse", "reasons": [refusal.what], "hint": refusal.hint}
-                show_json(told)
+                content = {"verdict": "refuse", "reasons": [refusal.what], "hint": refusal.hint}
+                show_json(content)
                 raise typer.Exit(refusal.exit_code) from None
             raise
-        found = made.attack().rows(named=True) if attack else None
+        bounds = result.attack().rows(named=True) if attack else None
     if to is not None:
-        _write(made, to)
+        _write(result, to)
     if json:
-        show_json(_plain(made, found, to))
+        show_json(_to_json(result, bounds, to))
     else:
-        _show(made, found, to, quiet=quiet)
+        _show(result, bounds, to, quiet=quiet)
 
 
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _chosen(option: str, text: str | None, known: tuple[str, ...]) -> Any:
+def _require_choice(option: str, text: str | None, known: tuple[str, ...]) -> Any:
     if text is not None and text not in known:
         raise PlanError(f"{option} is {', '.join(known[:-1])} or {known[-1]}.")
     return text
 
 
-def _missing(text: str) -> Any:
+def _parse_missing(text: str) -> Any:
     known = {"level": "level", "leave-out": "leave out"}
-    return known[_chosen("--missing", text, tuple(known))]
+    return known[_require_choice("--missing", text, tuple(known))]
 
 
-def _write(made: Table, to: Path) -> None:
+def _write(result: Table, to: Path) -> None:
     if to.suffix == ".csv":
-        made.to_csv(to, overwrite=True)
+        result.to_csv(to, overwrite=True)
         return
-    text = {".html": made.to_html, ".md": made.to_markdown, ".tex": made.to_latex}[to.suffix]()
-    with replacing(to) as sibling:
-        sibling.write_text(f"{text}\n", "utf-8")
+    text = {".html": result.to_html, ".md": result.to_markdown, ".tex": result.to_latex}[
+        to.suffix
+    ]()
+    write_file(to, f"{text}\n")
 
 
-def _plain(made: Table, found: list[dict[str, Any]] | None, to: Path | None) -> dict[str, Any]:
-    told = {
-        "title": made.title,
-        "verdict": made.verdict,
-        "reasons": list(made.reasons),
-        "notes": list(made.notes),
-        "rule": dict(made.rule),
-        "cells": made.cells.rows(named=True),
+def _to_json(result: Table, bounds: list[dict[str, Any]] | None, to: Path | None) -> dict[str, Any]:
+    content = {
+        "title": result.title,
+        "verdict": result.verdict,
+        "reasons": list(result.reasons),
+        "notes": list(result.notes),
+        "rule": dict(result.rule),
+        "cells": result.cells.rows(named=True),
         "written": None if to is None else str(to),
     }
-    return told if found is None else told | {"attack": found}
+    return content if bounds is None else content | {"attack": bounds}
 
 
-def _show(made: Table, found: list[dict[str, Any]] | None, to: Path | None, *, quiet: bool) -> None:
+def _show(
+    result: Table, bounds: list[dict[str, Any]] | None, to: Path | None, *, quiet: bool
+) -> None:
     if to is None:
-        out.print(str(made), markup=False, highlight=False, soft_wrap=True)
-    for row in found or []:
+        out.print(str(result), markup=False, highlight=False, soft_wrap=True)
+    for row in bounds or []:
         *labels, low, high = row.values()
         out.print(f"{', '.join(labels)}: {low:.6g} to {high:.6g}", markup=False, highlight=False)
     if quiet:
         return
-    say(f"Verdict: {made.verdict}.", style="green" if made.verdict == "pass" else "yellow")
-    for reason in made.reasons:
+    say(f"Verdict: {result.verdict}.", style="green" if result.verdict == "pass" else "yellow")
+    for reason in result.reasons:
         say(f"  {reason}")
     if to is not None:
         say(f"The table is in '{to}'.")

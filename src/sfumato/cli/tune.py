@@ -9,18 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli import options
-from sfumato.cli.console import progress, said, say, show_json, show_table
-from sfumato.cli.look import write_plan
-from sfumato.cli.sweep import PICTURES, require_free
+from sfumato.cli.console import finite_or_none, format_number, progress, say, show_json, show_table
+from sfumato.cli.sweep import PICTURES
 from sfumato.errors import PlanError
 from sfumato.io import write_table
 from sfumato.io.frames import wrap
-from sfumato.parameters import given
+from sfumato.parameters import list_settings
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
-from sfumato.tuning.compared import Compared
+from sfumato.tuning.comparison import Compared
+from sfumato.tuning.result import Tuned
 from sfumato.tuning.search import tune as run_tune
-from sfumato.tuning.tuned import Tuned
 
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 _PAIR = 2
@@ -88,15 +87,15 @@ def tune(
     """
     loaded = Plan.load(plan)
     for path, known in ((write, (".toml",)), (picture, PICTURES), (to, _TABLES)):
-        require_free(path, known, overwrite=overwrite)  # said before the work is done
-    pair = None if compare is None else _pair(compare)
+        options.require_free(path, known, overwrite=overwrite)  # said before the work is done
+    pair = None if compare is None else _parse_pair(compare)
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
-        found = run_tune(
+        tuned = run_tune(
             data,
             loaded,
-            weights=_weights(weight or []),
+            weights=options.parse_weights(weight or [], "propensity=2"),
             runs=runs,
             budget=budget,
             repeats=repeats,
@@ -106,25 +105,25 @@ def tune(
             workers=workers,
             progress=tell,
         )
-        compared = None if pair is None else found.compare(*pair)
+        compared = None if pair is None else tuned.compare(*pair)
         if to is not None:
-            write_table(wrap(found.table).to_polars(), to)
+            write_table(wrap(tuned.table).to_polars(), to)
         if picture is not None:
             tell("drawing", 0, 1)
-            found.picture().save(picture, overwrite=overwrite)
-    if write is not None and found.met:
-        write_plan(write, found.plan, overwrite=overwrite, source=file, option="--write")
+            tuned.picture().save(picture, overwrite=overwrite)
+    if write is not None and tuned.met:
+        options.write_plan(write, tuned.plan, overwrite=overwrite, source=file, option="--write")
     if json:
-        show_json(_plain(found, compared, write if found.met else None))
+        show_json(_to_json(tuned, compared, write if tuned.met else None))
     else:
-        _show(found, compared)
+        _show(tuned, compared)
         if not quiet:
-            _remark(found, file, write)
-    if not found.met:
+            _show_next_steps(tuned, file, write)
+    if not tuned.met:
         raise typer.Exit(3)
 
 
-def _pair(text: str) -> tuple[int, int]:
+def _parse_pair(text: str) -> tuple[int, int]:
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
@@ -134,91 +133,80 @@ def _pair(text: str) -> tuple[int, int]:
     return numbers[0], numbers[1]
 
 
-def _weights(texts: list[str]) -> dict[str, float] | None:
-    found = {}
-    for text in texts:
-        name, _, number = text.rpartition("=")
-        try:
-            found[name.strip()] = float(number)
-        except ValueError:
-            raise PlanError("--weight takes a name and a number: --weight propensity=2.") from None
-    return found or None
-
-
-def _show(found: Tuned, compared: Compared | None) -> None:
+def _show(tuned: Tuned, compared: Compared | None) -> None:
     """The front and the verdict; the whole map is in the table and in the picture."""
-    targets = [one.name for one in found.bench.plan.targets]
-    columns = ["candidate", "plan", *targets, *found.weights, "loss", "met"]
-    shown = {one.number: one for one in (*found.front, found.best)}
-    ranked = sorted(shown.values(), key=lambda one: (one.loss, one.number))
+    targets = [candidate.name for candidate in tuned.runner.plan.targets]
+    columns = ["candidate", "plan", *targets, *tuned.weights, "loss", "met"]
+    shown = {candidate.number: candidate for candidate in (*tuned.front, tuned.best)}
+    ranked = sorted(shown.values(), key=lambda candidate: (candidate.loss, candidate.number))
     rows = [
         (
-            f"{one.number}{'*' * (one.number == found.best.number)}",
-            one.said(),
-            *(_number(judged.number) for judged in one.verdict),
-            *(_number(one.utility[label]) for label in found.weights),
-            _number(one.loss),
-            "yes" if one.met else "no",
+            f"{candidate.number}{'*' * (candidate.number == tuned.best.number)}",
+            candidate.said(),
+            *(_format_number(judged.number) for judged in candidate.verdict),
+            *(_format_number(candidate.utility[label]) for label in tuned.weights),
+            _format_number(candidate.loss),
+            "yes" if candidate.met else "no",
         )
-        for one in ranked
+        for candidate in ranked
     ]
     show_table(
-        f"Candidates: {len(found.candidates)}. On the front: {len(found.front)}. "
-        f"{'Recommended' if found.met else 'Nearest'}: *. Nothing is released.",
+        f"Candidates: {len(tuned.candidates)}. On the front: {len(tuned.front)}. "
+        f"{'Recommended' if tuned.met else 'Nearest'}: *. Nothing is released.",
         columns,
         rows,
     )
-    for line in found.why:
-        say(line, style="" if found.met else "yellow")
+    for line in tuned.why:
+        say(line, style="" if tuned.met else "yellow")
     if compared is not None:
         show_table(
             f"a: {compared.a}. b: {compared.b}. Differences a - b, with 95% intervals:",
             ["number", "a", "b", "difference", "low", "high", "better"],
             [
-                tuple(_cell(row[name]) for name in
+                tuple(_format_cell(row[name]) for name in
                       ("number", "a", "b", "difference", "low", "high", "better"))
                 for row in wrap(compared.table).rows(named=True)
             ],
         )  # fmt: skip
 
 
-def _remark(found: Tuned, file: str, write: Path | None) -> None:
-    if found.met and write is not None:
+def _show_next_steps(tuned: Tuned, file: str, write: Path | None) -> None:
+    if tuned.met and write is not None:
         say(f"The recommended plan is in '{write}'. Read it, then run:")
         say(f"  sfumato protect {file} --plan {write} --out release")
-    if not found.met and write is not None:
+    if not tuned.met and write is not None:
         say("No plan was written.")
 
 
-def _number(value: float) -> str:
-    return said(None) if math.isnan(value) else said(value)
+def _format_number(value: float) -> str:
+    return format_number(None) if math.isnan(value) else format_number(value)
 
 
-def _cell(value: Any) -> str:
-    return "" if value is None else said(value)
+def _format_cell(value: Any) -> str:
+    return "" if value is None else format_number(value)
 
 
-def _plain(found: Tuned, compared: Compared | None, write: Path | None) -> dict[str, Any]:
-    rows = wrap(found.table).rows(named=True)
-    told = None if compared is None else wrap(compared.table).rows(named=True)
+def _to_json(tuned: Tuned, compared: Compared | None, write: Path | None) -> dict[str, Any]:
+    rows = wrap(tuned.table).rows(named=True)
+    rows_compared = None if compared is None else wrap(compared.table).rows(named=True)
     return {
-        "met": found.met,
-        "recommended": found.best.number if found.met else None,
-        "nearest": None if found.met else found.best.number,
-        "steps": [{"method": step.name, **given(step)} for step in found.plan.steps],
-        "targets": [one.plain() for one in found.best.verdict],
-        "loss": _finite(found.best.loss),
-        "weights": dict(found.weights),
-        "why": list(found.why),
-        "stopped": found.stopped,
-        "front": [one.number for one in found.front],
-        "candidates": [{name: _finite(value) for name, value in row.items()} for row in rows],
+        "met": tuned.met,
+        "recommended": tuned.best.number if tuned.met else None,
+        "nearest": None if tuned.met else tuned.best.number,
+        "steps": [{"method": step.name, **list_settings(step)} for step in tuned.plan.steps],
+        "targets": [candidate.plain() for candidate in tuned.best.verdict],
+        "loss": finite_or_none(tuned.best.loss),
+        "weights": dict(tuned.weights),
+        "why": list(tuned.why),
+        "stopped": tuned.stopped,
+        "front": [candidate.number for candidate in tuned.front],
+        "candidates": [
+            {name: finite_or_none(value) for name, value in row.items()} for row in rows
+        ],
         "compared": None
-        if told is None
-        else [{name: _finite(value) for name, value in row.items()} for row in told],
+        if rows_compared is None
+        else [
+            {name: finite_or_none(value) for name, value in row.items()} for row in rows_compared
+        ],
         "written": None if write is None else str(write),
     }
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""The records: a frame of the user's own library, its schema, and who is who."""
+"""The records: a frame of the user's own library, its schema, and the identity of each record."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Dataset:
     given_identity: Identity | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        told = self.schema if isinstance(self.schema, Schema) else Schema(self.schema)
-        object.__setattr__(self, "schema", told.completed(frames.kinds(self.frame)))
+        schema = self.schema if isinstance(self.schema, Schema) else Schema(self.schema)
+        object.__setattr__(self, "schema", schema.completed(frames.infer_kinds(self.frame)))
 
     def __len__(self) -> int:
         return len(frames.wrap(self.frame))
@@ -66,13 +66,13 @@ class Dataset:
         """What makes each record itself; given once, and kept through every step."""
         if self.given_identity is not None:
             return self.given_identity
-        return identify(self.schema, lambda name: frames.column(self.frame, name))
+        return identify(self.schema, lambda name: frames.get_column(self.frame, name))
 
     def column(self, name: str) -> pl.Series:
         """One variable as a polars column; declared missing codes and NaN are missing."""
         self.schema.require([name])
-        values = frames.column(self.frame, name)
-        absent = coded_missing(values, self.schema[name])
+        values = frames.get_column(self.frame, name)
+        absent = find_missing_codes(values, self.schema[name])
         return values if absent is None else values.set(absent, None)
 
     def batch(self, names: Sequence[str]) -> pl.DataFrame:
@@ -82,36 +82,36 @@ class Dataset:
 
     def with_schema(self, schema: Schema | Mapping[str, Column | Role | None]) -> Dataset:
         """The same records, with these declarations laid over the ones they have."""
-        told = schema if isinstance(schema, Schema) else Schema(schema)
-        self.schema.require(told)
+        declared = schema if isinstance(schema, Schema) else Schema(schema)
+        self.schema.require(declared)
         # Other roles may mean another identity, so a computed one does not carry over.
-        return replace(self, schema=self.schema.over(dict(told)))
+        return replace(self, schema=self.schema.over(dict(declared)))
 
     def with_columns(self, new: pl.DataFrame, schema: Schema | None = None) -> Dataset:
         """Replace or add variables. A cell that held a missing code keeps it, where types allow."""
-        kept = [self._with_codes(new[name]) for name in new.columns]
-        frame = frames.with_columns(self.frame, pl.DataFrame(kept)) if kept else self.frame
-        told = self.schema if schema is None else schema
-        known = {name: told[name] for name in frames.kinds(frame) if name in told}
+        columns = [self._restore_codes(new[name]) for name in new.columns]
+        frame = frames.with_columns(self.frame, pl.DataFrame(columns)) if columns else self.frame
+        declared = self.schema if schema is None else schema
+        known = {name: declared[name] for name in frames.infer_kinds(frame) if name in declared}
         return replace(self, frame=frame, schema=Schema(known), given_identity=self.identity)
 
-    def _with_codes(self, new: pl.Series) -> pl.Series:
+    def _restore_codes(self, new: pl.Series) -> pl.Series:
         if new.name not in self.schema or not self.schema[new.name].missing:
             return new
-        old = frames.column(self.frame, new.name)
-        absent = coded_missing(old, self.schema[new.name])
+        old = frames.get_column(self.frame, new.name)
+        absent = find_missing_codes(old, self.schema[new.name])
         if absent is None or old.dtype != new.dtype:
             return new
         return new.zip_with(~absent, old)
 
     def without(self, names: Iterable[str]) -> Dataset:
         """The same records less some variables."""
-        gone = list(names)
-        self.schema.require(gone)
+        dropped = list(names)
+        self.schema.require(dropped)
         return replace(
             self,
-            frame=frames.without(self.frame, gone),
-            schema=self.schema.without(gone),
+            frame=frames.drop_columns(self.frame, dropped),
+            schema=self.schema.without(dropped),
             given_identity=self.identity,
         )
 
@@ -122,26 +122,26 @@ class Dataset:
 
     def like(self, made: pl.DataFrame) -> Any:
         """A frame of ours in the library of this dataset's frame."""
-        return frames.like(self.frame, made)
+        return frames.convert_like(self.frame, made)
 
 
-def coded_missing(values: pl.Series, column: Column) -> pl.Series | None:
+def find_missing_codes(values: pl.Series, column: Column) -> pl.Series | None:
     """Which cells hold a code that the schema declares to mean "missing"."""
-    codes = [code for code in column.missing if _occurs(code, values)]
+    codes = [code for code in column.missing if _can_occur(code, values)]
     if not codes:
         return None
-    held = pl.repeat(value=False, n=len(values), dtype=pl.Boolean, eager=True)
+    missing = pl.repeat(value=False, n=len(values), dtype=pl.Boolean, eager=True)
     for code in codes:
-        held |= (values == code).fill_null(value=False)
-    return held
+        missing |= (values == code).fill_null(value=False)
+    return missing
 
 
-def _occurs(code: Any, values: pl.Series) -> bool:
+def _can_occur(code: Any, values: pl.Series) -> bool:
     """Whether a code can stand among these values; one of the wrong type is an error."""
     dtype = values.dtype
     number = isinstance(code, (int, float)) and not isinstance(code, bool)
     if dtype.is_integer() and number:
-        return float(code).is_integer() and int(code) in range(*_reach(dtype))
+        return float(code).is_integer() and int(code) in range(*_get_range(dtype))
     if (dtype.is_numeric() and number) or (dtype == pl.String and isinstance(code, str)):
         return True
     if values.null_count() == len(values):
@@ -152,7 +152,7 @@ def _occurs(code: Any, values: pl.Series) -> bool:
     )
 
 
-def _reach(dtype: pl.DataType) -> tuple[int, int]:
+def _get_range(dtype: pl.DataType) -> tuple[int, int]:
     size = int(str(dtype).removeprefix("U").removeprefix("Int"))  # Int64, UInt8, …
     signed = dtype.is_signed_integer()
     return (-(1 << size - 1), 1 << size - 1) if signed else (0, 1 << size)
@@ -175,7 +175,7 @@ def read(
     where : path of a CSV, Parquet, Arrow, Excel, Stata, SPSS, SAS or DuckDB file, or the address
         `postgresql://…` of a database.
     schema : who is what, when already known.
-    progress : told how far reading is.
+    progress : called with how far reading is.
     options : what to overrule: `delimiter`, `decimal`, `encoding`, `missing`, `types`, `dates`,
         `columns`, `sheet`, `table`, `query`.
     """
@@ -187,9 +187,9 @@ def read(
             "There is no variable in these data.", hint="is it the right file or table?"
         )
     codes = {
-        name: Column(missing=told.missing_codes)
-        for name, told in table.source.columns.items()
-        if told.missing_codes
+        name: Column(missing=reading.missing_codes)
+        for name, reading in table.source.columns.items()
+        if reading.missing_codes
     }
     data = Dataset(table.frame, Schema(codes), table.source)
     return data if schema is None else data.with_schema(schema)

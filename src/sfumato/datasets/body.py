@@ -29,7 +29,7 @@ SHORT = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class MeasurementTarget:
     """What a measurement shall look like within each sex, and the polynomial that does it."""
 
     female: tuple[float, float]
@@ -41,43 +41,43 @@ class Target:
     """b, c, d of bz + c(z² - 1) + dz³: Fleishman's equations solved, as a test does again."""
 
 
-TARGETS: dict[str, Target] = {
-    "height": Target(
+TARGETS: dict[str, MeasurementTarget] = {
+    "height": MeasurementTarget(
         female=(162.5, 6.5),
         male=(176.0, 7.0),
         skewness=0.0,
         kurtosis=0.0,
         polynomial=(1.0, 0.0, 0.0),
     ),
-    "weight_kg": Target(
+    "weight_kg": MeasurementTarget(
         female=(70.5, 14.0),
         male=(84.5, 14.5),
         skewness=0.9,
         kurtosis=1.4,
         polynomial=(0.94203924, 0.14128957, 0.01244025),
     ),
-    "glucose": Target(
+    "glucose": MeasurementTarget(
         female=(5.3, 0.9),
         male=(5.5, 1.0),
         skewness=2.0,
         kurtosis=7.0,
         polynomial=(0.76158527, 0.26002260, 0.05307227),
     ),
-    "hdl": Target(
+    "hdl": MeasurementTarget(
         female=(1.65, 0.42),
         male=(1.35, 0.36),
         skewness=0.8,
         kurtosis=1.2,
         polynomial=(0.94387072, 0.12456509, 0.01331664),
     ),
-    "systolic": Target(
+    "systolic": MeasurementTarget(
         female=(122.0, 15.5),
         male=(129.0, 15.0),
         skewness=0.6,
         kurtosis=0.8,
         polynomial=(0.95403905, 0.09357094, 0.01223779),
     ),
-    "log_income": Target(
+    "log_income": MeasurementTarget(
         female=(10.3, 0.55),
         male=(10.3, 0.55),
         skewness=0.2,
@@ -112,7 +112,7 @@ INTERMEDIATE = np.array(
 """Correlations of the normals that give `CORRELATIONS`. A test solves Vale & Maurelli's cubic."""
 
 
-def measurements(draws: Draws, female: npt.NDArray[np.bool_]) -> dict[str, Floats]:
+def draw_measurements(draws: Draws, female: npt.NDArray[np.bool_]) -> dict[str, Floats]:
     """The six measurements, unrounded, before anybody is made an outlier or goes missing."""
     independent = [draws.normal(name) for name in TARGETS]
     out: dict[str, Floats] = {}
@@ -131,7 +131,7 @@ def measurements(draws: Draws, female: npt.NDArray[np.bool_]) -> dict[str, Float
     return out
 
 
-def with_outliers(draws: Draws, measured: dict[str, Floats]) -> dict[str, Floats]:
+def add_outliers(draws: Draws, measured: dict[str, Floats]) -> dict[str, Floats]:
     """Make a few people extreme in height, a few in glucose and a few in income."""
     size = draws.uniform("outlier size")
     height = np.where(size < SHORT, 128 + 40 * size, 200 + 22 * size)

@@ -55,7 +55,7 @@ class Polynomial:
         return -self.c + z * (self.b + z * (self.c + z * self.d))
 
 
-def _at(angles: Any) -> Polynomial:
+def _polynomial_at(angles: Any) -> Polynomial:
     """The polynomial at two angles of the sphere; its linear part is never negative."""
     up, round_ = angles
     d = math.cos(up) * math.sin(round_) / math.sqrt(6)
@@ -65,84 +65,91 @@ def _at(angles: Any) -> Polynomial:
     return Polynomial(sign * (linear - 3 * d), math.sin(up) / math.sqrt(2), sign * d)
 
 
-def _starts(skewness: float) -> Iterator[tuple[float, float]]:
+def _list_starts(skewness: float) -> Iterator[tuple[float, float]]:
     side = -1.0 if skewness < 0 else 1.0
     for up in (0.05, 0.3, 0.6, 0.9, 1.2):
         for round_ in (0.02, 0.2, 0.5, 0.9, 1.3, -0.1, -0.3, -0.8):
             yield side * up, round_
 
 
-def solve(skewness: float, kurtosis: float) -> Polynomial | None:
+def solve_polynomial(skewness: float, kurtosis: float) -> Polynomial | None:
     """The polynomial of this shape that follows the normal most closely; None if there is none.
 
     Examples
     --------
-    >>> found = solve(2.0, 7.0)
+    >>> found = solve_polynomial(2.0, 7.0)
     >>> round(found.b, 4), round(found.c, 4), round(found.d, 4)
     (0.7616, 0.26, 0.0531)
-    >>> solve(2.0, 1.0) is None
+    >>> solve_polynomial(2.0, 1.0) is None
     True
     """
     from scipy.optimize import root
 
     def off(angles: Any) -> tuple[float, float]:
-        one = _at(angles)
-        return one.skewness - skewness, one.kurtosis - kurtosis
+        polynomial = _polynomial_at(angles)
+        return polynomial.skewness - skewness, polynomial.kurtosis - kurtosis
 
-    found = []
-    for start in _starts(skewness):
+    solutions = []
+    for start in _list_starts(skewness):
         # The least-squares solver stays calm where nothing can be reached.
         solved = root(off, start, method="lm", options={"xtol": 1e-14, "ftol": 1e-14})
         if max(map(abs, off(solved.x))) < _EXACT * (1 + abs(kurtosis)):
-            found.append(_at(solved.x))
-    return max(found, key=lambda one: one.linear, default=None)
+            solutions.append(_polynomial_at(solved.x))
+    return max(solutions, key=lambda polynomial: polynomial.linear, default=None)
 
 
-def nearest(skewness: float, kurtosis: float) -> Polynomial | None:
+def find_nearest_polynomial(skewness: float, kurtosis: float) -> Polynomial | None:
     """The polynomial of this skewness whose kurtosis is nearest; None if none is that skewed."""
     from scipy.optimize import minimize
 
-    found = []
-    for start in list(_starts(skewness))[::3]:  # each is slow, and few of them find the same
+    solutions = []
+    for start in list(_list_starts(skewness))[::3]:  # each is slow, and few of them find the same
         solved = minimize(
-            lambda angles: (_at(angles).kurtosis - kurtosis) ** 2 / (1 + kurtosis**2),
+            lambda angles: (_polynomial_at(angles).kurtosis - kurtosis) ** 2 / (1 + kurtosis**2),
             start,
             method="SLSQP",
-            constraints={"type": "eq", "fun": lambda angles: _at(angles).skewness - skewness},
+            constraints={
+                "type": "eq",
+                "fun": lambda angles: _polynomial_at(angles).skewness - skewness,
+            },
             options={"maxiter": 300, "ftol": 1e-14},
         )
-        one = _at(solved.x)
-        if abs(one.skewness - skewness) < 1e-6 * (1 + abs(skewness)):
-            found.append(one)
+        polynomial = _polynomial_at(solved.x)
+        if abs(polynomial.skewness - skewness) < 1e-6 * (1 + abs(skewness)):
+            solutions.append(polynomial)
     # Several ways to get equally near: the one that follows the normal most closely.
     return min(
-        found, key=lambda one: (round(abs(one.kurtosis - kurtosis), 4), -one.linear), default=None
+        solutions,
+        key=lambda polynomial: (round(abs(polynomial.kurtosis - kurtosis), 4), -polynomial.linear),
+        default=None,
     )
 
 
-def intermediate(one: Polynomial, other: Polynomial, correlation: float) -> float | None:
+def solve_intermediate_correlation(
+    first: Polynomial, second: Polynomial, correlation: float
+) -> float | None:
     """The correlation of two normals whose polynomials correlate as stated; None if none does."""
     cubic = [
-        6 * one.d * other.d,
-        2 * one.c * other.c,
-        one.linear * other.linear,
+        6 * first.d * second.d,
+        2 * first.c * second.c,
+        first.linear * second.linear,
         -correlation,
     ]
     # Leading zeros of two normals would make the root finder divide by nothing.
     roots = np.roots(np.trim_zeros(np.array(cubic), "f"))
     real = [float(root.real) for root in roots if abs(root.imag) < _EXACT]
-    inside = [root for root in real if abs(root) <= 1 + _EXACT]
-    if not inside:
+    feasible = [root for root in real if abs(root) <= 1 + _EXACT]
+    if not feasible:
         return None
-    return float(np.clip(min(inside, key=lambda root: abs(root - correlation)), -1.0, 1.0))
+    return float(np.clip(min(feasible, key=lambda root: abs(root - correlation)), -1.0, 1.0))
 
 
-def repaired(correlations: Floats) -> Floats:
+def repair_correlations(correlations: Floats) -> Floats:
     """The matrix itself, or, when no normals have it, one near to it that some have."""
     values, vectors = np.linalg.eigh(correlations)
     if values.min() >= _SMALLEST:
         return correlations
     lifted = (vectors * np.maximum(values, 10 * _SMALLEST)) @ vectors.T
     scale = 1 / np.sqrt(np.diag(lifted))
-    made: Floats = lifted * np.outer(scale, scale)
-    return (made + made.T) / 2
+    repaired: Floats = lifted * np.outer(scale, scale)
+    return (repaired + repaired.T) / 2

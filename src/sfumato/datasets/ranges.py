@@ -10,7 +10,7 @@ from sfumato.data import Dataset, read
 from sfumato.errors import DataError, SchemaError
 from sfumato.io import frames
 from sfumato.schema import Column, Kind, Schema
-from sfumato.schema.inference.cells import kind_of_cells
+from sfumato.schema.inference.profile import infer_cell_kind
 
 _SUFFIXES = (".csv", ".txt", ".csv.gz", ".txt.gz")
 _TWO = 2
@@ -54,10 +54,10 @@ def read_ranges(path: str | Path) -> Dataset:
             "The file has one variable; its last is confidential, and nothing comes before it.",
             hint="the cells must be parted by commas.",
         )
-    kinds = {name: _kind(frames.column(data.frame, name)) for name in names}
-    told = {name: Column(role="quasi", kind=kinds[name], reason=_BEFORE) for name in names[:-1]}
+    kinds = {name: _infer_kind(frames.get_column(data.frame, name)) for name in names}
+    declared = {name: Column(role="quasi", kind=kinds[name], reason=_BEFORE) for name in names[:-1]}
     last = Column(role="sensitive", kind=kinds[names[-1]], reason=_LAST)
-    return data.with_schema(Schema({**told, names[-1]: last}))
+    return data.with_schema(Schema({**declared, names[-1]: last}))
 
 
 def write_ranges(data: Dataset, path: str | Path, *, overwrite: bool = False) -> Path:
@@ -82,7 +82,7 @@ def write_ranges(data: Dataset, path: str | Path, *, overwrite: bool = False) ->
     >>> write_ranges(data, Path(tempfile.mkdtemp()) / "people.csv").read_text().split()
     ['age,charge', '26,100', '[24;28],250']
     """
-    from sfumato.io.csv_write import write_csv
+    from sfumato.io.csv_writer import write_csv
     from sfumato.io.formulas import escape_name
 
     if not isinstance(data, Dataset):
@@ -92,40 +92,40 @@ def write_ranges(data: Dataset, path: str | Path, *, overwrite: bool = False) ->
         )
     target = Path(path)
     _require_suffix(target)
-    names = _in_order(data)
+    names = _order_variables(data)
     if target.exists() and not overwrite:
         raise DataError(
             f"'{target}' exists already.", hint="choose another name, or pass overwrite=True."
         )
     # Not through `data.column`: a code for "missing" is written as it stands.
-    cells = [_harmless(frames.column(data.frame, name)) for name in names]
-    made = pl.DataFrame([one.alias(escape_name(one.name)) for one in cells])
-    write_csv(made, target, formulas="keep")
+    cells = [_escape_formulas(frames.get_column(data.frame, name)) for name in names]
+    frame = pl.DataFrame([column.alias(escape_name(column.name)) for column in cells])
+    write_csv(frame, target, formulas="keep")
     return target
 
 
-def _harmless(values: pl.Series) -> pl.Series:
+def _escape_formulas(values: pl.Series) -> pl.Series:
     """Text that a spreadsheet would run, escaped; a number such as -5 runs nothing."""
     from sfumato.io.formulas import escape
 
     if values.dtype in (pl.Categorical, pl.Enum):
         values = values.cast(pl.String)
-    if values.dtype != pl.String or kind_of_cells(values):
+    if values.dtype != pl.String or infer_cell_kind(values):
         return values
     return values.to_frame().select(escape(pl.col(values.name)))[values.name]
 
 
-def _kind(values: pl.Series) -> Kind:
+def _infer_kind(values: pl.Series) -> Kind:
     if values.dtype.is_integer():
         return "integer"
     if values.dtype.is_numeric():
         return "continuous"
     if values.dtype.is_temporal():
         return "date"
-    return (kind_of_cells(values) if values.dtype == pl.String else None) or "nominal"
+    return (infer_cell_kind(values) if values.dtype == pl.String else None) or "nominal"
 
 
-def _in_order(data: Dataset) -> tuple[str, ...]:
+def _order_variables(data: Dataset) -> tuple[str, ...]:
     """The quasi-identifiers, and the confidential variable at the end."""
     known, last = data.schema.having("quasi"), data.schema.having("sensitive")
     others = [name for name in data.columns if name not in (*known, *last)]

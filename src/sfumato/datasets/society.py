@@ -107,7 +107,9 @@ DIAGNOSES: dict[str, tuple[str, float, dict[str, float]]] = {
 }
 
 
-def choose(uniform: Floats, shares: npt.ArrayLike, group: Integers | None = None) -> Integers:
+def choose_levels(
+    uniform: Floats, shares: npt.ArrayLike, group: Integers | None = None
+) -> Integers:
     """The level that each uniform falls on; `shares` has a row per group, a column per level."""
     table = np.atleast_2d(np.asarray(shares, np.float64))
     ends = np.cumsum(table, axis=1)
@@ -119,32 +121,32 @@ def choose(uniform: Floats, shares: npt.ArrayLike, group: Integers | None = None
     return np.asarray((uniform[:, None] >= inner[group]).sum(axis=1), np.int64)
 
 
-def share_table(levels: Mapping[str, tuple[float, ...]]) -> Floats:
+def build_share_table(levels: Mapping[str, tuple[float, ...]]) -> Floats:
     """One row per group from a mapping of level to its shares by group."""
     return np.array(list(levels.values())).T
 
 
-def children(uniform: Floats, marital: Integers) -> Integers:
+def draw_children(uniform: Floats, marital: Integers) -> Integers:
     """How many children, given the marital status."""
     rows = [(*shares, *[0.0] * (MOST_CHILDREN + 1 - len(shares))) for shares in CHILDREN.values()]
-    return choose(uniform, rows, marital)
+    return choose_levels(uniform, rows, marital)
 
 
-def at_home(uniform: Floats, born: Integers) -> Integers:
+def count_at_home(uniform: Floats, born: Integers) -> Integers:
     """How many of the children still live in the household."""
     counts = range(MOST_CHILDREN + 1)
     binomial = [[comb(n, k) * STAY**k * (1 - STAY) ** (n - k) for k in counts] for n in counts]
-    return choose(uniform, binomial, born)
+    return choose_levels(uniform, binomial, born)
 
 
-def education(latent: Floats) -> Integers:
+def rank_education(latent: Floats) -> Integers:
     """Cut a standard normal propensity so that the levels have the stated shares."""
     from scipy.special import ndtr  # scipy is slow to import
 
-    return choose(ndtr(latent), list(EDUCATION.values()))
+    return choose_levels(ndtr(latent), list(EDUCATION.values()))
 
 
-def diagnosis(uniform: Floats, conditions: Mapping[str, Mask]) -> Integers:
+def draw_diagnosis(uniform: Floats, conditions: Mapping[str, Mask]) -> Integers:
     """The main diagnosis, given who has which of the conditions."""
     chance = np.empty((len(uniform), len(DIAGNOSES)))
     for column, (_, share, factors) in enumerate(DIAGNOSES.values()):

@@ -1,4 +1,4 @@
-"""Everything in the memory of one machine."""
+"""The local engine: all records in the memory of one machine."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from sfumato.randomness import Draws
 
 BATCH = 1 << 17
 """Records a row-wise function gets at a time: what it needs in between stays small."""
-_AT = "__sfumato_at__"
-At = slice | npt.NDArray[np.int64]
+_INDEX = "__sfumato_at__"
+Rows = slice | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class LocalEngine:
     """The verbs on frames that fit into memory."""
 
-    say: Progress = field(default=silent, repr=False)
+    progress: Progress = field(default=silent, repr=False)
 
     def aggregate(
         self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
@@ -44,7 +44,7 @@ class LocalEngine:
         """See `Engine.distinct`."""
         if not columns:
             return Combinations(pl.DataFrame(), np.array([len(data)]))
-        return counted(data.batch(columns))
+        return count_combinations(data.batch(columns))
 
     def map_rows(
         self,
@@ -56,11 +56,13 @@ class LocalEngine:
     ) -> Dataset:
         """See `Engine.map_rows`."""
         batch = data.batch(reads)
-        made = [
-            function(batch[at : at + BATCH], draws(data, chance, slice(at, at + BATCH)))
-            for at in range(0, max(batch.height, 1), BATCH)
+        parts = [
+            function(
+                batch[start : start + BATCH], make_draws(data, chance, slice(start, start + BATCH))
+            )
+            for start in range(0, max(batch.height, 1), BATCH)
         ]
-        return data.with_columns(pl.concat(made, rechunk=True))
+        return data.with_columns(pl.concat(parts, rechunk=True))
 
     def map_groups(
         self,
@@ -74,38 +76,41 @@ class LocalEngine:
         """See `Engine.map_groups`."""
         if not len(data):
             return data
+        # Columns are read once, and groups cut from them by position.
         batch = data.batch(reads)
-        order, starts = grouped(data, by)
+        order, starts = group_records(data, by)
 
-        def part(one: slice) -> pl.DataFrame:
-            inside = starts[one.start : one.stop + 1]
-            at = order[inside[0] : inside[-1]]
-            return function(batch[at], inside - inside[0], draws(data, chance, at))
+        def map_part(groups: slice) -> pl.DataFrame:
+            ends = starts[groups.start : groups.stop + 1]
+            rows = order[ends[0] : ends[-1]]
+            return function(batch[rows], ends - ends[0], make_draws(data, chance, rows))
 
-        made = pl.concat(self._each(part, batches(starts)), rechunk=True)
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return data.with_columns(made[back])
+        mapped = pl.concat(self._run_parts(map_part, cut_batches(starts)), rechunk=True)
+        # Back from the order of the groups to that of the records.
+        position = np.empty(len(order), np.int64)
+        position[order] = np.arange(len(order))
+        return data.with_columns(mapped[position])
 
-    def _each(
+    def _run_parts(
         self, work: Callable[[slice], pl.DataFrame], parts: Sequence[slice]
     ) -> list[pl.DataFrame]:
-        """Do the parts side by side: compiled work lets others run meanwhile."""
-        made: list[pl.DataFrame] = []
+        """Run the parts in parallel: compiled work releases the interpreter lock."""
+        results: list[pl.DataFrame] = []
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            for one in pool.map(work, parts):
-                made.append(one)
-                self.say("working through the strata", len(made), len(parts))
-        return made
+            for result in pool.map(work, parts):
+                results.append(result)
+                self.progress("working through the strata", len(results), len(parts))
+        return results
 
     def rank(self, data: Dataset, score: str) -> npt.NDArray[np.int64]:
         """See `Engine.rank`."""
         values = data.column(score).cast(pl.Float64).fill_null(np.inf).to_numpy()
+        # Ties go by record id, so that the order of the rows does not matter.
         ids = data.identity.digests
         order = np.lexsort((ids[:, 1], ids[:, 0], values))
-        places = np.empty(len(order), np.int64)
-        places[order] = np.arange(len(order))
-        return places
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        return ranks
 
 
 def summarise(parts: Sequence[pl.Series], summaries: Sequence[Summary]) -> dict[str, Any]:
@@ -115,6 +120,7 @@ def summarise(parts: Sequence[pl.Series], summaries: Sequence[Summary]) -> dict[
     def take(summary: Summary) -> None:
         for before in summary.needs:
             take(before)
+        # A summary that several others need is taken once.
         if summary.name not in known:
             partials = [summary.partial(part, known) for part in parts]
             known[summary.name] = summary.merge(partials, known)
@@ -124,36 +130,36 @@ def summarise(parts: Sequence[pl.Series], summaries: Sequence[Summary]) -> dict[
     return known
 
 
-def counted(batch: pl.DataFrame) -> Combinations:
+def count_combinations(batch: pl.DataFrame) -> Combinations:
     """Distinct rows with their counts."""
-    keys = by_place(batch)
-    found = keys.group_by(keys.columns).agg(pl.len().cast(pl.Int64).alias(_AT))
-    values = found.drop(_AT)
+    keys = name_by_position(batch)
+    classes = keys.group_by(keys.columns).agg(pl.len().cast(pl.Int64).alias(_INDEX))
+    values = classes.drop(_INDEX)
     values.columns = batch.columns
-    return Combinations(values, found[_AT].to_numpy())
+    return Combinations(values, classes[_INDEX].to_numpy())
 
 
-def by_place(batch: pl.DataFrame) -> pl.DataFrame:
-    """The columns named by their place: a user's name may be a pattern, or one of ours."""
-    keys = batch.clone()
-    keys.columns = [str(place) for place in range(batch.width)]
+def name_by_position(batch: pl.DataFrame) -> pl.DataFrame:
+    """The columns named by position: a user's name may be a pattern, or one of ours."""
+    keys = batch.clone()  # a shallow copy: only the names differ
+    keys.columns = [str(position) for position in range(batch.width)]
     return keys
 
 
-def grouped(data: Dataset, by: Sequence[str]) -> tuple[npt.NDArray[np.int64], Integers]:
+def group_records(data: Dataset, by: Sequence[str]) -> tuple[npt.NDArray[np.int64], Integers]:
     """The positions of all records, group after group, and where each group starts."""
     if not by:
         return np.arange(len(data)), np.array([0, len(data)])
     batch = data.batch(by)
-    found = counted(batch)
-    group = class_of_each(batch, found.values)
+    classes = count_combinations(batch)
+    group = find_class_of_each(batch, classes.values)
     # Numbers of 16 bits are sorted in linear time.
-    small = group.astype(np.uint16) if len(found) <= np.iinfo(np.uint16).max else group
+    small = group.astype(np.uint16) if len(classes) <= np.iinfo(np.uint16).max else group
     order = np.argsort(small, kind="stable")
-    return order, np.concatenate([[0], np.cumsum(found.counts)])
+    return order, np.concatenate([[0], np.cumsum(classes.counts)])
 
 
-def batches(starts: Integers) -> list[slice]:
+def cut_batches(starts: Integers) -> list[slice]:
     """Whole groups, as many at a time as make up a batch."""
     cuts, first = [], 0
     for last in range(1, len(starts)):
@@ -163,15 +169,15 @@ def batches(starts: Integers) -> list[slice]:
     return cuts
 
 
-def class_of_each(batch: pl.DataFrame, classes: pl.DataFrame) -> npt.NDArray[np.int64]:
+def find_class_of_each(batch: pl.DataFrame, classes: pl.DataFrame) -> npt.NDArray[np.int64]:
     """Which of the combinations each record has."""
-    keys, table = by_place(batch), by_place(classes).with_row_index(_AT)
-    found = keys.join(table, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
-    return found[_AT].cast(pl.Int64).to_numpy()
+    keys, table = name_by_position(batch), name_by_position(classes).with_row_index(_INDEX)
+    joined = keys.join(table, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
+    return joined[_INDEX].cast(pl.Int64).to_numpy()
 
 
-def draws(data: Dataset, chance: Chance | None, at: At = slice(None)) -> Draws | None:
+def make_draws(data: Dataset, chance: Chance | None, rows: Rows = slice(None)) -> Draws | None:
     """The draws that belong to some of the records, in their order."""
     if chance is None:
-        return None
-    return Draws(chance.key, chance.step, data.identity.take(at))
+        return None  # a step without randomness
+    return Draws(chance.key, chance.step, data.identity.take(rows))

@@ -8,7 +8,7 @@ difference already flips a tie between neighbours.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -18,8 +18,9 @@ import polars as pl
 from sfumato.kernels.arrays import Floats
 
 
-def numbers(values: pl.Series) -> Floats:
+def to_floats(values: pl.Series) -> Floats:
     """The values as floats; dates as days since 1970."""
+    # Days since 1970.
     if values.dtype.is_temporal():
         values = values.cast(pl.Date).to_physical()
     return values.cast(pl.Float64).to_numpy()
@@ -56,14 +57,15 @@ def exact_sum(values: Floats) -> list[float]:
     1.0
     """
     if len(values) > _FEW and np.isfinite(values).all():
-        from sfumato.kernels.sums import exact_parts
+        from sfumato.kernels.exact_sums import exact_parts
 
         return exact_parts(values)
     terms = values.tolist()
     parts: list[float] = []
-    while (rest := math.fsum([*terms, *(-part for part in parts)])) != 0 and math.isfinite(rest):
-        parts.append(rest)
-    return parts if math.isfinite(rest) else [rest]
+    # Shewchuk (1997): what a rounded sum leaves is summed again, until nothing is left.
+    while (error := math.fsum([*terms, *(-part for part in parts)])) != 0 and math.isfinite(error):
+        parts.append(error)
+    return parts if math.isfinite(error) else [error]
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Count:
 class Distinct:
     """How many different values there are, missing not counted. Any type of variable.
 
-    Values are told apart by 64-bit digests: wrong once in 10 million times for 2 million values.
+    Values are distinguished by 64-bit digests: wrong once in 10 million times for 2 million values.
     """
 
     name: ClassVar[str] = "distinct"
@@ -106,39 +108,38 @@ class Distinct:
 
 
 @dataclass(frozen=True)
-class Minimum:
-    """The smallest value; NaN when there is none."""
+class _Extreme:
+    """The extreme of the extremes of all parts; an empty part has none and gives NaN."""
 
-    name: ClassVar[str] = "min"
     needs: ClassVar[tuple[Summary, ...]] = ()
+    choose: ClassVar[Callable[..., float]]
 
     def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> float:
-        """Smallest of one part."""
+        """Extreme of one part."""
         del earlier
-        return float(numbers(values).min()) if len(values) else math.nan
+        return float(type(self).choose(to_floats(values))) if len(values) else math.nan
 
     def merge(self, parts: Sequence[float], earlier: Mapping[str, Any]) -> float:
-        """Smallest of all."""
+        """Extreme of all."""
         del earlier
-        return min((part for part in parts if not math.isnan(part)), default=math.nan)
+        known = [part for part in parts if not math.isnan(part)]
+        return float(type(self).choose(known)) if known else math.nan
 
 
 @dataclass(frozen=True)
-class Maximum:
+class Minimum(_Extreme):
+    """The smallest value; NaN when there is none."""
+
+    name: ClassVar[str] = "min"
+    choose: ClassVar[Callable[..., float]] = np.min
+
+
+@dataclass(frozen=True)
+class Maximum(_Extreme):
     """The largest value; NaN when there is none."""
 
     name: ClassVar[str] = "max"
-    needs: ClassVar[tuple[Summary, ...]] = ()
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> float:
-        """Largest of one part."""
-        del earlier
-        return float(numbers(values).max()) if len(values) else math.nan
-
-    def merge(self, parts: Sequence[float], earlier: Mapping[str, Any]) -> float:
-        """Largest of all."""
-        del earlier
-        return max((part for part in parts if not math.isnan(part)), default=math.nan)
+    choose: ClassVar[Callable[..., float]] = np.max
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Mean:
     def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> list[float]:
         """Exact sum of one part."""
         del earlier
-        return exact_sum(numbers(values))
+        return exact_sum(to_floats(values))
 
     def merge(self, parts: Sequence[list[float]], earlier: Mapping[str, Any]) -> float:
         """Exact sum of all, divided once."""
@@ -169,10 +170,11 @@ class Deviation:
     def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> list[float]:
         """Exact sum of squared distances from the mean of all."""
         with np.errstate(over="ignore"):  # an infinite spread says so by itself
-            return exact_sum((numbers(values) - earlier["mean"]) ** 2)
+            return exact_sum((to_floats(values) - earlier["mean"]) ** 2)
 
     def merge(self, parts: Sequence[list[float]], earlier: Mapping[str, Any]) -> float:
         """Root of the mean square."""
+        # Two passes: a one-pass formula would cancel where the mean is large.
         if earlier["count"] <= 1:
             return math.nan
         return math.sqrt(
@@ -195,21 +197,23 @@ class Quantile:
     def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> tuple[Floats, Any]:
         """Distinct values of one part with their counts."""
         del earlier
-        found = np.unique(numbers(values), return_counts=True)
-        return found[0], found[1]
+        distinct, counts = np.unique(to_floats(values), return_counts=True)
+        return distinct, counts
 
     def merge(self, parts: Sequence[tuple[Floats, Any]], earlier: Mapping[str, Any]) -> float:
         """Walk to the two neighbouring values and interpolate."""
         del earlier
+        # Parts are small: distinct values and counts travel, not the records.
         values = np.concatenate([part[0] for part in parts])
         if not len(values):
             return math.nan
         order = np.argsort(values, kind="stable")
         reached = np.cumsum(np.concatenate([part[1] for part in parts])[order])
-        place = self.p * (reached[-1] - 1)
+        # Type 7 of Hyndman & Fan (1996): the position (n - 1) p, counted from 0.
+        position = self.p * (reached[-1] - 1)
         low, high = (
-            float(values[order][np.searchsorted(reached, at, side="right")])
-            for at in (math.floor(place), math.ceil(place))
+            float(values[order][np.searchsorted(reached, rank, side="right")])
+            for rank in (math.floor(position), math.ceil(position))
         )
-        share = place - math.floor(place)
+        share = position - math.floor(position)
         return low if share == 0 else low + share * (high - low)

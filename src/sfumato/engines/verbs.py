@@ -19,7 +19,9 @@ RowFunction = Callable[[pl.DataFrame, Draws | None], pl.DataFrame]
 """A batch of records in, new or replaced columns of the same records out."""
 
 
-GroupFunction = Callable[[pl.DataFrame, Integers, Draws | None], pl.DataFrame]
+Starts = Integers
+"""Where each stratum begins in a batch in which strata stand one after the other, and its end."""
+GroupFunction = Callable[[pl.DataFrame, Starts, Draws | None], pl.DataFrame]
 """Some whole groups in, one after the other, new columns of the same records out.
 
 It gets several groups at once, because thousands of small ones would cost more in calls than in
@@ -47,7 +49,7 @@ class Combinations:
 
 
 class Engine(Protocol):
-    """What a place to run must be able to do. Same numbers everywhere, to the last bit."""
+    """What an engine must be able to do. Same numbers on every engine, to the last bit."""
 
     def aggregate(
         self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
@@ -82,4 +84,4 @@ class Engine(Protocol):
         """Apply a function to all records of each group (stratum), several groups at a time."""
 
     def rank(self, data: Dataset, score: str) -> npt.NDArray[np.int64]:
-        """Each record's place in the order of a score; equal scores by record id."""
+        """Each record's rank in the order of a score; equal scores by record id."""

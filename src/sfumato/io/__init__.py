@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import DataError, did_you_mean
-from sfumato.io.source import Progress, Reading, Source, Table
+from sfumato.io.source import Progress, Reading, Source, SourceTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,24 +19,23 @@ __all__ = [
     "Progress",
     "Reading",
     "Source",
-    "Table",
+    "SourceTable",
+    "choose_suffix",
     "read_table",
     "require_options",
-    "suffix_for",
     "write_table",
 ]
 
 # Module and function by suffix: a format's libraries are loaded when a file of it is met.
 _READERS = {
-    **dict.fromkeys((".csv", ".tsv", ".txt"), "csv_read.read_csv"),
-    ".parquet": "columnar.read_parquet",
-    **dict.fromkeys((".arrow", ".feather", ".ipc"), "columnar.read_arrow"),
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "csv_reader.read_csv"),
+    **dict.fromkeys((".parquet", ".arrow", ".feather", ".ipc"), "columnar.read_columnar"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "excel.read_excel"),
     **dict.fromkeys((".dta", ".sav", ".zsav", ".sas7bdat", ".xpt"), "statistical.read_statistical"),
-    **dict.fromkeys((".duckdb", ".db"), "duckdb_file.read_duckdb"),
+    **dict.fromkeys((".duckdb", ".db"), "databases.read_duckdb"),
 }
 _WRITERS = {
-    **dict.fromkeys((".csv", ".tsv", ".txt"), "csv_write.write_csv"),
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "csv_writer.write_csv"),
     **dict.fromkeys((".parquet", ".arrow", ".feather", ".ipc"), "columnar.write_columnar"),
     ".xlsx": "excel.write_excel",
     **dict.fromkeys((".dta", ".sav", ".zsav", ".xpt"), "statistical.write_statistical"),
@@ -50,20 +49,20 @@ def read_table(
     columns: Sequence[str] | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Table:
+) -> SourceTable:
     """The records of a file or of a table in a database, and how they were read.
 
     Assumes: the suffix or the beginning of the address tells the format. The options are those
     of the format's reader; `types` and `dates` overrule what was inferred in all of them.
     """
     address = str(where)
-    place: str | Path
+    location: str | Path
     if address.startswith(("postgresql://", "postgres://")):
-        reader, place = _function("postgres.read_postgres"), address
+        reader, location = _load_function("databases.read_postgres"), address
     elif address.startswith("duckdb://"):
-        reader = _function("duckdb_file.read_duckdb")
+        reader = _load_function("databases.read_duckdb")
         # duckdb:////data/x.db is absolute, duckdb:///x.db relative, as in SQLAlchemy
-        place = _existing(Path(address.removeprefix("duckdb://").removeprefix("/")))
+        location = _require_file(Path(address.removeprefix("duckdb://").removeprefix("/")))
     elif "://" in address:
         raise DataError(
             "addresses of this kind cannot be read.",
@@ -71,11 +70,11 @@ def read_table(
         )
     else:
         path = Path(where)
-        reader = _function(_of_suffix(path, _READERS, "read"))
-        place = _existing(path)
+        reader = _load_function(_find_function(path, _READERS, "read"))
+        location = _require_file(path)
     require_options(options | {"columns": columns})
     _check_options(reader, options)
-    table: Table = reader(place, columns=columns, progress=progress, **options)
+    table: SourceTable = reader(location, columns=columns, progress=progress, **options)
     return table
 
 
@@ -99,16 +98,16 @@ def write_table(
             f"formulas cannot be '{formulas}'.",
             hint=did_you_mean(str(formulas), ["escape", "refuse", "keep"]),
         )
-    writer = _function(_of_suffix(path, _WRITERS, "write"))
-    given = {"source": source, "formulas": formulas, "order": order, "progress": progress}
+    writer = _load_function(_find_function(path, _WRITERS, "write"))
+    available = {"source": source, "formulas": formulas, "order": order, "progress": progress}
     taken = inspect.signature(writer).parameters
     facts: dict[str, Any] = writer(
-        frame, path, **{name: value for name, value in given.items() if name in taken}
+        frame, path, **{name: value for name, value in available.items() if name in taken}
     )
     return facts
 
 
-def suffix_for(source: Source | None) -> str:
+def choose_suffix(source: Source | None) -> str:
     """The suffix in which a release of data from this source is written.
 
     SAS data sets become CSV, since nothing free writes them; spreadsheets of any kind become
@@ -116,12 +115,12 @@ def suffix_for(source: Source | None) -> str:
 
     Examples
     --------
-    >>> suffix_for(None)
+    >>> choose_suffix(None)
     '.parquet'
     """
     if source is None or source.path is None or source.format == "duckdb":
         return ".parquet"
-    suffix = _suffix(source.path)
+    suffix = _get_suffix(source.path)
     if suffix == ".sas7bdat":
         return ".csv"
     if source.format == "excel":
@@ -129,7 +128,7 @@ def suffix_for(source: Source | None) -> str:
     return suffix if suffix.removesuffix(".gz") in _WRITERS else ".parquet"
 
 
-def _suffix(path: Path) -> str:
+def _get_suffix(path: Path) -> str:
     """The suffix that tells the format; `.csv.gz` is one."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] == [".gz"]:
@@ -137,37 +136,37 @@ def _suffix(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
-def _of_suffix(path: Path, known: dict[str, str], verb: str) -> str:
-    suffix = _suffix(path)
-    plain = suffix.removesuffix(".gz")
-    if plain not in known or (plain != suffix and plain not in _TEXT):
+def _find_function(path: Path, known: dict[str, str], verb: str) -> str:
+    suffix = _get_suffix(path)
+    unpacked = suffix.removesuffix(".gz")
+    if unpacked not in known or (unpacked != suffix and unpacked not in _TEXT):
         raise DataError(
             f"files that end in '{suffix}' cannot be {'read' if verb == 'read' else 'written'}.",
             hint=f"supported are {', '.join(known)}; text also packed, as .csv.gz.",
         )
-    return known[plain]
+    return known[unpacked]
 
 
-def _existing(path: Path) -> Path:
+def _require_file(path: Path) -> Path:
     if not path.is_file():
         raise DataError(f"there is no file '{path}'.", hint="check the name and the folder.")
     return path
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _load_function(name: str) -> Callable[..., Any]:
     module, function = name.split(".")
-    found: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), function)
-    return found
+    loaded: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), function)
+    return loaded
 
 
-def _named(value: Any) -> bool:
+def _is_text_mapping(value: Any) -> bool:
     """Whether a value is a mapping from names to texts."""
-    return isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values())
+    return isinstance(value, Mapping) and all(isinstance(text, str) for text in value.values())
 
 
-def _texts(value: Any) -> bool:
+def _is_text_list(value: Any) -> bool:
     return isinstance(value, (list, tuple, set, frozenset)) and all(
-        isinstance(one, str) for one in value
+        isinstance(text, str) for text in value
     )
 
 
@@ -179,14 +178,14 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "sheet": (lambda value: value is None or isinstance(value, (str, int)), "a name or number"),
     **dict.fromkeys(
         ("types", "dates"),
-        (lambda value: value is None or _named(value), "a table from names to texts"),
+        (lambda value: value is None or _is_text_mapping(value), "a table from names to texts"),
     ),
-    "columns": (lambda value: value is None or _texts(value), "a list of names"),
+    "columns": (lambda value: value is None or _is_text_list(value), "a list of names"),
     "missing": (
         lambda value: (
             value is None
-            or _texts(value)
-            or (isinstance(value, Mapping) and all(map(_texts, value.values())))
+            or _is_text_list(value)
+            or (isinstance(value, Mapping) and all(map(_is_text_list, value.values())))
         ),
         "a list of texts, or a table from names to lists of texts",
     ),
@@ -211,7 +210,7 @@ def _check_options(reader: Callable[..., Any], options: dict[str, Any]) -> None:
     ]
     unknown = [name for name in options if name not in known]
     if unknown:
-        listed = ", ".join(f"'{name}'" for name in unknown)
+        quoted = ", ".join(f"'{name}'" for name in unknown)
         raise DataError(
-            f"this format has no option {listed}.", hint=did_you_mean(unknown[0], known)
+            f"this format has no option {quoted}.", hint=did_you_mean(unknown[0], known)
         )

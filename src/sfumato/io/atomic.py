@@ -1,30 +1,47 @@
-"""A file is there whole or not at all."""
+"""Files and folders that are there whole or not at all, on disk and not only in memory.
+
+Private files (`PRIVATE`) are readable by their owner only from the first byte on.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sfumato.errors import DataError
+from sfumato.errors import DataError, ReleaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+PRIVATE = 0o600
+PUBLIC = 0o644
+_AT_CURRENT = -100
+_EXCHANGE = 2
+
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replace_file(path: Path, *, mode: int | None = None) -> Iterator[Path]:
     """A sibling to write to; it takes the path's place, on disk, when all went well.
 
     Assumes: the folder exists. On any error the sibling is removed and the path is as before.
+
+    Parameters
+    ----------
+    path : the file to replace, or to create.
+    mode : its permissions, less the umask. Default: what the process gives to any new file.
     """
     # The suffix stays last: several libraries tell the format by it.
     sibling = path.with_name(f".{secrets.token_hex(8)}.{path.name}")
     try:
+        if mode is not None:
+            create_file(sibling, b"", mode=mode)
         yield sibling
-        _to_disk(sibling)
+        _flush_to_disk(sibling)
         sibling.replace(path)
     except FileNotFoundError:
         raise DataError(
@@ -32,10 +49,60 @@ def replacing(path: Path) -> Iterator[Path]:
         ) from None
     finally:
         sibling.unlink(missing_ok=True)
-    _to_disk(path.parent)
+    _flush_to_disk(path.parent)
 
 
-def _to_disk(path: Path) -> None:
+def write_file(path: Path, content: str | bytes, *, mode: int | None = None) -> None:
+    """Write a file, text as UTF-8, in place of the one that is there; see `replace_file`."""
+    with replace_file(path, mode=mode) as sibling:
+        sibling.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def create_file(path: Path, content: bytes, *, mode: int) -> None:
+    """Write a file that must not exist yet; for folders that are put in place when complete."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def put_folder_in_place(folder: Path, target: Path, *, overwrite: bool) -> None:
+    """Give `folder` the name of `target`; what stood there before now has the name of `folder`.
+
+    Whoever looks at `target`, at any moment, sees the old folder or the new one, never neither.
+    """
+    _flush_to_disk(folder)
+    if not (overwrite and target.exists()):
+        try:
+            folder.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            raise ReleaseError(
+                f"'{target}' came into being meanwhile; it is left alone.",
+                hint="choose another folder.",
+            ) from None
+    elif not _exchange_names(folder, target):
+        # No exchange on this system: the old one steps aside first.
+        aside = folder.with_name(f"{folder.name}-old")
+        target.rename(aside)
+        folder.rename(target)
+        aside.rename(folder)
+    _flush_to_disk(target.parent)
+
+
+def _exchange_names(first: Path, second: Path) -> bool:
+    """Linux can swap two names at once (renameat2)."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    done = rename(_AT_CURRENT, os.fsencode(first), _AT_CURRENT, os.fsencode(second), _EXCHANGE)
+    return bool(done == 0)
+
+
+def _flush_to_disk(path: Path) -> None:
     if path.is_dir() and os.name == "nt":  # Windows cannot open a folder to sync it
         return
     # Windows syncs only handles open for writing; POSIX syncs folders only through reading ones

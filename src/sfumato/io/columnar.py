@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from sfumato.errors import DataError
-from sfumato.io.atomic import replacing
-from sfumato.io.retype import flat, present, settle
-from sfumato.io.source import Progress, Source, Table
+from sfumato.io.atomic import replace_file
+from sfumato.io.declared_types import apply_declared_types, require_flat, require_present
+from sfumato.io.source import Progress, Source, SourceTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,57 +19,34 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def read_parquet(
+def read_columnar(
     path: Path,
     *,
     columns: Sequence[str] | None = None,
     progress: Progress | None = None,
     types: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
-) -> Table:
-    """The records of a Parquet file."""
-    return _read(path, "parquet", columns, progress, types, dates)
-
-
-def read_arrow(
-    path: Path,
-    *,
-    columns: Sequence[str] | None = None,
-    progress: Progress | None = None,
-    types: Mapping[str, str] | None = None,
-    dates: Mapping[str, str] | None = None,
-) -> Table:
-    """The records of an Arrow file (also called Feather or IPC)."""
-    return _read(path, "arrow", columns, progress, types, dates)
-
-
-def _read(
-    path: Path,
-    kind: str,
-    columns: Sequence[str] | None,
-    progress: Progress | None,
-    types: Mapping[str, str] | None,
-    dates: Mapping[str, str] | None,
-) -> Table:
-    title = {"parquet": "Parquet", "arrow": "Arrow"}[kind]
+) -> SourceTable:
+    """The records of a Parquet file, or of an Arrow file (also called Feather or IPC)."""
+    parquet = path.suffix.lower() == ".parquet"
+    title = "Parquet" if parquet else "Arrow"
     try:
-        lazy = pl.scan_parquet(path, glob=False) if kind == "parquet" else pl.read_ipc(path).lazy()
-        names = lazy.collect_schema().names()
+        lazy = pl.scan_parquet(path, glob=False) if parquet else pl.read_ipc(path).lazy()
         if columns is not None:
-            present(names, columns)
+            require_present(lazy.collect_schema().names(), columns)
             lazy = lazy.select(columns)
         frame = lazy.collect()
     except pl.exceptions.PolarsError:
         raise DataError(
             f"'{path}' is not a whole {title} file.", hint="was it copied or downloaded in full?"
         ) from None
-    frame, readings, notes = settle(
+    frame, readings, notes = apply_declared_types(
         frame, reason=f"its type in the {title} file", types=types, dates=dates
     )
     if progress:
         progress(frame.height, frame.height)
-    source = Source(format=kind, path=path, columns=readings, notes=tuple(notes))
-    return Table(frame, source)
+    source = Source(format=title.lower(), path=path, columns=readings, notes=tuple(notes))
+    return SourceTable(frame, source)
 
 
 def write_columnar(
@@ -80,10 +57,10 @@ def write_columnar(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Write a Parquet or Arrow file, as the suffix says."""
-    flat(frame)
+    require_flat(frame)
     if order is not None:
         frame = frame[order]
-    with replacing(path) as sibling:
+    with replace_file(path) as sibling:
         if path.suffix.lower() == ".parquet":
             frame.write_parquet(sibling)
         else:

@@ -1,18 +1,27 @@
-"""Types from text: a column is what all its cells are, and text whenever that is in doubt."""
+"""Types from text: a column is what all its cells are, and text whenever that is in doubt.
+
+The cells of a column come in batches. The first cells suggest a type; every further batch must
+bear it out. The typed cells of all batches are gathered in one run of memory.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
 
-from sfumato.io.source import DTYPES, has_time
+from sfumato.errors import DataError
+from sfumato.io.source import DTYPES, Reading, has_time
+from sfumato.kernels import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sfumato.io.source import Kind
+
 
 #: What people write for "no value" in columns of numbers and dates. In text it is text:
 #: NA is Namibia.
@@ -27,13 +36,13 @@ _FALSE = ("false", "False", "FALSE")
 
 
 @dataclass(frozen=True)
-class Manner:
+class CellFormat:
     """How the cells of one column are to be understood."""
 
     decimal: str = "."
     tokens: frozenset[str] = TOKENS
     pattern: str = ""  # of dates; empty: the one ISO form the cells have
-    strict: bool = True  # False where the type was told: then 007 may be a number
+    strict: bool = True  # False where the type was declared: then 007 may be a number
 
 
 @dataclass(frozen=True)
@@ -44,32 +53,34 @@ class Parsed:
     missing: frozenset[str] = frozenset()
 
 
-def parse(text: pl.Series, kind: Kind, manner: Manner) -> Parsed | None:
+def parse(text: pl.Series, kind: Kind, cell_format: CellFormat) -> Parsed | None:
     """The column as this kind, or None if a single cell does not fit."""
     if kind == "text":
         return Parsed(text)
-    if not manner.strict:
+    if not cell_format.strict:
         text = text.str.strip_chars()
-    return _PARSERS[kind](text, manner)
+    return _PARSERS[kind](text, cell_format)
 
 
-def misfits(text: pl.Series, kind: Kind, manner: Manner) -> pl.Series:
-    """Which cells (by place) keep the column from being of a kind that was told."""
+def find_misfits(text: pl.Series, kind: Kind, cell_format: CellFormat) -> pl.Series:
+    """Which cells (by index) keep the column from being of a declared kind."""
     cells = text.str.strip_chars()
-    apart = cells.is_not_null() & ~cells.is_in(["", *manner.tokens])
+    apart = cells.is_not_null() & ~cells.is_in(["", *cell_format.tokens])
     if kind == "boolean":
         return (apart & ~cells.is_in([*_TRUE, *_FALSE])).arg_true()
-    typed = _values(cells, kind, manner)
+    typed = _convert_cells(cells, kind, cell_format)
     return (apart & typed.is_null()).arg_true()
 
 
-def _values(text: pl.Series, kind: Kind, manner: Manner) -> pl.Series:
-    if kind == "number" and manner.decimal == ",":
+def _convert_cells(text: pl.Series, kind: Kind, cell_format: CellFormat) -> pl.Series:
+    if kind == "number" and cell_format.decimal == ",":
         text = text.set(text.str.contains(".", literal=True), None)
         text = text.str.replace(",", ".", literal=True)
     if kind in {"integer", "number"}:
         return text.cast(DTYPES[kind], strict=False)
-    pattern = manner.pattern or ("%Y-%m-%d" if kind == "date" else _iso(text, manner.tokens))
+    pattern = cell_format.pattern or (
+        "%Y-%m-%d" if kind == "date" else _find_iso_pattern(text, cell_format.tokens)
+    )
     dtype: pl.Date | pl.Datetime = pl.Date() if kind == "date" else pl.Datetime("us")
     if not pattern:
         return pl.Series(text.name, [None], dtype=dtype).new_from_index(0, len(text))
@@ -79,7 +90,9 @@ def _values(text: pl.Series, kind: Kind, manner: Manner) -> pl.Series:
     return values.dt.replace_time_zone("UTC") if pattern.endswith("Z") else values
 
 
-def _rest(text: pl.Series, values: pl.Series, tokens: frozenset[str]) -> frozenset[str] | None:
+def _collect_tokens(
+    text: pl.Series, values: pl.Series, tokens: frozenset[str]
+) -> frozenset[str] | None:
     """The tokens among the cells without a value; None if one of them is no token."""
     if values.null_count() == text.null_count():
         return frozenset()
@@ -89,19 +102,19 @@ def _rest(text: pl.Series, values: pl.Series, tokens: frozenset[str]) -> frozens
     return frozenset(odd.unique().to_list()) - {""}
 
 
-def _integer(text: pl.Series, manner: Manner) -> Parsed | None:
+def _parse_integer(text: pl.Series, cell_format: CellFormat) -> Parsed | None:
     values = text.cast(pl.Int64, strict=False)
-    missing = _rest(text, values, manner.tokens)
+    missing = _collect_tokens(text, values, cell_format.tokens)
     if missing is None:
         return None
-    if manner.strict:
-        doubtful = _doubtful(text, values)
+    if cell_format.strict:
+        doubtful = _find_doubtful(text, values)
         if len(doubtful) and not doubtful.str.contains(r"^-[1-9]").all():
             return None
     return Parsed(values, missing)
 
 
-def _doubtful(text: pl.Series, values: pl.Series) -> pl.Series:
+def _find_doubtful(text: pl.Series, values: pl.Series) -> pl.Series:
     """The numbers that may have a leading zero or a sign: all of those sort before "1".
 
     Few cells, or none. Few calls as well: wide tables pay for each of them per column.
@@ -110,23 +123,23 @@ def _doubtful(text: pl.Series, values: pl.Series) -> pl.Series:
     return text.filter(early & values.is_not_null()) if early.any() else text.clear()
 
 
-def _number(text: pl.Series, manner: Manner) -> Parsed | None:
-    values = _values(text, "number", manner)
-    missing = _rest(text, values, manner.tokens)
+def _parse_number(text: pl.Series, cell_format: CellFormat) -> Parsed | None:
+    values = _convert_cells(text, "number", cell_format)
+    missing = _collect_tokens(text, values, cell_format.tokens)
     if missing is None:
         return None
     nan = values.is_nan()
     if nan.any():
         missing |= frozenset(text.filter(nan).unique().to_list())
         values = values.fill_nan(None)
-    if manner.strict and _changed(text, values):
+    if cell_format.strict and _loses_digits(text, values):
         return None
     return Parsed(values, missing)
 
 
-def _changed(text: pl.Series, values: pl.Series) -> bool:
+def _loses_digits(text: pl.Series, values: pl.Series) -> bool:
     """Whether a number would lose what the text says: leading zeros, a plus, last digits."""
-    doubtful = _doubtful(text, values)
+    doubtful = _find_doubtful(text, values)
     if len(doubtful) and doubtful.str.contains(r"^(\+|-?0[0-9])").any():
         return True
     low, high = values.min(), values.max()
@@ -135,21 +148,21 @@ def _changed(text: pl.Series, values: pl.Series) -> bool:
     return bool(text.filter(values.abs() >= EXACT).str.contains(r"^-?[0-9]+$").any())
 
 
-def _boolean(text: pl.Series, manner: Manner) -> Parsed | None:
+def _parse_boolean(text: pl.Series, cell_format: CellFormat) -> Parsed | None:
     true = text.is_in(list(_TRUE))
     values = true.set(~(true | text.is_in(list(_FALSE))), None)
-    missing = _rest(text, values, manner.tokens)
+    missing = _collect_tokens(text, values, cell_format.tokens)
     return None if missing is None else Parsed(values, missing)
 
 
-def _temporal(kind: Kind) -> Callable[[pl.Series, Manner], Parsed | None]:
-    def parser(text: pl.Series, manner: Manner) -> Parsed | None:
-        values = _values(text, kind, manner)
-        missing = _rest(text, values, manner.tokens)
+def _make_temporal_parser(kind: Kind) -> Callable[[pl.Series, CellFormat], Parsed | None]:
+    def parser(text: pl.Series, cell_format: CellFormat) -> Parsed | None:
+        values = _convert_cells(text, kind, cell_format)
+        missing = _collect_tokens(text, values, cell_format.tokens)
         if missing is None:
             return None
         # Lenient parsers take 2021-1-5 and 21-01-05 as well; a guess must not
-        if manner.strict:
+        if cell_format.strict:
             shape = _DATE if kind == "date" else _DATETIME
             if not text.filter(values.is_not_null()).str.contains(shape).all():
                 return None
@@ -162,27 +175,27 @@ _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DATETIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z?$"
 
 
-def present_cells(text: pl.Series, tokens: frozenset[str]) -> pl.Series:
+def drop_missing_cells(text: pl.Series, tokens: frozenset[str]) -> pl.Series:
     """The cells that hold something: neither empty nor a token for missing."""
     return text.filter(text.is_not_null() & ~text.is_in(["", *tokens]))
 
 
-def _iso(text: pl.Series, tokens: frozenset[str]) -> str:
+def _find_iso_pattern(text: pl.Series, tokens: frozenset[str]) -> str:
     """The ISO pattern of the first date-time in the column, empty if it is none."""
-    cells = present_cells(text, tokens).head(1)
+    cells = drop_missing_cells(text, tokens).head(1)
     if not cells.str.contains(_DATETIME).any():
         return ""
-    return iso_pattern(cells[0])
+    return guess_iso_pattern(cells[0])
 
 
-def iso_pattern(cell: str) -> str:
+def guess_iso_pattern(cell: str) -> str:
     """The pattern of an ISO date-time: `T` or space, with or without seconds, with or without Z.
 
     Of a text that is none, a pattern that will not fit it.
 
     Examples
     --------
-    >>> iso_pattern("2021-04-03 10:15")
+    >>> guess_iso_pattern("2021-04-03 10:15")
     '%Y-%m-%d %H:%M'
     """
     seconds = "%H:%M:%S%.f" if cell.count(":") == 2 else "%H:%M"  # noqa: PLR2004 - hours:minutes:seconds
@@ -190,10 +203,334 @@ def iso_pattern(cell: str) -> str:
     return f"%Y-%m-%d{between}{seconds}{'Z' if cell.endswith('Z') else ''}"
 
 
-_PARSERS: dict[str, Callable[[pl.Series, Manner], Parsed | None]] = {
-    "integer": _integer,
-    "number": _number,
-    "boolean": _boolean,
-    "date": _temporal("date"),
-    "datetime": _temporal("datetime"),
+_PARSERS: dict[str, Callable[[pl.Series, CellFormat], Parsed | None]] = {
+    "integer": _parse_integer,
+    "number": _parse_number,
+    "boolean": _parse_boolean,
+    "date": _make_temporal_parser("date"),
+    "datetime": _make_temporal_parser("datetime"),
 }
+
+
+GUESSES: tuple[Kind, ...] = ("integer", "number", "boolean", "date", "datetime")
+SAMPLE = 2000
+
+REASONS = {
+    "text": "no values, so text",
+    "integer": "whole numbers throughout",
+    "boolean": "true or false throughout",
+    "date": "dates written year-month-day throughout",
+    "datetime": "dates with times, written year-month-day, throughout",
+}
+
+# All cells of the sample have the first shape and one at least the second.
+_TRAPS = (
+    (
+        r"^-?[0-9]+([.,][0-9]+)?$",
+        r"^-?0[0-9]",
+        "codes with leading zeros, such as postcodes, stay text",
+    ),
+    (r"^\+?[0-9]+$", r"^\+", "numbers led by a plus, such as telephone numbers, stay text"),
+    (r"^-?[0-9]+$", r"[0-9]{16}", "whole numbers too long to be held exactly stay text"),
+    (
+        r"^[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}( .*)?$",
+        r"",
+        (
+            "may be dates, but which part is the day is not certain, so it stays text; "
+            "declare it under [read]: dates = {{ {name!r} = '%d.%m.%Y' }}, or as it is written"
+        ),
+    ),
+    (
+        r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+",
+        r"",
+        (
+            "dates with times in another form than one ISO form throughout, such as with a "
+            "time zone, stay text"
+        ),
+    ),
+    (
+        r"^-?[0-9]{1,3}([,.'\x{2019} \x{a0}][0-9]{3})*([.,][0-9]+)?$",
+        r"[,.'\x{2019} \x{a0}][0-9]{3}",
+        "may be numbers with thousands separators, which are not guessed, so it stays text",
+    ),
+    (
+        r"^-?[0-9]+([.,][0-9]+)?$",
+        r"[.,]",
+        (
+            "numbers with another decimal sign than the rest of the file stay text; "
+            "declare it under [read]: decimal = ',' or decimal = '.'"
+        ),
+    ),
+    (
+        r"^\s*[-+]?[0-9.,]+\s*$",
+        r"^\s|\s$",
+        (
+            "numbers with spaces around them stay text; declare it under [read]: "
+            "types = {{ {name!r} = 'number' }}"
+        ),
+    ),
+)
+
+
+def explain_text(text: pl.Series, tokens: frozenset[str], before: Kind | None = None) -> str:
+    """A sentence on why the column is text, without any cell of it.
+
+    `before` is the kind that the cells before these had.
+    """
+    cells = drop_missing_cells(text, tokens).head(SAMPLE)
+    for shape, trap, sentence in _TRAPS:
+        if len(cells) and cells.str.contains(shape).all() and cells.str.contains(trap).any():
+            return sentence.format(name=text.name)
+    if before is not None:
+        return f"not all cells are of the type of the first ones, {before}, so it stays text"
+    return "words" if len(cells) else "no values, so text"
+
+
+def detect_decimal_sign(frame: pl.DataFrame, delimiter: str) -> str:
+    """The decimal sign of the file: a comma only where nothing else explains the cells.
+
+    Assumes: one sign per file. Where both are seen, the semicolon speaks for the comma.
+    """
+    comma = point = False
+    sample = frame.head(SAMPLE).select(pl.all().str.contains("[.,]").any())
+    for name in (name for name, signs in zip(sample.columns, sample.row(0), strict=True) if signs):
+        text = frame[name]
+        cells = drop_missing_cells(text, CellFormat().tokens)
+        head = cells.head(SAMPLE)
+        # 1,234 may be a thousand; 12,5 and 0,125 and 1234,567 cannot
+        if (
+            not comma
+            and head.str.contains(r"^-?[0-9]*(,[0-9]+)?$").all()
+            and head.str.contains(r"^-?(0?|[0-9]{4,}),[0-9]+$|,([0-9]{1,2}|[0-9]{4,})$").any()
+        ):
+            comma = parse(cells, "number", CellFormat(decimal=",")) is not None
+        elif not point and head.str.contains(r"^-?[0-9]+\.[0-9]+$").any():
+            point = parse(cells, "number", CellFormat()) is not None
+    return "," if comma and (delimiter == ";" or not point) else "."
+
+
+_INLINE = 12  # bytes up to which Arrow keeps a text within its view
+
+# How Arrow holds a cell. A text is a view of four words: length, three of the text itself
+# or its beginning, the number of its buffer and its place there.
+_WORDS: dict[type[pl.DataType], tuple[Any, int]] = {
+    pl.String: (np.int32, 4),
+    pl.Int64: (np.int64, 1),
+    pl.Float64: (np.float64, 1),
+    pl.Date: (np.int32, 1),
+    pl.Datetime: (np.int64, 1),
+}
+
+
+class ColumnBuffer:
+    """A column that grows batch by batch in one run of memory.
+
+    The bytes of long texts are never copied: only the numbers of their buffers are shifted.
+    """
+
+    def __init__(self, dtype: pl.DataType) -> None:
+        self.dtype = dtype
+        words, per_cell = _WORDS.get(type(dtype), (bool, 1))
+        self._cells = np.empty((0, per_cell), words)
+        self._valid: np.ndarray | None = None
+        self._buffers: list[pa.Buffer] = []
+        self.height = 0
+
+    def append(self, batch: pl.Series, *, room: int = 0) -> None:
+        """Add a batch; `room` is how many cells the column may get in all."""
+        self._cells = self._grow(self._cells, len(batch), room)
+        if self._valid is not None:
+            self._valid = self._grow(self._valid, len(batch), room)
+        for piece in batch.get_chunks():
+            self._append(piece.to_arrow(compat_level=pl.CompatLevel.newest()))
+
+    def _grow(self, cells: np.ndarray, more: int, room: int) -> np.ndarray:
+        needed = self.height + more
+        if needed <= len(cells):
+            return cells
+        shape = (max(needed, room, len(cells) * 3 // 2), *cells.shape[1:])
+        wider = memory.allocate(shape, cells.dtype)
+        wider[: self.height] = cells[: self.height]
+        return wider
+
+    def _append(self, piece: pa.Array) -> None:
+        here = slice(self.height, self.height + len(piece))
+        validity, values, *buffers = piece.buffers()
+        cells = self._cells[here]
+        within = slice(piece.offset, piece.offset + len(piece))
+        cells[:] = _unpack(values, cells.dtype).reshape(-1, cells.shape[1])[within]
+        if piece.null_count:
+            if self._valid is None:
+                self._valid = np.ones(len(self._cells), bool)
+            self._valid[here] = _unpack(validity, np.dtype(bool))[within]
+            cells[~self._valid[here]] = 0
+        elif self._valid is not None:
+            self._valid[here] = True
+        if buffers and self._buffers:
+            cells[:, 2] += (cells[:, 0] > _INLINE) * np.int32(len(self._buffers))
+        self._buffers += buffers
+        self.height = here.stop
+
+    def exact_as_floats(self, limit: int) -> bool:
+        """Whether whole numbers stay what they are as floats."""
+        cells = self._cells[: self.height]
+        return not len(cells) or bool(cells.min() > -limit and cells.max() < limit)
+
+    def to_floats(self) -> None:
+        """Turn whole numbers into floats where they stand."""
+        floats = self._cells.view(np.float64)
+        floats[: self.height] = self._cells[: self.height]
+        self._cells, self.dtype = floats, pl.Float64()
+
+    def join(self, name: str) -> pl.Series:
+        """The whole column in one piece, in the memory it was gathered in."""
+        valid = None if self._valid is None else self._valid[: self.height]
+        if self.dtype == pl.Boolean:
+            flags = pl.Series(name, self._cells[: self.height, 0], dtype=pl.Boolean)
+            return flags if valid is None else flags.set(pl.Series(~valid), None)
+        buffers = [
+            None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little")),
+            pa.py_buffer(self._cells),
+            *self._buffers,
+        ]
+        empty = pl.Series([], dtype=self.dtype).to_arrow(compat_level=pl.CompatLevel.newest())
+        array = pa.Array.from_buffers(empty.type, self.height, buffers)
+        return pl.Series(name, array)
+
+
+def _unpack(buffer: pa.Buffer, dtype: np.dtype[Any]) -> np.ndarray:
+    """The cells in a buffer; Arrow keeps flags as single bits."""
+    if dtype.kind == "b":
+        bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
+        return bits.astype(bool)
+    return np.frombuffer(buffer, dtype)
+
+
+@dataclass
+class TextColumn:
+    """Collects the batches of one variable in the narrowest type that fits them all.
+
+    While all cells are missing, the batches wait as text. A batch that breaks the guess turns whole
+    numbers into numbers in place; any other break means the column must be read again as text,
+    since what was cast before cannot be undone.
+    """
+
+    name: str
+    format: CellFormat
+    declared: Kind | None = None
+    declared_tokens: frozenset[str] = frozenset()
+    room: int = 0
+    must_reread: bool = False
+    kind: Kind | None = None
+    reason: str = ""
+    height: int = 0
+    missing: set[str] = field(default_factory=set)
+    pending: list[pl.Series] = field(default_factory=list)
+    pieces: ColumnBuffer | None = None
+
+    def add_batch(self, text: pl.Series) -> None:
+        """Add a batch of cells."""
+        if self.declared_tokens:
+            text = self._drop_declared_tokens(text)
+        if self.declared:
+            self._append(self._parse_declared(text, self.declared))
+        elif self.must_reread:
+            pass
+        elif self.kind is None:
+            self._guess(text)
+        elif parsed := parse(text, self.kind, self.format):
+            self._append(parsed)
+        else:
+            self._widen(text)
+        self.height += len(text)
+
+    def restart(self) -> TextColumn:
+        """The column that takes the same cells once more, as text."""
+        return replace(self, must_reread=False, height=0, missing=set(), pieces=None)
+
+    def finish(self) -> pl.Series:
+        """The whole column in one piece."""
+        if self.declared is None and self.kind is None:
+            self._set_kind("text")
+        if self.pieces is None:
+            return pl.Series(self.name, [], dtype=DTYPES[self.declared or self.kind or "text"])
+        pieces, self.pieces = self.pieces, None
+        return pieces.join(self.name)
+
+    def describe_reading(self) -> Reading:
+        """How the column was read."""
+        kind: Kind = self.declared or self.kind or "text"
+        reason = "as declared" if self.declared else self.reason or "no values, so text"
+        if self.missing and kind != "text":
+            reason += "; the tokens for no value are missing"
+        return Reading(type=kind, reason=reason, missing=tuple(sorted(self.missing)))
+
+    def _drop_declared_tokens(self, text: pl.Series) -> pl.Series:
+        """The cells less the declared tokens, which are missing in text and numbers alike."""
+        gone = text.is_in(list(self.declared_tokens))
+        self.missing |= set(text.filter(gone).unique().to_list())
+        return text.set(gone, None)
+
+    def _append(self, parsed: Parsed | None) -> None:
+        if parsed is None:
+            return
+        if self.pieces is None:
+            self.pieces = ColumnBuffer(parsed.values.dtype)
+        self.pieces.append(parsed.values, room=self.room)
+        self.missing |= parsed.missing
+
+    def _parse_declared(self, text: pl.Series, kind: Kind) -> Parsed:
+        try:
+            parsed = parse(text, kind, self.format)
+        except pl.exceptions.PolarsError:
+            raise DataError(
+                f"the pattern declared for the dates of '{self.name}' cannot be used.",
+                hint="it is made of %Y, %m, %d, %H, %M, %S and what stands between them.",
+            ) from None
+        if parsed is None:
+            misfits = find_misfits(text, kind, self.format)
+            raise DataError(
+                f"variable '{self.name}' was declared as {kind}, but {len(misfits)} cells are not; "
+                f"the first is in record {self.height + int(misfits[0]) + 1}.",
+                hint="declare another type or pattern, or what stands for missing: missing=[…].",
+            )
+        return parsed
+
+    def _guess(self, text: pl.Series) -> None:
+        cells = drop_missing_cells(text, self.format.tokens)
+        if not len(cells):
+            self.pending.append(text)
+            return
+        head = cells.head(SAMPLE)
+        for kind in GUESSES:
+            if kind == "datetime":
+                self.format = replace(self.format, pattern=guess_iso_pattern(cells[0]))
+            if parse(head, kind, self.format) and (parsed := parse(text, kind, self.format)):
+                self._set_kind(kind)
+                self._append(parsed)
+                return
+        self._set_kind("text")
+        self.reason = explain_text(text, self.format.tokens)
+        self._append(Parsed(text))
+
+    def _set_kind(self, kind: Kind) -> None:
+        """Fix the kind, and give it to the batches that waited with nothing but tokens."""
+        self.kind = kind
+        sign = "comma" if self.format.decimal == "," else "point"
+        self.reason = REASONS.get(kind, f"numbers, with a decimal {sign} where they have decimals")
+        waiting, self.pending = self.pending, []
+        for text in waiting:
+            self._append(parse(text, kind, self.format))
+
+    def _widen(self, text: pl.Series) -> None:
+        pieces = self.pieces
+        if self.kind == "integer" and pieces and pieces.exact_as_floats(EXACT):
+            parsed = parse(text, "number", self.format)
+            if parsed:
+                pieces.to_floats()
+                self.kind = "number"
+                self.reason = "numbers; the first ones are whole, later ones are not"
+                self._append(parsed)
+                return
+        self.reason = explain_text(text, self.format.tokens, self.kind)
+        self.kind, self.must_reread, self.pieces = "text", True, None

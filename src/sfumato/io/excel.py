@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from sfumato.errors import DataError, did_you_mean
-from sfumato.io.atomic import replacing
-from sfumato.io.csv_detect import check_names
-from sfumato.io.optional import library
-from sfumato.io.retype import flat, present, settle
-from sfumato.io.source import Progress, Source, Table
+from sfumato.io.atomic import replace_file
+from sfumato.io.csv_dialect import check_names
+from sfumato.io.declared_types import apply_declared_types, require_flat, require_present
+from sfumato.io.source import Progress, Source, SourceTable, load_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,28 +36,28 @@ def read_excel(
     types: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
     sheet: str | int | None = None,
-) -> Table:
+) -> SourceTable:
     """The records of one sheet, the first unless another is named; its first row is the header."""
-    fastexcel = library("fastexcel", extra="formats", purpose="Reading spreadsheets")
+    fastexcel = load_library("fastexcel", extra="formats", purpose="Reading spreadsheets")
     try:
         book = fastexcel.read_excel(path)
     except fastexcel.FastExcelError:
         raise DataError(
             f"'{path.name}' is not a whole spreadsheet file.", hint="is it protected by a password?"
         ) from None
-    name = _sheet(book.sheet_names, sheet)
-    names = _names(book, name, path)
+    name = _choose_sheet(book.sheet_names, sheet)
+    names = _read_names(book, name, path)
     # Types must come from all rows: a sample would turn later texts into missing cells
     loaded = book.load_sheet(name, schema_sample_rows=None)
     frame = loaded.to_polars()
     frame.columns = names
     if columns is not None:
-        present(names, columns)
+        require_present(names, columns)
         frame = frame.select(columns)
     frame = frame.with_columns(
-        narrowed for column in frame if (narrowed := _narrow(column)) is not None
+        narrowed for column in frame if (narrowed := _convert_narrow(column)) is not None
     )
-    frame, readings, notes = settle(
+    frame, readings, notes = apply_declared_types(
         frame, reason="its type in the spreadsheet", types=types, dates=dates
     )
     if len(book.sheet_names) > 1:
@@ -68,22 +67,23 @@ def read_excel(
     source = Source(
         format="excel", path=path, options={"sheet": name}, columns=readings, notes=tuple(notes)
     )
-    return Table(frame, source)
+    return SourceTable(frame, source)
 
 
-def _sheet(names: list[str], asked: str | int | None) -> str:
-    if asked is None:
+def _choose_sheet(names: list[str], wanted: str | int | None) -> str:
+    if wanted is None:
         return names[0]
-    if isinstance(asked, int) and 0 <= asked < len(names):
-        return names[asked]
-    if asked not in names:
+    if isinstance(wanted, int) and 0 <= wanted < len(names):
+        return names[wanted]
+    if wanted not in names:
         raise DataError(
-            f"there is no sheet '{asked}' in the spreadsheet.", hint=did_you_mean(str(asked), names)
+            f"there is no sheet '{wanted}' in the spreadsheet.",
+            hint=did_you_mean(str(wanted), names),
         )
-    return str(asked)
+    return str(wanted)
 
 
-def _names(book: Any, sheet: str, path: Path) -> list[str]:
+def _read_names(book: Any, sheet: str, path: Path) -> list[str]:
     """The header as it stands: the reader itself would rename repeated names in silence."""
     top = book.load_sheet(sheet, header_row=None, n_rows=1, dtypes="string").to_polars()
     if not top.height:
@@ -93,13 +93,13 @@ def _names(book: Any, sheet: str, path: Path) -> list[str]:
     return names
 
 
-def _narrow(column: pl.Series) -> pl.Series | None:
+def _convert_narrow(column: pl.Series) -> pl.Series | None:
     """Spreadsheets know neither whole numbers nor days: the narrower type where all cells fit."""
     if column.dtype == pl.Null:
         return column.cast(pl.String)
     if column.dtype.is_float() and column.is_finite().all():
-        whole = column.cast(pl.Int64, strict=False)
-        return whole if (whole == column).all() and column.count() else None
+        integral = column.cast(pl.Int64, strict=False)
+        return integral if (integral == column).all() and column.count() else None
     if column.dtype == pl.Datetime:
         days = column.cast(pl.Date)
         same = days.cast(column.dtype) == column
@@ -115,8 +115,8 @@ def write_excel(
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Write one sheet. Text is written as text, whatever it starts with."""
-    xlsxwriter = library("xlsxwriter", extra="formats", purpose="Writing spreadsheets")
-    _check(frame)
+    xlsxwriter = load_library("xlsxwriter", extra="formats", purpose="Writing spreadsheets")
+    _check_limits(frame)
     settings: dict[str, Any] = {
         "constant_memory": True,
         "strings_to_formulas": False,
@@ -124,14 +124,14 @@ def write_excel(
         "strings_to_numbers": False,
     }
     # The writer keeps rows in temporary files: in a folder that only we can read
-    with replacing(path) as sibling, tempfile.TemporaryDirectory(prefix="sfumato-") as private:
+    with replace_file(path) as sibling, tempfile.TemporaryDirectory(prefix="sfumato-") as private:
         book = xlsxwriter.Workbook(str(sibling), {**settings, "tmpdir": private})
         # No clock in the file: equal records give equal bytes
         book.set_properties({"created": datetime(2000, 1, 1, tzinfo=UTC).replace(tzinfo=None)})
         sheet = book.add_worksheet("data")
-        for place, name in enumerate(frame.columns):
-            sheet.write_string(0, place, name)
-        writers = [_writer(book, sheet, dtype) for dtype in frame.dtypes]
+        for index, name in enumerate(frame.columns):
+            sheet.write_string(0, index, name)
+        writers = [_make_writer(book, sheet, dtype) for dtype in frame.dtypes]
         for start in range(0, frame.height, _SLICE):
             part = (
                 frame[start : start + _SLICE]
@@ -139,34 +139,34 @@ def write_excel(
                 else frame[order[start : start + _SLICE]]
             )
             for row, cells in enumerate(part.iter_rows(), start + 1):
-                for place, cell in enumerate(cells):
+                for index, cell in enumerate(cells):
                     if cell is not None:
-                        writers[place](row, place, cell)
+                        writers[index](row, index, cell)
             if progress:
                 progress(min(start + _SLICE, frame.height), frame.height)
         book.close()
     return {"records": frame.height, "escaped_cells": 0}
 
 
-def _writer(book: Any, sheet: Any, dtype: pl.DataType) -> Any:
+def _make_writer(book: Any, sheet: Any, dtype: pl.DataType) -> Any:
     if dtype == pl.Boolean:
         return sheet.write_boolean
     if dtype.is_numeric():
-        return lambda row, place, cell: (
-            None if math.isnan(cell) else sheet.write_number(row, place, cell)
+        return lambda row, index, cell: (
+            None if math.isnan(cell) else sheet.write_number(row, index, cell)
         )
     if dtype in (pl.Date, pl.Datetime):
         shown = "yyyy-mm-dd" if dtype == pl.Date else "yyyy-mm-dd hh:mm:ss.000"
         style = book.add_format({"num_format": shown})
-        return lambda row, place, cell: sheet.write_datetime(
-            row, place, cell.replace(tzinfo=None) if isinstance(cell, datetime) else cell, style
+        return lambda row, index, cell: sheet.write_datetime(
+            row, index, cell.replace(tzinfo=None) if isinstance(cell, datetime) else cell, style
         )
-    return lambda row, place, cell: sheet.write_string(row, place, str(cell))
+    return lambda row, index, cell: sheet.write_string(row, index, str(cell))
 
 
-def _check(frame: pl.DataFrame) -> None:
+def _check_limits(frame: pl.DataFrame) -> None:
     """Refuse what a spreadsheet would cut off or round in silence."""
-    flat(frame)
+    require_flat(frame)
     if frame.height > MOST_RECORDS or frame.width > MOST_VARIABLES:
         raise DataError(
             f"a spreadsheet holds {MOST_RECORDS} records of {MOST_VARIABLES} variables at most.",

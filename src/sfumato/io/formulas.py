@@ -19,12 +19,12 @@ _ESCAPABLE = rf"^'*[{_STARTS}]"
 _ESCAPED = rf"^'+[{_STARTS}]"
 
 
-def dangerous(column: pl.Expr) -> pl.Expr:
+def find_dangerous(column: pl.Expr) -> pl.Expr:
     """Which cells need the apostrophe. Cheap comparisons first: few cells reach the pattern."""
     # All the starting characters and the apostrophe sort before "0", between "9" and "A",
     # or from the first full-width form on.
-    near = (column < "0") | ((column >= ":") & (column < "A")) | (column >= "\uff0b")
-    return near & column.str.contains(_ESCAPABLE)
+    candidate = (column < "0") | ((column >= ":") & (column < "A")) | (column >= "\uff0b")
+    return candidate & column.str.contains(_ESCAPABLE)
 
 
 def may_be_dangerous(column: pl.Series) -> bool:

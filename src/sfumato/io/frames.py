@@ -30,23 +30,23 @@ def wrap(frame: Any) -> nw.DataFrame[Any]:
             hint="rename them, for instance frame.columns = [str(name) for name in frame.columns].",
         )
     if len(names) != len(set(names)):
-        raise _duplicates(names)
+        raise _make_duplicate_error(names)
     try:
         wrapped = nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError:
-        raise _duplicates(frame.column_names) from None
+        raise _make_duplicate_error(frame.column_names) from None
     except TypeError:
         raise DataError(
             f"A {type(frame).__name__} is not a frame that Sfumato knows.",
             hint="pass a pandas or polars DataFrame or a pyarrow Table (collect a lazy frame).",
         ) from None
     if len(wrapped.columns) != len(set(wrapped.columns)):
-        raise _duplicates(wrapped.columns)
+        raise _make_duplicate_error(wrapped.columns)
     refuse_patterns(wrapped.columns)
     return cast("nw.DataFrame[Any]", wrapped)
 
 
-def _duplicates(names: Sequence[str]) -> DataError:
+def _make_duplicate_error(names: Sequence[str]) -> DataError:
     twice = sorted({name for name in names if names.count(name) > 1})
     return DataError(
         f"These variable names stand more than once: {', '.join(twice)}.",
@@ -54,12 +54,12 @@ def _duplicates(names: Sequence[str]) -> DataError:
     )
 
 
-def kinds(frame: Any) -> dict[str, Kind | None]:
+def infer_kinds(frame: Any) -> dict[str, Kind | None]:
     """What the types alone say about the kind of each variable."""
-    return {name: _kind(dtype) for name, dtype in wrap(frame).schema.items()}
+    return {name: _infer_kind(dtype) for name, dtype in wrap(frame).schema.items()}
 
 
-def _kind(dtype: nw.dtypes.DType) -> Kind | None:
+def _infer_kind(dtype: nw.dtypes.DType) -> Kind | None:
     if dtype.is_float() or dtype.is_decimal():
         return "continuous"
     if dtype.is_integer():
@@ -71,11 +71,11 @@ def _kind(dtype: nw.dtypes.DType) -> Kind | None:
     return None
 
 
-def column(frame: Any, name: str) -> pl.Series:
+def get_column(frame: Any, name: str) -> pl.Series:
     """One variable as a polars column: categories by their values, NaN as missing."""
     series = wrap(frame)[name]
     try:
-        values = _polars(series)
+        values = _to_polars(series)
     except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 - their texts may quote cells
         raise DataError(
             f"Variable '{name}' holds values of several types, or of one that cannot be used.",
@@ -93,7 +93,7 @@ def column(frame: Any, name: str) -> pl.Series:
     return values.alias(name)
 
 
-def _polars(series: nw.Series[Any]) -> pl.Series:
+def _to_polars(series: nw.Series[Any]) -> pl.Series:
     native = series.to_native()
     if series.implementation.is_pandas_like():
         if isinstance(series.dtype, (nw.Categorical, nw.Enum)):
@@ -103,10 +103,10 @@ def _polars(series: nw.Series[Any]) -> pl.Series:
             native = native.astype("Int64" if values.kind in "iu" else values)
         if not len(native) or native.isna().all():
             # An empty or all-missing object column says nothing of its type.
-            plain = native.dtype if str(native.dtype) != "object" else "str"
-            native = native.astype(plain) if len(native) == 0 else native
-        made: pl.Series = pl.from_pandas(native.reset_index(drop=True), nan_to_null=True)
-        return made
+            dtype = native.dtype if str(native.dtype) != "object" else "str"
+            native = native.astype(dtype) if len(native) == 0 else native
+        converted: pl.Series = pl.from_pandas(native.reset_index(drop=True), nan_to_null=True)
+        return converted
     return series.to_polars()
 
 
@@ -119,22 +119,28 @@ def with_columns(frame: Any, new: pl.DataFrame) -> Any:
     if wrapped.implementation.is_pandas_like():
         native = wrapped.to_native().copy(deep=False)
         for name in new.columns:
-            native[name] = _pandas(new[name], native, native[name] if name in old else None)
+            native[name] = _to_pandas(new[name], native, native[name] if name in old else None)
         return native
     table = wrapped.to_native()
     for name in new.columns:
         values = new[name].to_arrow()
-        made = nw.from_native(new).schema[name]
+        new_type = nw.from_native(new).schema[name]
         # Yes/no values and categories are of one kind, and not of one type.
-        alike = name in old and isinstance(old[name], nw.Boolean) == isinstance(made, nw.Boolean)
-        if alike and _kind(old[name]) == _kind(made):
+        alike = name in old and isinstance(old[name], nw.Boolean) == isinstance(
+            new_type, nw.Boolean
+        )
+        if alike and _infer_kind(old[name]) == _infer_kind(new_type):
             values = values.cast(table.schema.field(name).type)
-        at = table.schema.get_field_index(name)
-        table = table.append_column(name, values) if at < 0 else table.set_column(at, name, values)
+        index = table.schema.get_field_index(name)
+        table = (
+            table.append_column(name, values)
+            if index < 0
+            else table.set_column(index, name, values)
+        )
     return table
 
 
-def _pandas(values: pl.Series, native: Any, old: Any) -> Any:
+def _to_pandas(values: pl.Series, native: Any, old: Any) -> Any:
     series = values.to_pandas()
     series.index = native.index
     if old is None or series.dtype == old.dtype or str(old.dtype) in ("object", "category"):
@@ -142,22 +148,22 @@ def _pandas(values: pl.Series, native: Any, old: Any) -> Any:
     if values.dtype == pl.String and old.dtype.kind in "mM":
         return series  # pandas would read "2020-05" as a day
     try:
-        kept = series.astype(old.dtype)
+        cast = series.astype(old.dtype)
     except (TypeError, ValueError):
         return series
-    same = kept.isna().eq(series.isna()) & (kept.eq(series).fillna(value=False) | kept.isna())
-    return kept if bool(same.all()) else series
+    same = cast.isna().eq(series.isna()) & (cast.eq(series).fillna(value=False) | cast.isna())
+    return cast if bool(same.all()) else series
 
 
-def without(frame: Any, names: Iterable[str]) -> Any:
+def drop_columns(frame: Any, names: Iterable[str]) -> Any:
     """The frame less some variables."""
     gone = set(names)
     wrapped = wrap(frame)
-    left = [name for name in wrapped.columns if name not in gone]
-    return frame[left] if wrapped.implementation.is_pandas_like() else frame.select(left)
+    remaining = [name for name in wrapped.columns if name not in gone]
+    return frame[remaining] if wrapped.implementation.is_pandas_like() else frame.select(remaining)
 
 
-def bare(frame: Any) -> Any:
+def strip_metadata(frame: Any) -> Any:
     """The same records without what frames carry unseen: notes, metadata, levels nobody has."""
     wrapped = wrap(frame)
     if wrapped.implementation.is_polars():
@@ -180,25 +186,25 @@ def take(frame: Any, positions: Positions) -> Any:
     return wrapped[positions, :].to_native() if len(wrapped) else frame
 
 
-def like(frame: Any, made: pl.DataFrame) -> Any:
+def convert_like(frame: Any, result: pl.DataFrame) -> Any:
     """A frame of ours in the library of the user's."""
     implementation = wrap(frame).implementation
     if implementation.is_polars():
-        return made
+        return result
     if implementation.is_pandas_like():
-        return made.to_pandas()
-    return made.to_arrow()
+        return result.to_pandas()
+    return result.to_arrow()
 
 
-def canonical(values: pl.Series) -> pl.Series:
+def to_canonical_text(values: pl.Series) -> pl.Series:
     """One text per value, the same whether a file held 17, 17.0 or "17"."""
     if values.dtype == pl.Binary:
         return values.bin.encode("hex")
     text = values.cast(pl.String)
     if values.dtype.is_float():
-        whole = values.cast(pl.Int64, strict=False)
-        same = (whole.cast(values.dtype) == values).fill_null(value=False)
-        return whole.cast(pl.String).zip_with(same, text)
+        integral = values.cast(pl.Int64, strict=False)
+        same = (integral.cast(values.dtype) == values).fill_null(value=False)
+        return integral.cast(pl.String).zip_with(same, text)
     if values.dtype.is_decimal():
         return text.str.replace(r"(\.\d*?)0+$", "${1}").str.strip_suffix(".")
     return text

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
+
+from sfumato.errors import DataError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where the records came from: format, place, what was detected or told."""
+    """Where the records came from: format, path, what was detected or declared."""
 
     format: str
     path: Path | None = None
@@ -59,19 +62,19 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Table:
+class SourceTable:
     """The records and how they were read."""
 
     frame: pl.DataFrame = field(repr=False)
     source: Source
 
 
-def kind_of(dtype: pl.DataType | type[pl.DataType]) -> Kind:
+def get_kind(dtype: pl.DataType | type[pl.DataType]) -> Kind:
     """The kind that a column of this type holds; whatever is none of the others is text.
 
     Examples
     --------
-    >>> kind_of(pl.UInt8)
+    >>> get_kind(pl.UInt8)
     'integer'
     """
     if dtype.is_integer():
@@ -88,3 +91,14 @@ def kind_of(dtype: pl.DataType | type[pl.DataType]) -> Kind:
 def has_time(pattern: str) -> bool:
     """Whether a date pattern also tells the time of day."""
     return any(part in pattern for part in ("%H", "%I", "%M", "%S", "%T", "%R", "%s"))
+
+
+def load_library(name: str, *, extra: str, purpose: str) -> Any:
+    """A library that only some formats need, or an error that says how to install it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise DataError(
+            f"{purpose} needs the library '{name}', which is not installed.",
+            hint=f"pip install 'sfumato[{extra}]'",
+        ) from None

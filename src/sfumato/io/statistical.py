@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from sfumato.errors import DataError
-from sfumato.io.atomic import replacing
-from sfumato.io.optional import library
-from sfumato.io.retype import flat, present, settle
-from sfumato.io.source import Progress, Source, Table
+from sfumato.io.atomic import replace_file
+from sfumato.io.declared_types import apply_declared_types, require_flat, require_present
+from sfumato.io.source import Progress, Source, SourceTable, load_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,14 +38,14 @@ def read_statistical(
     types: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
     encoding: str | None = None,
-) -> Table:
+) -> SourceTable:
     """The records of an SPSS, Stata or SAS file.
 
     User-missing codes stay values in the frame and are named in the readings. These formats
     have no missing text: an empty one is read as missing.
     """
     kind, title, reader = _FORMATS[path.suffix.lower()]
-    pyreadstat = library("pyreadstat", extra="formats", purpose=f"Reading {title} files")
+    pyreadstat = load_library("pyreadstat", extra="formats", purpose=f"Reading {title} files")
     read = getattr(pyreadstat, reader)
     options: dict[str, Any] = {"output_format": "polars", "encoding": encoding}
     if path.suffix.lower() != ".xpt":
@@ -54,7 +53,7 @@ def read_statistical(
     try:
         if columns is not None:
             _, head = read(path, metadataonly=True, encoding=encoding)
-            present(head.column_names, columns)
+            require_present(head.column_names, columns)
             options["usecols"] = list(columns)
         frame, meta = read(path, **options)
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeError):
@@ -64,13 +63,17 @@ def read_statistical(
         ) from None
     if columns is not None:
         frame = frame.select(columns)
-    frame, letters = _plain(frame)
-    frame, readings, notes = settle(
+    frame, letters = _simplify_columns(frame)
+    frame, readings, notes = apply_declared_types(
         frame, reason=f"its type in the {title} file", types=types, dates=dates
     )
-    ranges = {name: list(given) for name, given in meta.missing_ranges.items() if name in readings}
+    ranges = {
+        name: list(given_ranges)
+        for name, given_ranges in meta.missing_ranges.items()
+        if name in readings
+    }
     for name, reading in readings.items():
-        readings[name] = _labelled(frame[name], reading, meta, ranges.get(name, []))
+        readings[name] = _add_labels(frame[name], reading, meta, ranges.get(name, []))
         if name in letters:
             coded = tuple(f".{letter}" for letter in letters[name])
             readings[name] = replace(readings[name], missing_codes=coded)
@@ -87,10 +90,10 @@ def read_statistical(
         columns=readings,
         notes=tuple(notes),
     )
-    return Table(frame, source)
+    return SourceTable(frame, source)
 
 
-def _plain(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[str]]]:
+def _simplify_columns(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[str]]]:
     """Numbers as whole numbers where all are, empty texts as missing, special missing as missing.
 
     Also the letters of the special missing values (.a to .z) met in each variable.
@@ -98,40 +101,40 @@ def _plain(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[str]]]:
     letters: dict[str, list[str]] = {}
     changed = []
     for column in frame:
-        plain = column
+        simple = column
         if column.dtype == pl.Object:  # numbers with letters between them
             cells = column.to_list()
             letters[column.name] = sorted({cell for cell in cells if isinstance(cell, str)})
             numbers = [None if isinstance(cell, str) else cell for cell in cells]
-            plain = pl.Series(column.name, numbers, strict=False)
-        if plain.dtype == pl.String:
-            plain = plain.set(plain == "", None)
-        elif plain.dtype.is_float() and plain.count():
-            whole = plain.cast(pl.Int64, strict=False)
-            if whole.null_count() == plain.null_count() and (whole == plain).all():
-                plain = whole
-        elif plain.dtype == pl.Null:
-            plain = plain.cast(pl.Float64)
-        if plain is not column:
-            changed.append(plain)
+            simple = pl.Series(column.name, numbers, strict=False)
+        if simple.dtype == pl.String:
+            simple = simple.set(simple == "", None)
+        elif simple.dtype.is_float() and simple.count():
+            integral = simple.cast(pl.Int64, strict=False)
+            if integral.null_count() == simple.null_count() and (integral == simple).all():
+                simple = integral
+        elif simple.dtype == pl.Null:
+            simple = simple.cast(pl.Float64)
+        if simple is not column:
+            changed.append(simple)
     return frame.with_columns(changed), letters
 
 
-def _labelled(
+def _add_labels(
     column: pl.Series, reading: Reading, meta: Any, ranges: list[dict[str, Any]]
 ) -> Reading:
     """The reading with the labels of the variable and its values, and its missing codes."""
-    whole = column.dtype.is_integer()
+    integral = column.dtype.is_integer()
     labels = {
-        int(code) if whole and isinstance(code, float) and code.is_integer() else code: text
+        int(code) if integral and isinstance(code, float) and code.is_integer() else code: text
         for code, text in meta.variable_value_labels.get(column.name, {}).items()
     }
     codes: set[Any] = set()
-    for given in ranges:
-        low, high = given["lo"], given["hi"]
+    for missing_range in ranges:
+        low, high = missing_range["lo"], missing_range["hi"]
         met = column.filter(column.is_between(low, high)).unique().to_list()
-        single = [int(low) if whole and float(low).is_integer() else low] if low == high else []
-        codes.update(met, single, (code for code in labels if _within(code, low, high)))
+        single = [int(low) if integral and float(low).is_integer() else low] if low == high else []
+        codes.update(met, single, (code for code in labels if _is_within(code, low, high)))
     return replace(
         reading,
         label=meta.column_names_to_labels.get(column.name) or "",
@@ -140,7 +143,7 @@ def _labelled(
     )
 
 
-def _within(code: Any, low: Any, high: Any) -> bool:
+def _is_within(code: Any, low: Any, high: Any) -> bool:
     return isinstance(code, type(low) | int | float) and bool(low <= code <= high)
 
 
@@ -157,8 +160,8 @@ def write_statistical(
     Value labels and missing codes are written for variables that are still numeric; a variable
     turned into text by a method has codes no longer.
     """
-    pyreadstat = library("pyreadstat", extra="formats", purpose="Writing this format")
-    flat(frame)
+    pyreadstat = load_library("pyreadstat", extra="formats", purpose="Writing this format")
+    require_flat(frame)
     readings = dict(source.columns) if source else {}
     numeric = [name for name, dtype in frame.schema.items() if dtype.is_numeric()]
     labels = {name: readings[name].label for name in frame.columns if name in readings}
@@ -169,9 +172,9 @@ def write_statistical(
     suffix = path.suffix.lower()
     if suffix != ".xpt":
         options["variable_value_labels"] = {
-            name: told
-            for name, given in values.items()
-            if (told := _codes(given, set(frame[name].unique().to_list())))
+            name: applying
+            for name, value_labels in values.items()
+            if (applying := _filter_labels(value_labels, set(frame[name].unique().to_list())))
         }
     if suffix in {".sav", ".zsav"}:
         options["compress"] = suffix == ".zsav"
@@ -180,21 +183,21 @@ def write_statistical(
     write = {".dta": "write_dta", ".xpt": "write_xport"}.get(suffix, "write_sav")
     if order is not None:
         frame = frame[order]
-    with replacing(path) as sibling:
+    with replace_file(path) as sibling:
         try:
-            getattr(pyreadstat, write)(_writable(frame), sibling, **options)
+            getattr(pyreadstat, write)(_convert_columns(frame), sibling, **options)
         except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError, TypeError):
             raise DataError(
                 f"these variables cannot be written as {suffix}.",
                 hint="its rules for names and lengths of texts are narrow; write .csv or .parquet.",
             ) from None
-        _timeless(sibling, suffix)
+        _remove_timestamp(sibling, suffix)
     if progress:
         progress(frame.height, frame.height)
     return {"records": frame.height, "escaped_cells": 0}
 
 
-def _codes(labels: Mapping[Any, str], present: set[Any]) -> dict[Any, str]:
+def _filter_labels(labels: Mapping[Any, str], present: set[Any]) -> dict[Any, str]:
     """The labels of the values that are there: the others could tell who was taken out."""
     return {code: text for code, text in labels.items() if code in present}
 
@@ -209,7 +212,7 @@ _MOMENTS = {
 }
 
 
-def _timeless(path: Path, suffix: str) -> None:
+def _remove_timestamp(path: Path, suffix: str) -> None:
     pattern, moment = _MOMENTS[suffix]
     with path.open("r+b") as file:
         head = file.read(2048)
@@ -217,7 +220,7 @@ def _timeless(path: Path, suffix: str) -> None:
         file.write(re.sub(pattern, moment, head))
 
 
-def _writable(frame: pl.DataFrame) -> pl.DataFrame:
+def _convert_columns(frame: pl.DataFrame) -> pl.DataFrame:
     """Categories as their text, times without zones, decimals as floats."""
     changes = []
     for name, dtype in frame.schema.items():

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.arrays import Floats, Positions
-from sfumato.kernels.concentrate import improved, started, trimmed
-from sfumato.kernels.fixed import scattered, steady_order
+from sfumato.kernels.compiled import compiled, inner
+from sfumato.kernels.orders import order_by_cell, scatter_numbers
 
 _STARTS, _MOST_STARTS, _EFFORT = 500, 3000, 300_000
 """Fewest and most starts, and how many records they may step over in all."""
@@ -39,6 +39,13 @@ _RAW = ((0.262024211897096, 0.604756680630497), (0.673292623522027, 0.6913658649
 _RAW_MORE = ((-1.42764571687802, 1.26263336932151), (-1.06141115981725, 1.28907991440387))
 _FINAL = ((1.11098143415027, 1.5182890270453), (3.11101712909049, 1.91401056721863))
 _FINAL_MORE = ((-1.02842572724793, 1.67659883081926), (-0.26800273450853, 1.35968562893582))
+_FLOOR = 1e-14
+_BLOCK = 512
+_ENOUGH = 1e-11
+_TIE = 1e-11
+"""Distances this share apart are equal but for rounding."""
+# Sums may run in parallel lanes: the order of records is fixed before, so results stay the same.
+_LANES = {"reassoc", "nsz", "contract"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +83,7 @@ class SingularError(Exception):
         super().__init__("more than half of the records lie on a plane")
 
 
-def half(records: int, variables: int) -> int:
+def half_size(records: int, variables: int) -> int:
     """How many records the smallest determinant is taken over."""
     return (records + variables + 1) // 2
 
@@ -93,14 +100,16 @@ def robust_covariance(values: Floats) -> Robust:
     if records <= 2 * variables:
         msg = "fewer than two records a variable"
         raise ValueError(msg)
-    size = half(records, variables)
-    middle, spread = _scales(values, size)
+    size = half_size(records, variables)
+    middle, spread = _measure_scales(values, size)
     scaled = (values - middle[:, None]) / spread[:, None]
-    scaled = np.take(scaled, steady_order(scaled), axis=1)
-    mean, covariance = (_one_variable if variables == 1 else _smallest)(scaled, size)
+    scaled = np.take(scaled, order_by_cell(scaled), axis=1)
+    mean, covariance = (_solve_one_variable if variables == 1 else _find_smallest)(scaled, size)
     _require_regular(covariance)
-    raw = covariance * consistency(variables, size / records) * raw_factor(variables, records)
-    centre, final, kept = _reweighted(scaled, mean, raw)
+    raw = (
+        covariance * consistency_factor(variables, size / records) * raw_factor(variables, records)
+    )
+    centre, final, kept = _reweight(scaled, mean, raw)
     _require_regular(final)
     scale = np.outer(spread, spread)
     return Robust(
@@ -113,7 +122,7 @@ def robust_covariance(values: Floats) -> Robust:
     )
 
 
-def consistency(variables: int, share: float) -> float:
+def consistency_factor(variables: int, share: float) -> float:
     """What makes the covariance of the innermost share of normal records that of all of them."""
     from scipy.special import gammainc, gammaincinv
 
@@ -124,15 +133,15 @@ def consistency(variables: int, share: float) -> float:
 
 def raw_factor(variables: int, records: int) -> float:
     """Corrects the raw estimate for the number of records."""
-    return _small_sample(variables, records, _RAW, _RAW_MORE)
+    return _small_sample_factor(variables, records, _RAW, _RAW_MORE)
 
 
 def final_factor(variables: int, records: int) -> float:
     """Corrects the reweighted estimate for the number of records."""
-    return _small_sample(variables, records, _FINAL, _FINAL_MORE)
+    return _small_sample_factor(variables, records, _FINAL, _FINAL_MORE)
 
 
-def _small_sample(
+def _small_sample_factor(
     variables: int,
     records: int,
     few: tuple[tuple[float, float], ...],
@@ -152,14 +161,14 @@ def _small_sample(
     return 1 / (1 - math.exp(start - power * math.log(count)))
 
 
-def _scales(values: Floats, size: int) -> tuple[Floats, Floats]:
+def _measure_scales(values: Floats, size: int) -> tuple[Floats, Floats]:
     """Median of each variable, and how far from it the nearer half of the records reaches."""
     middle, spread = np.empty(len(values)), np.empty(len(values))
-    place = values.shape[1] // 2
-    for at, row in enumerate(values):
+    middle_row = values.shape[1] // 2
+    for variable, row in enumerate(values):
         # Any value of the middle does: it only keeps the numbers near zero.
-        middle[at] = np.partition(row, place)[place]
-        spread[at] = np.partition(np.abs(row - middle[at]), size - 1)[size - 1]
+        middle[variable] = np.partition(row, middle_row)[middle_row]
+        spread[variable] = np.partition(np.abs(row - middle[variable]), size - 1)[size - 1]
     if not (spread > 0).all():
         raise SingularError(np.flatnonzero(spread == 0), constant=True)
     return middle, spread
@@ -175,7 +184,7 @@ def _require_regular(covariance: Floats) -> None:
         raise SingularError(np.flatnonzero(part > _PART * part.max()), constant=False)
 
 
-def _one_variable(scaled: Floats, size: int) -> tuple[Floats, Floats]:
+def _solve_one_variable(scaled: Floats, size: int) -> tuple[Floats, Floats]:
     """The exact answer for one variable: the run of ordered values with the smallest variance."""
     # The best run holds the median and has at most the variance of the half nearest to it, so
     # nothing beyond this bound is in it. Large values would only cost digits.
@@ -186,49 +195,55 @@ def _one_variable(scaled: Floats, size: int) -> tuple[Floats, Floats]:
     loss = squares[size:] - squares[:-size] - (total[size:] - total[:-size]) ** 2 / size
     # Equal up to rounding is equal: the middle one of the best runs is taken.
     best = np.flatnonzero(loss <= loss.min() + _SINGULAR * squares[size])
-    at = best[(len(best) - 1) // 2]
-    run = values[at : at + size]
+    start = best[(len(best) - 1) // 2]
+    run = values[start : start + size]
     mean = run.mean()
     return np.array([mean]), np.array([[((run - mean) ** 2).sum() / size]])
 
 
-def _smallest(scaled: Floats, size: int) -> tuple[Floats, Floats]:
+def _find_smallest(scaled: Floats, size: int) -> tuple[Floats, Floats]:
     """Mean and covariance of the half with the smallest determinant that was found."""
     variables, records = scaled.shape
     if records <= _SAMPLE:
         count = min(max(_STARTS, _EFFORT // records), _MOST_STARTS)
-        means, covariances = started(scaled, _starts(records, variables + 1, count, 0))
+        means, covariances = start_candidates(
+            scaled, _choose_starts(records, variables + 1, count, 0)
+        )
     else:
         sample = scaled[:, :_SAMPLE].copy()  # the order is a random one
-        means, covariances = _of_groups(sample, size / records)
-        logs = improved(sample, int(_SAMPLE * size / records), means, covariances, _FEW_STEPS)
-        best = _best(logs, means, max(2, _FULL_EFFORT // records))
+        means, covariances = _search_groups(sample, size / records)
+        logs = improve_candidates(
+            sample, int(_SAMPLE * size / records), means, covariances, _FEW_STEPS
+        )
+        best = _choose_best(logs, means, max(2, _FULL_EFFORT // records))
         means, covariances = means[best], covariances[best]
     if records > _MANY:
-        logs = improved(scaled, size, means, covariances, _FEW_STEPS)
-        best = _best(logs, means, 1)
+        logs = improve_candidates(scaled, size, means, covariances, _FEW_STEPS)
+        best = _choose_best(logs, means, 1)
         means, covariances = means[best], covariances[best]
-    at = _best(improved(scaled, size, means, covariances, _STEPS), means, 1)[0]
-    return means[at], covariances[at]
+    best_candidate = _choose_best(
+        improve_candidates(scaled, size, means, covariances, _STEPS), means, 1
+    )[0]
+    return means[best_candidate], covariances[best_candidate]
 
 
-def _of_groups(sample: Floats, share: float) -> tuple[Floats, Floats]:
+def _search_groups(sample: Floats, share: float) -> tuple[Floats, Floats]:
     """The best candidates of each group of a sample."""
     means, covariances = [], []
     for group in range(_GROUPS):
         part = sample[:, group * _GROUP : (group + 1) * _GROUP].copy()
-        starts = _starts(_GROUP, len(sample) + 1, _STARTS // _GROUPS, group)
-        mean, covariance = started(part, starts)
-        for kept in (_HOPEFUL, _KEPT):
-            logs = improved(part, int(_GROUP * share), mean, covariance, 1)
-            best = _best(logs, mean, kept)
+        starts = _choose_starts(_GROUP, len(sample) + 1, _STARTS // _GROUPS, group)
+        mean, covariance = start_candidates(part, starts)
+        for count in (_HOPEFUL, _KEPT):
+            logs = improve_candidates(part, int(_GROUP * share), mean, covariance, 1)
+            best = _choose_best(logs, mean, count)
             mean, covariance = mean[best], covariance[best]
         means.append(mean)
         covariances.append(covariance)
     return np.concatenate(means), np.concatenate(covariances)
 
 
-def _best(logs: Floats, means: Floats, count: int) -> Positions:
+def _choose_best(logs: Floats, means: Floats, count: int) -> Positions:
     """The candidates with the smallest determinants, each determinant once.
 
     Of several with the same one, as in data that mirror themselves, the mean decides.
@@ -240,25 +255,27 @@ def _best(logs: Floats, means: Floats, count: int) -> Positions:
     return order[np.unique(rank[order], return_index=True)[1][:count]]
 
 
-def _starts(records: int, size: int, count: int, group: int) -> Positions:
+def _choose_starts(records: int, size: int, count: int, group: int) -> Positions:
     """Small sets of records to begin with: all of them if they are few, else a fixed draw."""
     if math.comb(records, size) <= count:
         return np.array(list(combinations(range(records), size)), np.intp)
     # No record twice in a start: that would be a plane, where rounding decides.
-    drawn = scattered(count * records, stream=group).reshape(count, records)
+    drawn = scatter_numbers(count * records, stream=group).reshape(count, records)
     return np.sort(np.argpartition(drawn, size, axis=1)[:, :size], axis=1)
 
 
-def _reweighted(scaled: Floats, mean: Floats, raw: Floats) -> tuple[Floats, Floats, int]:
+def _reweight(scaled: Floats, mean: Floats, raw: Floats) -> tuple[Floats, Floats, int]:
     """Mean and covariance of all records that do not stand out by the raw estimate."""
     from scipy.special import gammaincinv
 
     variables, records = scaled.shape
     cut = 2 * float(gammaincinv(variables / 2, _CUT))
-    centre, covariance, kept = trimmed(scaled, mean, raw, cut)
-    if kept < records:
-        covariance *= consistency(variables, kept / records) * final_factor(variables, records)
-    return centre, covariance, kept
+    centre, covariance, count = trim_outliers(scaled, mean, raw, cut)
+    if count < records:
+        covariance *= consistency_factor(variables, count / records) * final_factor(
+            variables, records
+        )
+    return centre, covariance, count
 
 
 def squared_distances(rows: Floats, centre: Floats, covariance: Floats) -> Floats:
@@ -269,11 +286,225 @@ def squared_distances(rows: Floats, centre: Floats, covariance: Floats) -> Float
     lower = np.linalg.cholesky(covariance)
     solved: list[Floats] = []
     total = np.zeros(rows.shape[1])
-    for at in range(len(rows)):
-        value = rows[at] - centre[at]
+    for variable in range(len(rows)):
+        value = rows[variable] - centre[variable]
         for before, earlier in enumerate(solved):
-            value -= lower[at, before] * earlier
-        value /= lower[at, at]
+            value -= lower[variable, before] * earlier
+        value /= lower[variable, variable]
         total += value * value
         solved.append(value)
     return total
+
+
+# Concentration steps: from a centre and a spread to the nearest half of the records.
+
+
+def start_candidates(values: Floats, starts: Positions) -> tuple[Floats, Floats]:
+    """Mean and covariance of each small set of records in `starts`.
+
+    `values` has a row per variable.
+    """
+    means, covariances = _start_all(values, starts)
+    return means, covariances
+
+
+def improve_candidates(
+    values: Floats, count: int, means: Floats, covariances: Floats, most: int
+) -> Floats:
+    """Let each candidate step to the `count` records nearest to it, in place.
+
+    At most `most` times, or until its determinant falls no more. The log determinants then.
+    """
+    logs: Floats = _improve_all(values, count, means, covariances, most)
+    return logs
+
+
+def trim_outliers(
+    values: Floats, mean: Floats, covariance: Floats, cut: float
+) -> tuple[Floats, Floats, int]:
+    """Mean, covariance and number of the records whose squared distance is below a limit."""
+    centre, spread = mean.copy(), covariance.copy()
+    return centre, spread, int(_trim(values, centre, spread, cut))
+
+
+@inner
+def _factorise(covariance, lower, pivots):  # type: ignore[no-untyped-def]
+    """L D L' of a covariance matrix; its log determinant.
+
+    A pivot that is nearly nothing becomes a tiny one: records off that plane are then far away,
+    so that the next step takes those nearest to the plane. Nearly nothing is measured by the
+    variable's own variance, since far-out values leave larger rounding errors.
+    """
+    size = len(pivots)
+    log = 0.0
+    for j in range(size):
+        pivot = covariance[j, j]
+        for before in range(j):
+            pivot -= lower[j, before] ** 2 * pivots[before]
+        pivot = max(pivot, _FLOOR * max(1.0, covariance[j, j]))
+        pivots[j] = pivot
+        log += math.log(pivot)
+        for after in range(j + 1, size):
+            value = covariance[after, j]
+            for before in range(j):
+                value -= lower[after, before] * lower[j, before] * pivots[before]
+            lower[after, j] = value / pivot
+    return log
+
+
+@inner(fastmath=_LANES)
+def _measure_distances(values, mean, lower, pivots, out, block):  # type: ignore[no-untyped-def]
+    """Squared distance of each record, a block of records at a time."""
+    size, records = values.shape
+    for first in range(0, records, _BLOCK):
+        width = min(_BLOCK, records - first)
+        total = out[first : first + width]
+        total[:] = 0.0
+        for j in range(size):
+            column, here, centre = values[j, first : first + width], block[j, :width], mean[j]
+            for row in range(width):
+                here[row] = column[row] - centre
+            for before in range(j):
+                there, times = block[before, :width], lower[j, before]
+                for row in range(width):
+                    here[row] -= times * there[row]
+            weight = 1.0 / pivots[j]
+            for row in range(width):
+                total[row] += weight * here[row] * here[row]
+
+
+@inner
+def _select_smallest(values, wanted):  # type: ignore[no-untyped-def]
+    """The value at place `wanted` of the ordered values, which lose their order here.
+
+    Quickselect without branches on the data, which a processor would guess wrong half the time.
+    """
+    low, high = 0, len(values)
+    seed = 1
+    while True:
+        # Three scattered places: the values may rise and fall, since the records are in order.
+        seed = (seed * 1103515245 + 12345) & 0x7FFFFFFF
+        first = values[low + seed % (high - low)]
+        second = values[low + (seed >> 8) % (high - low)]
+        third = values[(low + high) // 2]
+        pivot = max(min(first, second), min(max(first, second), third))
+        end = low
+        for i in range(low, high):
+            value = values[i]
+            values[i] = values[end]
+            values[end] = value
+            end += value < pivot
+        if wanted < end:
+            high = end
+            continue
+        low = end
+        for i in range(low, high):
+            value = values[i]
+            values[i] = values[end]
+            values[end] = value
+            end += value == pivot
+        if wanted < end:
+            return pivot
+        low = end
+
+
+@inner
+def _take_nearest(distance, count, rows, scratch):  # type: ignore[no-untyped-def]
+    """Put the `count` records with the smallest distances into `rows`; the first ones of a tie."""
+    scratch[:] = distance
+    limit = _select_smallest(scratch, count - 1)
+    lower, upper = limit * (1 - _TIE), limit * (1 + _TIE)
+    below = 0
+    for row in range(len(distance)):
+        below += distance[row] < lower
+    spare = count - below
+    filled = 0
+    for row in range(len(distance)):
+        rows[filled] = row
+        value = distance[row]
+        tie = (value >= lower) & (value <= upper) & (spare > 0)
+        spare -= tie
+        filled += (value < lower) | tie
+
+
+@inner(fastmath=_LANES)
+def _update_moments(values, rows, mean, covariance, block):  # type: ignore[no-untyped-def]
+    """Mean and covariance of some records, summed about the mean that was there before."""
+    size, count = len(values), len(rows)
+    moved = np.zeros(size)
+    covariance[:] = 0.0
+    for first in range(0, count, _BLOCK):
+        width = min(_BLOCK, count - first)
+        taken = rows[first : first + width]
+        for j in range(size):
+            column, here, centre = values[j], block[j, :width], mean[j]
+            for row in range(width):
+                here[row] = column[taken[row]] - centre
+            total = 0.0
+            for row in range(width):
+                total += here[row]
+            moved[j] += total
+            for other in range(j + 1):
+                there = block[other, :width]
+                total = 0.0
+                for row in range(width):
+                    total += here[row] * there[row]
+                covariance[j, other] += total
+    for j in range(size):
+        for other in range(j + 1):
+            value = (covariance[j, other] - moved[j] * moved[other] / count) / (count - 1)
+            covariance[j, other] = value
+            covariance[other, j] = value
+    for j in range(size):
+        mean[j] += moved[j] / count
+
+
+@compiled
+def _start_all(values, starts):  # type: ignore[no-untyped-def]
+    size = len(values)
+    means = np.zeros((len(starts), size))
+    covariances = np.empty((len(starts), size, size))
+    block = np.empty((size, _BLOCK))
+    for start in range(len(starts)):
+        means[start] = values[:, starts[start, 0]]
+        _update_moments(values, starts[start], means[start], covariances[start], block)
+    return means, covariances
+
+
+@compiled
+def _improve_all(values, count, means, covariances, most):  # type: ignore[no-untyped-def]
+    size, records = values.shape
+    block = np.empty((size, _BLOCK))
+    lower, pivots = np.zeros((size, size)), np.empty(size)
+    distance, scratch = np.empty(records), np.empty(records)
+    rows = np.empty(count + 1, np.int64)  # one to spare, so that the last record may be written
+    logs = np.empty(len(means))
+    for candidate in range(len(means)):
+        last = math.inf
+        log = _factorise(covariances[candidate], lower, pivots)
+        for _ in range(most):
+            _measure_distances(values, means[candidate], lower, pivots, distance, block)
+            _take_nearest(distance, count, rows, scratch)
+            _update_moments(values, rows[:count], means[candidate], covariances[candidate], block)
+            log = _factorise(covariances[candidate], lower, pivots)
+            if log > last - _ENOUGH:
+                break
+            last = log
+        logs[candidate] = log
+    return logs
+
+
+@compiled
+def _trim(values, mean, covariance, cut):  # type: ignore[no-untyped-def]
+    size, records = values.shape
+    block = np.empty((size, _BLOCK))
+    lower, pivots = np.zeros((size, size)), np.empty(size)
+    distance, rows = np.empty(records), np.empty(records + 1, np.int64)
+    _factorise(covariance, lower, pivots)
+    _measure_distances(values, mean, lower, pivots, distance, block)
+    filled = 0
+    for row in range(records):
+        rows[filled] = row
+        filled += distance[row] < cut
+    _update_moments(values, rows[:filled], mean, covariance, block)
+    return filled

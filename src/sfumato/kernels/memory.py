@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-def room(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """An array whose memory becomes real only where it is written to, page by page.
 
     numpy asks for huge pages instead. On virtual machines clearing those can cost more than all

@@ -14,4 +14,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from sfumato.catalogue import methods
 
-    return sorted(one.__name__ for one in methods().values())
+    return sorted(method.__name__ for method in methods().values())

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.notation import written
+from sfumato.cells.notation import format_value
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Maximum, Minimum, Summary
 from sfumato.errors import MethodError
-from sfumato.method import Fitted, RowWise, require_numbers
+from sfumato.method import Fitted, RowWise, Strength, require_numbers
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -54,6 +54,7 @@ class Coarsen(RowWise):
     """
 
     name = "coarsen"
+    strength = Strength("intervals", stronger="down")
     examples = (
         {"variables": ["birth_date", "height"], "intervals": 5},
         {"variables": ["household_size"], "breaks": [1, 2, 4]},
@@ -66,11 +67,11 @@ class Coarsen(RowWise):
     output: Literal["range", "middle"] = "range"
 
     @model_validator(mode="after")
-    def _one_way_to_cut(self) -> Self:
+    def _check_cuts(self) -> Self:
         if (self.intervals is None) == (self.breaks is None):
             msg = "give either intervals (how many) or breaks (where)."
             raise ValueError(msg)
-        cuts = [_number(cut) for cut in self.breaks or []]
+        cuts = [_to_number(cut) for cut in self.breaks or []]
         if any(low >= high for low, high in pairwise(cuts)):
             msg = "breaks must rise."
             raise ValueError(msg)
@@ -85,9 +86,9 @@ class Coarsen(RowWise):
         """Where each variable's intervals begin, and where the last one ends."""
         require_numbers(data, self.touches(data.schema), "Coarsening", dates=True)
         ends: list[Summary] = [Minimum(), Maximum()]
-        found = engine.aggregate(data, dict.fromkeys(self.variables, ends))
+        summary = engine.aggregate(data, dict.fromkeys(self.variables, ends))
         return {
-            name: self._cut(name, data, found[name]["min"], found[name]["max"])
+            name: self._cut(name, data, summary[name]["min"], summary[name]["max"])
             for name in self.variables
         }
 
@@ -95,25 +96,26 @@ class Coarsen(RowWise):
         dtype = data.column(name).dtype
         # pandas turns whole numbers with gaps into floats; the schema knows better.
         declared = data.schema[name].kind == "integer"
-        whole = dtype.is_integer() or dtype.is_temporal() or declared
-        self._require_fitting(name, data.column(name), declared=declared)
-        low, high = self._ends(name, data.schema[name], least, most)
+        integers = dtype.is_integer() or dtype.is_temporal() or declared
+        self._require_same_type(name, data.column(name), declared=declared)
+        low, high = self._find_ends(name, data.schema[name], least, most)
         if least < low or most > high:
             raise MethodError(
                 f"Variable '{name}' has values outside its declared domain.",
                 hint='correct them or the domain, or first use the method "topcode".',
             )
         if self.breaks is not None:
-            cuts = [_number(cut) for cut in self.breaks]
+            cuts = [_to_number(cut) for cut in self.breaks]
+            # Breaks outside the domain would begin intervals that no value can lie in.
             starts = [low, *(cut for cut in cuts if low < cut <= high)]
-        elif whole:
+        elif integers:
             starts = integer_starts(int(low), int(high), self.intervals or 1)
         else:
             width = (high - low) / (self.intervals or 1)
-            starts = [low + at * width for at in range(self.intervals or 1)]
-        return {"starts": starts, "end": high, "whole": whole, "date": dtype.is_temporal()}
+            starts = [low + number * width for number in range(self.intervals or 1)]
+        return {"starts": starts, "end": high, "whole": integers, "date": dtype.is_temporal()}
 
-    def _require_fitting(self, name: str, values: pl.Series, *, declared: bool) -> None:
+    def _require_same_type(self, name: str, values: pl.Series, *, declared: bool) -> None:
         if any(isinstance(cut, dt.date) != values.dtype.is_temporal() for cut in self.breaks or []):
             raise MethodError(
                 f"Variable '{name}' and the breaks are not of one type.",
@@ -127,7 +129,9 @@ class Coarsen(RowWise):
                     hint='declare kind = "continuous".',
                 )
 
-    def _ends(self, name: str, column: Column, least: float, most: float) -> tuple[float, float]:
+    def _find_ends(
+        self, name: str, column: Column, least: float, most: float
+    ) -> tuple[float, float]:
         if self.edges == "observed":
             if math.isnan(least):
                 raise MethodError(
@@ -141,38 +145,39 @@ class Coarsen(RowWise):
                 hint="declare one in the schema, such as domain = [0, 120]; or set "
                 "edges = 'observed', which shows the data's smallest and largest value.",
             )
-        low, high = (_number(end) for end in column.bounds)
+        low, high = (_to_number(end) for end in column.bounds)
         return low, high
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Intervals for a batch of records."""
         del draws
-        return pl.DataFrame([self._placed(batch[name], fitted[name]) for name in self.variables])
+        return pl.DataFrame(
+            [self._write_intervals(batch[name], fitted[name]) for name in self.variables]
+        )
 
-    def _placed(self, values: pl.Series, cut: dict[str, Any]) -> pl.Series:
+    def _write_intervals(self, values: pl.Series, cut: dict[str, Any]) -> pl.Series:
         numbers = values.cast(pl.Date).to_physical() if cut["date"] else values
-        place = np.searchsorted(cut["starts"], numbers.fill_null(0).to_numpy(), side="right") - 1
-        at = pl.Series(place.clip(0)).set(numbers.is_null(), None)
-        written = pl.Series(self._written(cut))
-        return written.gather(at).alias(values.name)
+        interval = np.searchsorted(cut["starts"], numbers.fill_null(0).to_numpy(), side="right") - 1
+        rows = pl.Series(interval.clip(0)).set(numbers.is_null(), None)
+        return pl.Series(self._list_cells(cut)).gather(rows).alias(values.name)
 
-    def _written(self, cut: dict[str, Any]) -> list[Any]:
+    def _list_cells(self, cut: dict[str, Any]) -> list[Any]:
         pairs = interval_ends(cut)
         if self.output == "middle":
-            return [_value((low + high) / 2, date=cut["date"]) for low, high in pairs]
+            return [_to_value((low + high) / 2, date=cut["date"]) for low, high in pairs]
         if cut["date"]:
-            pairs = [(_value(low, date=True), _value(high, date=True)) for low, high in pairs]
-        return [f"[{written(low)};{written(high)}]" for low, high in pairs]
+            pairs = [(_to_value(low, date=True), _to_value(high, date=True)) for low, high in pairs]
+        return [f"[{format_value(low)};{format_value(high)}]" for low, high in pairs]
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Ranges are ordered categories; middles are numbers (or dates) still."""
         if self.output == "middle":
             kinds = {name: schema[name].kind for name in self.variables}
-            whole = [name for name, kind in kinds.items() if kind == "integer"]
-            return schema.changed(whole, kind="continuous")
+            integers = [name for name, kind in kinds.items() if kind == "integer"]
+            return schema.changed(integers, kind="continuous")
         changed = schema
         for name in self.variables:
-            levels = tuple(self._written(fitted[name]))
+            levels = tuple(self._list_cells(fitted[name]))
             changed = changed.changed(
                 [name], kind="ordinal", domain=levels, hierarchy=None, missing=()
             )
@@ -188,7 +193,7 @@ def integer_starts(low: int, high: int, intervals: int) -> list[float]:
     [0, 10, 21, 32, 43, 53, 64, 75]
     """
     width = high - low + 1
-    return sorted({low + at * width // intervals for at in range(intervals)})
+    return sorted({low + number * width // intervals for number in range(intervals)})
 
 
 def interval_ends(cut: dict[str, Any]) -> list[tuple[float, float]]:
@@ -198,11 +203,11 @@ def interval_ends(cut: dict[str, Any]) -> list[tuple[float, float]]:
     return list(zip(starts, [*last, cut["end"]], strict=True))
 
 
-def _number(end: Any) -> float:
+def _to_number(end: Any) -> float:
     if isinstance(end, dt.datetime):
         end = end.date()
     return float((end - _EPOCH).days) if isinstance(end, dt.date) else end
 
 
-def _value(number: float, *, date: bool) -> Any:
+def _to_value(number: float, *, date: bool) -> Any:
     return _EPOCH + dt.timedelta(days=math.floor(number)) if date else float(number)

@@ -11,18 +11,27 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.codes import back, levels_of, levels_told, on_grid, places, retyped
-from sfumato.cells.noise import described
+from sfumato.cells.codes import (
+    decode_levels,
+    encode_levels,
+    find_levels,
+    report_observed_levels,
+    restore_categories,
+)
+from sfumato.cells.noise import description as described
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError, PlanError
 from sfumato.kernels.sampling.deviates import normal
 from sfumato.method import Fitted, RowWise
+from sfumato.methods._noise.drawing import round_to_grid
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema
 
 Variance = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Adding noise in such steps to a whole number loses nothing.
+_STEP = 2.0**-30
 MOST = 10_000
 """Levels that a manifest can list."""
 
@@ -32,7 +41,7 @@ class CodeNoise(RowWise):
     """Add normal noise to the codes of categories.
 
     Question: how can a category be blurred so that an analyst can still take the blur out?
-    Assumes: whoever analyses the release reads the description of the noise; taken as they are,
+    Assumes: anyone who analyses the release reads the description of the noise; taken as they are,
     noisy codes bias every estimate. The noise follows the code, so neighbouring levels are taken
     for each other most, also where the order of the levels means nothing.
 
@@ -52,9 +61,9 @@ class CodeNoise(RowWise):
     Examples
     --------
     >>> import polars as pl, sfumato as sf
-    >>> told = sf.Column(role="quasi", kind="ordinal", domain=("low", "middle", "high"))
+    >>> wealth = sf.Column(role="quasi", kind="ordinal", domain=("low", "middle", "high"))
     >>> frame = pl.DataFrame({"wealth": ["low", "high", "low", None]})
-    >>> data = sf.Dataset(frame, sf.Schema({"wealth": told}))
+    >>> data = sf.Dataset(frame, sf.Schema({"wealth": wealth}))
     >>> noisy = CodeNoise(variables=["wealth"], variance=0.2).apply(data, key=bytes(32))
     >>> noisy.frame["wealth"].dtype, noisy.frame["wealth"].null_count()
     (Float64, 1)
@@ -93,10 +102,12 @@ class CodeNoise(RowWise):
             )
         fitted = {}
         for name in self.variables:
-            found = engine.distinct(data, [name])
-            levels, declared = levels_of(name, data.schema[name], found, most=MOST, ordered=True)
-            given = self.variance
-            variance = given[name] if isinstance(given, Mapping) else given
+            distinct = engine.distinct(data, [name])
+            levels, declared = find_levels(
+                name, data.schema[name], distinct, most=MOST, ordered=True
+            )
+            stated = self.variance
+            variance = stated[name] if isinstance(stated, Mapping) else stated
             if isinstance(variance, Sequence) and len(variance) != len(levels):
                 raise PlanError(
                     f"{len(variance)} variances are given for variable '{name}', which has "
@@ -109,37 +120,47 @@ class CodeNoise(RowWise):
     def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.Noise]:
         """The noise on each variable."""
         del schema
-        return {name: self._described(fitted[name]) for name in self.variables}
+        return {name: self._describe_levels(fitted[name]) for name in self.variables}
 
-    def _described(self, told: Mapping[str, Any]) -> described.CodeNoise:
-        return described.CodeNoise(variance=told["variance"], levels=told["levels"], ends=self.ends)
+    def _describe_levels(self, fit: Mapping[str, Any]) -> described.CodeNoise:
+        return described.CodeNoise(variance=fit["variance"], levels=fit["levels"], ends=self.ends)
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Which variables have noise; what noise stands in the manifest under `noise`."""
-        return {"method": self.name, "variables": list(self.variables), **levels_told(fitted)}
+        return {
+            "method": self.name,
+            "variables": list(self.variables),
+            **report_observed_levels(fitted),
+        }
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Noisy codes for a batch of records."""
         if draws is None:
             raise MethodError("Noise needs a key.", hint="pass key=…, or leave it to protect.")
         return pl.DataFrame(
-            [self._noisy(batch[name], self._described(fitted[name]), draws) for name in fitted]
+            [
+                self._add_noise(batch[name], self._describe_levels(fitted[name]), draws)
+                for name in fitted
+            ]
         )
 
-    def _noisy(self, values: pl.Series, noise: described.CodeNoise, draws: Draws) -> pl.Series:
-        at = places(values, noise.levels)
+    def _add_noise(self, values: pl.Series, noise: described.CodeNoise, draws: Draws) -> pl.Series:
+        level = encode_levels(values, noise.levels)
         codes = noise.codes
-        size = np.sqrt(noise.variances)[at]
+        sd = np.sqrt(noise.variances)[level]
         # However the ends are treated, the noise is the same: so nothing is gained by having both.
-        sort = json.dumps([noise.distribution, noise.variance, noise.levels])
-        noisy = codes[at] + on_grid(size * normal(draws.lasting(values.name, sort, codes[at])))
+        purpose = json.dumps([noise.distribution, noise.variance, noise.levels])
+        # Goldstein & Shlomo (2020), Eq. 4: released code = true code + N(0, variance).
+        deviates = normal(draws.lasting(values.name, purpose, codes[level]))
+        noisy = codes[level] + round_to_grid(sd * deviates, _STEP)
         if self.ends == "round":
             # Codes are one apart, so the nearest is found by counting from the first.
-            near = np.clip(np.floor(noisy - codes[0] + 0.5), 0, len(codes) - 1).astype(np.int64)
-            return back(np.where(at < 0, -1, near), noise.levels, values)
+            nearest = np.clip(np.floor(noisy - codes[0] + 0.5), 0, len(codes) - 1)
+            released = np.where(level < 0, -1, nearest.astype(np.int64))
+            return decode_levels(released, noise.levels, values)
         if self.ends == "clip":
             noisy = np.clip(noisy, codes[0], codes[-1])
-        return pl.Series(values.name, noisy).set(pl.Series(at < 0), None)
+        return pl.Series(values.name, noisy).set(pl.Series(level < 0), None)
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Noisy codes are numbers; between the outer codes where they were clipped."""
@@ -147,7 +168,7 @@ class CodeNoise(RowWise):
             return schema
         changed = schema
         for name in self.variables:
-            codes = described.codes_of(fitted[name]["levels"])
+            codes = described.level_codes(fitted[name]["levels"])
             ends = (float(codes[0]), float(codes[-1])) if self.ends == "clip" else None
             changed = changed.changed(
                 [name], kind="continuous", domain=ends, hierarchy=None, missing=()
@@ -159,8 +180,8 @@ class CodeNoise(RowWise):
     ) -> Dataset:
         """Add the noise; categories keep their type, and noisy codes hold no code for missing."""
         if self.ends == "round":
-            made = super().transform(data, fitted, engine=engine, chance=chance)
-            return retyped(data, made, self.variables)
+            released = super().transform(data, fitted, engine=engine, chance=chance)
+            return restore_categories(data, released, self.variables)
         # A noisy code may be the very number that meant "missing" before.
         bare = replace(
             data,

@@ -13,17 +13,26 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.codes import plain
-from sfumato.cells.noise.described import CorrelatedGaussian, Noise, StratifiedGaussian
-from sfumato.cells.noise.strata import draws_of, in_order, require_enough, stratum_of_each
+from sfumato.cells.codes import (
+    encode_strata,
+    sort_strata,
+    to_plain,
+)
+from sfumato.cells.noise.description import CorrelatedGaussian, Noise, StratifiedGaussian
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.sampling.deviates import normal
-from sfumato.method import Fitted, RowWise, require_numbers
-from sfumato.methods._noise import combined
-from sfumato.methods._noise.combined import UnperturbedWarning, moments, noise_of
+from sfumato.method import Fitted, RowWise, Strength, require_numbers
+from sfumato.methods._noise.covariances import (
+    UnperturbedWarning,
+    describe_noise,
+    draw_correlated_noise,
+    fit_moments,
+    grid_step,
+)
+from sfumato.methods._noise.drawing import require_large_strata, round_to_grid, select_draws
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema
@@ -54,7 +63,7 @@ class CorrelatedNoise(RowWise):
     strata : variables within whose combinations means and covariances are taken, and kept. They
         are released as they are.
     fewest : records a stratum must have (the data, where there are no strata). Means and
-        covariances are published, and those of few records would tell of each.
+        covariances are published, and those of few records would reveal each.
     partly : do not warn that other numbers stay as they are.
 
     Examples
@@ -63,8 +72,8 @@ class CorrelatedNoise(RowWise):
     >>> frame = pl.DataFrame({"age": range(20, 70), "stay": [n % 7 for n in range(50)]})
     >>> data = sf.Dataset(frame, sf.Schema({"age": "quasi", "stay": "sensitive"}))
     >>> noise = CorrelatedNoise(variables=["age", "stay"], noise_share=0.2)
-    >>> made = noise.apply(data, key=bytes(32))
-    >>> abs(made.frame["age"].mean() - frame["age"].mean()) < 5
+    >>> released = noise.apply(data, key=bytes(32))
+    >>> abs(released.frame["age"].mean() - frame["age"].mean()) < 5
     True
 
     References: Kim (1986), A method for limiting disclosure in microdata based on random noise and
@@ -74,6 +83,8 @@ class CorrelatedNoise(RowWise):
     """
 
     name = "correlated_noise"
+    strength = Strength("noise_share")
+    attacks = ("averaging",)
     examples = (
         {"variables": ["height", "weight_kg"], "noise_share": 0.2, "partly": True},
         {
@@ -92,7 +103,7 @@ class CorrelatedNoise(RowWise):
     partly: bool = False
 
     @model_validator(mode="after")
-    def _apart(self) -> Self:
+    def _check_strata(self) -> Self:
         both = set(self.variables) & set(self.strata)
         if both:
             msg = f"'{min(both)}' cannot be both perturbed and a stratum."
@@ -119,30 +130,32 @@ class CorrelatedNoise(RowWise):
                     f"Variable '{name}' is declared as categories, whose codes have no covariance.",
                     hint='use "code_noise" or "misclassify", or declare another kind.',
                 )
-        self._warn(data.schema)
-        require_enough(engine.distinct(data, self.strata).counts, self.fewest, self.strata)
+        self._warn_of_others(data.schema)
+        require_large_strata(engine.distinct(data, self.strata).counts, self.fewest, self.strata)
         slim = Dataset(data.batch(self.reads(data.schema)), given_identity=data.identity)
-        made = engine.map_groups(slim, self._moments, by=self.strata, reads=self.variables)
-        rows = engine.distinct(made, [*self.strata, _MOMENTS]).values.iter_rows()
-        found = {tuple(map(plain, row[:-1])): json.loads(row[-1]) for row in rows}
+        fitted = engine.map_groups(slim, self._fit_strata, by=self.strata, reads=self.variables)
+        rows = engine.distinct(fitted, [*self.strata, _MOMENTS]).values.iter_rows()
+        moments = {tuple(map(to_plain, row[:-1])): json.loads(row[-1]) for row in rows}
         strata = [
-            {"where": dict(zip(self.strata, row, strict=True)), **found[row]}
-            for row in in_order(list(found))
+            {"where": dict(zip(self.strata, row, strict=True)), **moments[row]}
+            for row in sort_strata(list(moments))
         ]
-        whole = [name for name in self.variables if not data.column(name).dtype.is_float()]
-        return {"strata": strata, "whole": whole}
+        integers = [name for name in self.variables if not data.column(name).dtype.is_float()]
+        return {"strata": strata, "whole": integers}
 
-    def _moments(self, batch: pl.DataFrame, starts: Integers, draws: Draws | None) -> pl.DataFrame:
+    def _fit_strata(
+        self, batch: pl.DataFrame, starts: Integers, draws: Draws | None
+    ) -> pl.DataFrame:
         """The moments of each stratum as text, beside each of its records."""
         del draws
-        told = [
-            json.dumps(moments(batch[low:high], self.variables, self.fewest))
+        texts = [
+            json.dumps(fit_moments(batch[low:high], self.variables, self.fewest))
             for low, high in pairwise(starts.tolist())
         ]
-        each = np.repeat(np.arange(len(told)), np.diff(starts))
-        return pl.DataFrame([pl.Series(_MOMENTS, told).gather(each)])
+        stratum = np.repeat(np.arange(len(texts)), np.diff(starts))
+        return pl.DataFrame([pl.Series(_MOMENTS, texts).gather(stratum)])
 
-    def _warn(self, schema: Schema) -> None:
+    def _warn_of_others(self, schema: Schema) -> None:
         others = [
             name
             for name, column in schema.items()
@@ -164,57 +177,61 @@ class CorrelatedNoise(RowWise):
         """One description of all variables together, under the name of each."""
         del schema
         weight = math.sqrt(1 - self.noise_share)
-        each = [
-            {"where": one["where"], **combined.described(one, self.noise_share)}
-            for one in fitted["strata"]
+        strata = [
+            {"where": moments["where"], **describe_noise(moments, self.noise_share)}
+            for moments in fitted["strata"]
         ]
-        told: Noise
+        noise: Noise
         if self.strata:
-            told = StratifiedGaussian(variables=self.variables, weight=weight, strata=each)
+            noise = StratifiedGaussian(variables=self.variables, weight=weight, strata=strata)
         else:
-            told = CorrelatedGaussian(
+            noise = CorrelatedGaussian(
                 variables=self.variables,
                 weight=weight,
-                mean=each[0]["mean"],
-                covariance=each[0]["covariance"],
+                mean=strata[0]["mean"],
+                covariance=strata[0]["covariance"],
             )
-        return dict.fromkeys(self.variables, told)
+        return dict.fromkeys(self.variables, noise)
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Which variables have noise; what noise stands in the manifest under `noise`."""
         del fitted
-        told = {"method": self.name, "variables": list(self.variables)}
-        return told | ({"strata": list(self.strata)} if self.strata else {})
+        described = {"method": self.name, "variables": list(self.variables)}
+        return described | ({"strata": list(self.strata)} if self.strata else {})
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Noisy numbers for a batch of records."""
         if draws is None:
             raise MethodError("Noise needs a key.", hint="pass key=…, or leave it to protect.")
         true = [batch[name].cast(pl.Float64).to_numpy() for name in self.variables]
-        made = [np.full(batch.height, np.nan) for _ in self.variables]
-        stratum = stratum_of_each(batch, self.strata, fitted["strata"])
-        for place, told in enumerate(fitted["strata"]):
-            some = np.flatnonzero(stratum == place)
-            if not len(some):
+        released = [np.full(batch.height, np.nan) for _ in self.variables]
+        stratum = encode_strata(batch, self.strata, fitted["strata"])
+        for number, moments in enumerate(fitted["strata"]):
+            rows = np.flatnonzero(stratum == number)
+            if not len(rows):
                 continue
-            mine = draws_of(draws, some)
-            for at, noisy in enumerate(self._noisy(told, [one[some] for one in true], mine)):
-                made[at][some] = noisy
-        columns = zip(self.variables, made, strict=True)
-        return pl.DataFrame([pl.Series(n, one, nan_to_null=True) for n, one in columns])
+            noisy = self._add_noise(moments, [x[rows] for x in true], select_draws(draws, rows))
+            for column, values in zip(released, noisy, strict=True):
+                column[rows] = values
+        columns = zip(self.variables, released, strict=True)
+        return pl.DataFrame([pl.Series(name, x, nan_to_null=True) for name, x in columns])
 
-    def _noisy(self, told: Mapping[str, Any], true: list[Floats], draws: Draws) -> list[Floats]:
+    def _add_noise(
+        self, moments: Mapping[str, Any], true: list[Floats], draws: Draws
+    ) -> list[Floats]:
         """The numbers of the records of one stratum."""
+        # Noise of another size must be independent: two of them would give the value away.
         weight = math.sqrt(1 - self.noise_share)
-        sort = json.dumps([weight, self.variables, told["mean"], told["sd"], told["relation"]])
+        size = [moments["mean"], moments["sd"], moments["relation"]]
+        purpose = json.dumps([weight, self.variables, *size])
         normals = [
-            normal(draws.lasting(name, sort, np.nan_to_num(x)))
+            normal(draws.lasting(name, purpose, np.nan_to_num(x)))
             for name, x in zip(self.variables, true, strict=True)
         ]
-        noise = noise_of(told, normals, self.noise_share)
+        noise = draw_correlated_noise(moments, normals, self.noise_share)
         return [
-            combined.on_grid(weight * x + e, sd)
-            for x, e, sd in zip(true, noise, told["sd"], strict=True)
+            round_to_grid(weight * x + e, grid_step(sd))
+            for x, e, sd in zip(true, noise, moments["sd"], strict=True)
         ]
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:

@@ -1,4 +1,4 @@
-"""Blur numbers by the centre of near records: paper 000."""
+"""Blur numbers by the centre of the k nearest records: paper 000."""
 
 from __future__ import annotations
 
@@ -14,37 +14,41 @@ from pydantic import Field, model_validator
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, engine_for
 from sfumato.errors import MethodError, WeakProtectionWarning
-from sfumato.method import Fitted, Method, require_numbers
+from sfumato.method import Fitted, Method, Strength, require_numbers
 from sfumato.methods._strata.centres import (
-    Moving,
-    Ready,
+    MoveSettings,
+    PreparedRecords,
     Stages,
-    centres_of,
-    moved,
-    spread_of,
-    weights_of,
+    choose_k,
+    find_centres,
+    fit_spread,
+    fit_weights,
+    move_records,
 )
-from sfumato.methods._strata.completion import (
-    complete,
-    filled,
-    fills,
-    modelled,
+from sfumato.methods._strata.imputation import (
+    fill_missing,
+    fit_fills,
+    impute_by_model,
     refuse_empty,
     refuse_missing,
-    require_inside,
-    uncoded,
+    require_within_domain,
+    resolve_missing_codes,
+    take_complete,
 )
-from sfumato.methods._strata.joining import join
-from sfumato.methods._strata.search import chosen_k
-from sfumato.methods._strata.sizes import in_large, recoded, require_large
+from sfumato.methods._strata.strata import (
+    merge_small_strata,
+    rename_levels,
+    require_large,
+    select_large_strata,
+)
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 _PAIRS = 2
 _WEAK = (
-    "k = 2: whoever knows one of two records, and the mean and variance of their neighbours, can "
-    "work out the other. Take k = 3 or more."
+    "k = 2: anyone who knows one of two records, and the mean and variance of their neighbours, "
+    "can work out the other. Take k = 3 or more."
 )
 
 
@@ -88,8 +92,8 @@ class Deterministic(Method):
     >>> import polars as pl, sfumato as sf
     >>> frame = pl.DataFrame({"sex": list("ffffmmmm"), "age": [30, 31, 35, 60, 41, 45, 49, 70]})
     >>> data = sf.Dataset(frame, sf.Schema({"sex": "quasi", "age": "quasi"}))
-    >>> made = Deterministic(variables=["age"], strata=["sex"], k=3, whole=True).apply(data)
-    >>> made.frame["age"].to_list()
+    >>> released = Deterministic(variables=["age"], strata=["sex"], k=3, whole=True).apply(data)
+    >>> released.frame["age"].to_list()
     [23, 23, 23, 40, 45, 45, 45, 61]
 
     References: Avraam, Jones & Burton (2021), A deterministic approach for protecting privacy in
@@ -97,6 +101,8 @@ class Deterministic(Method):
     """
 
     name = "deterministic"
+    strength = Strength("k")
+    attacks = ("undoing",)
     reports = ("displacement",)
     examples = (
         {"variables": ["height", "weight_kg"], "strata": ["sex"], "k": 5, "missing": "median"},
@@ -137,7 +143,7 @@ class Deterministic(Method):
     k_by: Literal["all", "stratum"] = "all"
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
+    def _check_parameters(self) -> Self:
         if self.k == _PAIRS and not self.pairs:
             msg = "k = 2 protects little; take 3 or more, or say pairs = true."
             raise ValueError(msg)
@@ -156,76 +162,79 @@ class Deterministic(Method):
         return (*self.variables, *(self.strata if self.small == "merge" else ()))
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
-        """Decide what is filled in, which levels are joined, and k."""
+        """Decide what is filled in, which levels are merged, and k."""
         if self.k == _PAIRS:
             warnings.warn(_WEAK, WeakProtectionWarning, stacklevel=3)
         self._check(data)
-        kept = uncoded(self._kept(data), self.variables, self.strata)
+        complete = self._take_usable(data)
         filling = {}
         if self.missing in ("median", "mean"):
-            filling = fills(kept, self.variables, self.missing, engine)
-        full = self._filled(kept, filling)
-        joined = {}
+            filling = fit_fills(complete, self.variables, self.missing, engine)
+        full = self._impute(complete, filling)
+        merged = {}
         if self.small == "merge":
-            spread = spread_of(full, self.variables, engine)
-            joined = join(full, self.strata, spread, self.k, engine)
-        ready = self._ready(data, {"fill": filling, "joined": joined}, engine)
-        spread = spread_of(ready.full, self.variables, engine)
+            spread = fit_spread(full, self.variables, engine)
+            merged = merge_small_strata(full, self.strata, spread, self.k, engine)
+        records = self._prepare(data, {"fill": filling, "joined": merged}, engine)
+        spread = fit_spread(records.full, self.variables, engine)
         fitted: dict[str, Any] = {
             "fill": filling,
-            "joined": joined,
+            "joined": merged,
             "spread": spread,
-            "weights": weights_of(ready.full, spread, self.distance, engine),
-            "incomplete": len(data) - len(kept),
-            "suppressed": len(kept) - len(ready.full),
+            "weights": fit_weights(records.full, spread, self.distance, engine),
+            "incomplete": len(data) - len(complete),
+            "suppressed": len(complete) - len(records.full),
         }
-        return {**fitted, **chosen_k(ready, self._moving(fitted), engine)}
+        return {**fitted, **choose_k(records, self._settings(fitted), engine)}
 
     def transform(
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
     ) -> Dataset:
         """Move every record, then check that the strata are as large as promised."""
         del chance
-        ready = self._ready(data, fitted, engine)
-        made = moved(ready, self._moving(fitted), fitted["k"], engine)
-        strata = [ready.full.column(name) for name in fitted["joined"]]
-        whole = [name for name in self.variables if ready.whole(name) and not self.whole]
-        schema = ready.kept.schema.changed(whole, kind="continuous").changed(
+        records = self._prepare(data, fitted, engine)
+        values = move_records(records, self._settings(fitted), fitted["k"], engine)
+        strata = [records.full.column(name) for name in fitted["joined"]]
+        broken = [name for name in self.variables if records.is_integer(name) and not self.whole]
+        schema = records.original.schema.changed(broken, kind="continuous").changed(
             fitted["joined"], kind="nominal", domain=None, hierarchy=None
         )
-        released = ready.kept.with_columns(pl.DataFrame([*made, *strata]), schema)
+        released = records.original.with_columns(pl.DataFrame([*values, *strata]), schema)
+        # A promise is checked on what leaves, not on what was planned.
         require_large(released, self.strata, self.k, engine)
         # Codes for "missing" in the strata are released as they are, so they keep their meaning.
-        told = {
+        coded = {
             name: replace(schema[name], missing=data.schema[name].missing)
             for name in self.strata
             if name not in fitted["joined"]
         }
-        return replace(released, schema=schema.with_columns(told))
+        return replace(released, schema=schema.with_columns(coded))
 
     def stages(self, data: Dataset) -> Stages:
         """The values after each step, for a picture. They show the original: keep them inside."""
         engine = engine_for(data.frame)
         fitted = self.fit(data, engine)
-        ready = self._ready(data, fitted, engine)
-        moving = self._moving(fitted)
+        records = self._prepare(data, fitted, engine)
+        settings = self._settings(fitted)
         return Stages(
             variables=tuple(self.variables),
-            strata=ready.slim.batch(self.strata),
-            original=ready.slim.batch(self.variables),
-            centres=centres_of(ready, moving, fitted["k"], engine).batch(self.variables),
-            released=pl.DataFrame(moved(ready, moving, fitted["k"], engine)),
+            strata=records.slim.batch(self.strata),
+            original=records.slim.batch(self.variables),
+            centres=find_centres(records, settings, fitted["k"], engine).batch(self.variables),
+            released=pl.DataFrame(move_records(records, settings, fitted["k"], engine)),
         )
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
-        """Every parameter, with the k that was chosen and the levels that were joined."""
-        told = super().public(fitted)
+        """Every parameter, with the k that was chosen and the levels that were merged."""
+        described = super().public(fitted)
         if self.at_most is not None:
             sizes = [row[-1] for row in fitted["k"]["strata"]] or [fitted["k"]["all"]]
-            told["k"] = min(sizes) if min(sizes) == max(sizes) else [min(sizes), max(sizes)]
+            described["k"] = min(sizes) if min(sizes) == max(sizes) else [min(sizes), max(sizes)]
         if fitted["joined"]:
-            told["joined"] = {name: _joined(levels) for name, levels in fitted["joined"].items()}
-        return told
+            described["joined"] = {
+                name: _list_merged(levels) for name, levels in fitted["joined"].items()
+            }
+        return described
 
     def _check(self, data: Dataset) -> None:
         data.schema.require([*self.variables, *self.strata])
@@ -234,7 +243,7 @@ class Deterministic(Method):
         if not len(data):
             raise MethodError("There is no record to protect.", hint="is it the right file?")
         if self.bounds == "keep":
-            require_inside(data, self.variables)
+            require_within_domain(data, self.variables)
         if self.missing == "refuse":
             hint = 'say what to do: missing = "drop", "median", "mean" or "model".'
             refuse_missing(data, self.variables, hint=hint)
@@ -242,61 +251,63 @@ class Deterministic(Method):
             hint = 'say what to do: missing_strata = "drop" or "level".'
             refuse_missing(data, self.strata, hint=hint)
 
-    def _kept(self, data: Dataset) -> Dataset:
+    def _take_usable(self, data: Dataset) -> Dataset:
+        """The records that are not dropped for missing values, with those values in view."""
         names = [
             *(self.variables if self.missing == "drop" else ()),
             *(self.strata if self.missing_strata == "drop" else ()),
         ]
-        return complete(data, names) if names else data
+        usable = take_complete(data, names) if names else data
+        return resolve_missing_codes(usable, self.variables, self.strata)
 
-    def _filled(self, kept: Dataset, filling: dict[str, float]) -> Dataset:
+    def _impute(self, records: Dataset, filling: dict[str, float]) -> Dataset:
         if self.missing == "model":
-            return modelled(kept, self.variables, self.strata)
-        return filled(kept, filling)
+            return impute_by_model(records, self.variables, self.strata)
+        return fill_missing(records, filling)
 
-    def _ready(self, data: Dataset, fitted: Fitted, engine: Engine) -> Ready:
+    def _prepare(self, data: Dataset, fitted: Fitted, engine: Engine) -> PreparedRecords:
         """The records that will be released: with their gaps, and without."""
-        kept = uncoded(self._kept(data), self.variables, self.strata)
-        full = self._filled(kept, fitted["fill"])
-        joined = fitted["joined"]
-        if joined:
-            new = [recoded(full.column(name), levels) for name, levels in joined.items()]
-            open_ = full.schema.changed(joined, kind="nominal", domain=None, hierarchy=None)
-            full = full.with_columns(pl.DataFrame(new), open_)
+        original = self._take_usable(data)
+        full = self._impute(original, fitted["fill"])
+        merged = fitted["joined"]
+        if merged:
+            new = [rename_levels(full.column(name), levels) for name, levels in merged.items()]
+            schema = full.schema.changed(merged, kind="nominal", domain=None, hierarchy=None)
+            full = full.with_columns(pl.DataFrame(new), schema)
         if self.small == "suppress":
-            at = in_large(full, self.strata, self.k, engine)
-            if not len(at):
+            rows = select_large_strata(full, self.strata, self.k, engine)
+            if not len(rows):
                 raise MethodError(
                     f"Every stratum of {', '.join(self.strata)} has fewer than k = {self.k} "
                     "records.",
                     hint="use fewer variables in `strata`, or a smaller k.",
                 )
-            kept, full = kept.take(at), full.take(at)
+            original, full = original.take(rows), full.take(rows)
         else:
             require_large(full, self.strata, self.k, engine)
-        return Ready(
-            kept=kept,
+        return PreparedRecords(
+            original=original,
             full=full,
             variables=tuple(self.variables),
             by=tuple(self.strata),
             codes={name: data.schema[name].missing for name in self.variables},
         )
 
-    def _moving(self, fitted: Fitted) -> Moving:
-        return Moving(
+    def _settings(self, fitted: Fitted) -> MoveSettings:
+        return MoveSettings(
             k=self.k,
             spread=fitted["spread"],
             weights=fitted["weights"],
-            inside=self.bounds == "keep",
-            whole=self.whole,
-            gaps=not self.release_imputed,
+            within_bounds=self.bounds == "keep",
+            round_integers=self.whole,
+            keep_gaps=not self.release_imputed,
             at_most=self.at_most,
             within=self.within,
             by_stratum=self.k_by == "stratum",
         )
 
 
-def _joined(levels: Sequence[tuple[str | None, str]]) -> list[str]:
+def _list_merged(levels: Sequence[tuple[str | None, str]]) -> list[str]:
     """The names of levels that stand for more than one."""
     names = Counter(name for _, name in levels)
     return sorted(name for name, count in names.items() if count > 1)

@@ -12,21 +12,27 @@ from pydantic import Field
 
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.local import grouped
+from sfumato.engines.local import group_records
 from sfumato.errors import PlanError
 from sfumato.kernels.arrays import Integers
+from sfumato.method import Strength
 from sfumato.methods._clustering.cells import Clusters
-from sfumato.methods._clustering.coded import Variable
-from sfumato.methods._clustering.shape import Clustered
-from sfumato.methods._clustering.ways import along_origin, cut, gathered, person_ranks
-from sfumato.methods._strata.sizes import require_large
+from sfumato.methods._clustering.method import ClusteringMethod
+from sfumato.methods._clustering.microaggregation import (
+    cluster_along_origin,
+    cluster_by_mdav,
+    cluster_by_mondrian,
+    rank_persons,
+)
+from sfumato.methods._clustering.variables import Variable
+from sfumato.methods._strata.strata import require_large
 from sfumato.parameters import parameters
 
 Clustering = Literal["mondrian", "mdav", "origin"]
 
 
 @parameters
-class KAnonymity(Clustered):
+class KAnonymity(ClusteringMethod):
     """Make every record like at least k - 1 others in what an outsider may know.
 
     Question: how little must be blurred so that nobody is alone?
@@ -62,6 +68,8 @@ class KAnonymity(Clustered):
     """
 
     name = "k_anonymity"
+    strength = Strength("k")
+    treats = "records"
     reports = ("information_loss",)
     examples = (
         {"variables": ["birth_date", "sex", "ethnicity", "region", "household_size"]},
@@ -85,35 +93,37 @@ class KAnonymity(Clustered):
     def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
         """Clusters within each stratum, one stratum after the other."""
         if not self.strata:
-            return self._in_one(coded, self._ranks(data))
-        seen = self._seen(data, coded)
-        require_large(seen, self.strata, self.k, engine, hint="use fewer variables in `strata`.")
-        order, bounds = grouped(seen, self.strata)
-        ranks = self._ranks(data)
+            return self._cluster_stratum(coded, self._rank_records(data))
+        shown = self._show_strata(data, coded)
+        require_large(shown, self.strata, self.k, engine, hint="use fewer variables in `strata`.")
+        order, bounds = group_records(shown, self.strata)
+        ranks = self._rank_records(data)
         orders, starts = [], [np.zeros(1, np.int64)]
         for first, last in pairwise(bounds.tolist()):
-            inside = order[first:last]
-            part = self._in_one([one.take(inside) for one in coded], ranks[inside])
-            orders.append(inside[part.order])
+            rows = order[first:last]
+            variables = [variable.take(rows) for variable in coded]
+            part = self._cluster_stratum(variables, ranks[rows])
+            orders.append(rows[part.order])
+            # Clusters of a stratum are numbered on from those before it.
             starts.append(first + part.starts[1:])
         return Clusters(np.concatenate(orders), np.concatenate(starts))
 
-    def _seen(self, data: Dataset, coded: Sequence[Variable]) -> Dataset:
+    def _show_strata(self, data: Dataset, coded: Sequence[Variable]) -> Dataset:
         """The strata as the release shows them, every code for missing by itself."""
         data.schema.require(self.strata)
-        if both := [one.name for one in coded if one.name in self.strata]:
+        if both := [variable.name for variable in coded if variable.name in self.strata]:
             raise PlanError(
                 f"{', '.join(map(repr, both))} cannot be generalised and a stratum at once.",
                 hint="name it in one of `variables` and `strata`.",
             )
         return replace(data, schema=data.schema.changed(self.strata, missing=()))
 
-    def _ranks(self, data: Dataset) -> Integers:
+    def _rank_records(self, data: Dataset) -> Integers:
         """Mondrian never divides equal records, so it need not know who they are."""
-        return np.arange(len(data)) if self.clustering == "mondrian" else person_ranks(data)
+        return np.arange(len(data)) if self.clustering == "mondrian" else rank_persons(data)
 
-    def _in_one(self, coded: Sequence[Variable], ranks: Integers) -> Clusters:
+    def _cluster_stratum(self, variables: Sequence[Variable], ranks: Integers) -> Clusters:
         if self.clustering == "mondrian":
-            return cut(coded, self.k)
-        find = gathered if self.clustering == "mdav" else along_origin
-        return find(coded, self.k, ranks)
+            return cluster_by_mondrian(variables, self.k)
+        cluster = cluster_by_mdav if self.clustering == "mdav" else cluster_along_origin
+        return cluster(variables, self.k, ranks)

@@ -10,16 +10,20 @@ from pydantic import Field
 
 from sfumato.data import Dataset
 from sfumato.engines import Engine
+from sfumato.method import Strength
 from sfumato.methods._clustering.cells import Clusters
-from sfumato.methods._clustering.coded import Variable
-from sfumato.methods._clustering.confidential import confidential, require_diverse
-from sfumato.methods._clustering.shape import Clustered
-from sfumato.methods._clustering.ways import cut
+from sfumato.methods._clustering.method import ClusteringMethod
+from sfumato.methods._clustering.microaggregation import (
+    cluster_by_mondrian,
+    read_confidential,
+    require_diverse,
+)
+from sfumato.methods._clustering.variables import Variable
 from sfumato.parameters import parameters
 
 
 @parameters
-class LDiversity(Clustered):
+class LDiversity(ClusteringMethod):
     """Make clusters of at least k in which confidential values are at least l-diverse.
 
     Question: could all records of a cluster share what nobody should learn?
@@ -51,6 +55,8 @@ class LDiversity(Clustered):
     """
 
     name = "l_diversity"
+    strength = Strength("k")
+    treats = "records"
     reports = ("diversity", "information_loss")
     examples = (
         {
@@ -75,12 +81,12 @@ class LDiversity(Clustered):
     def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
         """Clusters that keep k and l."""
         del engine
-        from sfumato.kernels.clustering.rules import Rule
+        from sfumato.kernels.clustering.closeness import Rule
 
-        secret = confidential(data, self.confidential, coded)
+        secret = read_confidential(data, self.confidential, coded)
         # Missing is -1 there, and one value here.
-        codes = np.column_stack([one.codes + int(one.missing) for one in secret])
-        for one, column in zip(secret, codes.T, strict=True):
-            require_diverse(one.name, column, self.l, self.kind, self.c)
-        rules = [Rule(self.kind, self.l, at, c=self.c) for at in range(len(secret))]
-        return cut(coded, self.k, sensitive=codes, rules=rules)
+        codes = np.column_stack([variable.codes + int(variable.missing) for variable in secret])
+        for variable, column in zip(secret, codes.T, strict=True):
+            require_diverse(variable.name, column, self.l, self.kind, self.c)
+        rules = [Rule(self.kind, self.l, column, c=self.c) for column in range(len(secret))]
+        return cluster_by_mondrian(coded, self.k, sensitive=codes, rules=rules)

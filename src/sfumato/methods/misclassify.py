@@ -1,4 +1,4 @@
-"""Exchange categories for others with known probabilities: PRAM."""
+"""PRAM, the post-randomisation method: exchange categories with known probabilities."""
 
 from __future__ import annotations
 
@@ -9,25 +9,34 @@ import numpy as np
 import polars as pl
 from pydantic import Field, field_validator, model_validator
 
-from sfumato.cells.codes import back, levels_of, levels_told, places, plain, retyped
-from sfumato.cells.noise import described
-from sfumato.cells.noise.described import Level
-from sfumato.cells.noise.strata import draws_of, in_order, require_enough, stratum_of_each
+from sfumato.cells.codes import (
+    decode_levels,
+    encode_levels,
+    encode_strata,
+    find_levels,
+    report_observed_levels,
+    restore_categories,
+    sort_strata,
+    to_plain,
+)
+from sfumato.cells.noise import description as described
+from sfumato.cells.noise.description import TOLERANCE, Level
 from sfumato.cells.noise.transitions import (
-    exchanged,
+    describe_draws,
+    draw_transitions,
     invariant,
-    purpose,
-    shares_of,
+    round_shares,
     to_all,
     to_marginal,
     to_near,
 )
+from sfumato.cells.notation import format_value
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError, PlanError
 from sfumato.kernels.arrays import Floats
 from sfumato.method import Fitted, RowWise
-from sfumato.methods._noise.given import given_matrix, rows_as_text
+from sfumato.methods._noise.drawing import require_large_strata, select_draws
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -43,7 +52,7 @@ MOST = 300
 class Misclassify(RowWise):
     """Exchange each category for another with a known probability (PRAM).
 
-    Question: how can nobody be sure of a released category, while its distribution can be told?
+    Question: how can every released category be in doubt while their distribution can be estimated?
     Assumes: an analyst takes the matrix from the manifest into account. `invariant` keeps the
     expected frequencies of one variable; how it goes together with others is weakened all the
     same. Records are exchanged independently, so the share that stays in the data varies around
@@ -72,8 +81,8 @@ class Misclassify(RowWise):
     --------
     >>> import polars as pl, sfumato as sf
     >>> data = sf.Dataset(pl.DataFrame({"sex": ["f", "m"] * 500}), sf.Schema({"sex": "quasi"}))
-    >>> made = Misclassify(variables=["sex"], retention=0.8).apply(data, key=bytes(32))
-    >>> stayed = (made.frame["sex"] == data.frame["sex"]).mean()
+    >>> released = Misclassify(variables=["sex"], retention=0.8).apply(data, key=bytes(32))
+    >>> stayed = (released.frame["sex"] == data.frame["sex"]).mean()
     >>> 0.75 < stayed < 0.85
     True
 
@@ -108,14 +117,14 @@ class Misclassify(RowWise):
 
     @field_validator("matrix", mode="before")
     @classmethod
-    def _levels_as_text(cls, matrix: Any) -> Any:
+    def _format_levels(cls, matrix: Any) -> Any:
         """A plan file has text as keys; in Python a number or a truth value is at hand."""
         if not isinstance(matrix, Mapping):
             return matrix
-        return {name: rows_as_text(told) for name, told in matrix.items()}
+        return {name: _format_rows(rows) for name, rows in matrix.items()}
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_parameters(self) -> Self:
         if self.retention is None and self.matrix is None:
             msg = "give the retention, or the matrix of each variable."
             raise ValueError(msg)
@@ -123,16 +132,16 @@ class Misclassify(RowWise):
         if both:
             msg = f"'{min(both)}' cannot be both exchanged and a stratum."
             raise ValueError(msg)
-        if self.strata and not self._by_frequency:
+        if self.strata and not self._uses_frequencies:
             msg = 'strata matter only with towards = "marginal" or invariant = true.'
             raise ValueError(msg)
         return self
 
     @property
-    def _by_frequency(self) -> bool:
+    def _uses_frequencies(self) -> bool:
         """Whether some matrix depends on how frequent levels are."""
-        whole = set(self.matrix or {}) == set(self.variables)
-        return self.invariant or (self.towards == "marginal" and not whole)
+        by_matrix = set(self.matrix or {}) == set(self.variables)
+        return self.invariant or (self.towards == "marginal" and not by_matrix)
 
     def touches(self, schema: Schema) -> tuple[str, ...]:
         """The categories."""
@@ -147,12 +156,13 @@ class Misclassify(RowWise):
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """The levels and the matrices of each variable."""
         data.schema.require(self.reads(data.schema))
-        self._require_named()
-        return {name: self._fitted(name, data, engine) for name in self.variables}
+        self._require_each_variable()
+        return {name: self._fit_variable(name, data, engine) for name in self.variables}
 
-    def _require_named(self) -> None:
+    def _require_each_variable(self) -> None:
         """What is given by variable must be there for each of them, and for no other."""
-        named = [set(one) for one in (self.matrix, self.retention) if isinstance(one, Mapping)]
+        tables = (self.matrix, self.retention)
+        named = [set(table) for table in tables if isinstance(table, Mapping)]
         if not set().union(*named) <= set(self.variables):
             raise PlanError(
                 "The matrix or the retention names a variable that is not in `variables`.",
@@ -165,59 +175,65 @@ class Misclassify(RowWise):
                 hint="give one of the two.",
             )
 
-    def _fitted(self, name: str, data: Dataset, engine: Engine) -> dict[str, Any]:
+    def _fit_variable(self, name: str, data: Dataset, engine: Engine) -> dict[str, Any]:
         column = data.schema[name]
-        found = engine.distinct(data, [*self.strata, name])
-        levels, declared = levels_of(name, column, found, most=MOST, ordered=self.towards == "near")
-        at = places(found.values[name], levels)
-        each = [found.values[one].to_list() for one in self.strata]
-        rows = list(zip(*each, strict=True)) if self.strata else [()] * len(at)
+        distinct = engine.distinct(data, [*self.strata, name])
+        levels, declared = find_levels(
+            name, column, distinct, most=MOST, ordered=self.towards == "near"
+        )
+        codes = encode_levels(distinct.values[name], levels)
+        columns = [distinct.values[stratum].to_list() for stratum in self.strata]
+        rows = list(zip(*columns, strict=True)) if self.strata else [()] * len(codes)
         counts: dict[tuple[Any, ...], Floats] = {} if self.strata else {(): np.zeros(len(levels))}
-        for row, level, count in zip(rows, at.tolist(), found.counts.tolist(), strict=True):
-            held = counts.setdefault(tuple(map(plain, row)), np.zeros(len(levels)))
+        for row, level, count in zip(rows, codes.tolist(), distinct.counts.tolist(), strict=True):
+            of_stratum = counts.setdefault(tuple(map(to_plain, row)), np.zeros(len(levels)))
             if level >= 0:
-                held[level] += count
-        if self._by_frequency:
-            require_enough(
-                np.array([one.sum() for one in counts.values()]), self.fewest, self.strata
+                of_stratum[level] += count
+        if self._uses_frequencies:
+            require_large_strata(
+                np.array([of_stratum.sum() for of_stratum in counts.values()]),
+                self.fewest,
+                self.strata,
             )
         strata = [
             {
                 "where": dict(zip(self.strata, row, strict=True)),
-                "matrix": self._matrix(name, column, levels, counts[row]).tolist(),
+                "matrix": self._build_matrix(name, column, levels, counts[row]).tolist(),
             }
-            for row in in_order(list(counts))
+            for row in sort_strata(list(counts))
         ]
         return {"levels": levels, "declared": declared, "strata": strata}
 
-    def _matrix(self, name: str, column: Column, levels: Sequence[Level], counts: Floats) -> Floats:
+    def _build_matrix(
+        self, name: str, column: Column, levels: Sequence[Level], counts: Floats
+    ) -> Floats:
         """The probabilities of one variable in one stratum."""
-        shares = shares_of(counts)
+        shares = round_shares(counts)
         floor = self.retention.get(name) if isinstance(self.retention, Mapping) else self.retention
-        given = name in (self.matrix or {})
-        if given:
+        written = name in (self.matrix or {})
+        if written:
             ordered = column.domain is not None or isinstance(levels[0], bool)
-            made = given_matrix((self.matrix or {})[name], name, levels, declared=ordered)
-            _require_floor(made, floor, name)
+            matrix = _read_matrix((self.matrix or {})[name], name, levels, declared=ordered)
+            _require_floor(matrix, floor, name)
         else:
-            made = self._spread(name, column, shares, floor or 0.0)
-        told = self.invariant or (self.towards == "marginal" and not given)
-        if told and (counts > 0).sum() == 1:
+            matrix = self._spread_rest(name, column, shares, floor or 0.0)
+        by_frequency = self.invariant or (self.towards == "marginal" and not written)
+        if by_frequency and (counts > 0).sum() == 1:
             where = "in a stratum " if self.strata else ""
             raise MethodError(
                 f"Variable '{name}' has one level only {where}that occurs, and a matrix by "
-                "frequencies would tell so.",
+                "frequencies would reveal that.",
                 hint='take towards = "equal" without invariant, or fewer variables in `strata`.',
             )
-        return invariant(made, shares) if self.invariant else made
+        return invariant(matrix, shares) if self.invariant else matrix
 
-    def _spread(self, name: str, column: Column, shares: Floats, floor: float) -> Floats:
+    def _spread_rest(self, name: str, column: Column, shares: Floats, floor: float) -> Floats:
         """A level stays with the stated probability, and the rest goes where `towards` says."""
         levels = len(shares)
         if floor < 1 / levels:
             raise PlanError(
                 f"The retention of variable '{name}' is less than one in its {levels} levels: a "
-                "released value would tell by what it is not.",
+                "released value would reveal what the true one is not.",
                 hint="take a larger one.",
             )
         if self.towards == "marginal":
@@ -234,49 +250,53 @@ class Misclassify(RowWise):
     def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.Noise]:
         """The matrix of each variable, or those of its strata."""
         del schema
-        return {name: self._described(fitted[name]) for name in self.variables}
+        return {name: self._describe_variable(fitted[name]) for name in self.variables}
 
-    def _described(self, told: Mapping[str, Any]) -> described.Misclassification:
+    def _describe_variable(self, fit: Mapping[str, Any]) -> described.Misclassification:
         if self.strata:
-            return described.Misclassification(levels=told["levels"], strata=told["strata"])
-        return described.Misclassification(
-            levels=told["levels"], matrix=told["strata"][0]["matrix"]
-        )
+            return described.Misclassification(levels=fit["levels"], strata=fit["strata"])
+        return described.Misclassification(levels=fit["levels"], matrix=fit["strata"][0]["matrix"])
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Which variables were exchanged; how stands in the manifest under `noise`."""
-        told = {"method": self.name, "variables": list(self.variables), **levels_told(fitted)}
-        return told | ({"strata": list(self.strata)} if self.strata else {})
+        described = {
+            "method": self.name,
+            "variables": list(self.variables),
+            **report_observed_levels(fitted),
+        }
+        return described | ({"strata": list(self.strata)} if self.strata else {})
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Exchanged categories for a batch of records."""
         if draws is None:
             raise MethodError("Chance needs a key.", hint="pass key=…, or leave it to protect.")
         return pl.DataFrame(
-            [self._exchanged(name, batch, fitted[name], draws) for name in self.variables]
+            [self._apply_pram(name, batch, fitted[name], draws) for name in self.variables]
         )
 
-    def _exchanged(
-        self, name: str, batch: pl.DataFrame, told: Mapping[str, Any], draws: Draws
+    def _apply_pram(
+        self, name: str, batch: pl.DataFrame, fit: Mapping[str, Any], draws: Draws
     ) -> pl.Series:
-        at = places(batch[name], told["levels"])
-        stratum = stratum_of_each(batch, self.strata, told["strata"])
-        made = at.copy()
-        for place, one in enumerate(told["strata"]):
-            some = np.flatnonzero(stratum == place)
-            if len(some):
-                matrix = np.array(one["matrix"], float)
-                sort = purpose(told["levels"], matrix)
-                uniform = draws_of(draws, some).lasting(name, sort, at[some].astype(float))
-                made[some] = exchanged(at[some], uniform, matrix)
-        return back(made, told["levels"], batch[name])
+        codes = encode_levels(batch[name], fit["levels"])
+        stratum_of = encode_strata(batch, self.strata, fit["strata"])
+        released = codes.copy()
+        for number, stratum in enumerate(fit["strata"]):
+            rows = np.flatnonzero(stratum_of == number)
+            if len(rows):
+                matrix = np.array(stratum["matrix"], float)
+                purpose = describe_draws(fit["levels"], matrix)
+                true = codes[rows].astype(float)
+                # One uniform draw a record, which belongs to it under this key and this matrix.
+                uniform = select_draws(draws, rows).lasting(name, purpose, true)
+                released[rows] = draw_transitions(codes[rows], uniform, matrix)
+        return decode_levels(released, fit["levels"], batch[name])
 
     def transform(
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
     ) -> Dataset:
         """Exchange, and give categories back the type that they had."""
-        made = super().transform(data, fitted, engine=engine, chance=chance)
-        return retyped(data, made, self.variables)
+        released = super().transform(data, fitted, engine=engine, chance=chance)
+        return restore_categories(data, released, self.variables)
 
 
 def _require_floor(matrix: Floats, floor: float | None, name: str) -> None:
@@ -285,3 +305,68 @@ def _require_floor(matrix: Floats, floor: float | None, name: str) -> None:
             f"The matrix of variable '{name}' lets some level stay with less than the retention.",
             hint="raise its diagonal, or lower the retention.",
         )
+
+
+def _read_matrix(
+    rows: Mapping[str, Mapping[str, float]] | Sequence[Sequence[float]],
+    name: str,
+    levels: Sequence[Level],
+    *,
+    declared: bool,
+) -> Floats:
+    """A matrix as somebody wrote it down, in the order of the levels."""
+    known = [format_value(level) for level in levels]
+    if isinstance(rows, Mapping):
+        named = {level for row in rows.values() for level in row}
+        if set(rows) != set(known) or not named <= set(known):
+            raise PlanError(
+                f"The matrix of variable '{name}' must have a row for each of its levels, and name "
+                "no other.",
+                hint="a level that always stays has a row too: { f = { f = 1 } }.",
+            )
+        matrix = np.array([[rows[true].get(released, 0.0) for released in known] for true in known])
+    else:
+        if not declared:
+            raise PlanError(
+                f"The matrix of variable '{name}' has no levels beside it, and the schema declares "
+                "none.",
+                hint="declare them as its domain, or write the matrix with its levels.",
+            )
+        square = [len(rows), *map(len, rows)] == [len(known)] * (len(known) + 1)
+        matrix = np.array(rows if square else [[0.0]], float)
+    if matrix.shape != (len(known),) * 2 or (np.abs(matrix.sum(axis=1) - 1) > TOLERANCE).any():
+        raise PlanError(
+            f"The matrix of variable '{name}' needs a probability for each of its {len(known)} "
+            "levels in every row, and each row must add up to 1.",
+            hint="row: true level; column: released level.",
+        )
+    if ((matrix > 0).sum(axis=0) <= 1).all():
+        raise PlanError(
+            f"The matrix of variable '{name}' hides nothing: every released level comes from one "
+            "true level.",
+            hint="exchange levels with probabilities between 0 and 1.",
+        )
+    return matrix
+
+
+def _format_rows(rows: Any) -> Any:
+    """Rows whose levels are text; two that become the same are refused, not lost."""
+    if not isinstance(rows, Mapping):
+        return rows
+    texts = {format_value(level): _format_keys(row) for level, row in rows.items()}
+    _require_all(texts, rows)
+    return texts
+
+
+def _format_keys(row: Any) -> Any:
+    if not isinstance(row, Mapping):
+        return row
+    texts = {format_value(level): share for level, share in row.items()}
+    _require_all(texts, row)
+    return texts
+
+
+def _require_all(texts: Mapping[str, Any], levels: Mapping[Any, Any]) -> None:
+    if len(texts) < len(levels):
+        msg = "the matrix of a variable names a level twice."
+        raise ValueError(msg)

@@ -10,15 +10,15 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.noise.described import Gaussian, Laplace, one_from
-from sfumato.cells.noise.described import Noise as Described
+from sfumato.cells.noise.description import Gaussian, Laplace, read_description
+from sfumato.cells.noise.description import Noise as Described
 from sfumato.cells.noise.scales import Finite, Growth, Scale
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summary
 from sfumato.errors import MethodError, did_you_mean
-from sfumato.method import Fitted, RowWise, require_numbers
-from sfumato.methods._noise.fitted import LEAST_RECORDS, Knots, Least, On, rounded
+from sfumato.method import Fitted, RowWise, Strength, require_numbers
+from sfumato.methods._noise.summaries import LEAST_RECORDS, Knots, Least, On, round_variance
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -73,6 +73,8 @@ class Noise(RowWise):
     """
 
     name = "noise"
+    strength = Strength("variance_share")
+    attacks = ("averaging",)
     keyed = True
     examples = (
         {"variables": ["systolic", "glucose"], "variance_share": 0.1},
@@ -96,21 +98,21 @@ class Noise(RowWise):
     whole: bool = True
 
     @model_validator(mode="after")
-    def _one_size(self) -> Self:
-        sizes = [one for one in _SIZES if getattr(self, one) is not None]
+    def _check_sizes(self) -> Self:
+        sizes = [size for size in _SIZES if getattr(self, size) is not None]
         if len(sizes) != 1:
             msg = f"give exactly one of {', '.join(_SIZES)}."
             raise ValueError(msg)
         for table in _TABLES:
-            told = getattr(self, table)
-            if not isinstance(told, dict):
+            by_variable = getattr(self, table)
+            if not isinstance(by_variable, dict):
                 continue
-            for one in told:
-                if one not in self.variables:
-                    hint = did_you_mean(one, self.variables)
-                    msg = f"{table} names '{one}', which is none of the variables. Hint: {hint}"
+            for name in by_variable:
+                if name not in self.variables:
+                    hint = did_you_mean(name, self.variables)
+                    msg = f"{table} names '{name}', which is none of the variables. Hint: {hint}"
                     raise ValueError(msg)
-            if table in _SIZES and len(told) != len(self.variables):
+            if table in _SIZES and len(by_variable) != len(self.variables):
                 msg = f"{table} must name every variable."
                 raise ValueError(msg)
         return self
@@ -123,42 +125,42 @@ class Noise(RowWise):
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """The description of each variable's noise."""
         require_numbers(data, self.touches(data.schema), "Noise", dates=False)
-        _require_measured(data, self.variables)
+        _require_numbers(data, self.variables)
         ends: list[Summary] = [Count(), Minimum(), Maximum()]
         wanted = {
-            name: [*ends, Knots()] if _of(self.scale, name) == "rank_normal" else ends
+            name: [*ends, Knots()] if _value_of(self.scale, name) == "rank_normal" else ends
             for name in self.variables
         }
-        found = engine.aggregate(data, wanted)
-        scales = {name: self._scale(name, data, found[name]) for name in self.variables}
+        summary = engine.aggregate(data, wanted)
+        scales = {name: self._fit_scale(name, data, summary[name]) for name in self.variables}
         sizes: dict[str, list[Summary]] = {
-            name: list(self._sought(name, scales[name])) for name in self.variables
+            name: list(self._list_summaries(name, scales[name])) for name in self.variables
         }
         measured = engine.aggregate(data, sizes)
         return {
-            name: self._described(
-                name, data, scales[name], found[name], list(measured[name].values())
+            name: self._describe_variable(
+                name, data, scales[name], summary[name], list(measured[name].values())
             ).plain()
             for name in self.variables
         }
 
-    def _scale(self, name: str, data: Dataset, found: Mapping[str, Any]) -> Scale | None:
-        wanted: ScaleName | None = _of(self.scale, name)
+    def _fit_scale(self, name: str, data: Dataset, summary: Mapping[str, Any]) -> Scale | None:
+        wanted: ScaleName | None = _value_of(self.scale, name)
         if wanted is None:
             return None
-        told: dict[str, Any] = {"shift": _of(self.shift, name) or 0.0}
+        fields: dict[str, Any] = {"shift": _value_of(self.shift, name) or 0.0}
         if wanted == "logit":
-            told = _open_ends(name, data.schema[name], whole=_whole(data, name))
+            fields = _logit_ends(name, data.schema[name], integers=_is_integer(data, name))
         if wanted == "rank_normal":
-            told = found["knots"]
-            if len(told["values"]) < _FEWEST_KNOTS:
+            fields = summary["knots"]
+            if len(fields["values"]) < _FEWEST_KNOTS:
                 raise MethodError(
                     f"Variable '{name}' has too few records or too few different values for a "
                     f"scale by ranks: a knot stands for at least {LEAST_RECORDS} records.",
                     hint="take another scale, such as log.",
                 )
-        scale = Scale(name=wanted, **told)
-        if found["count"] and not scale.holds(np.array([found["min"], found["max"]])).all():
+        scale = Scale(name=wanted, **fields)
+        if summary["count"] and not scale.holds(np.array([summary["min"], summary["max"]])).all():
             hint = "give a shift that makes every value positive, or declare the domain."
             if wanted == "logit":
                 hint = "declare a wider domain, or take another scale."
@@ -166,55 +168,58 @@ class Noise(RowWise):
             raise MethodError(what, hint=hint)
         return scale
 
-    def _sought(self, name: str, scale: Scale | None) -> tuple[Summary, ...]:
+    def _list_summaries(self, name: str, scale: Scale | None) -> tuple[Summary, ...]:
         """What must be known of a variable on the scale of the noise."""
         if self.variance is not None:
             return ()
-        growth = _of(self.growth, name)
-        sought: Summary = Deviation() if growth is None else Least(growth)
-        return (sought if scale is None else On(scale, sought),)
+        growth = _value_of(self.growth, name)
+        summary: Summary = Deviation() if growth is None else Least(growth)
+        return (summary if scale is None else On(scale, summary),)
 
-    def _described(
+    def _describe_variable(
         self,
         name: str,
         data: Dataset,
         scale: Scale | None,
-        found: Mapping[str, Any],
+        summary: Mapping[str, Any],
         measured: list[float],
     ) -> Gaussian:
-        whole = self.whole and _whole(data, name)
-        size: dict[str, Any] = {"variance": _of(self.variance, name)}
+        whole = self.whole and _is_integer(data, name)
+        size: dict[str, Any] = {"variance": _value_of(self.variance, name)}
         if self.growth is not None:
-            size = {"growth": _of(self.growth, name)}
-            _require_some(name, Gaussian(**size), measured[-1])
+            size = {"growth": _value_of(self.growth, name)}
+            _require_noise(name, Gaussian(**size), measured[-1])
         elif self.variance is None:
-            size = {"variance": self._share(name, found, measured[-1])}
-        low, high = self._limits(name, data.schema[name], whole=whole)
+            size = {"variance": self._fit_share(name, summary, measured[-1])}
+        low, high = self._find_limits(name, data.schema[name], whole=whole)
         kind = Laplace if self.distribution == "laplace" else Gaussian
         return kind(**size, scale=scale, at_least=low, at_most=high, whole=whole)
 
-    def _share(self, name: str, found: Mapping[str, Any], deviation: float) -> float:
-        if found["count"] == 0 or found["min"] == found["max"] or not deviation > 0:
+    def _fit_share(self, name: str, summary: Mapping[str, Any], deviation: float) -> float:
+        if summary["count"] == 0 or summary["min"] == summary["max"] or not deviation > 0:
             raise MethodError(
                 f"Variable '{name}' does not vary, so a share of its variance is no noise.",
                 hint="leave it out, or give the variance itself.",
             )
-        share = _of(self.variance_share, name)
+        share = _value_of(self.variance_share, name)
         wanted = (
-            deviation**2 * share if share else (deviation * (_of(self.sd_share, name) or 0)) ** 2
+            deviation**2 * share
+            if share
+            else (deviation * (_value_of(self.sd_share, name) or 0)) ** 2
         )
         if not 0 < wanted < math.inf:
             raise MethodError(
                 f"Variable '{name}' varies too much or too little to be computed with.",
                 hint="take another unit, such as millions.",
             )
-        return rounded(wanted)
+        # Published, so rounded: the exact variance would reveal something of single records.
+        return round_variance(wanted)
 
-    def _limits(
+    def _find_limits(
         self, name: str, column: Column, *, whole: bool
     ) -> tuple[float | None, float | None]:
         """Where released values end, on either side: constants given, and the declared domain."""
-        low, high = _of(self.at_least, name), _of(self.at_most, name)
+        low, high = _value_of(self.at_least, name), _value_of(self.at_most, name)
         if self.bounds == "declared" and column.bounds is not None:
             least, most = column.bounds
             low = float(least) if low is None else max(low, float(least))
@@ -233,23 +238,26 @@ class Noise(RowWise):
         """Perturbed values for a batch of records."""
         if draws is None:
             raise MethodError("Noise needs a key.", hint="pass key=…, or leave it to protect.")
-        from sfumato.methods._noise.added import noised
+        from sfumato.methods._noise.drawing import draw_noise
 
         return pl.DataFrame(
-            [noised(batch[name], one_from(name, fitted[name]), draws) for name in self.variables]
+            [
+                draw_noise(batch[name], read_description(name, fitted[name]), draws)
+                for name in self.variables
+            ]
         )
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Whole numbers may have become others, and values may lie beyond the domain."""
-        loose = [one for one in self.variables if not fitted[one]["whole"]]
-        whole = [one for one in loose if schema[one].kind == "integer"]
-        made = schema.changed(whole, kind="continuous")
-        return made.changed(self.variables, domain=None) if self.bounds == "ignore" else made
+        fractions = [name for name in self.variables if not fitted[name]["whole"]]
+        integers = [name for name in fractions if schema[name].kind == "integer"]
+        changed = schema.changed(integers, kind="continuous")
+        return changed.changed(self.variables, domain=None) if self.bounds == "ignore" else changed
 
     def describes(self, fitted: Fitted, schema: Schema) -> dict[str, Described]:
         """The noise of each variable."""
         del schema
-        return {name: one_from(name, fitted[name]) for name in self.variables}
+        return {name: read_description(name, fitted[name]) for name in self.variables}
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Which variables have noise. What noise stands in the manifest under `noise`."""
@@ -257,22 +265,22 @@ class Noise(RowWise):
         return {"method": self.name, "variables": list(self.variables)}
 
 
-def _of(told: Any, name: str) -> Any:
+def _value_of(parameter: Any, name: str) -> Any:
     """A parameter of one variable: the same for all, or its own in a table."""
-    return told.get(name) if isinstance(told, dict) else told
+    return parameter.get(name) if isinstance(parameter, dict) else parameter
 
 
-def _require_some(name: str, one: Gaussian, least: float) -> None:
-    from sfumato.methods._noise.added import drowned
+def _require_noise(name: str, noise: Gaussian, least: float) -> None:
+    from sfumato.methods._noise.drawing import is_lost_on_grid
 
-    if least <= 0 or drowned(one, least):
+    if least <= 0 or is_lost_on_grid(noise, least):
         raise MethodError(
             f"Some values of variable '{name}' would get no noise at all, or next to none.",
             hint="give the growth a constant above 0.",
         )
 
 
-def _require_measured(data: Dataset, names: list[str]) -> None:
+def _require_numbers(data: Dataset, names: list[str]) -> None:
     for name in names:
         if data.schema[name].kind in ("nominal", "ordinal"):
             raise MethodError(
@@ -281,16 +289,16 @@ def _require_measured(data: Dataset, names: list[str]) -> None:
             )
 
 
-def _whole(data: Dataset, name: str) -> bool:
+def _is_integer(data: Dataset, name: str) -> bool:
     return data.schema[name].kind == "integer" or data.column(name).dtype.is_integer()
 
 
-def _open_ends(name: str, column: Column, *, whole: bool) -> dict[str, float]:
+def _logit_ends(name: str, column: Column, *, integers: bool) -> dict[str, float]:
     if column.bounds is None:
         raise MethodError(
             f"Variable '{name}' has no declared domain, so its logit has no ends.",
             hint="declare one in the schema, such as domain = [0, 100].",
         )
     # The ends themselves have no logit; whole numbers reach half a unit beyond theirs.
-    beyond = 0.5 if whole else 0.0
+    beyond = 0.5 if integers else 0.0
     return {"low": float(column.bounds[0]) - beyond, "high": float(column.bounds[1]) + beyond}

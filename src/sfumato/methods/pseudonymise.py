@@ -10,11 +10,11 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.data import Dataset
-from sfumato.data.identity import texts
+from sfumato.data.identity import get_text_bytes
 from sfumato.engines import Chance, Engine
 from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import MethodError
-from sfumato.io.frames import canonical
+from sfumato.io.frames import to_canonical_text
 from sfumato.method import Fitted, RowWise
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
@@ -68,17 +68,20 @@ class Pseudonymise(RowWise):
         del fitted
         if draws is None:
             raise MethodError("Pseudonyms need a key.", hint="pass key=…, or leave it to protect.")
+        # One key for each namespace: codes of persons and of hospitals cannot be compared.
         secret = draws.key.subkey("pseudonymise", self.namespace)
-        return pl.DataFrame([codes(values, secret, self.length) for values in batch.get_columns()])
+        return pl.DataFrame(
+            [encode_pseudonyms(values, secret, self.length) for values in batch.get_columns()]
+        )
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """A pseudonym is no direct identifier. Every other role stays, so that it is measured."""
         del fitted
-        told = {
+        columns = {
             name: Column(role="other" if schema[name].role == "direct" else schema[name].role)
             for name in self.variables
         }
-        return schema.with_columns(told).changed(self.variables, kind="text")
+        return schema.with_columns(columns).changed(self.variables, kind="text")
 
     def transform(
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
@@ -88,31 +91,31 @@ class Pseudonymise(RowWise):
         An identifier that repeats still tells which records belong together: its pseudonym is
         a cluster, and is measured as one.
         """
-        made = super().transform(data, fitted, engine=engine, chance=chance)
+        released = super().transform(data, fitted, engine=engine, chance=chance)
         wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in self.variables}
-        found = engine.aggregate(made, wanted)
+        after = engine.aggregate(released, wanted)
         # Where every record has a code of its own, none is shared by accident.
-        repeated = [name for name, one in found.items() if one["distinct"] < one["count"]]
+        repeated = [name for name, codes in after.items() if codes["distinct"] < codes["count"]]
         before = engine.aggregate(data, {name: wanted[name] for name in repeated})
         for name in repeated:
-            if before[name] != found[name]:
+            if before[name] != after[name]:
                 raise MethodError(
                     f"Two identifiers in variable '{name}' got the same pseudonym.",
                     hint=f"make the codes longer than length = {self.length}.",
                 )
         groups = [name for name in repeated if data.schema[name].role == "direct"]
-        return replace(made, schema=made.schema.changed(groups, role="cluster"))
+        return replace(released, schema=released.schema.changed(groups, role="cluster"))
 
 
-def codes(values: pl.Series, secret: bytes, length: int) -> pl.Series:
+def encode_pseudonyms(values: pl.Series, secret: bytes, length: int) -> pl.Series:
     """The code of each value; missing stays missing."""
     import pyarrow as pa
 
-    from sfumato.kernels.digests import blake2b, spelled
+    from sfumato.kernels.digests import blake2b, spell_digests
 
-    text = canonical(values)
-    letters = spelled(blake2b(*texts(text), key=secret, size=length), _ALPHABET)
+    text = to_canonical_text(values)
+    letters = spell_digests(blake2b(*get_text_bytes(text), key=secret, size=length), _ALPHABET)
     ends = np.arange(0, (len(text) + 1) * length, length, dtype=np.int64)[: len(text) + 1]
     array = pa.LargeStringArray.from_buffers(len(text), pa.py_buffer(ends), pa.py_buffer(letters))
-    made = pl.Series(values.name, array, dtype=pl.String)
-    return made.set(text.is_null(), None) if text.null_count() else made
+    codes = pl.Series(values.name, array, dtype=pl.String)
+    return codes.set(text.is_null(), None) if text.null_count() else codes

@@ -9,19 +9,27 @@ from typing import Annotated, Any, Literal, Self
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD, written
+from sfumato.cells.notation import RANGE, SET, WILDCARD, format_value, is_generalised
 from sfumato.data import Dataset
 from sfumato.engines import Combinations, Engine
 from sfumato.errors import MethodError
 from sfumato.method import Fitted, RowWise
-from sfumato.methods._recoding.rare import joined_neighbours, joined_rare, rising
-from sfumato.methods._recoding.schema import grouped, regrouped
-from sfumato.methods._recoding.texts import are_codes, in_periods, masked, texts_of
+from sfumato.methods._recoding.grouping import (
+    are_codes,
+    format_values,
+    group_in_periods,
+    join_neighbours,
+    join_rare,
+    mask_codes,
+    redeclare,
+    redeclare_groups,
+    sort_integers,
+)
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
 from sfumato.schema.hierarchies import Hierarchy
-from sfumato.schema.periods import label_of, periods, range_of
+from sfumato.schema.periods import format_label, format_range, list_periods
 
 _WAYS = ("level", "keep", "period", "groups", "fewest")
 
@@ -79,19 +87,19 @@ class Recode(RowWise):
     output: Literal["range", "label"] = "range"
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    def _check_groups(self) -> Self:
         if sum(getattr(self, way) is not None for way in _WAYS) != 1:
             msg = f"give one of {', '.join(_WAYS)}."
             raise ValueError(msg)
         merged = self.groups or {}
-        members = [one for held in merged.values() for one in held]
+        members = [value for group in merged.values() for value in group]
         if len(members) != len(set(members)):
             msg = "a value stands in two groups."
             raise ValueError(msg)
-        if any(new in set(members) - set(held) for new, held in merged.items()):
+        if any(new in set(members) - set(group) for new, group in merged.items()):
             msg = "a group has the name of a value that another group replaces."
             raise ValueError(msg)
-        if any(not label or _generalised(label) for label in (self.other, *merged)):
+        if any(not label or _reads_as_cell(label) for label in (self.other, *merged)):
             msg = "a group's name would be read as a range, a set, a masked code or anything."
             raise ValueError(msg)
         return self
@@ -105,168 +113,175 @@ class Recode(RowWise):
         """For each variable what becomes of its values, where that depends on the data."""
         data.schema.require(self.variables)
         return {
-            name: self._fitted(name, data.schema[name], engine.distinct(data, [name]))
+            name: self._fit_variable(name, data.schema[name], engine.distinct(data, [name]))
             for name in self.variables
         }
 
-    def _fitted(self, name: str, column: Column, found: Combinations) -> dict[str, Any]:
-        values = found.values[name]
-        told = {"text": values.dtype == pl.String, "date": values.dtype.is_temporal()}
+    def _fit_variable(self, name: str, column: Column, distinct: Combinations) -> dict[str, Any]:
+        values = distinct.values[name]
+        fit = {"text": values.dtype == pl.String, "date": values.dtype.is_temporal()}
         if self.period is not None:
             if values.dtype not in (pl.Date, pl.Datetime) and values.null_count() < len(values):
-                raise _refused(name, "holds no dates, so it has no periods", "leave it out.")
-            return told
-        texts = texts_of(values)
+                raise _recode_error(name, "holds no dates, so it has no periods", "leave it out.")
+            return fit
+        texts = format_values(values)
         counts: dict[str, int] = {}
-        for text, count in zip(texts.to_list(), found.counts.tolist(), strict=True):
+        for text, count in zip(texts.to_list(), distinct.counts.tolist(), strict=True):
             if text is not None:
                 counts[text] = counts.get(text, 0) + count
         if self.level is not None:
-            return told | {"new": self._at_level(name, column, counts, self.level)}
+            return fit | {"new": self._group_by_level(name, column, counts, self.level)}
         if self.groups is not None:
-            self._require_apart(name, counts)
-            return told
+            self._require_free_names(name, counts)
+            return fit
         if self.keep is not None and not are_codes(values):
             hint = "keep is for text and whole numbers from 0 on."
-            raise _refused(name, "holds no codes to mask", hint)
+            raise _recode_error(name, "holds no codes to mask", hint)
         if any(RANGE.fullmatch(text) or SET.fullmatch(text) for text in counts):
-            raise _refused(name, "has ranges or sets already", "recode first, then generalise.")
-        return told | ({"new": self._rare(name, column, counts)} if self.fewest else {})
+            raise _recode_error(
+                name, "has ranges or sets already", "recode first, then generalise."
+            )
+        return fit | ({"new": self._join_rare(name, column, counts)} if self.fewest else {})
 
-    def _at_level(
+    def _group_by_level(
         self, name: str, column: Column, counts: Mapping[str, int], level: int
     ) -> dict[str, str]:
         """The group of each value that occurs."""
-        told = Hierarchy.of(column.hierarchy or {})
-        if level > told.depth:
-            raise _refused(
+        hierarchy = Hierarchy.of(column.hierarchy or {})
+        if level > hierarchy.depth:
+            raise _recode_error(
                 name,
-                f"has no level {level}: its hierarchy has {told.depth}",
+                f"has no level {level}: its hierarchy has {hierarchy.depth}",
                 "declare it in the schema, such as hierarchy = 'region.csv'.",
             )
-        groups = told.at(level)
+        groups = hierarchy.at(level)
         unknown = sum(count for text, count in counts.items() if text not in groups)
         if unknown:
-            raise _refused(
+            raise _recode_error(
                 name,
                 f"has {unknown} records with a value that its hierarchy does not know",
                 "add all values to the hierarchy; codes are text, so 01067 is not 1067.",
             )
+        # Only values that occur: the rest of the hierarchy stays in the schema.
         return {text: groups[text] for text in sorted(counts)}
 
-    def _require_apart(self, name: str, counts: Mapping[str, int]) -> None:
-        replaced = {one for held in (self.groups or {}).values() for one in held}
+    def _require_free_names(self, name: str, counts: Mapping[str, int]) -> None:
+        replaced = {value for group in (self.groups or {}).values() for value in group}
         taken = sum(counts.get(new, 0) for new in self.groups or {} if new not in replaced)
         if taken:
-            raise _refused(
+            raise _recode_error(
                 name,
                 f"has {taken} records with a value that has the name of a new group",
                 "list that value in the group, or name the group differently.",
             )
 
-    def _rare(self, name: str, column: Column, counts: Mapping[str, int]) -> dict[str, str]:
+    def _join_rare(self, name: str, column: Column, counts: Mapping[str, int]) -> dict[str, str]:
         """What becomes of the values that are joined."""
         fewest = self.fewest or 0
         if 0 < sum(counts.values()) < fewest:
-            raise _refused(
+            raise _recode_error(
                 name, "has fewer values in all than a group must have", "take a smaller `fewest`."
             )
         if column.kind in ("continuous", "date"):
-            raise _refused(name, "has numbers or dates", 'use "coarsen" or a period for them.')
+            raise _recode_error(name, "has numbers or dates", 'use "coarsen" or a period for them.')
         if column.kind not in ("ordinal", "integer"):
-            return joined_rare(counts, fewest, self.other)
-        order = [written(level) for level in column.levels or ()]
+            return join_rare(counts, fewest, self.other)
+        order = [format_value(level) for level in column.levels or ()]
         if column.kind == "integer":
-            order = _whole(name, counts)
+            order = _sort_whole(name, counts)
         if not set(counts) <= set(order):
-            raise _refused(
+            raise _recode_error(
                 name,
                 "has no declared order of all its values, so nobody knows their neighbours",
                 "declare its levels, from low to high, as its domain.",
             )
-        return joined_neighbours([one for one in order if one in counts], counts, fewest, name)
+        occurring = [value for value in order if value in counts]
+        return join_neighbours(occurring, counts, fewest, name)
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Broader groups for a batch of records."""
         del draws
-        return pl.DataFrame([self._recoded(batch[name], fitted[name]) for name in self.variables])
+        return pl.DataFrame(
+            [self._recode_values(batch[name], fitted[name]) for name in self.variables]
+        )
 
-    def _recoded(self, values: pl.Series, told: Mapping[str, Any]) -> pl.Series:
+    def _recode_values(self, values: pl.Series, fit: Mapping[str, Any]) -> pl.Series:
         if self.period is not None:
-            return in_periods(values, self.period, self.output)
-        texts = texts_of(values)
+            return group_in_periods(values, self.period, self.output)
+        texts = format_values(values)
         if self.keep is not None:
-            return masked(texts, self.keep)
-        new = told.get("new", self._merging)
+            return mask_codes(texts, self.keep)
+        new = fit.get("new", self._group_of_value)
         return texts.replace(list(new), list(new.values())) if new else texts
 
     @property
-    def _merging(self) -> dict[str, str]:
-        return {old: new for new, held in (self.groups or {}).items() for old in held}
+    def _group_of_value(self) -> dict[str, str]:
+        return {old: new for new, group in (self.groups or {}).items() for old in group}
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """What the variables are now; the hierarchy stays wherever the new groups fit into it."""
         changed = schema
         for name in self.variables:
-            column = self._column(schema[name], fitted[name])
+            column = self._redeclare(schema[name], fitted[name])
             # Codes for missing survive only where the type does.
-            kept = column.missing if fitted[name]["text"] else ()
-            changed = changed.with_columns({name: column}).changed([name], missing=kept)
+            codes = column.missing if fitted[name]["text"] else ()
+            changed = changed.with_columns({name: column}).changed([name], missing=codes)
         return changed
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Every parameter; of the groups their names and sizes, since no cell shows the values."""
-        told = super().public(fitted)
+        described = super().public(fitted)
         if self.groups is not None:
-            sizes = {new: len(held) for new, held in self.groups.items()}
-            told["groups"] = {
+            sizes = {new: len(group) for new, group in self.groups.items()}
+            described["groups"] = {
                 new: f"{size} value{'s' if size != 1 else ''}" for new, size in sizes.items()
             }
-        return told
+        return described
 
-    def _column(self, column: Column, told: Mapping[str, Any]) -> Column:
+    def _redeclare(self, column: Column, fit: Mapping[str, Any]) -> Column:
         known = Hierarchy.of(column.hierarchy or {})
         if self.level is not None:
-            return grouped(column, known.at(self.level), known)
+            return redeclare_groups(column, known.at(self.level), known)
         if self.keep is not None:
             size = self.keep
-            return regrouped(
-                column, None, known.with_level(lambda one: one[:size] + "*" * len(one[size:]))
-            )
+            masked = known.with_level(lambda code: code[:size] + "*" * len(code[size:]))
+            return redeclare(column, None, masked)
         if self.period is not None:
-            return self._column_of_periods(column, self.period, known)
+            return self._redeclare_periods(column, self.period, known)
         if self.groups is not None:
-            new = self._merging
-            return grouped(column, new, known.with_level(lambda one: new.get(one, one)))
-        numbers = rising(told["new"]) if column.kind == "integer" else None
-        return grouped(column, told["new"], None, values=numbers)
+            new = self._group_of_value
+            hierarchy = known.with_level(lambda value: new.get(value, value))
+            return redeclare_groups(column, new, hierarchy)
+        numbers = sort_integers(fit["new"]) if column.kind == "integer" else None
+        return redeclare_groups(column, fit["new"], None, values=numbers)
 
-    def _column_of_periods(
+    def _redeclare_periods(
         self, column: Column, period: Literal["month", "quarter", "year"], known: Hierarchy
     ) -> Column:
-        said = label_of if self.output == "label" else range_of
+        name_period = format_label if self.output == "label" else format_range
         try:
-            kept = known.with_level(lambda day: said(dt.date.fromisoformat(day), period))
+            hierarchy = known.with_level(
+                lambda day: name_period(dt.date.fromisoformat(day), period)
+            )
         except ValueError:
-            kept = None  # a hierarchy of something else than days
+            hierarchy = None  # a hierarchy of something else than days
         levels: Iterable[str] | None = None
         if column.kind == "date" and column.bounds is not None:
             low, high = (
-                one.date() if isinstance(one, dt.datetime) else one for one in column.bounds
+                end.date() if isinstance(end, dt.datetime) else end for end in column.bounds
             )
-            levels = periods(low, high, lambda day: said(day, period))
-        return regrouped(column, levels, kept, kind="ordinal")
+            levels = list_periods(low, high, lambda day: name_period(day, period))
+        return redeclare(column, levels, hierarchy, kind="ordinal")
 
 
-def _generalised(text: str) -> bool:
-    found = (one.fullmatch(text) for one in (RANGE, SET, MASK))
-    return text == WILDCARD or any(found)
+def _reads_as_cell(text: str) -> bool:
+    return text == WILDCARD or is_generalised(text)
 
 
-def _whole(name: str, counts: Mapping[str, int]) -> list[str]:
-    order = rising(counts)
+def _sort_whole(name: str, counts: Mapping[str, int]) -> list[str]:
+    order = sort_integers(counts)
     if order is None:
-        raise _refused(
+        raise _recode_error(
             name,
             "is declared integer, and not all its values are whole numbers",
             "declare what it is, or correct the values.",
@@ -274,5 +289,5 @@ def _whole(name: str, counts: Mapping[str, int]) -> list[str]:
     return order
 
 
-def _refused(name: str, what: str, hint: str) -> MethodError:
+def _recode_error(name: str, what: str, hint: str) -> MethodError:
     return MethodError(f"Variable '{name}' {what}.", hint=hint)

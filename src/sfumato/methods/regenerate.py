@@ -7,27 +7,33 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import Field, field_validator, model_validator
 
-from sfumato.cells.notation import written
-from sfumato.data import Dataset, coded_missing
+from sfumato.cells.notation import format_value
+from sfumato.data import Dataset, find_missing_codes
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError, PlanError
-from sfumato.kernels.arrays import Integers
+from sfumato.kernels.arrays import Codes, Integers, Mask, Positions
 from sfumato.method import Fitted, Method
-from sfumato.methods._regeneration.drawn import drawn, from_domain
-from sfumato.methods._regeneration.handed import handed, proportional
-from sfumato.methods._regeneration.masked import Masked, fitting, masked_cells, typed, typed_back
+from sfumato.methods._regeneration.allocation import allocate, apportion
+from sfumato.methods._regeneration.masked_cells import (
+    PARTIAL_HINT,
+    MaskedCells,
+    cast_texts,
+    draw_from_domain,
+    draw_values,
+    find_fitting_values,
+    find_masked_cells,
+    restore_type,
+)
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Kind, Schema
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_NUMBERS = ("integer", "continuous", "date")
+_NUMERIC_KINDS = ("integer", "continuous", "date")
 _CELLS = ("missing", "wildcard", "partial")
-_PARTIAL = 'masked = ["missing", "wildcard"]'
 
 
 @parameters
@@ -86,27 +92,29 @@ class Regenerate(Method):
 
     @field_validator("counts", mode="before")
     @classmethod
-    def _keys_as_text(cls, counts: Any) -> Any:
+    def _format_keys(cls, counts: Any) -> Any:
         """A plan file has text as keys; in Python a number or a date is at hand."""
-        return _texts(counts) if isinstance(counts, Mapping) else counts
+        return _format_counts(counts) if isinstance(counts, Mapping) else counts
 
     @model_validator(mode="after")
-    def _amounts_make_sense(self) -> Self:
+    def _check_amounts(self) -> Self:
         if not self.masked or not set(self.masked) <= set(_CELLS):
             msg = f"masked lists some of: {', '.join(_CELLS)}."
             raise ValueError(msg)
-        amounts = [one for each in (self.counts or {}).values() for one in each.values()]
-        if not self.scale and not all(float(one).is_integer() for one in amounts):
+        amounts = [amount for counts in (self.counts or {}).values() for amount in counts.values()]
+        if not self.scale and not all(float(amount).is_integer() for amount in amounts):
             msg = "counts are whole numbers. Hint: scale = true takes them as proportions."
             raise ValueError(msg)
         return self
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Every parameter; of the counts only how many, since no cell need show their values."""
-        told = super().public(fitted)
+        described = super().public(fitted)
         if self.counts is not None:
-            told["counts"] = {name: f"{len(held)} values" for name, held in self.counts.items()}
-        return told
+            described["counts"] = {
+                name: f"{len(counts)} values" for name, counts in self.counts.items()
+            }
+        return described
 
     def touches(self, schema: Schema) -> tuple[str, ...]:
         """The variables to fill."""
@@ -135,167 +143,173 @@ class Regenerate(Method):
     ) -> Dataset:
         """Fill the cells, over all records at once: their numbers are right over all of them."""
         del fitted
-        told = data.schema
+        schema = data.schema
 
-        def filled(batch: pl.DataFrame, starts: Integers, draws: Draws | None) -> pl.DataFrame:
+        def fill(batch: pl.DataFrame, starts: Integers, draws: Draws | None) -> pl.DataFrame:
             del starts
             if draws is None:
                 raise MethodError("Regenerating needs a key.", hint="pass key=…, or use protect.")
-            return pl.DataFrame([self._filled(batch[name], told[name], draws) for name in reads])
+            return pl.DataFrame(
+                [self._fill_variable(batch[name], schema[name], draws) for name in reads]
+            )
 
         reads = self.variables
         # A cell with a code for "missing" is filled like others, so the code must not come back.
-        seen = told.changed(reads, missing=())
-        plain = replace(data, schema=seen, given_identity=data.identity)
-        made = engine.map_groups(plain, filled, by=(), reads=reads, chance=chance)
-        columns = {name: self._declared(data, made, name) for name in reads}
-        return replace(made, schema=told.with_columns(columns))
+        uncoded = schema.changed(reads, missing=())
+        visible = replace(data, schema=uncoded, given_identity=data.identity)
+        released = engine.map_groups(visible, fill, by=(), reads=reads, chance=chance)
+        columns = {name: self._redeclare(data, released, name) for name in reads}
+        return replace(released, schema=schema.with_columns(columns))
 
-    def _declared(self, data: Dataset, made: Dataset, name: str) -> Column:
+    def _redeclare(self, data: Dataset, released: Dataset, name: str) -> Column:
         """What a variable is afterwards: ranges that became numbers or dates are those."""
-        column, dtype = data.schema[name], made.column(name).dtype
+        column, dtype = data.schema[name], released.column(name).dtype
         codes = () if "missing" in self.masked else column.missing
-        if data.column(name).dtype != pl.String or dtype == pl.String or column.kind in _NUMBERS:
+        if (
+            data.column(name).dtype != pl.String
+            or dtype == pl.String
+            or column.kind in _NUMERIC_KINDS
+        ):
             return replace(column, missing=codes)
         kind: Kind = "date" if dtype == pl.Date else "continuous"
         kind = "integer" if dtype.is_integer() else kind
         return replace(column, missing=codes, kind=kind, domain=None, hierarchy=None)
 
-    def _filled(self, values: pl.Series, column: Column, draws: Draws) -> pl.Series:
+    def _fill_variable(self, values: pl.Series, column: Column, draws: Draws) -> pl.Series:
         """A variable with values in its masked cells."""
         if values.dtype == pl.Null:
             values = values.cast(pl.String)  # an empty column says nothing of its type
-        coded = coded_missing(values, column)
+        coded = find_missing_codes(values, column)
         absent = values.is_null() if coded is None else values.is_null() | coded
-        found = masked_cells(values, absent.to_numpy(), column, self.masked)
-        rows = np.flatnonzero(found.sort >= 0)
+        cells = find_masked_cells(values, absent.to_numpy(), column, self.masked)
+        rows = np.flatnonzero(cells.sort >= 0)
         if values.name in (self.counts or {}):
-            choice, wanted = self._wanted(values, found, len(rows))
-            values = (
-                self._put(values, found, choice, wanted, column, draws) if len(rows) else values
-            )
+            choice, wanted = self._count_wanted(values, cells, len(rows))
+            if len(rows):
+                values = self._fill_by_counts(values, cells, choice, wanted, column, draws)
         elif len(rows):
-            values = self._observed(values, found, column, draws)
-        plain = found.plain.copy()
-        plain[rows] = True
-        left = ~plain & ~values.is_null().to_numpy()
-        return values if left.any() else typed_back(values, found.type)
+            values = self._fill_as_observed(values, cells, column, draws)
+        single = cells.single.copy()
+        single[rows] = True
+        masked = ~single & ~values.is_null().to_numpy()
+        return values if masked.any() else restore_type(values, cells.type)
 
-    def _put(
+    def _fill_by_counts(
         self,
         values: pl.Series,
-        found: Masked,
+        cells: MaskedCells,
         choice: pl.Series,
         wanted: Integers,
         column: Column,
         draws: Draws,
     ) -> pl.Series:
         """Hand out values as often as they are wanted."""
-        rows = np.flatnonzero(found.sort >= 0)
-        given = self._given(found, choice, wanted, column)
-        ranked = rows[_order(found.sort[rows], draws, values.name, rows)]
-        return values.scatter(ranked, choice.gather(given))
+        rows = np.flatnonzero(cells.sort >= 0)
+        allocated = self._allocate(cells, choice, wanted, column)
+        ranked = rows[_shuffle(cells.sort[rows], draws, values.name, rows)]
+        return values.scatter(ranked, choice.gather(allocated))
 
-    def _observed(
-        self, values: pl.Series, found: Masked, column: Column, draws: Draws
+    def _fill_as_observed(
+        self, values: pl.Series, cells: MaskedCells, column: Column, draws: Draws
     ) -> pl.Series:
         """Fill cells by the unmasked values; where a cell says something, by those that fit."""
         name, u = values.name, draws.uniform(values.name, 1)
-        choice, counts = _held(values, found.plain)
-        made = drawn(values, found, column, choice, counts, u)
-        rows = np.flatnonzero(found.sort == 0)
+        choice, counts = _count_values(values, cells.single)
+        filled = draw_values(values, cells, column, choice, counts, u)
+        rows = np.flatnonzero(cells.sort == 0)
         if len(rows) and not len(choice):
             # Cells that say something are then all that tells how the others are distributed.
-            choice, counts = _held(made, found.sort > 0)
+            choice, counts = _count_values(filled, cells.sort > 0)
         if not len(rows):
-            return made
+            return filled
         if len(choice):
-            ranked = rows[_order(found.sort[rows], draws, name, rows)]
-            shares = proportional(counts, len(rows))
-            return made.scatter(ranked, choice.gather(np.repeat(np.arange(len(choice)), shares)))
+            ranked = rows[_shuffle(cells.sort[rows], draws, name, rows)]
+            shares = apportion(counts, len(rows))
+            return filled.scatter(ranked, choice.gather(np.repeat(np.arange(len(choice)), shares)))
         if values.dtype != pl.String or not column.domain:
             raise MethodError(
                 f"Variable '{name}' has no unmasked value to take the distribution of.",
                 hint="give counts for it, or declare its domain.",
             )
-        texts = from_domain(found, column, name, u[rows])
-        return made.scatter(rows, pl.Series(texts, dtype=values.dtype))
+        texts = draw_from_domain(cells, column, name, u[rows])
+        return filled.scatter(rows, pl.Series(texts, dtype=values.dtype))
 
-    def _wanted(self, values: pl.Series, found: Masked, cells: int) -> tuple[pl.Series, Integers]:
+    def _count_wanted(
+        self, values: pl.Series, cells: MaskedCells, masked: int
+    ) -> tuple[pl.Series, Integers]:
         """The values to hand out, in rising order, and how often each, by the counts given."""
         name = values.name
-        given = (self.counts or {})[name]
+        stated = (self.counts or {})[name]
         # Two ways to write one number are one value.
-        told = pl.DataFrame(
-            {"value": typed(list(given), values, found.type), "count": list(given.values())}
+        table = pl.DataFrame(
+            {"value": cast_texts(list(stated), values, cells.type), "count": list(stated.values())}
         )
-        told = told.group_by("value").agg(pl.sum("count")).filter(pl.col("count") > 0).sort("value")
-        counts = told["count"].to_numpy()
+        table = table.group_by("value").agg(pl.sum("count"))
+        table = table.filter(pl.col("count") > 0).sort("value")
+        counts = table["count"].to_numpy()
         total = int(counts.sum())
         if self.scale:
-            if cells and not len(counts):
+            if masked and not len(counts):
                 raise MethodError(
                     f"The counts for variable '{name}' are all 0.",
                     hint="give the values that were masked.",
                 )
-            return told["value"].alias(name), proportional(counts, cells)
-        if total != cells:
+            return table["value"].alias(name), apportion(counts, masked)
+        if total != masked:
             raise MethodError(
-                f"The counts for variable '{name}' add up to {total}, and {cells} of its cells "
+                f"The counts for variable '{name}' add up to {total}, and {masked} of its cells "
                 "are masked.",
                 hint="correct them, or take them as proportions: scale = true.",
             )
-        return told["value"].alias(name), counts.astype(np.int64)
+        return table["value"].alias(name), counts.astype(np.int64)
 
-    def _given(
-        self, found: Masked, choice: pl.Series, wanted: Integers, column: Column
-    ) -> npt.NDArray[np.int64]:
+    def _allocate(
+        self, cells: MaskedCells, choice: pl.Series, wanted: Integers, column: Column
+    ) -> Integers:
         """For the masked cells, sort after sort, which of the values each gets."""
-        fits = fitting(found, choice, column)
-        cells = found.counts
-        given, without = handed(cells, fits, wanted)
+        fits = find_fitting_values(cells, choice, column)
+        allocated, without = allocate(cells.counts, fits, wanted)
         if without.any() and self.exact:
             raise MethodError(
                 f"The counts for variable '{choice.name}' cannot be met: {int(without.sum())} "
                 "masked cells fit none of the values that are left.",
                 hint="correct the counts, let these cells exceed them (exact = false), or leave "
-                f"partial cells as they are: {_PARTIAL}.",
+                f"partial cells as they are: {PARTIAL_HINT}.",
             )
         for sort in np.flatnonzero(without).tolist():
-            given[sort] += self._more(choice.name, wanted[fits[sort]], int(without[sort]))
-        every = zip(fits, given, strict=True)
-        return np.concatenate([np.repeat(values, counts) for values, counts in every])
+            more = self._exceed(choice.name, wanted[fits[sort]], int(without[sort]))
+            allocated[sort] += more
+        pairs = zip(fits, allocated, strict=True)
+        return np.concatenate([np.repeat(values, counts) for values, counts in pairs])
 
-    def _more(self, name: str, weights: Integers, cells: int) -> Integers:
+    def _exceed(self, name: str, weights: Integers, cells: int) -> Integers:
         if not weights.any():
             raise MethodError(
                 f"Variable '{name}' has masked cells that fit none of the values.",
-                hint=f"give counts for values that fit, or leave partial cells: {_PARTIAL}.",
+                hint=f"give counts for values that fit, or leave partial cells: {PARTIAL_HINT}.",
             )
-        return proportional(weights, cells)
+        return apportion(weights, cells)
 
 
-def _held(values: pl.Series, rows: npt.NDArray[np.bool_]) -> tuple[pl.Series, Integers]:
+def _count_values(values: pl.Series, rows: Mask) -> tuple[pl.Series, Integers]:
     """The values of some records in rising order, each once, and how often each occurs."""
-    found = values.filter(pl.Series(rows)).alias("value").value_counts().sort("value")
-    return found["value"].alias(values.name), found["count"].cast(pl.Int64).to_numpy()
+    table = values.filter(pl.Series(rows)).alias("value").value_counts().sort("value")
+    return table["value"].alias(values.name), table["count"].cast(pl.Int64).to_numpy()
 
 
-def _texts(counts: Mapping[Any, Any]) -> dict[Any, Any]:
+def _format_counts(counts: Mapping[Any, Any]) -> dict[Any, Any]:
     """Counts whose values are text; two that become the same are refused, not lost."""
-    made = dict(counts)
-    for name, each in counts.items():
-        if isinstance(each, Mapping):
-            made[name] = {written(value): one for value, one in each.items()}
-            if len(made[name]) < len(each):
+    formatted = dict(counts)
+    for name, table in counts.items():
+        if isinstance(table, Mapping):
+            formatted[name] = {format_value(value): count for value, count in table.items()}
+            if len(formatted[name]) < len(table):
                 msg = "the counts of a variable name a value twice."
                 raise ValueError(msg)
-    return made
+    return formatted
 
 
-def _order(
-    sort: npt.NDArray[np.int32], draws: Draws, name: str, rows: npt.NDArray[np.intp]
-) -> npt.NDArray[np.intp]:
+def _shuffle(sort: Codes, draws: Draws, name: str, rows: Positions) -> Positions:
     """Masked cells sort after sort, in an order that follows the records and nothing else."""
     chance = draws.uniform(name)[rows]
     if len(np.unique(chance)) == len(chance):

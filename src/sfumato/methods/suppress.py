@@ -1,4 +1,4 @@
-"""Blank single cells until everybody has company."""
+"""Local suppression: blank single cells until every equivalence class has k records."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from pydantic import Field
 
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
-from sfumato.engines.local import class_of_each
+from sfumato.engines.local import find_class_of_each
 from sfumato.errors import MethodError, did_you_mean
 from sfumato.kernels.arrays import Mask
-from sfumato.method import Fitted, Method
-from sfumato.methods._suppression.combined import Missing, blanks, every, widest
-from sfumato.methods._suppression.rows import Rows, Subset, ordered
+from sfumato.method import Fitted, Method, Strength
+from sfumato.methods._suppression.local_suppression import (
+    Rows,
+    Subset,
+    drop_included,
+    encode_rows,
+    find_cells,
+    list_combinations,
+)
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 
@@ -58,6 +64,8 @@ class Suppress(Method):
     """
 
     name = "suppress"
+    strength = Strength("k")
+    treats = "records"
     reports = ("information_loss",)
     examples = (
         {"variables": ["sex", "region", "education", "children"], "k": 3},
@@ -76,7 +84,7 @@ class Suppress(Method):
         if self.variables is not None:
             return tuple(self.variables)
         if self.combinations is not None and self.up_to is None:
-            return tuple(dict.fromkeys(name for one in self.combinations for name in one))
+            return tuple(dict.fromkeys(name for group in self.combinations for name in group))
         return schema.having("quasi")
 
     def fit(self, data: Dataset, engine: Engine) -> Fitted:
@@ -88,8 +96,9 @@ class Suppress(Method):
                 "There is no variable to blank cells of.",
                 hint='name some in variables, or give some the role "quasi".',
             )
-        for what, told in (("combinations", self._combined()), ("spare", self.spare or ())):
-            for name in told:
+        combined = [name for group in self.combinations or () for name in group]
+        for what, used in (("combinations", combined), ("spare", self.spare or ())):
+            for name in used:
                 if name not in names:
                     raise MethodError(
                         f"Variable '{name}' stands in {what} but may not be blanked.",
@@ -102,59 +111,53 @@ class Suppress(Method):
             )
         return {}
 
-    def _combined(self) -> list[str]:
-        return [name for one in self.combinations or () for name in one]
-
     def transform(
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
     ) -> Dataset:
         """Find the cells on the distinct rows, and blank them in all records."""
         del fitted, chance
         names = self.touches(data.schema)
-        seen = self._seen(data, names)
-        found = engine.distinct(seen, names)
-        mask = self._mask(names, found.values, found.counts)
-        used = [at for at in range(len(names)) if mask[:, at].any()]
+        shown = self._as_outsider(data, names)
+        distinct = engine.distinct(shown, names)
+        mask = self._find_mask(names, distinct.values, distinct.counts)
+        used = [column for column in range(len(names)) if mask[:, column].any()]
         if not used:
             return data
-        batch = seen.batch(names)
-        each = class_of_each(batch, found.values)
-        made = [_blanked(batch[names[at]], mask[each, at]) for at in used]
-        return replace(seen.with_columns(pl.DataFrame(made)), schema=data.schema)
+        batch = shown.batch(names)
+        # Found once for each distinct row, then carried over to all records that have it.
+        row_of = find_class_of_each(batch, distinct.values)
+        released = [_blank(batch[names[column]], mask[row_of, column]) for column in used]
+        return replace(shown.with_columns(pl.DataFrame(released)), schema=data.schema)
 
-    def _seen(self, data: Dataset, names: tuple[str, ...]) -> Dataset:
+    def _as_outsider(self, data: Dataset, names: tuple[str, ...]) -> Dataset:
         """The data as an outsider reads them.
 
         Where a blank is a value, so is each code for missing: the release shows which it is.
         """
         if self.missing == "wildcard":
             return data
-        plain = data.schema.changed(names, missing=())
-        return replace(data, schema=plain, given_identity=data.identity)
+        schema = data.schema.changed(names, missing=())
+        return replace(data, schema=schema, given_identity=data.identity)
 
-    def _mask(self, names: tuple[str, ...], values: pl.DataFrame, counts: object) -> Mask:
+    def _find_mask(self, names: tuple[str, ...], values: pl.DataFrame, counts: object) -> Mask:
         """Which cells of the distinct rows to blank."""
-        codes = ordered(values)
+        codes = encode_rows(values)
         # In the order of the values: engines return rows in any order.
         order = np.lexsort(codes.T[::-1])
         rows = Rows(codes[order], np.asarray(counts, np.int64)[order])
         weights = [(self.spare or {}).get(name, 1.0) for name in names]
         mask = np.empty(codes.shape, bool)
-        mask[order] = blanks(rows, self.k, weights, self._asked(names), self._reading)
+        mask[order] = find_cells(rows, self.k, weights, self._list_subsets(names), self.missing)
         return mask
 
-    @property
-    def _reading(self) -> Missing:
-        return self.missing
-
-    def _asked(self, names: tuple[str, ...]) -> list[Subset]:
-        place = {name: at for at, name in enumerate(names)}
-        asked = [tuple(place[name] for name in one) for one in self.combinations or ()]
+    def _list_subsets(self, names: tuple[str, ...]) -> list[Subset]:
+        column = {name: index for index, name in enumerate(names)}
+        wanted = [tuple(column[name] for name in group) for group in self.combinations or ()]
         if self.up_to is not None:
-            asked += every(len(names), self.up_to)
-        return widest(asked or [tuple(range(len(names)))])
+            wanted += list_combinations(len(names), self.up_to)
+        return drop_included(wanted or [tuple(range(len(names)))])
 
 
-def _blanked(values: pl.Series, blank: Mask) -> pl.Series:
-    kept = pl.when(~pl.Series("blank", blank)).then(values)
-    return pl.select(kept.alias(values.name)).to_series()
+def _blank(values: pl.Series, mask: Mask) -> pl.Series:
+    shown = pl.when(~pl.Series("blank", mask)).then(values)
+    return pl.select(shown.alias(values.name)).to_series()

@@ -8,27 +8,32 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from sfumato.cells.orders import Distance, Spread
-from sfumato.cells.orders import spread as distanced
+from sfumato.cells.ground_distance import Distance, GroundDistance, choose_ground_distance
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MethodError, PlanError
+from sfumato.method import Strength
 from sfumato.methods._clustering.cells import Clusters
-from sfumato.methods._clustering.coded import Variable
-from sfumato.methods._clustering.confidential import confidential, require_diverse
-from sfumato.methods._clustering.shape import Clustered
-from sfumato.methods._clustering.ways import cut, person_ranks, spread
+from sfumato.methods._clustering.method import ClusteringMethod
+from sfumato.methods._clustering.microaggregation import (
+    cluster_by_mondrian,
+    cluster_by_spread,
+    rank_persons,
+    read_confidential,
+    require_diverse,
+)
+from sfumato.methods._clustering.variables import Variable
 from sfumato.parameters import parameters
 
 if TYPE_CHECKING:
-    from sfumato.kernels.clustering.rules import Rule
+    from sfumato.kernels.clustering.closeness import Rule
 
 Closest = Annotated[float, Field(ge=0, le=1)]
 Fewest = Annotated[int, Field(ge=1)]
 
 
 @parameters
-class TCloseness(Clustered):
+class TCloseness(ClusteringMethod):
     """Make clusters of at least k in which confidential values are spread as in all records.
 
     Question: how much does belonging to a cluster tell about a confidential value?
@@ -68,6 +73,8 @@ class TCloseness(Clustered):
     """
 
     name = "t_closeness"
+    strength = Strength("k")
+    treats = "records"
     reports = ("closeness", "information_loss")
     examples = (
         {
@@ -94,7 +101,7 @@ class TCloseness(Clustered):
     distance: Distance = "auto"
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_clustering(self) -> Self:
         if self.clustering == "mondrian" and self.t is None:
             msg = 't must be given, such as 0.2; only clustering "spread" has one of its own.'
             raise ValueError(msg)
@@ -111,54 +118,56 @@ class TCloseness(Clustered):
         del engine
         # The very codes, order and tree by which `closeness` measures.
         secret = [
-            distanced(data, one, self.distance)
-            for one in confidential(data, self._confidential(data), coded)
+            choose_ground_distance(data, variable, self.distance)
+            for variable in read_confidential(data, self._find_confidential(data), coded)
         ]
-        for told in (self.t, self.l):
-            if strange := set(told if isinstance(told, dict) else ()) - {
-                one.name for one in secret
-            }:
+        names = {variable.name for variable in secret}
+        for bound in (self.t, self.l):
+            if unknown := set(bound if isinstance(bound, dict) else ()) - names:
                 raise PlanError(
-                    f"A bound is named for {', '.join(map(repr, sorted(strange)))}, which is not "
+                    f"A bound is named for {', '.join(map(repr, sorted(unknown)))}, which is not "
                     "among the confidential variables.",
                     hint="name it in `confidential`, or leave `confidential` out.",
                 )
         if self.clustering == "mondrian":
-            codes = np.column_stack([one.codes for one in secret])
-            return cut(coded, self.k, sensitive=codes, rules=list(self._rules(secret)))
+            codes = np.column_stack([variable.codes for variable in secret])
+            rules = list(self._list_rules(secret))
+            return cluster_by_mondrian(coded, self.k, sensitive=codes, rules=rules)
         if len(secret) > 1 or secret[0].distance != "ordered":
             raise MethodError(
                 'The clustering "spread" takes one confidential variable, with an order; '
-                f"{', '.join(repr(one.name) for one in secret)} will not do.",
+                f"{', '.join(repr(variable.name) for variable in secret)} will not do.",
                 hint='name one, or choose clustering = "mondrian".',
             )
-        bound = None if isinstance(self.t, dict) else self.t
-        return spread(coded, secret[0].codes, self.k, bound, person_ranks(data))
+        t = None if isinstance(self.t, dict) else self.t
+        return cluster_by_spread(coded, secret[0].codes, self.k, t, rank_persons(data))
 
-    def _confidential(self, data: Dataset) -> list[str] | str | None:
+    def _find_confidential(self, data: Dataset) -> list[str] | str | None:
         """The variables named, or those that a bound is named for."""
         if self.confidential is not None:
             return self.confidential
-        bounds = [one for one in (self.t, self.l) if one is not None]
-        if not bounds or not all(isinstance(one, dict) for one in bounds):
+        bounds = [bound for bound in (self.t, self.l) if bound is not None]
+        tables = [bound for bound in bounds if isinstance(bound, dict)]
+        if not bounds or len(tables) < len(bounds):
             return None
-        named = dict.fromkeys(name for one in bounds if isinstance(one, dict) for name in one)
+        named = dict.fromkeys(name for table in tables for name in table)
         data.schema.require(named)
         return list(named)
 
-    def _rules(self, secret: Sequence[Spread]) -> Iterator[Rule]:
-        from sfumato.kernels.clustering.rules import Rule
+    def _list_rules(self, secret: Sequence[GroundDistance]) -> Iterator[Rule]:
+        from sfumato.kernels.clustering.closeness import Rule
 
-        for at, one in enumerate(secret):
-            kind: Literal["ordered", "equal"] = "ordered" if one.distance == "ordered" else "equal"
-            t, least = _bound(self.t, one.name), _bound(self.l, one.name)
+        for column, variable in enumerate(secret):
+            ordered = variable.distance == "ordered"
+            kind: Literal["ordered", "equal"] = "ordered" if ordered else "equal"
+            t, least = _bound_of(self.t, variable.name), _bound_of(self.l, variable.name)
             if t is not None:
-                yield Rule(kind, t, at, tree=one.tree)
+                yield Rule(kind, t, column, tree=variable.tree)
             if least is not None:
-                require_diverse(one.name, one.codes, least)
-                yield Rule("distinct", least, at)
+                require_diverse(variable.name, variable.codes, least)
+                yield Rule("distinct", least, column)
 
 
-def _bound(told: float | dict[str, float] | dict[str, int] | None, name: str) -> float | None:
+def _bound_of(bound: float | dict[str, float] | dict[str, int] | None, name: str) -> float | None:
     """The bound of one variable."""
-    return told.get(name) if isinstance(told, dict) else told
+    return bound.get(name) if isinstance(bound, dict) else bound

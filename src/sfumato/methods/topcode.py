@@ -54,7 +54,7 @@ class Topcode(RowWise):
     bottom_quantile: Share | None = None
 
     @model_validator(mode="after")
-    def _one_limit_a_side(self) -> Self:
+    def _check_limits(self) -> Self:
         for side in ("top", "bottom"):
             if getattr(self, side) is not None and getattr(self, f"{side}_quantile") is not None:
                 msg = f"give {side} or {side}_quantile, not both."
@@ -78,21 +78,22 @@ class Topcode(RowWise):
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Find the limits of each variable."""
         require_numbers(data, self.touches(data.schema), "Top coding", dates=False)
-        asked = [q for q in (self.top_quantile, self.bottom_quantile) if q is not None]
+        shares = [q for q in (self.top_quantile, self.bottom_quantile) if q is not None]
         wanted: dict[str, list[Summary]] = {
-            name: [Quantile(share) for share in asked] for name in self.variables
+            name: [Quantile(share) for share in shares] for name in self.variables
         }
-        found = engine.aggregate(data, wanted)
+        quantiles = engine.aggregate(data, wanted)
         return {
-            name: self._limits(name, found[name]) | {"whole": _whole(data, name)}
+            name: self._find_limits(name, quantiles[name]) | {"whole": _is_integer(data, name)}
             for name in self.variables
         }
 
-    def _limits(self, name: str, found: dict[str, float]) -> dict[str, float | None]:
+    def _find_limits(self, name: str, quantiles: dict[str, float]) -> dict[str, float | None]:
         limits = {"top": self.top, "bottom": self.bottom}
         for side, share in (("top", self.top_quantile), ("bottom", self.bottom_quantile)):
             if share is not None:
-                limit = found[Quantile(share).name]
+                # A value of the data: the release shows it.
+                limit = quantiles[Quantile(share).name]
                 if math.isnan(limit):
                     raise MethodError(
                         f"Variable '{name}' has no values to take a quantile of.",
@@ -104,14 +105,14 @@ class Topcode(RowWise):
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Clip a batch of records."""
         del draws
-        return batch.select(_clipped(batch[name], **fitted[name]) for name in self.variables)
+        return batch.select(_clip_values(batch[name], **fitted[name]) for name in self.variables)
 
 
-def _whole(data: Dataset, name: str) -> bool:
+def _is_integer(data: Dataset, name: str) -> bool:
     return data.schema[name].kind == "integer" or data.column(name).dtype.is_integer()
 
 
-def _clipped(
+def _clip_values(
     values: pl.Series, *, bottom: float | None, top: float | None, whole: bool
 ) -> pl.Series:
     # A whole-number variable stays one: limits move inwards to the next whole number.

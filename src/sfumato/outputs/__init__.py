@@ -6,18 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato.outputs.judged import Output, OutputRefused, Verdict, digest_of, worst
     from sfumato.outputs.log import Log
+    from sfumato.outputs.output import Output, OutputRefused, Verdict, digest_of, worst
     from sfumato.outputs.rules import Rules
 
 _HOMES = {
     "Log": "log",
-    "Output": "judged",
-    "OutputRefused": "judged",
+    "Output": "output",
+    "OutputRefused": "output",
     "Rules": "rules",
-    "Verdict": "judged",
-    "digest_of": "judged",
-    "worst": "judged",
+    "Verdict": "output",
+    "digest_of": "output",
+    "worst": "output",
 }
 
 __all__ = ["Log", "Output", "OutputRefused", "Rules", "Verdict", "digest_of", "worst"]

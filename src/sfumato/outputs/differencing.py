@@ -1,10 +1,13 @@
-"""Two outputs that give away, together, what neither shows.
+"""Differencing: several outputs that disclose together what none of them shows.
 
-Question: could somebody take one output from another and be left with very few people?
-Assumes: whoever has one output can have the others. Records are compared by keyed hashes of
-their identity, so nothing of their content is kept. Compared are the whole populations, the
-groups by each variable, and the cells by all of them; what several outputs tell together of a
-cell is worked out in `linked`.
+Question: could somebody subtract one output from another and be left with very few people, or work
+out the number of a few people from the cells of several outputs?
+Assumes: whoever has one output can have the others, and knows of every cell that is shown how many
+records it holds. Records are compared by keyed hashes of their identity, so nothing of their
+content is kept. Compared are the populations, the groups by each variable, and the cells by all of
+them. For linked cells, all outputs are cut into the pieces that any of them distinguishes: each
+cell shown is a sum of pieces, and a sum of pieces is known when it is a linear combination of the
+sums shown.
 """
 
 from __future__ import annotations
@@ -12,31 +15,39 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations, product
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.kernels.arrays import Integers
-from sfumato.outputs.linked import GROUP, WAY, linked
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.randomness import Key
 
 _ID, _CONTENT = "id", "content of the record"
-_WHOLE = ""
-Earlier = Sequence[tuple[int, str, "Population"]]
+_SIZE = "how many records"
+_ALL_RECORDS = ""
+_GROUP, _WAY = "group", "way"
+"""How an output splits its records: into groups, or into parts whose numbers are shown."""
+_MOST_PIECES = 700
+_MOST_TARGETS, _MOST_BOUNDED_PIECES = 20, 300
+"""How many hidden cells are bounded one by one, and in how many pieces at most."""
+_TOLERANCE = 1e-7
+_OPTIMAL = 0
+Earlier = Sequence[tuple[int, str, "OutputPopulation"]]
 """Number, title and records of the outputs made before."""
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class OutputPopulation:
     """The records behind an output: a keyed hash of each, and the group it is in.
 
     Parameters
     ----------
-    basis : by what records are told apart.
+    basis : what distinguishes records.
     records : the hashes; and for each way in which the output splits its records a number for
         the part a record is in, below 0 where that part is hidden.
     """
@@ -48,156 +59,297 @@ class Population:
         return self.records.height
 
     def fingerprint(self) -> str:
-        """The same for the same records, whatever their order; it tells nothing about them."""
+        """The same for the same records, whatever their order; it discloses nothing about them."""
+        # A sum modulo 2**64 does not depend on the order.
         total = int(self.records[_ID].to_numpy().sum(dtype=np.uint64))
         return hashlib.sha256(f"{len(self)}-{total}".encode()).hexdigest()[:16]
 
-    def meets(self, other: Population) -> bool:
+    def meets(self, other: OutputPopulation) -> bool:
         """Whether the two have a record in common."""
-        return bool(_common(self, other))
+        return bool(_count_common(self, other))
 
     @property
     def ways(self) -> list[str]:
         """The ways in which the output splits its records; not at all comes first."""
-        return [_WHOLE, *(name for name in self.records.columns if name != _ID)]
+        return [_ALL_RECORDS, *(name for name in self.records.columns if name != _ID)]
 
-    def write(self, stream: IO[bytes]) -> None:
-        """Keep it in a file."""
-        self.records.write_parquet(stream, metadata={"basis": self.basis})
+    @property
+    def shown_ways(self) -> list[str]:
+        """The ways whose parts have their numbers shown."""
+        return [name for name in self.records.columns if name.startswith(f"{_WAY} ")]
+
+    def write(self, path: Path) -> None:
+        """Store it in a file."""
+        self.records.write_parquet(path, metadata={"basis": self.basis})
 
     @classmethod
-    def read(cls, path: Path) -> Population:
+    def read(cls, path: Path) -> OutputPopulation:
         """Read it back."""
         records = pl.read_parquet(path).with_columns(pl.exclude(_ID).cast(pl.Int64))
         return cls(pl.read_parquet_metadata(path)["basis"], records)
 
 
-def population_of(
+def hash_population(
     data: Dataset,
     groups: Sequence[str],
     key: Key,
     parts: Sequence[Integers] | None = None,
     *,
     grouped: bool = False,
-) -> Population:
+) -> OutputPopulation:
     """Hash the records of an output, and number the parts it splits them into.
 
     Without `parts`, or with `grouped`, these are the groups by each variable and by all of them,
-    none hidden; how many records a group has is not told then.
+    none hidden; how many records a group has is not shown then.
     """
-    made = {_ID: pl.Series(data.identity.ids(key)[:, 0])}
+    columns = {_ID: pl.Series(data.identity.ids(key)[:, 0])}
     if parts is None or grouped:
         known = [name for name in groups if name in data.schema]
         ways = [[name] for name in known] + ([known] if len(known) > 1 else [])
         # Only which records go together is kept, not what they have in common.
-        made |= {f"{GROUP} {at}": pl.Series(_numbered(data, way)) for at, way in enumerate(ways)}
-    for at, part in enumerate(parts or ()):
-        made[f"{WAY} {at}"] = pl.Series(np.asarray(part, np.int64))
-    return Population(data.identity.basis, pl.DataFrame(made))
+        columns |= {
+            f"{_GROUP} {index}": pl.Series(_number_groups(data, way))
+            for index, way in enumerate(ways)
+        }
+    for index, part in enumerate(parts or ()):
+        columns[f"{_WAY} {index}"] = pl.Series(np.asarray(part, np.int64))
+    return OutputPopulation(data.identity.basis, pl.DataFrame(columns))
 
 
-def _numbered(data: Dataset, names: Sequence[str]) -> Integers:
-    batch = data.batch(names)
-    found = batch.select(pl.struct(pl.all()).rank("dense").cast(pl.Int64)).to_series()
-    return found.to_numpy()
+def _number_groups(data: Dataset, names: Sequence[str]) -> Integers:
+    ranks = data.batch(names).select(pl.struct(pl.all()).rank("dense").cast(pl.Int64))
+    return ranks.to_series().to_numpy()
 
 
-def compared(made: Population, earlier: Earlier, *, fewest: int) -> list[str]:
-    """What the new output gives away together with earlier ones, in sentences."""
-    found, apart = [], []
+def compare_populations(
+    population: OutputPopulation, earlier: Earlier, *, fewest: int
+) -> list[str]:
+    """What the new output discloses together with earlier ones, in sentences."""
+    reasons, disjoint = [], []
     overlaps = {}
     for number, title, other in earlier:
-        joined = made.records.join(other.records, on=_ID, suffix=" before")
+        joined = population.records.join(other.records, on=_ID, suffix=" before")
         overlaps[number] = joined.height
         if not joined.height:
-            if not (made.basis == other.basis and made.basis != _CONTENT):
-                apart.append(number)
+            # Identifiers prove that nobody is in both; equal content would prove nothing.
+            if not (population.basis == other.basis and population.basis != _CONTENT):
+                disjoint.append(number)
             continue
-        what = _difference(made, other, joined, fewest)
-        if what:
-            found.append(
+        difference = _find_difference(population, other, joined, fewest)
+        if difference:
+            reasons.append(
                 f"Taken together with output {number} ('{title}') it gives few people away: "
-                f"{what} that differ by fewer than {fewest} records."
+                f"{difference} that differ by fewer than {fewest} records."
             )
-    found += _left_over(made, earlier, overlaps, fewest)
-    met = [(number, other) for number, _, other in earlier if overlaps[number]]
-    found += linked(made, met, fewest=fewest)
-    if apart:
-        listed = ", ".join(map(str, apart))
-        found.append(
-            f"It has no record in common with output {listed}, as far as their content tells. If "
-            "variables were added or dropped in between, differences go unseen: declare a direct "
-            "identifier."
+    reasons += _find_remainders(population, earlier, overlaps, fewest)
+    overlapping = [(number, other) for number, _, other in earlier if overlaps[number]]
+    reasons += _find_linked_cells(population, overlapping, fewest=fewest)
+    if disjoint:
+        reasons.append(
+            f"It has no record in common with output {_list_numbers(disjoint)}, as far as their "
+            "content tells. If variables were added or dropped in between, differences go unseen: "
+            "declare a direct identifier."
         )
-    return found
+    return reasons
 
 
-def _difference(made: Population, other: Population, joined: pl.DataFrame, fewest: int) -> str:
-    """Which parts of two outputs differ by very few records; nothing where none do."""
-    for mine, theirs in product(made.ways, other.ways):
-        named = {"mine": mine, "theirs": _before(theirs, joined)}
+def _list_numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _find_difference(
+    population: OutputPopulation, other: OutputPopulation, joined: pl.DataFrame, fewest: int
+) -> str:
+    """Which parts of two outputs differ by very few records; empty where none do."""
+    for way, other_way in product(population.ways, other.ways):
+        # The join renames ways of the earlier output that have the name of one of the new.
+        renamed = f"{other_way} before"
+        named = {"new": way, "old": renamed if renamed in joined.columns else other_way}
         both = joined.with_columns(
             (pl.col(name) if name else pl.lit(0, pl.Int64)).alias(part)
             for part, name in named.items()
-        ).select("mine", "theirs")
-        both = both.filter(pl.all_horizontal(pl.all() >= 0)).group_by("mine", "theirs").len("both")
+        ).select("new", "old")
+        both = both.filter(pl.all_horizontal(pl.all() >= 0)).group_by("new", "old").len("both")
         both = both.with_columns(pl.col("both").cast(pl.Int64))
-        both = _sizes(both, made, mine, "mine", "here")
-        both = _sizes(both, other, theirs, "theirs", "there")
-        here, there = (both[one] - both["both"] for one in ("here", "there"))
+        both = _add_sizes(both, population, way, "new", "new size")
+        both = _add_sizes(both, other, other_way, "old", "old size")
+        new, old = (both[size] - both["both"] for size in ("new size", "old size"))
         # A part below the threshold is not shown, so nobody can subtract it.
-        seen = (both["here"] >= fewest) & (both["there"] >= fewest)
-        close = (here < fewest) & (there < fewest) & ((here > 0) | (there > 0)) & seen
+        shown = (both["new size"] >= fewest) & (both["old size"] >= fewest)
+        close = (new < fewest) & (old < fewest) & ((new > 0) | (old > 0)) & shown
         if close.any():
-            return "they rest on populations" if not (mine or theirs) else "they show groups"
+            return "they rest on populations" if not (way or other_way) else "they show groups"
     return ""
 
 
-def _before(way: str, joined: pl.DataFrame) -> str:
-    """What a way of the earlier output is called in the joined table."""
-    return f"{way} before" if f"{way} before" in joined.columns else way
-
-
-def _sizes(both: pl.DataFrame, of: Population, way: str, part: str, into: str) -> pl.DataFrame:
+def _add_sizes(
+    both: pl.DataFrame, population: OutputPopulation, way: str, part: str, into: str
+) -> pl.DataFrame:
     """Add how many records each part has in its own output."""
     if not way:
-        return both.with_columns(pl.lit(len(of), pl.Int64).alias(into))
-    sizes = of.records.group_by(pl.col(way).alias(part)).len(into)
+        return both.with_columns(pl.lit(len(population), pl.Int64).alias(into))
+    sizes = population.records.group_by(pl.col(way).alias(part)).len(into)
     return both.join(sizes.with_columns(pl.col(into).cast(pl.Int64)), on=part, how="left")
 
 
-def _left_over(
-    made: Population, earlier: Earlier, overlaps: dict[int, int], fewest: int
+def _find_remainders(
+    population: OutputPopulation, earlier: Earlier, overlaps: dict[int, int], fewest: int
 ) -> list[str]:
-    """Two separate populations that leave very few of a third one over."""
-    found = []
-    for (one, _, first), (two, _, second) in combinations(earlier, 2):
-        for whole, parts in _thirds(made, first, second, overlaps[one], overlaps[two]):
-            left = len(whole) - sum(map(len, parts))
-            if 0 < left < fewest and not _common(*parts) and _within(whole, parts):
-                found.append(
-                    f"Taken together with outputs {one} and {two} it leaves fewer than {fewest} "
-                    "records over: one population is the other two and very few more."
+    """Two separate populations that make up a third one but for very few records."""
+    reasons = []
+    for (first_number, _, first), (second_number, _, second) in combinations(earlier, 2):
+        shared = overlaps[first_number], overlaps[second_number]
+        for union, parts in _list_unions(population, first, second, *shared):
+            remainder = len(union) - sum(map(len, parts))
+            if not 0 < remainder < fewest or _count_common(*parts):
+                continue
+            if all(_count_common(part, union) == len(part) for part in parts):
+                reasons.append(
+                    f"Taken together with outputs {first_number} and {second_number} it leaves "
+                    f"fewer than {fewest} records over: one population is the other two and very "
+                    "few more."
                 )
                 break
-    return found
+    return reasons
 
 
-def _thirds(
-    made: Population, first: Population, second: Population, with_first: int, with_second: int
-) -> Iterator[tuple[Population, tuple[Population, Population]]]:
-    """Which of three populations can be the whole, as far as sizes tell."""
-    if with_first == len(first) and with_second == len(second):
-        yield made, (first, second)
-    if with_first == len(made) and not with_second:
-        yield first, (made, second)
-    if with_second == len(made) and not with_first:
-        yield second, (made, first)
+def _list_unions(
+    population: OutputPopulation,
+    first: OutputPopulation,
+    second: OutputPopulation,
+    shared_with_first: int,
+    shared_with_second: int,
+) -> Iterator[tuple[OutputPopulation, tuple[OutputPopulation, OutputPopulation]]]:
+    """Which of three populations can be the union of the others, as far as sizes tell."""
+    if shared_with_first == len(first) and shared_with_second == len(second):
+        yield population, (first, second)
+    if shared_with_first == len(population) and not shared_with_second:
+        yield first, (population, second)
+    if shared_with_second == len(population) and not shared_with_first:
+        yield second, (population, first)
 
 
-def _common(one: Population, other: Population) -> int:
-    return one.records.join(other.records, on=_ID, how="semi").height
+def _count_common(first: OutputPopulation, second: OutputPopulation) -> int:
+    return first.records.join(second.records, on=_ID, how="semi").height
 
 
-def _within(whole: Population, parts: Sequence[Population]) -> bool:
-    return all(_common(part, whole) == len(part) for part in parts)
+def _find_linked_cells(
+    population: OutputPopulation, earlier: Sequence[tuple[int, OutputPopulation]], *, fewest: int
+) -> list[str]:
+    """Groups that follow from the cells of several outputs, in sentences.
+
+    All earlier ones are taken together; where that makes too many pieces, one by one, and where
+    even two make too many, the reader learns that it was not tried.
+    """
+    linked = [(number, other) for number, other in earlier if other.shown_ways]
+    if not linked or not population.shown_ways:
+        return []
+    disclosed = _discloses_group([population, *(other for _, other in linked)], fewest)
+    if disclosed is not None:
+        return [_describe_linked([number for number, _ in linked], fewest)] if disclosed else []
+    reasons, untried = [], []
+    for number, other in linked:
+        disclosed = _discloses_group([population, other], fewest)
+        if disclosed:
+            reasons.append(_describe_linked([number], fewest))
+        elif disclosed is None:
+            untried.append(number)
+    if untried:
+        reasons.append(
+            f"It has too many cells in common with output {_list_numbers(untried)} to try whether "
+            "hidden ones can be worked out."
+        )
+    return reasons
+
+
+def _describe_linked(numbers: Sequence[int], fewest: int) -> str:
+    outputs = f"output{'s' if len(numbers) > 1 else ''} {_list_numbers(numbers)}"
+    return (
+        f"Taken together with {outputs} it gives few people away: a group of fewer than {fewest} "
+        "records that neither shows can be worked out from the cells that are shown."
+    )
+
+
+def _discloses_group(populations: Sequence[OutputPopulation], fewest: int) -> bool | None:
+    """Whether a small group can be worked out; None where there is too much to try."""
+    pieces = _cut_pieces(populations)
+    if pieces.height > _MOST_PIECES:
+        return None
+    sizes = pieces[_SIZE].to_numpy().astype(np.float64)
+    sums, hidden = _list_sums(pieces, fewest)
+    small = (hidden @ sizes < fewest) if len(hidden) else np.zeros(0, bool)
+    # A single piece is a group too: those who are in one cell of each output.
+    single = np.eye(len(sizes))[sizes < fewest]
+    targets = np.concatenate([hidden[small], single])
+    if not len(targets) or not len(sums):
+        return False
+    known = _is_combination(targets, sums)
+    # Only what the new output adds is its fault.
+    known_before = _is_combination(targets, _list_sums(pieces, fewest, without=0)[0])
+    if (known & ~known_before).any():
+        return True
+    bounded = np.unique(hidden[small][~known_before[: int(small.sum())]], axis=0)
+    most = _MOST_TARGETS if len(sizes) <= _MOST_BOUNDED_PIECES else 0
+    if _is_bounded_below(bounded[:most], sums, sizes, fewest):
+        return True
+    # What was not tried is reported, not called safe.
+    return None if len(bounded) > most else False
+
+
+def _cut_pieces(populations: Sequence[OutputPopulation]) -> pl.DataFrame:
+    """Which parts of which outputs go together, and how many records are in each combination."""
+    frames = [
+        population.records.select(
+            _ID, *(pl.col(name).alias(f"{index} {name}") for name in population.shown_ways)
+        )
+        for index, population in enumerate(populations)
+    ]
+    joined = reduce(lambda left, right: left.join(right, on=_ID, how="full", coalesce=True), frames)
+    cells = joined.drop(_ID)
+    return cells.group_by(cells.columns).len(_SIZE).sort(cells.columns)
+
+
+def _list_sums(
+    pieces: pl.DataFrame, fewest: int, without: int | None = None
+) -> tuple[Floats, Floats]:
+    """Of which pieces each cell that is shown is the sum, and each that is hidden.
+
+    A cell of fewer than `fewest` is never shown.
+    """
+    sizes = pieces[_SIZE].to_numpy()
+    shown, hidden = [np.zeros((0, pieces.height))], [np.zeros((0, pieces.height))]
+    for name in pieces.columns:
+        if name == _SIZE or (without is not None and name.startswith(f"{without} ")):
+            continue
+        column = pieces[name]
+        levels = column.drop_nulls().unique().sort().to_numpy()
+        members = column.fill_null(np.iinfo(np.int64).min).to_numpy()[None, :] == levels[:, None]
+        is_shown = (levels >= 0) & (members @ sizes >= fewest)
+        shown.append(members[is_shown].astype(np.float64))
+        hidden.append(members[~is_shown].astype(np.float64))
+    return np.concatenate(shown), np.concatenate(hidden)
+
+
+def _is_combination(targets: Floats, sums: Floats) -> Mask:
+    """Which of these sums of pieces are linear combinations of those that are shown."""
+    if not len(sums):
+        return np.zeros(len(targets), bool)
+    _, values, basis = np.linalg.svd(np.unique(sums, axis=0), full_matrices=False)
+    # What the projection onto the row space of the shown sums leaves is unknown.
+    basis = basis[values > _TOLERANCE * values.max()]
+    residual = targets - (targets @ basis.T) @ basis
+    limit = _TOLERANCE * np.linalg.norm(targets, axis=1)
+    return np.asarray(np.linalg.norm(residual, axis=1) < limit)
+
+
+def _is_bounded_below(targets: Floats, sums: Floats, sizes: Floats, fewest: int) -> bool:
+    """Whether a hidden part cannot hold as many as `fewest`, since no piece is below zero."""
+    from scipy.optimize import linprog
+
+    distinct = np.unique(sums, axis=0)
+    right: Any = distinct @ sizes
+    for target in targets:
+        solution = linprog(-target, A_eq=distinct, b_eq=right, bounds=(0, None), method="highs")
+        if solution.status == _OPTIMAL and -solution.fun < fewest - _TOLERANCE:
+            return True
+    return False

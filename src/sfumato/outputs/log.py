@@ -1,11 +1,17 @@
-"""The log of outputs: every figure and table of an analysis, for the person who checks them."""
+"""The log of outputs: every figure and table of an analysis, for the person who checks them.
+
+On disk it is a file for the checker, and a folder of its own for what never leaves.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +19,28 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import DataError
+from sfumato.io.atomic import PRIVATE, replace_file, write_file
 from sfumato.kernels.arrays import Integers
-from sfumato.outputs.differencing import Population, compared, population_of
-from sfumato.outputs.judged import Output, another_way, worst
-from sfumato.outputs.kept import Kept
+from sfumato.outputs.differencing import OutputPopulation, compare_populations, hash_population
+from sfumato.outputs.output import Output, differs_in_settings, worst
 from sfumato.outputs.rules import Rules
+from sfumato.randomness import Key
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such lock: there, one process at a time
+    fcntl = None  # type: ignore[assignment]
 
 VERSION = 1
+_LOG, _INSIDE, _KEY = "log.json", "inside", "key"
 
 
 class Log:
     """All outputs in the order they were made, with the rule and the verdict of each.
 
     Question: what was made from these data, and may it all leave together?
-    Assumes: outputs that are not in the log are not known to it. Records are told apart by their
-    identity: give the data a direct identifier, or pass the same variables each time.
+    Assumes: outputs that are not in the log are not known to it. Records are distinguished by
+    their identity: give the data a direct identifier, or pass the same variables each time.
 
     Parameters
     ----------
@@ -45,10 +58,10 @@ class Log:
     """
 
     def __init__(self, folder: str | Path | None = None, rules: Rules | None = None) -> None:
-        self._kept = Kept(None if folder is None else Path(folder))
-        told = self._kept.read()
-        self._entries: list[dict[str, Any]] = told.get("outputs", [])
-        self.rules = _rules(rules, told.get("rules"))
+        self._files = _LogFiles(None if folder is None else Path(folder))
+        stored = self._files.read()
+        self._entries: list[dict[str, Any]] = stored.get("outputs", [])
+        self.rules = _choose_rules(rules, stored.get("rules"))
 
     def add(
         self,
@@ -58,7 +71,7 @@ class Log:
         parts: Sequence[Integers] | None = None,
         grouped: bool = False,
     ) -> Output:
-        """Note an output and the records behind it; what comes back has the final verdict.
+        """Record an output and the records behind it; what comes back has the final verdict.
 
         Differences from earlier outputs that come down to very few records make the verdict
         "review".
@@ -72,70 +85,75 @@ class Log:
         grouped : besides, compare the groups of the output as if it had no parts. What they add
             up to is not shown.
         """
-        with self._kept.locked():
-            self._entries = self._kept.read().get("outputs", self._entries)
-            key, groups = self._kept.key, output.groups
-            made = population_of(_dataset(data), groups, key, parts, grouped=grouped)
-            found = [*self._compared(made, output), *self._again(made, output)]
+        with self._files.lock():
+            # Read again: another process may have added an output.
+            self._entries = self._files.read().get("outputs", self._entries)
+            population = hash_population(
+                _get_dataset(data), output.groups, self._files.key, parts, grouped=grouped
+            )
+            reasons = [
+                *self._compare_populations(population, output),
+                *self._find_repetitions(population, output),
+            ]
             judged = replace(
                 output,
-                verdict=worst([output.verdict, *(["review"] if found else [])]),  # type: ignore[list-item]
-                reasons=(*output.reasons, *found),
-                population=made.fingerprint(),
+                verdict=worst([output.verdict, *(["review"] if reasons else [])]),  # type: ignore[list-item]
+                reasons=(*output.reasons, *reasons),
+                population=population.fingerprint(),
             )
-            self._note(judged, made)
+            self._record(judged, population)
         return judged
 
     def refused(self, output: Output, data: Dataset | Any = None) -> Output:
-        """Note an output that was not made, and why."""
+        """Record an output that was not made, and why."""
         del data  # nothing of it was shown
         judged = replace(output, verdict="refuse")
-        with self._kept.locked():
-            self._entries = self._kept.read().get("outputs", self._entries)
-            self._note(judged, None)
+        with self._files.lock():
+            self._entries = self._files.read().get("outputs", self._entries)
+            self._record(judged, None)
         return judged
 
-    def _compared(self, made: Population, output: Output) -> list[str]:
+    def _compare_populations(self, population: OutputPopulation, output: Output) -> list[str]:
         if output.verdict == "refuse":
             return []
         earlier = [
-            (entry["number"], entry["title"], self._kept.population(entry["number"]))
+            (entry["number"], entry["title"], self._files.read_population(entry["number"]))
             for entry in self._entries
             if entry["verdict"] != "refuse" and entry["population"]
         ]
-        return compared(made, earlier, fewest=self.rules.difference)
+        return compare_populations(population, earlier, fewest=self.rules.difference)
 
-    def _again(self, made: Population, output: Output) -> list[str]:
-        """The same values protected in another way: each tells a little more of them."""
-        found = []
+    def _find_repetitions(self, population: OutputPopulation, output: Output) -> list[str]:
+        """The same values protected with other settings: each discloses a little more of them."""
+        numbers = []
         for entry in self._entries if output.verdict != "refuse" else ():
-            if entry["verdict"] == "refuse" or not another_way(output, entry):
+            if entry["verdict"] == "refuse" or not differs_in_settings(output, entry):
                 continue
-            if made.meets(self._kept.population(entry["number"])):
-                found.append(entry["number"])
-        if not found:
+            if population.meets(self._files.read_population(entry["number"])):
+                numbers.append(str(entry["number"]))
+        if not numbers:
             return []
-        listed = ", ".join(map(str, found))
-        said = (
-            f"Output {listed} shows the same variables of these records, protected in the same way "
-            "with other settings: two answers to one question narrow the truth down."
+        reason = (
+            f"Output {', '.join(numbers)} shows the same variables of these records, protected in "
+            "the same way with other settings: two answers to one question narrow the truth down."
         )
-        return [said]
+        return [reason]
 
-    def _note(self, output: Output, made: Population | None) -> None:
+    def _record(self, output: Output, population: OutputPopulation | None) -> None:
         number = len(self._entries) + 1
         entry = {
             "number": number,
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             **output.plain(),
         }
-        if made is not None:
-            self._kept.keep(number, made)
+        if population is not None:
+            self._files.write_population(number, population)
         self._entries = [*self._entries, entry]
-        self._kept.write(self.plain())
+        self._files.write(self.plain())
 
     def __iter__(self) -> Iterator[Output]:
-        return iter([_output(entry) for entry in self._entries])
+        names = tuple(Output.__dataclass_fields__)
+        return iter([Output(**{name: entry[name] for name in names}) for entry in self._entries])
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -147,8 +165,8 @@ class Log:
         counts = dict.fromkeys(("pass", "review", "refuse"), 0)
         for entry in self._entries:
             counts[entry["verdict"]] += 1
-        told = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
-        return f"Log({len(self)} outputs{': ' if told else ''}{told})"
+        text = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        return f"Log({len(self)} outputs{': ' if text else ''}{text})"
 
     def plain(self) -> dict[str, Any]:
         """The whole log as plain values."""
@@ -156,19 +174,19 @@ class Log:
 
     def to_json(self, path: str | Path) -> None:
         """Write the log for the output checker; only its owner can read the file."""
-        self._kept.put(Path(path), json.dumps(self.plain(), indent=1, ensure_ascii=False))
+        write_file(Path(path), _encode_json(self.plain()), mode=PRIVATE)
 
     def page(self, path: str | Path) -> None:
         """Write the log as one page: no script, nothing to load, light and dark."""
-        from sfumato.outputs.page import render
+        from sfumato.report.outputs_page import render_outputs
 
-        self._kept.put(Path(path), render(self.plain()))
+        write_file(Path(path), render_outputs(self.plain()), mode=PRIVATE)
 
     def frame(self) -> pl.DataFrame:
-        """One line an output."""
-        listed = ("variables", "groups", "reasons")
+        """A line for each output."""
+        lists = ("variables", "groups", "reasons")
         rows = [
-            {key: value if key not in listed else "; ".join(value) for key, value in entry.items()}
+            {key: value if key not in lists else "; ".join(value) for key, value in entry.items()}
             | {"rule": json.dumps(entry["rule"])}
             for entry in self._entries
         ]
@@ -177,23 +195,102 @@ class Log:
         return pl.DataFrame(rows, schema=schema)
 
 
-def _rules(given: Rules | None, kept: dict[str, Any] | None) -> Rules:
-    if kept is None:
-        return given or Rules()
-    known = Rules(**kept)
-    if given is not None and given != known:
+def _encode_json(log: dict[str, Any]) -> str:
+    return json.dumps(log, indent=1, ensure_ascii=False)
+
+
+def _choose_rules(rules: Rules | None, stored: dict[str, Any] | None) -> Rules:
+    if stored is None:
+        return rules or Rules()
+    first = Rules(**stored)
+    if rules is not None and rules != first:
         raise DataError(
             "This log was begun under other rules.",
             hint="leave the rules out, or begin a new log.",
         )
-    return known
+    return first
 
 
-def _dataset(data: Any) -> Dataset:
+def _get_dataset(data: Any) -> Dataset:
     inner = getattr(data, "dataset", data)  # of a release
     return inner if isinstance(inner, Dataset) else Dataset(data)
 
 
-def _output(entry: dict[str, Any]) -> Output:
-    names: Sequence[str] = tuple(Output.__dataclass_fields__)
-    return Output(**{name: entry[name] for name in names})
+class _LogFiles:
+    """A log's files, or its memory where there is no folder."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._memory: dict[int, OutputPopulation] = {}
+        self._fresh = Key.new()
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (folder / _INSIDE).mkdir(mode=0o700, exist_ok=True)
+
+    @cached_property
+    def key(self) -> Key:
+        """The key of the record hashes; made once, and kept beside them."""
+        if self.folder is None:
+            return self._fresh
+        path = self.folder / _INSIDE / _KEY
+        if not path.exists():
+            # Hashes under a lost key can be compared with nothing.
+            if any((self.folder / _INSIDE).glob("*.parquet")):
+                raise DataError("The key of this log is gone.", hint="begin a new log.")
+            write_file(path, self._fresh.text, mode=PRIVATE)
+        return Key.of(path)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Nobody else writes to the log meanwhile."""
+        if self.folder is None:
+            yield
+            return
+        handle = os.open(self.folder / _INSIDE / "lock", os.O_WRONLY | os.O_CREAT, PRIVATE)
+        try:
+            if fcntl is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def read(self) -> dict[str, Any]:
+        """The log as it lies in the folder; empty where there is none yet."""
+        if self.folder is None or not (self.folder / _LOG).exists():
+            return {}
+        try:
+            log = json.loads((self.folder / _LOG).read_text("utf-8"))
+            return {"rules": log["rules"], "outputs": log["outputs"]}
+        except (ValueError, KeyError, TypeError, OSError):
+            raise DataError(
+                f"'{self.folder / _LOG}' is not a log of outputs.", hint="choose another folder."
+            ) from None
+
+    def write(self, log: dict[str, Any]) -> None:
+        """Replace the log in the folder."""
+        if self.folder is not None:
+            write_file(self.folder / _LOG, _encode_json(log), mode=PRIVATE)
+
+    def write_population(self, number: int, population: OutputPopulation) -> None:
+        """Store the record hashes of an output, inside."""
+        if self.folder is None:
+            self._memory[number] = population
+            return
+        with replace_file(self._get_path(self.folder, number), mode=PRIVATE) as sibling:
+            population.write(sibling)
+
+    def read_population(self, number: int) -> OutputPopulation:
+        """The record hashes of an earlier output."""
+        if self.folder is None:
+            return self._memory[number]
+        path = self._get_path(self.folder, number)
+        if not path.exists():
+            raise DataError(
+                f"The record hashes of output {number} are gone, so nothing can be compared.",
+                hint="begin a new log.",
+            )
+        return OutputPopulation.read(path)
+
+    @staticmethod
+    def _get_path(folder: Path, number: int) -> Path:
+        return folder / _INSIDE / f"{number:05d}.parquet"

@@ -1,6 +1,6 @@
 """Quantiles that rest on several records each: no value of a single record can be read off.
 
-Question: how high is the 95th percentile, told so that nobody's value is told?
+Question: how high is the 95th percentile, without disclosing anybody's value?
 Assumes: whoever reads it does not know all but one of the records behind a quantile. Against
 that, too, the result is rounded.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.arrays import Floats, Integers
-from sfumato.outputs.judged import OutputRefused
+from sfumato.outputs.output import OutputRefused
 from sfumato.progress import current_progress
 
 FIVE = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -38,7 +38,7 @@ class Quantiles:
     step: float
 
 
-def fewest(count: int, k: int) -> int:
+def count_needed_records(count: int, k: int) -> int:
     """How many records so many safe quantiles need: k each, and the two extremes apart."""
     return count * k + 2
 
@@ -63,62 +63,65 @@ def safe_quantiles(
     >>> safe_quantiles(np.arange(1000.0), k=3)
     Quantiles(values=(50.0, 250.0, 500.0, 750.0, 950.0), step=5.0)
     """
-    shares = list(at)
-    starts = windows(len(values), shares, k)
+    starts = find_windows(len(values), list(at), k)
     # The grid comes from the spread, so its two ends are looked up on the way.
-    ends = windows(len(values), (FIVE[0], FIVE[-1]), k) if step is None else []
-    ranks = [start + more for start in (*starts, *ends) for more in range(k)]
-    found = order_statistics(values, np.unique(np.asarray(ranks, np.int64)))
-    known = dict(zip(sorted(set(ranks)), found.tolist(), strict=True))
-    made = [math.fsum(known[one + more] for more in range(k)) / k for one in (*starts, *ends)]
+    ends = find_windows(len(values), (FIVE[0], FIVE[-1]), k) if step is None else []
+    ranks = sorted({start + offset for start in (*starts, *ends) for offset in range(k)})
+    ordered = order_statistics(values, np.asarray(ranks, np.int64))
+    value_at = dict(zip(ranks, ordered.tolist(), strict=True))
+    means = [
+        math.fsum(value_at[start + offset] for offset in range(k)) / k for start in (*starts, *ends)
+    ]
     if step is None:
-        step = grain(made[-1] - made[-2])
-        made = made[: len(starts)]
-    return Quantiles(tuple(snapped(one, step) for one in made), step)
+        step = choose_step(means[-1] - means[-2])
+        means = means[: len(starts)]
+    return Quantiles(tuple(snap_to_grid(mean, step) for mean in means), step)
 
 
-def windows(records: int, at: Sequence[float], k: int) -> list[int]:
+def find_windows(records: int, at: Sequence[float], k: int) -> list[int]:
     """Where the k neighbours of each quantile begin in the order of the records.
 
     Examples
     --------
-    >>> windows(17, FIVE, 3)
+    >>> find_windows(17, FIVE, 3)
     [1, 4, 7, 10, 13]
     """
-    if records < fewest(len(at), k):
+    if records < count_needed_records(len(at), k):
         raise OutputRefused(
             f"{len(at)} quantiles that rest on {k} records each need at least "
-            f"{fewest(len(at), k)} records.",
+            f"{count_needed_records(len(at), k)} records.",
             hint="take larger groups, or a smaller k where the rules allow it.",
         )
     # 0 and n - 1 are the extremes: they stay out.
     starts = [math.floor(share * (records - 1) - (k - 1) / 2 + 0.5) for share in at]
+    # Upwards, then downwards: windows that meet move apart, within the extremes.
     lowest = 1
-    for place, start in enumerate(starts):
-        starts[place] = lowest = max(start, lowest)
+    for index, start in enumerate(starts):
+        starts[index] = lowest = max(start, lowest)
         lowest += k
     highest = records - 1
-    for place in reversed(range(len(starts))):
-        highest = starts[place] = min(starts[place], highest - k)
+    for index in reversed(range(len(starts))):
+        highest = starts[index] = min(starts[index], highest - k)
     return starts
 
 
-def grain(spread: float) -> float:
+def choose_step(spread: float) -> float:
     """The round number next above a 200th of a spread; 0 where there is no spread.
 
     Examples
     --------
-    >>> grain(170.0), grain(0.0)
+    >>> choose_step(170.0), choose_step(0.0)
     (1.0, 0.0)
     """
     if not (spread > 0 and math.isfinite(spread)):
         return 0.0
     wanted = spread / GRAINS
+    # 1, 2, 5 times a power of ten; a hair of tolerance keeps 0.3 / 3 at 0.1.
     ten = 10.0 ** math.floor(math.log10(wanted))
     return next(nice * ten for nice in _NICE if nice * ten >= wanted * (1 - 1e-12))
 
 
-def snapped(value: float, step: float) -> float:
+def snap_to_grid(value: float, step: float) -> float:
     """The value on the grid; three digits of it where the grid has no width."""
     if not value:
         return 0.0
@@ -129,7 +132,7 @@ def snapped(value: float, step: float) -> float:
 
 
 def order_statistics(values: Floats, ranks: Integers) -> Floats:
-    """The values at these places (from 0, rising) of the sorted values, without sorting them.
+    """The values at these ranks (from 0, rising) of the sorted values, without sorting them.
 
     Numbers are looked at as words of 64 bits that rise with them. One pass counts the leading
     16 bits; the next counts the following 16 among the words that still matter; and so on. The
@@ -140,76 +143,78 @@ def order_statistics(values: Floats, ranks: Integers) -> Floats:
     >>> order_statistics(np.array([3.0, -1.0, 2.0]), np.array([0, 2]))
     array([-1.,  3.])
     """
-    heads, rest = np.zeros(len(ranks), np.uint64), ranks.astype(np.int64)
+    heads, remaining = np.zeros(len(ranks), np.uint64), ranks.astype(np.int64)
     matter = len(values)
     for shift in range(64 - _DIGIT, -1, -_DIGIT):
         known = np.unique(heads)
         if matter <= _FEW:
-            return _by_sorting(values, known, shift + _DIGIT, heads, rest)
-        counts = _counts(values, known, shift)
+            return _select_by_sorting(values, known, shift + _DIGIT, heads, remaining)
+        counts = _count_digits(values, known, shift)
         below = np.cumsum(counts, axis=1)
         rows = np.searchsorted(known, heads)
         digits = np.empty(len(ranks), np.int64)
-        for place, (row, rank) in enumerate(zip(rows, rest, strict=True)):
-            digits[place] = digit = np.searchsorted(below[row], rank, "right")
-            rest[place] = rank - (below[row, digit - 1] if digit else 0)
+        for index, (row, rank) in enumerate(zip(rows, remaining, strict=True)):
+            digits[index] = digit = np.searchsorted(below[row], rank, "right")
+            remaining[index] = rank - (below[row, digit - 1] if digit else 0)
+        # The digits found so far; only values that begin with them still matter.
         heads = (heads << np.uint64(_DIGIT)) | digits.astype(np.uint64)
         chosen = np.unique(np.stack([rows, digits]), axis=1)
         matter = int(counts[chosen[0], chosen[1]].sum())
-    return _numbers(heads)
+    return _convert_to_numbers(heads)
 
 
-def _words(values: Floats) -> npt.NDArray[np.uint64]:
+def _convert_to_words(values: Floats) -> npt.NDArray[np.uint64]:
     """Whole numbers that rise as the values do; 0.0 and -0.0 are the same."""
+    # Flip all bits of negative numbers and the sign bit of the others: then order is kept.
     bits = (values + 0.0).view(np.int64)
     flipped = bits ^ ((bits >> 63) | np.int64(-(2**63)))
     return flipped.view(np.uint64)
 
 
-def _numbers(words: npt.NDArray[np.uint64]) -> Floats:
+def _convert_to_numbers(words: npt.NDArray[np.uint64]) -> Floats:
     bits = words.view(np.int64)
     return np.where(bits < 0, bits ^ np.int64(-(2**63)), ~bits).view(np.float64)
 
 
-def _counts(values: Floats, known: npt.NDArray[np.uint64], shift: int) -> Integers:
+def _count_digits(values: Floats, known: npt.NDArray[np.uint64], shift: int) -> Integers:
     """How many values have each next digit, for each head that matters."""
-    say, size = current_progress(), len(known) * _DIGITS
+    progress, size = current_progress(), len(known) * _DIGITS
     counts = np.zeros(size, np.int64)
     for start in range(0, len(values), _SLICE):
-        words = _words(values[start : start + _SLICE])
+        words = _convert_to_words(values[start : start + _SLICE])
         digits = ((words >> np.uint64(shift)) & np.uint64(_DIGITS - 1)).astype(np.int64)
         if shift + _DIGIT < 64:  # noqa: PLR2004 - the bits of a double
-            rows, matters = _rows(words, known, shift + _DIGIT)
+            rows, matters = _match_heads(words, known, shift + _DIGIT)
             digits = digits[matters] + rows * _DIGITS
         counts += np.bincount(digits, minlength=size)
-        say("looking for quantiles", min(start + _SLICE, len(values)), len(values))
+        progress("looking for quantiles", min(start + _SLICE, len(values)), len(values))
     return counts.reshape(len(known), _DIGITS)
 
 
-def _rows(
+def _match_heads(
     words: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64], shift: int
 ) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Which of the known heads each word has, and whether it has one."""
     heads = words >> np.uint64(shift)
-    at = np.minimum(np.searchsorted(known, heads), len(known) - 1)
-    matters = known[at] == heads
-    return at[matters].astype(np.int64), matters
+    row = np.minimum(np.searchsorted(known, heads), len(known) - 1)
+    matters = known[row] == heads
+    return row[matters].astype(np.int64), matters
 
 
-def _by_sorting(
+def _select_by_sorting(
     values: Floats,
     known: npt.NDArray[np.uint64],
     shift: int,
     heads: npt.NDArray[np.uint64],
-    rest: Integers,
+    remaining: Integers,
 ) -> Floats:
-    """Sort the few values that still matter, and look the places up."""
+    """Sort the few values that still matter, and look the ranks up."""
     if shift == 64:  # noqa: PLR2004 - nothing has been counted yet: all values matter
-        return np.asarray(np.sort(values + 0.0)[rest], np.float64)
-    kept = []
+        return np.asarray(np.sort(values + 0.0)[remaining], np.float64)
+    candidates = []
     for start in range(0, len(values), _SLICE):
-        words = _words(values[start : start + _SLICE])
-        kept.append(words[_rows(words, known, shift)[1]])
-    ordered = np.sort(np.concatenate(kept))
+        words = _convert_to_words(values[start : start + _SLICE])
+        candidates.append(words[_match_heads(words, known, shift)[1]])
+    ordered = np.sort(np.concatenate(candidates))
     first = np.searchsorted(ordered >> np.uint64(shift), heads)
-    return _numbers(ordered[first + rest])
+    return _convert_to_numbers(ordered[first + remaining])

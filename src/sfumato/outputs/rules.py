@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from sfumato.data import Dataset
 from sfumato.errors import PlanError
-from sfumato.parameters import given, parameters
+from sfumato.parameters import list_settings, parameters
 
 Handling = Literal["show", "review", "hide"]
 """What to do with a cell: show it, show it and ask for a second look, or hide it."""
@@ -60,7 +61,7 @@ class Rules:
         A rule that is switched off is written as `false`: `p_percent = false`.
         """
         try:
-            told = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
+            rules = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
         except OSError:
             raise PlanError(f"There is no file of rules '{path}'.", hint="is it a file?") from None
         except UnicodeDecodeError:
@@ -69,11 +70,36 @@ class Rules:
             raise PlanError(f"The rules '{path}' are not valid TOML: {error}.") from None
         # TOML knows no "nothing".
         for name in ("dominance", "p_percent"):
-            if told.get(name) is False:
-                told[name] = None
-        return cls(**told)
+            if rules.get(name) is False:
+                rules[name] = None
+        return cls(**rules)
 
     def plain(self) -> dict[str, Any]:
         """The rules as plain values, for a log or a page; one that is switched off is `None`."""
-        told = given(self)
-        return {"dominance": None, "p_percent": None} | told
+        return {"dominance": None, "p_percent": None} | list_settings(self)
+
+
+def warn_of_shared_persons(data: Dataset) -> tuple[str, ...]:
+    """Why several records of one person ask for a second look; empty where nobody has several.
+
+    Every rule takes one record for one person. Direct identifiers distinguish persons; without
+    one, nobody can know.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> visits = pl.DataFrame({"person": [1, 1, 2], "age": [30, 31, 40]})
+    >>> len(warn_of_shared_persons(sf.Dataset(visits, sf.Schema({"person": "direct"}))))
+    1
+    """
+    names = [name for name in data.columns if data.schema[name].role == "direct"]
+    if not names:
+        return ()
+    known = data.batch(names).drop_nulls()
+    if known.n_unique() == known.height:
+        return ()
+    reason = (
+        "Some persons have several records: thresholds count records, so a cell may hold fewer "
+        "persons than it seems."
+    )
+    return (reason,)

@@ -85,9 +85,12 @@ class Plan:
         put("steps", tuple(steps))
         bounds = read_targets(targets) if isinstance(targets, Mapping) else tuple(targets)
         put("targets", bounds)
-        named = evaluate if isinstance(evaluate, Mapping) else {one.name: one for one in evaluate}
+        if isinstance(evaluate, Mapping):
+            named = dict(evaluate)
+        else:
+            named = {measure.name: measure for measure in evaluate}
         require_labels(named)
-        put("evaluate", dict(named))
+        put("evaluate", named)
         put("read", dict(read or {}))
         put("release", release or Writing())
 
@@ -101,20 +104,20 @@ class Plan:
     @classmethod
     def load(cls, path: str | Path) -> Plan:
         """Read a plan from a TOML file."""
-        from sfumato.plan.toml_read import load
+        from sfumato.plan.toml_reader import load
 
         return load(Path(path))
 
     @classmethod
     def parse(cls, text: str) -> Plan:
         """Read a plan from TOML text."""
-        from sfumato.plan.toml_read import parse
+        from sfumato.plan.toml_reader import parse
 
         return parse(text)
 
     def text(self, *, comments: bool = False) -> str:
         """The plan as TOML; with comments, each line says what it does."""
-        from sfumato.plan.toml_write import write
+        from sfumato.plan.toml_writer import write
 
         return write(self, comments=comments)
 

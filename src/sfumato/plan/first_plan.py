@@ -22,52 +22,52 @@ from sfumato.utility.displacement import Displacement
 
 _MOST_LEVELS = 12
 _PARTS = 5
-_SHARED = 50
+_RECORDS_PER_VALUE = 50
 """A number that takes fewer different values than records over this is a count, not measured."""
-_CROWD = 5
+_CLASS_SIZE = 5
 """The smallest class of a first plan."""
 _NEIGHBOURS = 3
-_MAY_STAY = 0.1
+_UNMOVED_SHARE = 0.1
 """The share of records that may stay next to their original."""
-_ROOM = 10
+_STRATUM_MULTIPLE = 10
 """How many times k a stratum should hold, so that neighbours are near and centres differ."""
 
 
 def first_plan(data: Dataset) -> Plan:
-    """Suggest roles, drop what names people, hide who could be known in crowds, set targets."""
+    """Suggest roles, drop what names people, make those who may be known alike, set targets."""
     # What the file itself declares, such as the missing codes of SPSS, stays.
-    schema = _with_domains(data, data.schema.over(dict(Schema.infer(data.frame))))
-    schema = _with_orders(data, schema)
-    blurred = _blurred(data.with_schema(schema))
+    schema = _add_domains(data, data.schema.over(dict(Schema.infer(data.frame))))
+    schema = _add_orders(data, schema)
+    blurred = _choose_blur(data.with_schema(schema))
     targets: dict[str, Any] = {}
     if schema.having("quasi"):
-        targets["k"] = {"min": _CROWD}
+        targets["k"] = {"min": _CLASS_SIZE}
     if blurred is not None:
-        targets["stayed"] = {"max": _MAY_STAY}
+        targets["stayed"] = {"max": _UNMOVED_SHARE}
     return Plan(
         schema=schema,
-        steps=_steps(schema, blurred),
+        steps=_choose_steps(schema, blurred),
         targets=targets,
         evaluate=[Displacement(variables=blurred.variables)] if blurred else [],
-        read=_reading(data),
+        read=_describe_reading(data),
     )
 
 
-def _reading(data: Dataset) -> dict[str, Any]:
+def _describe_reading(data: Dataset) -> dict[str, Any]:
     """How the file was read, so that the next one is read alike; shown in the plan to confirm."""
     source = data.source
     if source is None:
         return {}
-    told = {key: value for key, value in source.options.items() if key in _READ and value}
+    options = {key: value for key, value in source.options.items() if key in _READ and value}
     if source.format == "csv":
-        told["types"] = {name: one.type for name, one in source.columns.items()}
-    return told
+        options["types"] = {name: column.type for name, column in source.columns.items()}
+    return options
 
 
 _READ = ("delimiter", "decimal", "encoding", "sheet", "dates")
 
 
-def _steps(schema: Schema, blurred: Deterministic | None) -> list[Method]:
+def _choose_steps(schema: Schema, blurred: Deterministic | None) -> list[Method]:
     steps: list[Method] = []
     quasi = schema.having("quasi")
     loose = [name for name in quasi if schema[name].kind == "text"]
@@ -77,14 +77,14 @@ def _steps(schema: Schema, blurred: Deterministic | None) -> list[Method]:
         # Sets of free text or codes would be as long as the data, so it stays inside.
         steps.append(Drop(variables=loose))
     if blurred is not None:
-        # Before the crowds: afterwards the strata would be sets.
+        # Before k-anonymity: afterwards the strata would be sets.
         steps.append(blurred)
     if known := [name for name in quasi if name not in loose]:
-        steps.append(KAnonymity(variables=known, k=_CROWD))
+        steps.append(KAnonymity(variables=known, k=_CLASS_SIZE))
     return steps
 
 
-def _blurred(data: Dataset) -> Deterministic | None:
+def _choose_blur(data: Dataset) -> Deterministic | None:
     """Blur what was measured on a person, within categories that are large enough for it."""
     measured = [
         name
@@ -92,32 +92,32 @@ def _blurred(data: Dataset) -> Deterministic | None:
         if data.schema[name].kind in ("continuous", "integer")
         and data.column(name).dtype.is_numeric()
         # Counts that many people share hardly move, however many neighbours are taken.
-        and data.column(name).n_unique() > max(_MOST_LEVELS, len(data) // _SHARED)
+        and data.column(name).n_unique() > max(_MOST_LEVELS, len(data) // _RECORDS_PER_VALUE)
     ]
-    if not measured or len(data) < _ROOM * _NEIGHBOURS:
+    if not measured or len(data) < _STRATUM_MULTIPLE * _NEIGHBOURS:
         return None
     strata: list[str] = []
     for name in data.schema.of_kind("nominal", "ordinal"):
         if data.schema[name].role not in ("quasi", "sensitive") or data.column(name).null_count():
             continue
         smallest = engine_for(data.frame).distinct(data, [*strata, name]).counts.min()
-        if smallest >= _ROOM * _NEIGHBOURS:
+        if smallest >= _STRATUM_MULTIPLE * _NEIGHBOURS:
             strata.append(name)
     gaps = any(data.column(name).null_count() for name in measured)
     step = Deterministic(
         variables=measured,
         strata=strata,
         k=_NEIGHBOURS,
-        at_most=_MAY_STAY,
+        at_most=_UNMOVED_SHARE,
         missing="median" if gaps else "refuse",
         whole=True,
     )
     # A plan that cannot be carried out is no start: numbers of few values may not move enough.
     ways = (step, replace(step, k_by="stratum"), replace(step, strata=[]))
-    return next((one for one in ways if _possible(one, data)), None)
+    return next((candidate for candidate in ways if _can_fit(candidate, data)), None)
 
 
-def _possible(step: Deterministic, data: Dataset) -> bool:
+def _can_fit(step: Deterministic, data: Dataset) -> bool:
     try:
         step.fit(data, engine_for(data.frame))
     except SfumatoError:
@@ -125,25 +125,27 @@ def _possible(step: Deterministic, data: Dataset) -> bool:
     return True
 
 
-def _with_domains(data: Dataset, schema: Schema) -> Schema:
+def _add_domains(data: Dataset, schema: Schema) -> Schema:
     """Add a domain to numbers and dates; rounded, so that it does not show the extreme values."""
-    told: dict[str, Column] = {}
+    declared: dict[str, Column] = {}
     for name in schema.having("quasi"):
         column, values = schema[name], data.column(name)
         if values.dtype.is_temporal():
-            domain = _years(values)
+            domain = _round_years(values)
         elif values.dtype.is_numeric() and column.kind in ("continuous", "integer"):
-            domain = _rounded(values)
+            domain = _round_domain(values)
         else:
             domain = None
         if domain is not None:
-            told[name] = replace(column, domain=domain, reason=f"{column.reason} Check the domain.")
-    return schema.with_columns(told)
+            declared[name] = replace(
+                column, domain=domain, reason=f"{column.reason} Check the domain."
+            )
+    return schema.with_columns(declared)
 
 
-def _with_orders(data: Dataset, schema: Schema) -> Schema:
+def _add_orders(data: Dataset, schema: Schema) -> Schema:
     """Levels whose order nobody has declared yet are plain categories until somebody does."""
-    told = {
+    declared = {
         name: replace(
             schema[name],
             kind="nominal",
@@ -154,23 +156,23 @@ def _with_orders(data: Dataset, schema: Schema) -> Schema:
         and schema[name].levels is None
         and data.column(name).dtype == pl.String
     }
-    return schema.with_columns(told)
+    return schema.with_columns(declared)
 
 
-def _rounded(values: pl.Series) -> tuple[Any, Any] | None:
+def _round_domain(values: pl.Series) -> tuple[Any, Any] | None:
     finite = values.cast(pl.Float64).drop_nulls()
     finite = finite.filter(finite.is_finite())
     if not len(finite):
         return None
     low, high = float(finite.min()), float(finite.max())  # type: ignore[arg-type]
-    step = _step(high - low)
+    step = _round_step(high - low)
     floor, ceiling = math.floor(low / step) * step, math.ceil(high / step) * step
     floor = floor - step if floor == low and low != 0 else floor
     ceiling = ceiling + step if ceiling == high else ceiling
     return (int(floor), int(ceiling)) if step >= 1 else (floor, ceiling)
 
 
-def _step(span: float) -> float:
+def _round_step(span: float) -> float:
     """A round step that cuts a span into about five to ten parts."""
     if span <= 0:
         return 1.0
@@ -180,7 +182,7 @@ def _step(span: float) -> float:
     )
 
 
-def _years(values: pl.Series) -> tuple[dt.date, dt.date] | None:
+def _round_years(values: pl.Series) -> tuple[dt.date, dt.date] | None:
     years = values.cast(pl.Date).dt.year().drop_nulls()
     if not len(years):
         return None

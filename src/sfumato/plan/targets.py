@@ -11,8 +11,8 @@ from sfumato import catalogue
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.evidence import Evidence
 from sfumato.measure import AT_WORST, Measure
-from sfumato.parameters import given as given_parameters
-from sfumato.parameters import value_said
+from sfumato.parameters import format_value
+from sfumato.parameters import list_settings as given_parameters
 
 # A measured share and a stated one may differ in the last bit without meaning anything.
 _TOLERANCE = 1e-12
@@ -29,7 +29,7 @@ class Target:
     least: float | None = None
     most: float | None = None
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """The target in words."""
         ends = []
         if self.least is not None:
@@ -77,25 +77,25 @@ class Judgement:
             "under": self.under,
         }
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """One line for people."""
         got = self.reason or f"it is {self.number:g}"
         if self.worst and not self.met and not self.reason:
             got += f" for '{self.worst}'"
         under = f" ({self.under})" if self.under else ""
-        return f"{self.target.said()}{under}: {'met' if self.met else 'MISSED'}, {got}"
+        return f"{self.target.describe()}{under}: {'met' if self.met else 'MISSED'}, {got}"
 
 
-def read_targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
+def read_targets(bounds_by_name: Mapping[str, Any]) -> tuple[Target, ...]:
     """Targets from `{"k": {"min": 5}}` or `{"k.min": 5}`."""
     bounds: dict[str, dict[str, float]] = {}
-    for path, value in _flat(given):
+    for path, value in _flatten(bounds_by_name):
         name, _, end = path.rpartition(".")
         if end not in ("min", "max") or not name:
             raise PlanError(
                 f"Target '{path}' needs a bound.", hint=f"write {path}.min = … or {path}.max = …"
             )
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not _finite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not _is_finite(value):
             raise PlanError(f"Target '{path}' must be a number. Got {value!r:.40} instead.")
         if end in bounds.setdefault(name, {}):
             raise PlanError(f"Target '{path}' is set twice.")
@@ -106,31 +106,35 @@ def read_targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
     )
 
 
-def _finite(value: float) -> bool:
+def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
     except OverflowError:  # a whole number beyond all floats
         return False
 
 
-def _flat(given: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
+def _flatten(nested: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
-    if above and not given:
+    if above and not nested:
         hint = f"write {above}.min or {above}.max."
         raise PlanError(f"Target '{above}' needs a bound.", hint=hint)
-    for key, value in given.items():
+    for key, value in nested.items():
         path = f"{above}.{key}" if above else str(key)
-        pairs += _flat(value, path) if isinstance(value, Mapping) else [(path, value)]
+        pairs += _flatten(value, path) if isinstance(value, Mapping) else [(path, value)]
     return pairs
 
 
 def require_labels(evaluate: Mapping[str, Measure]) -> None:
     """Refuse labels that could be read as another number: they would redirect a target."""
-    taken = {name for one in catalogue.measures().values() for name in (one.name, *one.provides)}
-    for label, one in evaluate.items():
+    taken = {
+        name
+        for measure in catalogue.measures().values()
+        for name in (measure.name, *measure.provides)
+    }
+    for label, measure in evaluate.items():
         if "." in label:
             raise PlanError(f"The label '{label}' has a dot.", hint="choose another label.")
-        if label in taken and label != one.name:
+        if label in taken and label != measure.name:
             raise PlanError(
                 f"A measure cannot be labelled '{label}': that is the name of a number.",
                 hint="choose another label.",
@@ -140,32 +144,32 @@ def require_labels(evaluate: Mapping[str, Measure]) -> None:
 def measures_for(
     targets: tuple[Target, ...], evaluate: Mapping[str, Measure]
 ) -> dict[str, Measure]:
-    """The measures to take: those the plan names, and one for every target besides."""
+    """The measures to take: those the plan names, and measure for every target besides."""
     wanted = dict(evaluate)
     for target in targets:
-        if home(target, wanted) is None:
-            one = _measure_of(target)
-            wanted[one.name] = _by_default(one, target)
+        if find_number(target, wanted) is None:
+            measure = _find_measure(target)
+            wanted[measure.name] = _build_default(measure, target)
         _require_missable(target, wanted)
     return wanted
 
 
 def _require_missable(target: Target, measures: Mapping[str, Measure]) -> None:
     """Refuse a target that no data could miss: it would be met, and promise nothing."""
-    place = home(target, measures)
-    if place is None:
+    where = find_number(target, measures)
+    if where is None:
         return
-    label, number = place
+    label, number = where
     low, high = measures[label].reach.get(number, (-math.inf, math.inf))
     below = target.least is None or target.least <= low
     if below and (target.most is None or target.most >= high):
         raise PlanError(
-            f"The target '{target.said()}' cannot be missed, so it promises nothing.",
+            f"The target '{target.describe()}' cannot be missed, so it promises nothing.",
             hint=f"{number} lies between {low:g} and {high:g}.",
         )
 
 
-def home(target: Target, measures: Mapping[str, Measure]) -> tuple[str, str] | None:
+def find_number(target: Target, measures: Mapping[str, Measure]) -> tuple[str, str] | None:
     """Where the target's number is found: (label of the measure, name of the number).
 
     A bare name means the measure as such, never one that somebody labelled and narrowed:
@@ -174,43 +178,45 @@ def home(target: Target, measures: Mapping[str, Measure]) -> tuple[str, str] | N
     if target.name in measures:
         return target.name, measures[target.name].name
     label, _, number = target.name.rpartition(".")
-    for at, one in measures.items():
-        if at == (label or one.name) and number in (one.name, *one.provides):
-            return at, number
+    for name, measure in measures.items():
+        if name == (label or measure.name) and number in (measure.name, *measure.provides):
+            return name, number
     return None
 
 
-def _measure_of(target: Target) -> type[Measure]:
+def _find_measure(target: Target) -> type[Measure]:
     known = catalogue.measures()
-    for one in known.values():
-        if target.name in (one.name, *one.provides):
-            return one
-    names = [name for one in known.values() for name in (one.name, *one.provides)]
+    for measure in known.values():
+        if target.name in (measure.name, *measure.provides):
+            return measure
+    names = [name for measure in known.values() for name in (measure.name, *measure.provides)]
     raise PlanError(
         f"No measure gives '{target.name}', so the target on it cannot be checked.",
         hint=did_you_mean(target.name, names),
     )
 
 
-def _by_default(one: type[Measure], target: Target) -> Measure:
+def _build_default(measure: type[Measure], target: Target) -> Measure:
     try:
-        return one()
+        return measure()
     except PlanError as error:
         raise PlanError(
-            f"The target on '{target.name}' needs the measure '{one.name}', which has no default. "
-            f"{error.what}",
-            hint=f"add a table [evaluate.{one.name}] to the plan.",
+            f"The target on '{target.name}' needs the measure '{measure.name}', which has no "
+            f"default. {error.what}",
+            hint=f"add a table [evaluate.{measure.name}] to the plan.",
         ) from None
 
 
-def _told(one: Measure) -> str:
+def _describe_settings(measure: Measure) -> str:
     """The parameters that somebody has set, in words."""
-    defaults = {each.name: each.default for each in catalogue.parameters_of(type(one))}
-    said = []
-    for name, value in given_parameters(one).items():
+    defaults = {
+        parameter.name: parameter.default for parameter in catalogue.parameters_of(type(measure))
+    }
+    settings = []
+    for name, value in given_parameters(measure).items():
         if value != defaults[name]:
-            said.append(f"{name}: {value_said(value)}")
-    return "; ".join(said)
+            settings.append(f"{name}: {format_value(value)}")
+    return "; ".join(settings)
 
 
 def judge(
@@ -219,28 +225,28 @@ def judge(
     evidence: Mapping[str, Evidence],
 ) -> tuple[Judgement, ...]:
     """Hold every target against the evidence."""
-    found: list[Judgement] = []
+    judgements: list[Judgement] = []
     for target in targets:
-        place = home(target, measures)
-        if place is None:
+        where = find_number(target, measures)
+        if where is None:
             raise PlanError(f"No measure gives '{target.name}'.")
-        label, number = place
+        label, number = where
         # Where a number has two readings, a promise holds only if it holds for the worse.
         worst = f"{number}{AT_WORST}"
         value = evidence[label].number(worst if worst in evidence[label].details else number)
         reason = evidence[label].reason
         if math.isnan(value) and not reason:
-            told = evidence[label].details.get(f"{number}_reason", "it could not be computed.")
-            reason = str(told)
-        found.append(
+            stated = evidence[label].details.get(f"{number}_reason", "it could not be computed.")
+            reason = str(stated)
+        judgements.append(
             Judgement(
                 target=target,
                 measure=label,
                 number=value,
                 met=target.met_by(value),
                 reason=reason,
-                under=_told(measures[label]),
+                under=_describe_settings(measures[label]),
                 worst=str(evidence[label].details.get("worst_variable", "")),
             )
         )
-    return tuple(found)
+    return tuple(judgements)

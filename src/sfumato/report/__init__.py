@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sfumato.report.page import render
+from sfumato.report.page import render_report
 
-__all__ = ["render"]
+__all__ = ["render_report"]

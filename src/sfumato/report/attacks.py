@@ -1,4 +1,4 @@
-"""What an outsider could still do, in words for a board: only what evidence says was tried."""
+"""What an outsider could still do, in words for a board: only attacks that the evidence shows."""
 
 from __future__ import annotations
 
@@ -6,208 +6,183 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Plain = Mapping[str, Any]
-_FULL = 100.0
+from sfumato.report.charts import Chart, make_bar
+from sfumato.report.wording import format_interval, format_percent, format_variables
+
+Evidence = Mapping[str, Any]
 _NO_BETTER = "no better than the control"
 _NO_GAIN = "gains nothing beyond the release as it is"
 _UNDONE = 0.9
 """A share of the error below which something was taken back."""
-_MANY = 4
-"""Variables that are named one by one at most."""
 
 
 @dataclass(frozen=True)
-class _Attack:
-    """How one attack is told: its name, what it is held against, and a sentence.
+class _AttackWording:
+    """How an attack is described: its title, its control, and a sentence on its success.
 
-    `verdict` is what is said of one that does better than its control; without one, what it is
-    held against is no control, and nothing is called safe by it. `release`: it is held against the
+    `verdict` is what is said of an attack that does better than its control; without one, the
+    comparison is no control, and nothing is called safe by it. `release`: the control is the
     release as it is, which may be unsafe itself, so that gaining nothing is no good news.
     """
 
     title: str
     control: str
-    sentence: Callable[[Plain, str, str], str]
+    sentence: Callable[[Evidence, str, str], str]
     verdict: str = "beats the control"
     release: bool = False
 
 
-def attack_view(evidence: Mapping[str, Plain], *, inside: bool) -> dict[str, Any] | None:
+def describe_attacks(evidence: Mapping[str, Evidence], *, inside: bool) -> dict[str, Any] | None:
     """What the page shows of attacks that were tried; None where none was."""
-    told = [
-        (label, one) for name in _ATTACKS for label, one in evidence.items() if one["name"] == name
+    tried = [
+        (label, result)
+        for name in _ATTACKS
+        for label, result in evidence.items()
+        if result["name"] == name
     ]
     # Standing alone is a count and no attack: it is shown beside others, not by itself.
-    if not any(_ATTACKS[one["name"]].verdict for _, one in told):
+    if not any(_ATTACKS[result["name"]].verdict for _, result in tried):
         return None
-    rows = [_row(label, one) for label, one in told]
-    names = {one["name"] for _, one in told}
-    missing = [one.title.lower() for name, one in _ATTACKS.items() if name not in names]
+    rows = [_describe_attack(label, result) for label, result in tried]
+    names = {result["name"] for _, result in tried}
+    missing = [attack.title.lower() for name, attack in _ATTACKS.items() if name not in names]
     return {
         "rows": rows,
-        "bars": _bars([row for row in rows if not row["reason"]]),
+        "bars": _build_bars([row for row in rows if not row["reason"]]),
         "missing": ", ".join(missing) if inside else "",
     }
 
 
-def _row(label: str, one: Plain) -> dict[str, Any]:
-    attack = _ATTACKS[one["name"]]
-    title = attack.title if label == one["name"] else f"{attack.title} ({label})"
-    if one["value"] is None:
-        return {"title": title, "reason": one["reason"] or "no reason was given."}
-    value, control = percent(one["value"]), _control(one["baseline"])
-    better = _better(one)
+def _describe_attack(label: str, result: Evidence) -> dict[str, Any]:
+    attack = _ATTACKS[result["name"]]
+    title = attack.title if label == result["name"] else f"{attack.title} ({label})"
+    if result["value"] is None:
+        return {"title": title, "reason": result["reason"] or "no reason was given."}
+    success, baseline = format_percent(result["value"]), result["baseline"]
+    control = "not known" if baseline is None else format_percent(baseline)
+    better = _is_better(result)
     tones = {True: "warn", False: "" if attack.release else "good", None: ""}
+    # "No better than an unsafe release" must not read as good news.
     worse = _NO_GAIN if attack.release else _NO_BETTER
     return {
         "title": title,
         "reason": "",
-        "success": value,
-        "interval": _interval(one["interval"]),
+        "success": success,
+        "interval": format_interval(result["interval"]),
         "control": control,
         "against": attack.control,
         "better": better,
         "tone": tones[better],
         "verdict": {True: attack.verdict, False: worse, None: ""}[better],
-        "sentence": attack.sentence(one, value, control),
-        "shares": (one["value"], one["baseline"]),
+        "sentence": attack.sentence(result, success, control),
+        "shares": (result["value"], baseline),
     }
 
 
-def percent(share: float) -> str:
-    r"""A share in per cent, with digits where it is small.
-
-    Examples
-    --------
-    >>> shares = (0.0, 0.00005, 0.0123, 0.5, 0.9996, 1.0)
-    >>> [percent(share).replace("\N{NO-BREAK SPACE}", " ") for share in shares]
-    ['0 %', '0.005 %', '1.2 %', '50 %', '99.96 %', '100 %']
-    """
-    size = _FULL * share
-    if size in (0, _FULL) or size > _FULL:
-        return f"{size:.0f}\N{NO-BREAK SPACE}%"
-    # Neither "0 %" nor "100 %" where that is not so.
-    rest = min(size, _FULL - size)
-    digits = next((count for count in range(5) if rest >= 10.0 ** (1 - count)), 5)
-    said = f"{size:.{digits}f}"
-    return f"{said.rstrip('0').rstrip('.') if digits else said}\N{NO-BREAK SPACE}%"
-
-
-def _control(baseline: float | None) -> str:
-    return "not told" if baseline is None else percent(baseline)
-
-
-def _interval(interval: Any) -> str:
-    if interval is None or None in interval:
-        return ""
-    low, high = (percent(0.0 if end < 1e-9 else min(end, 1.0)) for end in interval)  # noqa: PLR2004
-    return f"{low} to {high}"
-
-
-def _better(one: Plain) -> bool | None:
+def _is_better(result: Evidence) -> bool | None:
     """Whether the attack did better than its control, beyond chance; None where that is open."""
-    if one["baseline"] is None or not _ATTACKS[one["name"]].verdict:
+    if result["baseline"] is None or not _ATTACKS[result["name"]].verdict:
         return None
-    if (one["details"].get("undoing_error_left") or 1.0) < _UNDONE:
+    if (result["details"].get("undoing_error_left") or 1.0) < _UNDONE:
         return True  # the share may stay while the error falls: those far off come nearer
-    low = one["interval"][0] if one["interval"] else one["value"]
-    return bool(low is not None and low > one["baseline"])
+    # The lower end counts: a lucky sample is no success.
+    low = result["interval"][0] if result["interval"] else result["value"]
+    return bool(low is not None and low > result["baseline"])
 
 
-def _bars(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Two bars for each attack, on the scale of all: what it achieved, and its control."""
-    drawn = []
+def _build_bars(rows: list[dict[str, Any]]) -> Chart | None:
+    """Two bars for each attack, on the scale of all: its success, and its control."""
+    bars = []
     for row in rows:
         value, baseline = row["shares"]
-        drawn.append(_bar(row["title"], value, alone=bool(row["better"])))
+        bars.append(_build_bar(row["title"], value, highlighted=bool(row["better"])))
         if baseline is not None:
             label = "control" if row["better"] is not None else row["against"]
-            drawn.append(_bar(label, baseline, alone=False))
-    if not drawn:
+            bars.append(_build_bar(label, baseline))
+    if not bars:
         return None
-    return {
-        "title": "Share of attempts that succeed (in red: better than the control)",
-        "rows": drawn,
-    }
+    title = "Share of attempts that succeed (in red: better than the control)"
+    return {"title": title, "rows": bars}
 
 
-def _bar(label: str, share: float, *, alone: bool) -> dict[str, Any]:
-    return {
-        "label": label,
-        "told": percent(share),
-        "share": round(_FULL * min(max(share, 0.0), 1.0), 2),
-        "alone": alone,
-    }
+def _build_bar(label: str, share: float, *, highlighted: bool = False) -> Chart:
+    # An unbiased estimate of a share may lie beyond 0 and 1; a bar cannot.
+    percent = 100 * min(max(share, 0.0), 1.0)
+    return make_bar(label, format_percent(share), percent, highlighted=highlighted)
 
 
-def _singling_out(one: Plain, value: str, control: str) -> str:
+def _describe_singling_out(result: Evidence, success: str, control: str) -> str:
     return (
-        f"Of {one['details']['attempts']:,} statements made from the released file alone, {value} "
-        f"hold for exactly one original person. Of statements that know the values and no person, "
-        f"{control} do."
+        f"Of {result['details']['attempts']:,} statements drawn from the released file alone, "
+        f"{success} hold for exactly one original person. Of statements made with the values but "
+        f"without any person, {control} do."
     )
 
 
-def _linkage(one: Plain, value: str, control: str) -> str:
-    del one
+def _describe_linkage(result: Evidence, success: str, control: str) -> str:
+    del result
     return (
-        f"Somebody with a register of everybody's exact numbers takes the right record for {value} "
-        f"of the persons. A blind guess would be right for {control}."
+        f"Somebody with a register of everybody's exact numbers picks the right record for "
+        f"{success} of the persons. A blind guess would be right for {control}."
     )
 
 
-def _mixed_linkage(one: Plain, value: str, control: str) -> str:
+def _describe_mixed_linkage(result: Evidence, success: str, control: str) -> str:
+    known = format_variables(result["details"]["variables"])
     return (
-        f"Somebody who knows exactly {_listed(one['details']['variables'])} takes the right record "
-        f"for {value} of the persons. A blind guess would be right for {control}."
+        f"Somebody who knows exactly {known} picks the right record for {success} of the persons. "
+        f"A blind guess would be right for {control}."
     )
 
 
-def _listed(names: str) -> str:
-    each = names.split(", ")
-    return names if len(each) <= _MANY else f"{len(each)} variables of a person"
+def _describe_reidentification(result: Evidence, success: str, control: str) -> str:
+    del result, control
+    return f"{success} of the released records may stand for values that no other record fits."
 
 
-def _reidentification(one: Plain, value: str, control: str) -> str:
-    del one, control
-    return f"{value} of the released records may stand for values that no other record fits."
-
-
-def _attribute_inference(one: Plain, value: str, control: str) -> str:
+def _describe_attribute_inference(result: Evidence, success: str, control: str) -> str:
     return (
-        f"Whoever knows a person otherwise guesses '{one['details']['worst_secret']}' right for "
-        f"{value} of the persons, and for {control} without help from their own record."
+        f"Somebody who knows everything else about a person guesses "
+        f"'{result['details']['worst_secret']}' correctly for {success} of the persons, and for "
+        f"{control} without help from that person's own record."
     )
 
 
-def _averaging(one: Plain, value: str, control: str) -> str:
-    told = one["details"]
+def _describe_averaging(result: Evidence, success: str, control: str) -> str:
+    details = result["details"]
     return (
-        f"After {told['releases']} releases under different keys, {value} of the persons would be "
-        f"found within {told['p']} others. Under one key it stays at {control}, however often the "
-        "data are released."
+        f"After {details['releases']} releases under different keys, {success} of the persons "
+        f"would be found within {details['p']} others. Under one key it stays at {control}, "
+        "however often the data are released."
     )
 
 
-def _undoing(one: Plain, value: str, control: str) -> str:
-    told = one["details"]
+def _describe_undoing(result: Evidence, success: str, control: str) -> str:
+    details = result["details"]
     return (
-        f"Working back from the released centres comes within {told['tolerance']:g} standard "
-        f"deviations of the truth for {value} of the values, {control} without that work. The "
-        f"error left is {percent(told['undoing_error_left'])} of what it was."
+        f"Working back from the released centres comes within {details['tolerance']:g} standard "
+        f"deviations of the truth for {success} of the values, and for {control} without that "
+        f"work. The remaining error is {format_percent(details['undoing_error_left'])} of what it "
+        "was."
     )
 
 
 _ATTACKS = {
-    "singling_out": _Attack("Singling out", "shuffled columns", _singling_out),
-    "reidentification": _Attack("Standing alone", "in the original", _reidentification, verdict=""),
-    "linkage": _Attack("Linking by numbers", "a blind guess", _linkage),
-    "mixed_linkage": _Attack("Linking by all that is known", "a blind guess", _mixed_linkage),
-    "attribute_inference": _Attack(
-        "Guessing a secret", "without the own record", _attribute_inference
+    "singling_out": _AttackWording("Singling out", "shuffled columns", _describe_singling_out),
+    "reidentification": _AttackWording(
+        "Standing alone", "in the original", _describe_reidentification, verdict=""
     ),
-    "averaging": _Attack(
-        "Averaging releases", "one key", _averaging, "if other keys are used", release=True
+    "linkage": _AttackWording("Linking by numbers", "a blind guess", _describe_linkage),
+    "mixed_linkage": _AttackWording(
+        "Linking by all that is known", "a blind guess", _describe_mixed_linkage
     ),
-    "undoing": _Attack("Undoing centres", "taken as they are", _undoing, release=True),
+    "attribute_inference": _AttackWording(
+        "Guessing a secret", "without that person's record", _describe_attribute_inference
+    ),
+    "averaging": _AttackWording(
+        "Averaging releases", "one key", _describe_averaging, "if other keys are used", release=True
+    ),
+    "undoing": _AttackWording(
+        "Undoing centres", "taken as they are", _describe_undoing, release=True
+    ),
 }

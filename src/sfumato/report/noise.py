@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sfumato.cells.noise.averaging import averaged
+from sfumato.cells.noise.description import averaged_variance
+from sfumato.report.wording import format_numbers
 
 RELEASES = (2, 4, 10)
-"""How many releases under other keys are told of."""
+"""The numbers of releases under different keys that the page shows."""
 _SHAPES = {"gaussian": "Normal noise", "laplace": "Laplace noise"}
 _SCALES = {
     "log": "on the scale of logarithms",
@@ -18,114 +19,119 @@ _SCALES = {
     "rank_normal": "on the scale of normal scores",
 }
 _ENDS = {
-    "clip": "what lies beyond the outer codes is set to them",
+    "clip": "values beyond the outer codes are set to them",
     "round": "the nearest level is released",
     "free": "released as numbers, wherever they lie",
 }
-_TOGETHER = ("correlated_gaussian", "stratified_gaussian")
+_JOINT = ("correlated_gaussian", "stratified_gaussian")
+Noise = Mapping[str, Any]
+"""The noise of a variable as the manifest describes it."""
 
 
-def noise_view(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the page says of noise, a row for each variable that has some; None: there is none."""
-    told = manifest.get("noise", {}).get("variables", {})
-    if not told:
+def describe_noise(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the page says of noise, a row for each noisy variable; None where there is none."""
+    variables = manifest.get("noise", {}).get("variables", {})
+    if not variables:
         return None
-    rows = [_row(name, one) for name, one in told.items()]
+    rows = [_describe_variable(name, noise) for name, noise in variables.items()]
+    kinds = {noise.get("distribution") for noise in variables.values()}
     return {
         "releases": RELEASES,
         "rows": rows,
         "numbers": any(row["left"] for row in rows),
-        "exchanged": any(one.get("distribution") == "misclassification" for one in told.values()),
+        "misclassified": "misclassification" in kinds,
         "withheld": manifest["noise"].get("withheld", ""),
     }
 
 
-def _row(name: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    said = f"{_said(told)}."
-    if later := told.get("then"):
-        said += f" Changed again afterwards ({', '.join(later)}), so this alone does not tell it."
-    variance = _variance(name, told)
-    left = [math.sqrt(averaged(variance, many)) for many in (1, *RELEASES)] if variance else []
+def _describe_variable(name: str, noise: Noise) -> dict[str, Any]:
+    text = f"{_describe(noise)}."
+    if later := noise.get("then"):
+        text += f" Changed again afterwards ({', '.join(later)}), so this is not the full story."
+    # Noise under m keys averages out: its variance falls to 1/m.
+    variance = _get_variance(name, noise)
+    remaining = (
+        [math.sqrt(averaged_variance(variance, count)) for count in (1, *RELEASES)]
+        if variance
+        else []
+    )
     return {
         "name": name,
-        "said": said,
-        "scale": _SCALES.get(told.get("scale", {}).get("name"), ""),
-        "left": [f"{one:.3g}" for one in left],
+        "text": text,
+        "scale": _SCALES.get(noise.get("scale", {}).get("name"), ""),
+        "left": [f"{sd:.3g}" for sd in remaining],
     }
 
 
-def _variance(name: str, told: Mapping[str, Any]) -> float | None:
-    """The variance of the noise where it is one number, and told."""
-    found = told.get("variance")
-    if told.get("distribution") == "correlated_gaussian":
-        at = told["variables"].index(name)
-        found = told["covariance"][at][at]
-    return float(found) if isinstance(found, (int, float)) else None
+def _get_variance(name: str, noise: Noise) -> float | None:
+    """The variance of the noise where it is one number and public."""
+    variance = noise.get("variance")
+    if noise.get("distribution") == "correlated_gaussian":
+        # The diagonal of the common covariance matrix.
+        index = noise["variables"].index(name)
+        variance = noise["covariance"][index][index]
+    return float(variance) if isinstance(variance, (int, float)) else None
 
 
-def _said(told: Mapping[str, Any]) -> str:
-    """A description in words, as far as it is told."""
-    kind = str(told.get("distribution"))
+def _describe(noise: Noise) -> str:
+    """The noise in words, as far as the manifest describes it."""
+    kind = str(noise.get("distribution"))
     if kind in _SHAPES:
-        return _added(told)
-    if kind in _TOGETHER:
-        within = " within each stratum" if "strata" in told else ""
+        return _describe_added_noise(noise)
+    if kind in _JOINT:
+        within = " within each stratum" if "strata" in noise else ""
         return (
-            f"{told['weight']:.3g} times the true value, and normal noise that keeps means and "
-            f"covariances of {', '.join(told['variables'])}{within}"
+            f"{noise['weight']:.3g} times the true value, and normal noise that keeps means and "
+            f"covariances of {', '.join(noise['variables'])}{within}"
         )
     if kind == "code_noise":
-        size = _numbers(told["variance"])
-        count = len(told["levels"])
-        return f"Normal noise of variance {size} on the codes of {count} levels; " + _ENDS.get(
-            str(told.get("ends")), ""
-        )
+        variance, levels = format_numbers(noise["variance"]), len(noise["levels"])
+        ends = _ENDS.get(str(noise.get("ends")), "")
+        return f"Normal noise of variance {variance} on the codes of {levels} levels; {ends}"
     if kind == "misclassification":
-        return _exchanged(told)
+        return _describe_misclassification(noise)
     return "It has noise, described for accredited analysts only"
 
 
-def _added(told: Mapping[str, Any]) -> str:
-    said = _SHAPES[told["distribution"]]
-    variance = told.get("variance")
+def _describe_added_noise(noise: Noise) -> str:
+    text = _SHAPES[noise["distribution"]]
+    variance, scale = noise.get("variance"), noise.get("scale")
     if variance is None:
-        said += " whose variance grows with the value"
+        text += " whose variance grows with the value"
     else:
-        said += f" of variance {variance:.3g} (standard deviation {math.sqrt(variance):.3g})"
-    if scale := told.get("scale"):
-        said += f" {_SCALES.get(scale['name'], '')}"
-    if told.get("whole"):
-        said += ", then rounded to whole numbers"
+        text += f" of variance {variance:.3g} (standard deviation {math.sqrt(variance):.3g})"
+    if scale:
+        text += f" {_SCALES.get(scale['name'], '')}"
+    if noise.get("whole"):
+        text += ", then rounded to whole numbers"
         if variance and not scale:
-            said += f", which leaves about {_unmoved(told):.0%} of the values as they were"
+            share = _probability_of_no_change(noise)
+            text += f", which leaves about {share:.0%} of the values as they were"
     ends = [
-        f"what lies {where} {told[name]:,.12g} is set to it"
+        f"values {where} {noise[name]:,.12g} are set to it"
         for name, where in (("at_least", "below"), ("at_most", "above"))
-        if name in told
+        if name in noise
     ]
-    return "; ".join([said, *ends])
+    return "; ".join([text, *ends])
 
 
-def _unmoved(told: Mapping[str, Any]) -> float:
-    """How likely rounding takes the noise of a whole number away again."""
-    sd = math.sqrt(told["variance"])
-    if told["distribution"] == "laplace":
+def _probability_of_no_change(noise: Noise) -> float:
+    """How likely it is that rounding undoes the noise of a whole number: P(|noise| < 1/2)."""
+    sd = math.sqrt(noise["variance"])
+    if noise["distribution"] == "laplace":
         return 1 - math.exp(-0.5 * math.sqrt(2) / sd)
     return math.erf(0.5 / (sd * math.sqrt(2)))
 
 
-def _exchanged(told: Mapping[str, Any]) -> str:
-    if told.get("matrix") is not None:
-        every = [told["matrix"]]
+def _describe_misclassification(noise: Noise) -> str:
+    if noise.get("matrix") is not None:
+        matrices = [noise["matrix"]]
     else:
-        every = [one["matrix"] for one in told["strata"]]
-    least = min(matrix[at][at] for matrix in every for at in range(len(matrix)))
-    within = "" if "matrix" in told else ", in a way of its own within each stratum"
+        matrices = [stratum["matrix"] for stratum in noise["strata"]]
+    # The diagonal holds the probabilities that a level stays.
+    least = min(matrix[index][index] for matrix in matrices for index in range(len(matrix)))
+    within = "" if "matrix" in noise else ", with probabilities of its own within each stratum"
     return (
-        f"Each of {len(told['levels'])} levels stays with a probability of at least {least:.3g}, "
+        f"Each of {len(noise['levels'])} levels stays with a probability of at least {least:.3g}, "
         f"or is exchanged for another{within}"
     )
-
-
-def _numbers(told: Any) -> str:
-    return ", ".join(f"{one:.3g}" for one in told) if isinstance(told, list) else f"{told:.3g}"

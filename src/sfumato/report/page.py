@@ -1,160 +1,229 @@
-"""The page: verdict first, then what was done, what was measured, and the proof."""
+"""The report of a release: verdict first, then what was done, what was measured, and the proof."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from sfumato import __version__, catalogue
+from sfumato import catalogue
 from sfumato.errors import SfumatoError
-from sfumato.parameters import value_said
-from sfumato.report.attacks import attack_view
-from sfumato.report.bars import bars, bars_by_variable
-from sfumato.report.groups import gain_bars, group_view
-from sfumato.report.noise import noise_view
-from sfumato.report.verdict import rooms_of, target_view, verdict_of
+from sfumato.report.attacks import describe_attacks
+from sfumato.report.charts import (
+    Chart,
+    build_bars,
+    build_gain_bars,
+    build_variable_bars,
+    describe_groups,
+)
+from sfumato.report.html import render_page
+from sfumato.report.noise import describe_noise
+from sfumato.report.wording import format_result
 from sfumato.schema import ROLES
 
 if TYPE_CHECKING:
     from sfumato.figures.custodian import Picture
 
-Table = Sequence[Mapping[str, Any]]
+Plain = Mapping[str, Any]
+Table = Sequence[Plain]
+_ROOMS = {"risk": "Risk", "utility": "Utility"}
+_NUMBERS = {
+    "k": "Records in the smallest class of people who look alike to an outsider.",
+    "prosecutor": "Highest chance that an outsider finds a given person.",
+    "t": "How far the confidential values of a class may be from those of all records.",
+    "l": "Confidential values in the class that has fewest.",
+    "stayed": "Share of records that hardly moved.",
+    "mean_h": "Persons who lie nearer to the target than the one an attacker finds, on average.",
+}
+"""What the numbers are that boards see most often, besides those named like their measure."""
 
 
-def render(manifest: Mapping[str, Any], custody: Mapping[str, Any] | None = None) -> str:
+def render_report(manifest: Plain, custody: Plain | None = None) -> str:
     """The public edition from the manifest alone; the inside edition with the custody record."""
-    page = _environment().get_template("page.html")
     inside = custody is not None
     evidence = (custody or manifest)["evidence"]
-    shown = [_evidence(label, one, inside=inside) for label, one in evidence.items()]
-    attacks = attack_view(evidence, inside=inside)
-    return page.render(
+    results = [_describe_result(label, result, inside=inside) for label, result in evidence.items()]
+    attacks = describe_attacks(evidence, inside=inside)
+    return render_page(
+        "release.html",
         inside=inside,
         manifest=manifest,
         custody=custody,
-        verdict=verdict_of(manifest, evidence, attacks, inside=inside),
-        targets=[target_view(one, evidence) for one in manifest["targets"]],
-        methods=[_method(one) for one in manifest["methods"]],
-        noise=noise_view(manifest),
+        verdict=describe_verdict(manifest, evidence, attacks, inside=inside),
+        targets=[_describe_target(target, evidence) for target in manifest["targets"]],
+        methods=[_describe_method(step) for step in manifest["methods"]],
+        noise=describe_noise(manifest),
         attacks=attacks,
-        landed=any(one["name"] == "h_index" for one in evidence.values()),
-        rooms=rooms_of(shown),
+        h_index_measured=any(result["name"] == "h_index" for result in evidence.values()),
+        rooms=_group_by_room(results),
         roles=ROLES,
-        version=__version__,
     )
 
 
-@cache
-def _environment() -> Environment:
-    """Names and categories are untrusted text: everything is escaped."""
-    return Environment(
-        loader=PackageLoader("sfumato", "report/templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def describe_verdict(
+    manifest: Plain, evidence: Mapping[str, Plain], attacks: Plain | None, *, inside: bool
+) -> dict[str, Any]:
+    """What the board reads first; `caveats` say what the targets leave open."""
+    targets = manifest["targets"]
+    if not targets:
+        head, tone = "No target was set", "warn"
+        text = (
+            "The steps below were carried out, but nothing is guaranteed. "
+            "Set targets in the plan before you sign."
+        )
+    elif missed := sum(not target["met"] for target in targets):
+        head, tone = f"{missed} of {len(targets)} targets missed", "bad"
+        text = "These data must not be released."
+    else:
+        # The verdict promises what was measured, and where; no more.
+        which = "The target is" if len(targets) == 1 else f"All {len(targets)} targets are"
+        head, tone = f"{which} met", "good"
+        where = (
+            "on the released file as it lies on the disk"
+            if "data" in manifest
+            else "in memory; no file was written yet"
+        )
+        text = (
+            f"Measured {where}. That is what is promised, under the assumptions given with each "
+            "number, and nothing beyond."
+        )
+    caveats = _list_caveats(evidence, attacks, inside=inside)
+    return {"tone": tone, "head": head, "text": text, "caveats": caveats}
 
 
-def _method(told: Mapping[str, Any]) -> dict[str, Any]:
-    known = catalogue.methods().get(told["method"])
+def _list_caveats(
+    evidence: Mapping[str, Plain], attacks: Plain | None, *, inside: bool
+) -> list[str]:
+    caveats = []
+    if attacks is not None:
+        tried = [row for row in attacks["rows"] if not row["reason"] and row["verdict"]]
+        won = sum(bool(row["better"]) for row in tried)
+        if won:
+            does = "does" if won == 1 else "do"
+            caveats.append(
+                f"{won} of {len(tried)} attacks that were tried {does} better than the control: "
+                "see what an outsider could still do."
+            )
+    elif inside:
+        caveats.append("No attack was tried.")
+    if failed := sum(result["value"] is None for result in evidence.values()):
+        what = "measure" if failed == 1 else "measures"
+        caveats.append(f"{failed} {what} could not be computed; the reason is given below.")
+    return caveats
+
+
+def _describe_target(target: Plain, evidence: Mapping[str, Plain]) -> dict[str, Any]:
+    """A target with the question that its measure answers."""
+    label = target.get("measure", "")
+    name = evidence[label]["name"] if label in evidence else label
+    number = str(target["target"]).rpartition(".")[2]
+    # A target may be on a number beside the measure's own, such as `reidentification.k`.
+    question = _get_measure_facts(name)["question"]
+    if number not in (label, name):
+        question = _NUMBERS.get(number, f"One of the numbers of {name}." if name else "")
+    return {**target, "question": question}
+
+
+def _describe_method(step: Plain) -> dict[str, Any]:
+    method = catalogue.methods().get(step["method"])
     return {
-        "name": told["method"],
-        "question": catalogue.question(known) if known else "",
-        "parameters": {key: _said(value) for key, value in told.items() if key != "method"},
+        "name": step["method"],
+        "question": catalogue.first_line(method) if method else "",
+        "parameters": {key: format_result(value) for key, value in step.items() if key != "method"},
     }
 
 
-def _evidence(label: str, one: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
-    known = catalogue.measures().get(one["name"])
-    table = one["table"] or []
-    numbers = {
-        key: value for key, value in one["details"].items() if isinstance(value, (int, float))
-    }
-    words = {key: value for key, value in one["details"].items() if isinstance(value, str)}
+def _get_measure_facts(name: str) -> dict[str, str]:
+    """The room and the question of a measure; of one that is not installed here, a guess."""
+    measure = catalogue.measures().get(name)
+    if measure is None:
+        return {"room": "risk", "question": ""}
+    return {"room": measure.room(), "question": catalogue.first_line(measure)}
+
+
+def _describe_result(label: str, result: Plain, *, inside: bool) -> dict[str, Any]:
+    table, details, baseline = result["table"] or [], result["details"], result["baseline"]
+    numbers = {key: value for key, value in details.items() if isinstance(value, (int, float))}
+    # Groups of people, and what would protect them, are known by their details, and stay inside.
+    groups, gains = (details.get("groups"), details.get("gains")) if inside else (None, None)
     return {
-        **one,
+        **result,
+        **_get_measure_facts(result["name"]),
         "label": label,
-        "room": known.room() if known else "risk",
-        "question": catalogue.question(known) if known else "",
-        "numbers": {key: _said(value) for key, value in numbers.items()},
-        "words": words,
-        "value": _said(one["value"]),
-        "baseline": None if one["baseline"] is None else _said(one["baseline"]),
+        "numbers": {key: format_result(value) for key, value in numbers.items()},
+        "words": {key: value for key, value in details.items() if isinstance(value, str)},
+        "value": format_result(result["value"]),
+        "baseline": None if baseline is None else format_result(baseline),
         "columns": list(table[0]) if table else [],
-        "rows": [[_said(value) for value in row.values()] for row in table],
-        "bars": _bars(one["name"], table),
-        **_drawn(one, table, inside=inside),
-        **_people(one["details"], inside=inside),
+        "rows": [[format_result(value) for value in row.values()] for row in table],
+        "bars": _build_bars(result["name"], table),
+        **_draw_picture(result, table, inside=inside),
+        "groups": describe_groups(groups),
+        "gains": build_gain_bars(gains, str(details.get("worst_variable", ""))),
     }
 
 
-def _people(details: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
-    """Groups of people, and what would protect them: known by their details, and only inside."""
-    if not inside:
-        return {"groups": None, "gains": None}
-    return {
-        "groups": group_view(details.get("groups")),
-        "gains": gain_bars(details.get("gains"), str(details.get("worst_variable", ""))),
-    }
+def _group_by_room(results: Sequence[Plain]) -> list[dict[str, Any]]:
+    """What was measured, risk first: for a table at a glance, then number by number."""
+    rooms = []
+    for room, title in _ROOMS.items():
+        rows = [
+            {
+                "label": result["label"],
+                "question": result["question"],
+                "value": "could not be computed" if result["reason"] else result["value"],
+                # A measure of one data set has the original's number beside it, one of a pair
+                # that of chance.
+                "original": (result["baseline"] or "") if result["subject"] != "pair" else "",
+                "control": (result["baseline"] or "") if result["subject"] == "pair" else "",
+                "direction": result["direction"],
+            }
+            for result in results
+            if result["room"] == room
+        ]
+        if rows:
+            rooms.append(
+                {
+                    "title": title,
+                    "evidence": [result for result in results if result["room"] == room],
+                    "original": any(row["original"] for row in rows),
+                    "control": any(row["control"] for row in rows),
+                    "rows": rows,
+                }
+            )
+    return rooms
 
 
-def _bars(name: str, table: Table) -> dict[str, Any] | None:
+def _build_bars(name: str, table: Table) -> Chart | None:
     columns = set(table[0]) if table else set()
     if "records" in columns:
-        return bars(table)
+        return build_bars(table)
     # A table of several statistics per variable has no one number to draw.
     if {"variable", name} <= columns and "statistic" not in columns:
-        return bars_by_variable(table, name)
+        return build_variable_bars(table, name)
     return None
 
 
-def _drawn(one: Mapping[str, Any], table: Table, *, inside: bool) -> dict[str, Any]:
+def _draw_picture(result: Plain, table: Table, *, inside: bool) -> dict[str, Any]:
     """The picture of a table that has one, with its caption; what must stay inside is stamped."""
-    none = {"picture": None, "caption": ""}
-    public = one["audience"] == "public"
+    nothing = {"picture": None, "caption": ""}
+    public = result["audience"] == "public"
     if not table or not (inside or public):
-        return none
+        return nothing
     try:
-        made = _picture(table, one["details"], public=public)
+        picture = _choose_picture(result, table, public=public)
     except SfumatoError as error:
         return {"picture": None, "caption": f"No picture: {error.what}"}
-    if made is None:
-        return none
+    if picture is None:
+        return nothing
     # The drawing escapes all names itself; it holds no script, reference or id.
-    return {"picture": Markup(made.svg()), "caption": made.caption}  # noqa: S704
+    return {"picture": Markup(picture.svg()), "caption": picture.caption}  # noqa: S704
 
 
-def _picture(table: Table, details: Mapping[str, Any], *, public: bool) -> Picture | None:
-    # The few tables that have a picture are known by their columns, not by a measure's name.
-    from sfumato.figures.custodian import forest, known_groups, landing, moments, propensity
+def _choose_picture(result: Plain, table: Table, *, public: bool) -> Picture | None:
+    """The picture that the measure of this name has, where the table holds what it needs."""
+    from sfumato.figures.custodian.album import draw_evidence, find_picture
 
-    columns = set(table[0])
-    if {"term", "original_low", "released_low"} <= columns:
-        return forest(table, level=details.get("level"), public=public)
-    if {"data", "q1", "median", "q3"} <= columns:
-        return propensity(table, share=details.get("share_released"), public=public)
-    if {"known", "reidentification", "guess"} <= columns:
-        return known_groups(table, records=details.get("records"), public=public)
-    if {"from_quantile", "to_quantile", "up_to_0"} <= columns:
-        return landing(table, by=details.get("by"), public=public)
-    several = {"statistic", "variable", "original", "released"} <= columns
-    if several and any(row["statistic"] == "correlation" for row in table):
-        return moments(table, public=public)
-    return None
-
-
-def _said(value: Any) -> str:
-    if value is None:
-        return "could not be computed"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, (list, dict)):
-        return value_said(value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    picture = find_picture(result["name"])
+    return draw_evidence(picture, table, result["details"], public=public)

@@ -14,4 +14,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from sfumato.catalogue import measures
 
-    return sorted(one.__name__ for one in measures().values() if one.room() == "risk")
+    return sorted(entry.__name__ for entry in measures().values() if entry.room() == "risk")

@@ -30,7 +30,7 @@ def known_variables(
     return known
 
 
-def known_said(known: Sequence[str]) -> str:
+def describe_known(known: Sequence[str]) -> str:
     """The assumption that goes with it."""
-    listed = ", ".join(known) or _NOTHING
-    return f"The outsider knows that the person is in the data, and knows exactly: {listed}."
+    names = ", ".join(known) or _NOTHING
+    return f"The outsider knows that the person is in the data, and knows exactly: {names}."

@@ -10,17 +10,23 @@ import numpy as np
 import polars as pl
 from pydantic import field_validator, model_validator
 
-from sfumato.cells.classes import EqualClasses, equal_classes
-from sfumato.cells.confidential import Coded, coded, confidential_variables, joint, require_apart
+from sfumato.cells.classes import EquivalenceClasses, find_equivalence_classes
+from sfumato.cells.confidential import (
+    ConfidentialVariable,
+    count_by_class,
+    encode_confidential,
+    require_apart,
+    select_confidential,
+)
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.risk._disclosure.predicate import Predicate, parse, variables_of
-from sfumato.risk._disclosure.satisfied import satisfied
-from sfumato.risk._known import known_said, known_variables
+from sfumato.risk._disclosure.evaluation import evaluate_predicate
+from sfumato.risk._disclosure.predicate import Predicate, list_variables, parse
+from sfumato.risk._known import describe_known, known_variables
 
 _WHERE = (
     "Missing satisfies no statement, nor its opposite. A range, set or mask satisfies a statement "
@@ -94,38 +100,38 @@ class AttributeDisclosure(Measure):
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Find the classes that give the answer away."""
         known = known_variables(self.known, data, subject)
-        classes = equal_classes(data, known)
+        classes = find_equivalence_classes(data, known)
         if self.where is None:
-            names = confidential_variables(self.confidential, known, data, subject)
-            found = _values(data, names, classes)
+            names = select_confidential(self.confidential, known, data, subject)
+            disclosure = _disclose_values(data, names, classes)
         else:
             predicate = parse(self.where)
-            names = variables_of(predicate)
-            _require_there(names, known, data, subject)
-            found = _statement(data, predicate, classes)
+            names = list_variables(predicate)
+            _require_present(names, known, data, subject)
+            disclosure = _disclose_statement(data, predicate, classes)
         return Evidence(
             name=self.name,
             subject=subject,
-            value=max(found.table[self.name]),
+            value=max(disclosure.table[self.name]),
             direction=self.direction,
-            records=data.like(found.records),
-            table=data.like(found.table),
+            records=data.like(disclosure.records),
+            table=data.like(disclosure.table),
             details={
-                "disclosed_records": max(found.table["disclosed_records"]),
-                **found.details,
+                "disclosed_records": max(disclosure.table["disclosed_records"]),
+                **disclosure.details,
                 "records": len(data),
                 "classes": len(classes),
                 "smallest_class": int(classes.sizes.min()),
                 "known": ", ".join(known),
                 "confidential": ", ".join(names),
             },
-            assumptions=(known_said(known), *found.assumptions),
+            assumptions=(describe_known(known), *disclosure.assumptions),
             audience="public" if subject == "released" else "custodian",
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Disclosure:
     """What the classes give away."""
 
     table: pl.DataFrame
@@ -134,7 +140,7 @@ class _Found:
     assumptions: tuple[str, ...]
 
 
-def _require_there(
+def _require_present(
     names: tuple[str, ...], known: tuple[str, ...], data: Dataset, subject: Subject
 ) -> None:
     if subject == "original":
@@ -147,51 +153,55 @@ def _require_there(
     require_apart(names, known)
 
 
-def _statement(data: Dataset, predicate: Predicate, classes: EqualClasses) -> _Found:
+def _disclose_statement(
+    data: Dataset, predicate: Predicate, classes: EquivalenceClasses
+) -> _Disclosure:
     """Whose class consists only of records that satisfy the statement."""
-    found = satisfied(data, predicate)
-    holding = int(found.surely.sum())
+    evaluation = evaluate_predicate(data, predicate)
+    holding = int(evaluation.surely.sum())
     if not holding:
         raise MeasureError(
             "No record satisfies the statement, so there is no share of them to take.",
             hint="check the values in it, and the kinds of its variables in the schema.",
         )
-    disclosed = found.surely & _throughout(found.surely, classes)
-    at_most = int((found.possibly & _throughout(found.possibly, classes)).sum())
+    disclosed = evaluation.surely & _is_throughout(evaluation.surely, classes)
+    at_most = int((evaluation.possibly & _is_throughout(evaluation.possibly, classes)).sum())
     table = pl.DataFrame(
         {
-            "variable": [", ".join(variables_of(predicate))],
+            "variable": [", ".join(list_variables(predicate))],
             "attribute_disclosure": [int(disclosed.sum()) / holding],
             "disclosed_records": [int(disclosed.sum())],
         }
     )
     details = {
         "satisfying_records": holding,
-        "may_satisfy_records": int((found.possibly & ~found.surely).sum()),
+        "may_satisfy_records": int((evaluation.possibly & ~evaluation.surely).sum()),
         "disclosed_records_if_all_that_may_satisfy_do": at_most,
-        "undecided_for_missing": int(found.unknown.sum()),
+        "undecided_for_missing": int(evaluation.unknown.sum()),
     }
-    records = pl.DataFrame({"satisfies": found.surely, "disclosed": disclosed})
-    return _Found(table, records, details, (_WHERE,))
+    records = pl.DataFrame({"satisfies": evaluation.surely, "disclosed": disclosed})
+    return _Disclosure(table, records, details, (_WHERE,))
 
 
-def _throughout(flags: Mask, classes: EqualClasses) -> Mask:
+def _is_throughout(flags: Mask, classes: EquivalenceClasses) -> Mask:
     """For each record whether all records of its class are flagged."""
-    every = np.ones(len(classes), bool)
-    every[classes.of[~flags]] = False
-    return every[classes.of]
+    complete = np.ones(len(classes), bool)
+    complete[classes.of[~flags]] = False
+    return complete[classes.of]
 
 
-def _values(data: Dataset, names: tuple[str, ...], classes: EqualClasses) -> _Found:
+def _disclose_values(
+    data: Dataset, names: tuple[str, ...], classes: EquivalenceClasses
+) -> _Disclosure:
     """Whose class has a single value, variable by variable."""
     rows, learned, empty = [], np.zeros(len(data), np.int64), []
-    said: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     for name in names:
-        one = coded(data, name)
-        said += one.said
-        flags = (one.codes >= 0) & _single(one, classes)
+        confidential = encode_confidential(data, name)
+        remarks += confidential.remarks
+        flags = (confidential.codes >= 0) & _has_single_value(confidential, classes)
         learned += flags
-        empty += [] if len(one.distinct) else [name]
+        empty += [] if len(confidential.distinct) else [name]
         count = int(flags.sum())
         rows.append(
             {
@@ -207,11 +217,11 @@ def _values(data: Dataset, names: tuple[str, ...], classes: EqualClasses) -> _Fo
         )
     records = pl.DataFrame({"disclosed_variables": learned, "disclosed": learned > 0})
     details = {"records_with_any_value_disclosed": int((learned > 0).sum())}
-    return _Found(pl.DataFrame(rows), records, details, (_VALUES, *dict.fromkeys(said)))
+    return _Disclosure(pl.DataFrame(rows), records, details, (_VALUES, *dict.fromkeys(remarks)))
 
 
-def _single(one: Coded, classes: EqualClasses) -> Mask:
+def _has_single_value(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
     """For each record whether all records of its class have the same cell."""
-    both = joint(classes, one.codes + np.int32(1), len(one.distinct) + 1)
+    both = count_by_class(classes, confidential.codes + np.int32(1), len(confidential.distinct) + 1)
     alone: Mask = np.bincount(both.at, minlength=len(classes)) == 1
     return alone[classes.of]

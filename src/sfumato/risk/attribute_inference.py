@@ -9,17 +9,16 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.confidential import confidential_variables
+from sfumato.cells.confidential import select_confidential
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Positions
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.risk._attacks.inferring import Persons, by_guess, inferred
-from sfumato.risk._attacks.nearness import picked
+from sfumato.risk._attacks.attacker_view import VariableView, sample_records, view_release
+from sfumato.risk._attacks.inference import Persons, infer_secrets, rate_of_best_guess
 from sfumato.risk._attacks.outcomes import mean_of
-from sfumato.risk._attacks.sights import Sight, sights
 from sfumato.risk._known import known_variables
 from sfumato.risk.linkage import wilson
 
@@ -99,56 +98,60 @@ class AttributeInference(Measure):
                 f"'{self.name}' needs somebody to compare with: at least two records.",
                 hint="are these all data?",
             )
-        seen, secrets, warnings = self._sights(original, released)
-        members = self._members(seen, secrets)
-        own, left = self._guessed(seen, secrets, members)
-        return self._evidence(original, secrets, members.rows, own, left, (_LEFT_OUT, warnings))
+        views, secrets, warnings = self._view(original, released)
+        members = self._members(views, secrets)
+        rates, without_own = self._infer(views, secrets, members)
+        return self._evidence(
+            original, secrets, members.rows, rates, without_own, (_LEFT_OUT, warnings)
+        )
 
     def against(self, original: Dataset, released: Dataset, control: Dataset) -> Evidence:
         """The same, with persons as the control who were held out before the release was made."""
         if not len(control):
             raise MeasureError("There is nobody in the control.", hint="hold some records out.")
-        seen, secrets, warnings = self._sights(original, released)
-        members = self._members(seen, secrets)
-        own, _ = self._guessed(seen, secrets, members)
-        known, truths = ([one.read(control) for one in several] for several in (seen, secrets))
+        views, secrets, warnings = self._view(original, released)
+        members = self._members(views, secrets)
+        rates, _ = self._infer(views, secrets, members)
+        known, truths = ([view.read(control) for view in group] for group in (views, secrets))
         others = Persons(known, truths, np.arange(len(control)), members=False)
-        held_out, _ = self._guessed(seen, secrets, others)
-        return self._evidence(original, secrets, members.rows, own, held_out, (_OTHERS, warnings))
+        held_out, _ = self._infer(views, secrets, others)
+        return self._evidence(original, secrets, members.rows, rates, held_out, (_OTHERS, warnings))
 
-    def _sights(
+    def _view(
         self, original: Dataset, released: Dataset
-    ) -> tuple[list[Sight], list[Sight], tuple[str, ...]]:
+    ) -> tuple[list[VariableView], list[VariableView], tuple[str, ...]]:
         known = known_variables(self.known, original, "original")
-        names = confidential_variables(self.confidential, known, original, "original")
-        confidential_variables(self.confidential, known, released, "released")
-        seen, warnings = sights(original, released, known, owner=self.name)
-        secrets, more = sights(original, released, names, owner=self.name)
-        return seen, secrets, (*warnings, *more)
+        names = select_confidential(self.confidential, known, original, "original")
+        select_confidential(self.confidential, known, released, "released")
+        views, warnings = view_release(original, released, known, owner=self.name)
+        secrets, more = view_release(original, released, names, owner=self.name)
+        return views, secrets, (*warnings, *more)
 
-    def _members(self, seen: list[Sight], secrets: list[Sight]) -> Persons:
-        rows = picked([*seen, *secrets], self.individuals)
-        known, truths = ([one.persons for one in several] for several in (seen, secrets))
+    def _members(self, views: list[VariableView], secrets: list[VariableView]) -> Persons:
+        rows = sample_records([*views, *secrets], self.individuals)
+        known, truths = ([view.persons for view in group] for group in (views, secrets))
         return Persons(known, truths, rows, members=True)
 
-    def _guessed(
-        self, seen: list[Sight], secrets: list[Sight], persons: Persons
+    def _infer(
+        self, views: list[VariableView], secrets: list[VariableView], persons: Persons
     ) -> tuple[Floats, Floats]:
-        return inferred(seen, secrets, persons, nearest=self.nearest, tolerance=self.tolerance)
+        return infer_secrets(
+            views, secrets, persons, nearest=self.nearest, tolerance=self.tolerance
+        )
 
     def _evidence(
         self,
         original: Dataset,
-        secrets: list[Sight],
+        secrets: list[VariableView],
         rows: Positions,
-        own: Floats,
-        other: Floats,
-        words: tuple[str, tuple[str, ...]],
+        rates: Floats,
+        controls: Floats,
+        texts: tuple[str, tuple[str, ...]],
     ) -> Evidence:
-        paired = words[0] is _LEFT_OUT
+        paired = texts[0] is _LEFT_OUT
         table = [
-            self._row(one, mine, theirs, paired=paired)
-            for one, mine, theirs in zip(secrets, own, other, strict=True)
+            self._row(view, mine, theirs, paired=paired)
+            for view, mine, theirs in zip(secrets, rates, controls, strict=True)
             if not np.isnan(mine).all() and not np.isnan(theirs).all()
         ]
         if not table:
@@ -164,7 +167,7 @@ class AttributeInference(Measure):
             interval=(worst["low"], worst["high"]),
             direction=self.direction,
             baseline=worst["control"],
-            records=original.like(_records(len(original), rows, secrets, own)),
+            records=original.like(_records(len(original), rows, secrets, rates)),
             table=original.like(pl.DataFrame(table)),
             details={
                 "inference_gain": worst["gain"],
@@ -176,17 +179,20 @@ class AttributeInference(Measure):
                 "tolerance": self.tolerance,
                 "nearest": self.nearest,
             },
-            assumptions=(words[0], *_ASSUMPTIONS),
-            warnings=(*words[1], *_told(worst)),
+            assumptions=(texts[0], *_ASSUMPTIONS),
+            warnings=(*texts[1], *_list_warnings(worst)),
         )
 
-    def _row(self, one: Sight, own: Floats, other: Floats, *, paired: bool) -> dict[str, Any]:
-        mine, theirs = own[~np.isnan(own)], other[~np.isnan(other)]
+    def _row(
+        self, view: VariableView, rates: Floats, controls: Floats, *, paired: bool
+    ) -> dict[str, Any]:
+        mine, theirs = rates[~np.isnan(rates)], controls[~np.isnan(controls)]
         rate, control = mean_of(mine), mean_of(theirs)
         low, high = wilson(rate, len(mine))
+        # A normal interval: paired where the control guesses for the same persons.
         reach = _TWO_SIDED * _error(mine, theirs, paired=paired)
         return {
-            "variable": one.name,
+            "variable": view.name,
             "persons": len(mine),
             self.name: rate,
             "low": low,
@@ -195,15 +201,15 @@ class AttributeInference(Measure):
             "gain": rate - control,
             "gain_low": max(-1.0, rate - control - reach),
             "gain_high": min(1.0, rate - control + reach),
-            "by_guess": by_guess(one, one.persons, self.tolerance),
+            "by_guess": rate_of_best_guess(view, view.persons, self.tolerance),
         }
 
 
-def _error(own: Floats, other: Floats, *, paired: bool) -> float:
+def _error(rates: Floats, controls: Floats, *, paired: bool) -> float:
     """The standard error of the difference of two rates."""
     if paired:
-        return math.sqrt(_variance(own - other) / len(own))
-    return math.sqrt(_variance(own) / len(own) + _variance(other) / len(other))
+        return math.sqrt(_variance(rates - controls) / len(rates))
+    return math.sqrt(_variance(rates) / len(rates) + _variance(controls) / len(controls))
 
 
 def _variance(values: Floats) -> float:
@@ -213,22 +219,24 @@ def _variance(values: Floats) -> float:
     return mean_of(apart * apart) * len(values) / (len(values) - 1)
 
 
-def _records(count: int, rows: Positions, secrets: list[Sight], own: Floats) -> pl.DataFrame:
+def _records(
+    count: int, rows: Positions, secrets: list[VariableView], rates: Floats
+) -> pl.DataFrame:
     """How likely each secret of each person is guessed; null where that was not tried."""
     columns = {}
-    for one, share in zip(secrets, own, strict=True):
-        each = np.full(count, np.nan)
-        each[rows] = share
-        columns[one.name] = pl.Series(each).fill_nan(None)
+    for view, share in zip(secrets, rates, strict=True):
+        column = np.full(count, np.nan)
+        column[rows] = share
+        columns[view.name] = pl.Series(column).fill_nan(None)
     return pl.DataFrame(columns)
 
 
-def _told(worst: dict[str, Any]) -> tuple[str, ...]:
+def _list_warnings(worst: dict[str, Any]) -> tuple[str, ...]:
     if not worst["gain_low"] > 0:
         return ()
-    told = (
+    warning = (
         f"'{worst['variable']}' is guessed right for {worst['attribute_inference']:.1%} of the "
         f"persons, without their own record for {worst['control']:.1%}: being in the release "
         "gives it away."
     )
-    return (told,)
+    return (warning,)

@@ -13,12 +13,12 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
-from sfumato.kernels.canonical import deviation_of, total_of
+from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
+from sfumato.risk._attacks.distances import space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
-from sfumato.risk._attacks.outcomes import by_record, mean_of
-from sfumato.risk._attacks.spaces import space
+from sfumato.risk._attacks.outcomes import mean_of, tabulate_records
 from sfumato.risk.linkage import wilson
 
 _ASSUMPTIONS = (
@@ -84,10 +84,10 @@ class Averaging(Measure):
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Make the noise smaller, and count again who is found."""
         known = knowledge(original, released, self.variables, owner=self.name)
-        noise = _noise(known)
-        found = {many: self._found(known, noise, many) for many in (1, *self.releases)}
+        noise = _estimate_noise(known)
+        by_releases = {many: self._attack(known, noise, many) for many in (1, *self.releases)}
         most, count = self.releases[-1], len(known.original)
-        below = {many: each[0] for many, each in found.items()}
+        below = {many: shares[0] for many, shares in by_releases.items()}
         value, alone = mean_of(below[most]), mean_of(below[1])
         return Evidence(
             name=self.name,
@@ -97,13 +97,13 @@ class Averaging(Measure):
             direction=self.direction,
             baseline=alone,
             records=original.like(
-                by_record(
+                tabulate_records(
                     known.complete, {"one_release": below[1], f"{most}_releases": below[most]}
                 )
             ),
-            table=original.like(self._table(known, noise, found)),
+            table=original.like(self._table(known, noise, by_releases)),
             details={
-                "averaging_pr_h_0": mean_of(found[most][1]),
+                "averaging_pr_h_0": mean_of(by_releases[most][1]),
                 "by_chance": min(self.p / count, 1.0),
                 "releases": most,
                 "p": self.p,
@@ -112,38 +112,39 @@ class Averaging(Measure):
                 "variables": ", ".join(known.names),
             },
             assumptions=_ASSUMPTIONS,
-            warnings=(*known.warnings, *_told(noise, known)),
+            warnings=(*known.warnings, *_list_warnings(noise, known)),
         )
 
-    def _found(self, known: Knowledge, noise: Floats, many: int) -> tuple[Floats, Floats]:
+    def _attack(self, known: Knowledge, noise: Floats, releases: int) -> tuple[Floats, Floats]:
         """For each record Pr(h < p) and Pr(h = 0) after so many releases."""
         from sfumato.kernels.trees.ranks import ranks
 
-        seen = known.original + noise / math.sqrt(many)
-        where = space(known, seen, standardise=True, distance="euclidean", owner=self.name)
+        # The mean of n independent draws has noise of 1 / sqrt(n) of the size.
+        averaged = known.original + noise / math.sqrt(releases)
+        where = space(known, averaged, standardise=True, distance="euclidean", owner=self.name)
         try:
-            made = ranks(where.original, where.released, where.scale, cap=self.p)
+            h = ranks(where.original, where.released, where.scale, cap=self.p)
         except ValueError as error:
             raise MeasureError(
                 f"'{self.name}' cannot be computed: {error}", hint="give values in another unit."
             ) from None
-        return made.share_below(self.p), made.share_below(1)
+        return h.share_below(self.p), h.share_below(1)
 
     def _table(
-        self, known: Knowledge, noise: Floats, found: dict[int, tuple[Floats, Floats]]
+        self, known: Knowledge, noise: Floats, by_releases: dict[int, tuple[Floats, Floats]]
     ) -> pl.DataFrame:
         """What is left of the noise, and who is found, by the number of releases."""
-        left = max(
+        remaining = max(
             _share(part, truth) for part, truth in zip(noise.T, known.original.T, strict=True)
         )
         rows: list[dict[str, Any]] = []
-        for many, (below, zero) in found.items():
+        for releases, (below, zero) in by_releases.items():
             rate = mean_of(below)
             low, high = wilson(rate, len(below))
             rows.append(
                 {
-                    "releases": many,
-                    "noise_sd_share_left": left / math.sqrt(many),
+                    "releases": releases,
+                    "noise_sd_share_left": remaining / math.sqrt(releases),
                     self.name: rate,
                     "low": low,
                     "high": high,
@@ -153,30 +154,31 @@ class Averaging(Measure):
         return pl.DataFrame(rows)
 
 
-def _noise(known: Knowledge) -> Floats:
+def _estimate_noise(known: Knowledge) -> Floats:
     """What chance has added to each value, on the scale of the original.
 
     By least squares, released = shift + factor * original + noise. For noise that is just added
     the factor is 1 but for chance; noise that keeps the spread has one below 1.
     """
-    found = np.zeros_like(known.original)
-    for at, (truth, shown) in enumerate(zip(known.original.T, known.released.T, strict=True)):
-        spread = deviation_of(truth)
+    noise = np.zeros_like(known.original)
+    for index, (truth, shown) in enumerate(zip(known.original.T, known.released.T, strict=True)):
+        spread = standard_deviation(truth)
         if not spread > 0 or np.array_equal(truth, shown):
             continue
-        apart, moved = truth - mean_of(truth), shown - mean_of(shown)
-        factor = total_of(apart * moved) / total_of(apart * apart)
-        found[:, at] = (moved - factor * apart) / max(factor, _LEAST)
-    return found
+        centred, moved = truth - mean_of(truth), shown - mean_of(shown)
+        # The least-squares slope; the residual is the noise.
+        factor = exact_sum(centred * moved) / exact_sum(centred * centred)
+        noise[:, index] = (moved - factor * centred) / max(factor, _LEAST)
+    return noise
 
 
 def _share(noise: Floats, truth: Floats) -> float:
     """The standard deviation of the noise as a share of that of the variable."""
-    spread = deviation_of(truth)
-    return deviation_of(noise) / spread if spread > 0 else 0.0
+    spread = standard_deviation(truth)
+    return standard_deviation(noise) / spread if spread > 0 else 0.0
 
 
-def _told(noise: Floats, known: Knowledge) -> tuple[str, ...]:
+def _list_warnings(noise: Floats, known: Knowledge) -> tuple[str, ...]:
     still = [name for name, part in zip(known.names, noise.T, strict=True) if not part.any()]
     if not still:
         return ()

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.classes import EqualClasses, equal_classes
-from sfumato.cells.confidential import coded, confidential_variables, joint
-from sfumato.cells.orders import Distance, Spread, spread
+from sfumato.cells.classes import EquivalenceClasses, find_equivalence_classes
+from sfumato.cells.confidential import count_by_class, encode_confidential, select_confidential
+from sfumato.cells.ground_distance import Distance, GroundDistance, choose_ground_distance
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.risk._disclosure.scores import class_scores
-from sfumato.risk._known import known_said, known_variables
+from sfumato.risk._disclosure.class_scores import score_classes
+from sfumato.risk._known import describe_known, known_variables
 
 _ASSUMPTIONS = (
     "Everybody knows how each confidential variable is distributed in all released records.",
@@ -79,17 +79,17 @@ class Closeness(Measure):
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Compare every class with all records."""
         known = known_variables(self.known, data, subject)
-        names = confidential_variables(self.confidential, known, data, subject)
-        classes = equal_classes(data, known)
-        worst, rows, said, constant = np.zeros(len(classes)), [], [], []
+        names = select_confidential(self.confidential, known, data, subject)
+        classes = find_equivalence_classes(data, known)
+        worst, rows, remarks, constant = np.zeros(len(classes)), [], [], []
         for name in names:
-            one = coded(data, name)
-            by = spread(data, one, self.distance)
+            confidential = encode_confidential(data, name)
+            by = choose_ground_distance(data, confidential, self.distance)
             far = distances(by, classes)
             worst = np.maximum(worst, far)
             rows.append({"variable": name, self.name: float(far.max()), **_gains(by, classes)})
             rows[-1]["distance"] = by.distance
-            said += [by.said, *one.said]
+            remarks += [by.remarks, *confidential.remarks]
             constant += [name] if len(by.counts) == 1 else []
         table = pl.DataFrame(rows)
         strict = max(table["delta_strict"])
@@ -112,44 +112,45 @@ class Closeness(Measure):
                 "confidential": ", ".join(names),
             },
             assumptions=(
-                known_said(known),
+                describe_known(known),
                 *_ASSUMPTIONS,
-                *dict.fromkeys(said),
+                *dict.fromkeys(remarks),
             ),
-            warnings=tuple(map(_told_constant, constant)),
+            warnings=tuple(map(_describe_constant, constant)),
             audience="public" if subject == "released" else "custodian",
         )
 
 
-def distances(by: Spread, classes: EqualClasses) -> Floats:
+def distances(by: GroundDistance, classes: EquivalenceClasses) -> Floats:
     """The t of every class in one variable."""
-    from sfumato.kernels.clustering.rules import Rule
+    from sfumato.kernels.clustering.closeness import Rule
 
     rule = Rule("ordered" if by.distance == "ordered" else "equal", 0.0, tree=by.tree)
-    return class_scores(classes, by.codes, by.counts, [rule])[0]
+    return score_classes(classes, by.codes, by.counts, [rule])[0]
 
 
-def _gains(by: Spread, classes: EqualClasses) -> dict[str, float]:
+def _gains(by: GroundDistance, classes: EquivalenceClasses) -> dict[str, float]:
     """The beta and delta of the worst class and value; counts are multiplied as whole numbers."""
-    both = joint(classes, by.codes, len(by.counts))
-    here = both.counts * len(by.codes)
-    whole = classes.sizes[both.at] * by.counts[both.code]
-    ratios = here / whole
+    both = count_by_class(classes, by.codes, len(by.counts))
+    observed = both.counts * len(by.codes)
+    expected = classes.sizes[both.at] * by.counts[both.code]
+    ratios = observed / expected
+    # delta-disclosure: the largest log ratio of a value's share in a class to that in all.
     delta = max(math.log(ratios.max()), -math.log(ratios.min()))
     complete = len(both.at) == len(classes) * len(by.counts)
     return {
-        "beta": float(((here - whole) / whole).max()),
+        "beta": float(((observed - expected) / expected).max()),
         "delta": delta,
         "delta_strict": delta if complete else math.inf,
     }
 
 
-def _records(worst: Floats, classes: EqualClasses) -> pl.DataFrame:
+def _records(worst: Floats, classes: EquivalenceClasses) -> pl.DataFrame:
     columns: dict[str, Any] = {"t": worst[classes.of], "class_size": classes.sizes[classes.of]}
     return pl.DataFrame(columns)
 
 
-def _told_constant(name: str) -> str:
+def _describe_constant(name: str) -> str:
     return (
         f"All records have one value of '{name}', so t is 0 there although anybody knows it of "
         "everybody. Look at diversity and attribute_disclosure."

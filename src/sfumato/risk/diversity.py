@@ -9,15 +9,19 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import EqualClasses, equal_classes
-from sfumato.cells.confidential import Coded, coded, confidential_variables
+from sfumato.cells.classes import EquivalenceClasses, find_equivalence_classes
+from sfumato.cells.confidential import (
+    ConfidentialVariable,
+    encode_confidential,
+    select_confidential,
+)
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.risk._disclosure.scores import class_scores
-from sfumato.risk._known import known_said, known_variables
+from sfumato.risk._disclosure.class_scores import score_classes
+from sfumato.risk._known import describe_known, known_variables
 
 Reading = Literal["value", "none"]
 Kind = Literal["distinct", "entropy", "recursive"]
@@ -81,20 +85,20 @@ class Diversity(Measure):
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Count the values in every class."""
         known = known_variables(self.known, data, subject)
-        names = confidential_variables(self.confidential, known, data, subject)
-        classes = equal_classes(data, known)
+        names = select_confidential(self.confidential, known, data, subject)
+        classes = find_equivalence_classes(data, known)
         other: Reading = "none" if self.missing_confidential == "value" else "value"
         fewest, others = np.full((2, len(classes)), np.inf)
         rows: list[dict[str, Any]] = []
-        said: list[str] = []
+        remarks: list[str] = []
         for name in names:
-            one = coded(data, name)
-            found = self._scores(one, classes, self.missing_confidential)
-            fewest = np.minimum(fewest, found["distinct"])
-            gaps = self._scores(one, classes, other) if one.missing else found
+            confidential = encode_confidential(data, name)
+            scores = self._scores(confidential, classes, self.missing_confidential)
+            fewest = np.minimum(fewest, scores["distinct"])
+            gaps = self._scores(confidential, classes, other) if confidential.missing else scores
             others = np.minimum(others, gaps["distinct"])
-            rows.append(_row(name, found))
-            said += one.said
+            rows.append(_row(name, scores))
+            remarks += confidential.remarks
         table = pl.DataFrame(rows)
         return Evidence(
             name=self.name,
@@ -116,36 +120,42 @@ class Diversity(Measure):
                 "confidential": ", ".join(names),
             },
             assumptions=(
-                known_said(known),
+                describe_known(known),
                 _MISSING[self.missing_confidential],
-                *dict.fromkeys(said),
+                *dict.fromkeys(remarks),
             ),
             audience="public" if subject == "released" else "custodian",
         )
 
-    def _scores(self, one: Coded, classes: EqualClasses, missing: Reading) -> dict[Kind, Floats]:
+    def _scores(
+        self, confidential: ConfidentialVariable, classes: EquivalenceClasses, missing: Reading
+    ) -> dict[Kind, Floats]:
         """The l of every class in one variable."""
-        from sfumato.kernels.clustering.rules import Rule
+        from sfumato.kernels.clustering.closeness import Rule
 
-        codes = one.codes + np.int32(1) if one.missing and missing == "value" else one.codes
+        codes = (
+            confidential.codes + np.int32(1)
+            if confidential.missing and missing == "value"
+            else confidential.codes
+        )
         counts = np.bincount(codes[codes >= 0])
         rules = [Rule(kind, 0.0, c=self.c) for kind in _KINDS]
-        found = dict(zip(_KINDS, class_scores(classes, codes, counts, rules), strict=True))
+        scores = dict(zip(_KINDS, score_classes(classes, codes, counts, rules), strict=True))
         # The entropy of one value is 0 but for its last bit.
-        found["entropy"] = np.maximum(found["entropy"], np.minimum(found["distinct"], 1))
-        return found
+        scores["entropy"] = np.maximum(scores["entropy"], np.minimum(scores["distinct"], 1))
+        return scores
 
 
-def _row(name: str, found: dict[Kind, Floats]) -> dict[str, Any]:
+def _row(name: str, scores: dict[Kind, Floats]) -> dict[str, Any]:
     return {
         "variable": name,
-        "diversity": int(found["distinct"].min()),
-        "l_entropy": float(found["entropy"].min()),
-        "l_recursive": int(found["recursive"].min()),
+        "diversity": int(scores["distinct"].min()),
+        "l_entropy": float(scores["entropy"].min()),
+        "l_recursive": int(scores["recursive"].min()),
     }
 
 
-def _records(fewest: Floats, classes: EqualClasses) -> pl.DataFrame:
+def _records(fewest: Floats, classes: EquivalenceClasses) -> pl.DataFrame:
     return pl.DataFrame(
         {"l": fewest[classes.of].astype(np.int64), "class_size": classes.sizes[classes.of]}
     )

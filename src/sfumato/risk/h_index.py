@@ -15,18 +15,17 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
+from sfumato.risk._attacks.adjustments import expected, rescaled
+from sfumato.risk._attacks.distances import Space, space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
 from sfumato.risk._attacks.outcomes import (
-    at_worst,
-    by_group,
-    by_record,
-    distributed,
+    choose_worst,
     mean_of,
-    means_told,
+    summarise_means,
+    tabulate_distribution,
+    tabulate_groups,
+    tabulate_records,
 )
-from sfumato.risk._attacks.rescaling import rescaled
-from sfumato.risk._attacks.shrinkage import expected
-from sfumato.risk._attacks.spaces import Space, space
 from sfumato.risk._attacks.targets import Groups, at_quantiles, order_values, tenths
 
 if TYPE_CHECKING:
@@ -111,6 +110,7 @@ class HIndex(Measure):
     """
 
     name = "h_index"
+    picture = "landing"
     examples = (
         {},
         {
@@ -153,11 +153,13 @@ class HIndex(Measure):
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Attack every target, and count who is nearer than the one found."""
-        known, where, groups, found = self._attacked(original, released)
-        table = by_group(found, groups, p=self.p, share=self.name)
-        numbers = self._numbers(where, found, table)
-        again = self._again(known, found)
-        second = self._numbers(where, again, by_group(again, groups, p=self.p, share=self.name))
+        known, where, groups, ranks_of_targets = self._attack(original, released)
+        table = tabulate_groups(ranks_of_targets, groups, p=self.p, share=self.name)
+        numbers = self._numbers(where, ranks_of_targets, table)
+        again = self._again(known, ranks_of_targets)
+        second = self._numbers(
+            where, again, tabulate_groups(again, groups, p=self.p, share=self.name)
+        )
         value, rescaled_value = numbers.pop(self.name), second[self.name]
         return Evidence(
             name=self.name,
@@ -165,15 +167,15 @@ class HIndex(Measure):
             value=value,
             direction=self.direction,
             baseline=min(self.p / len(known.original), 1.0),
-            records=original.like(self._records(known, found)),
+            records=original.like(self._records(known, ranks_of_targets)),
             table=original.like(table),
             details={
                 **numbers,
                 "h_index_rescaled": rescaled_value,
-                **at_worst({self.name: value, **numbers}, second, known.unseen),
+                **choose_worst({self.name: value, **numbers}, second, known.unseen),
                 "p": self.p,
                 "targets": table["targets"][0],
-                "targets_with_ties": int((found.ties > 1).sum()),
+                "targets_with_ties": int((ranks_of_targets.ties > 1).sum()),
                 "comparable_records": len(known.original),
                 "records": len(known.complete),
                 "by": self.by,
@@ -183,8 +185,8 @@ class HIndex(Measure):
             warnings=(
                 *known.warnings,
                 *where.warnings,
-                *self._exposed(numbers["h_index_tail"], value),
-                *_told(rescaled_value, value),
+                *self._warn_of_tail(numbers["h_index_tail"], value),
+                *_warn_of_rescaling(rescaled_value, value),
             ),
         )
 
@@ -196,45 +198,46 @@ class HIndex(Measure):
         if most < 0 or (self.cap is not None and self.cap <= most):
             wrong = "must be at least 0, and below the cap."
             raise ParameterError("HIndex.distribution", [("most", wrong)])
-        _, _, groups, found = self._attacked(original, released)
-        return original.like(distributed(found, groups, most=most))
+        _, _, groups, ranks_of_targets = self._attack(original, released)
+        return original.like(tabulate_distribution(ranks_of_targets, groups, most=most))
 
-    def _attacked(
+    def _attack(
         self, original: Dataset, released: Dataset
     ) -> tuple[Knowledge, Space, Groups, Ranks]:
         known = knowledge(original, released, self.variables, owner=self.name)
-        where = self._space(known, self._seen(known))
-        values = order_values(where, self.by, standardise=self._standardised(), owner=self.name)
+        where = self._space(known, self._adjust(known))
+        values = order_values(where, self.by, standardise=self._is_standard(), owner=self.name)
         groups = tenths(values) if self.at is None else at_quantiles(values, self.at)
         among = None
         if self.at is not None:
             among = np.zeros(len(values), bool)
+            # Only the targets are ranked, among all records.
             among[np.concatenate(groups.rows)] = True
-        return known, where, groups, self._ranked(where, among, self.cap)
+        return known, where, groups, self._rank(where, among, self.cap)
 
-    def _again(self, known: Knowledge, found: Ranks) -> Ranks:
+    def _again(self, known: Knowledge, h: Ranks) -> Ranks:
         """The same for an attacker who has given the release the original's means and SDs."""
-        where = self._space(known, rescaled(known, self._seen(known)))
-        return self._ranked(where, found.ties > 0, self.cap)
+        where = self._space(known, rescaled(known, self._adjust(known)))
+        return self._rank(where, h.ties > 0, self.cap)
 
-    def _numbers(self, where: Space, found: Ranks, table: pl.DataFrame) -> dict[str, Any]:
+    def _numbers(self, where: Space, h: Ranks, table: pl.DataFrame) -> dict[str, Any]:
         """What a target may be set on, and the reason where it is not known."""
         return {
             self.name: table[self.name][0],
-            **means_told(table),
+            **summarise_means(table),
             "pr_h_0": table["pr_h_0"][0],
             "h_index_worst_group": max(table[self.name][1:]),
-            **self._tail(where, found),
+            **self._tail(where, h),
         }
 
-    def _seen(self, known: Knowledge) -> Floats:
+    def _adjust(self, known: Knowledge) -> Floats:
         return expected(known, self.noise, self.noise_variances, owner=self.name)
 
-    def _space(self, known: Knowledge, seen: Floats) -> Space:
+    def _space(self, known: Knowledge, compared: Floats) -> Space:
         how: Any = {"standardise": self.standardise, "distance": self.distance}
-        return space(known, seen, **how, owner=self.name)
+        return space(known, compared, **how, owner=self.name)
 
-    def _ranked(self, where: Space, among: Mask | None, cap: int | None) -> Ranks:
+    def _rank(self, where: Space, among: Mask | None, cap: int | None) -> Ranks:
         from sfumato.kernels.trees.ranks import ranks
 
         try:
@@ -245,55 +248,58 @@ class HIndex(Measure):
                 hint="look for fewer targets, at = [0.1, 0.5, 0.9], or at values in another unit.",
             ) from None
 
-    def _standardised(self) -> bool:
+    def _is_standard(self) -> bool:
         return self.standardise or self.distance == "mahalanobis"
 
-    def _tail(self, where: Space, found: Ranks) -> dict[str, Any]:
+    def _tail(self, where: Space, h: Ranks) -> dict[str, Any]:
         """Pr(h < p) for those farthest from the centre: the same noise hides them less."""
         if self.at is not None:
             why = "only some quantiles were looked at."
             return {"h_index_tail": math.nan, "h_index_tail_reason": why}
-        apart = order_values(where, "distance", standardise=True, owner=self.name)
-        farthest = apart >= np.sort(apart)[-max(1, int(_TAIL * len(apart) + 1e-9))]
-        return {"h_index_tail": mean_of(found.share_below(self.p)[farthest])}
+        distance_from_centre = order_values(where, "distance", standardise=True, owner=self.name)
+        farthest = (
+            distance_from_centre
+            >= np.sort(distance_from_centre)[-max(1, int(_TAIL * len(distance_from_centre) + 1e-9))]
+        )
+        return {"h_index_tail": mean_of(h.share_below(self.p)[farthest])}
 
-    def _exposed(self, share: float, overall: float) -> tuple[str, ...]:
+    def _warn_of_tail(self, share: float, overall: float) -> tuple[str, ...]:
         """Warn where the tail stays exposed; not where it is not known."""
         if not share > max(2 * overall, _EXPOSED):
             return ()
-        told = (
+        warning = (
             f"Of the records farthest from the centre, a share of {share:.2f} is found within "
             f"{self.p} persons, of all {overall:.2f}: what hides the others does not hide them. "
             "Top-code them, or let the noise grow with the value."
         )
-        return (told,)
+        return (warning,)
 
     def _assumptions(self, where: Space) -> tuple[str, ...]:
         metric = "standardised" if self.standardise else "euclidean"
-        listed = ", ".join(where.names)
+        names = ", ".join(where.names)
         return (
-            f"The attacker knows that the person is in the release, and knows exactly: {listed}.",
+            f"The attacker knows that the person is in the release, and knows exactly: {names}.",
             _EVERYBODY if self.at is None else _AT,
             _DISTANCES["mahalanobis" if self.distance == "mahalanobis" else metric],
             _NOISE[self.noise],
             _TIES,
         )
 
-    def _records(self, known: Knowledge, found: Ranks) -> pl.DataFrame:
+    def _records(self, known: Knowledge, h: Ranks) -> pl.DataFrame:
         columns = {
-            "h": found.mean(),
-            "pr_h_0": found.share_below(1),
-            "pr_h_below_p": found.share_below(self.p),
+            "h": h.mean(),
+            "pr_h_0": h.share_below(1),
+            "pr_h_below_p": h.share_below(self.p),
         }
-        return by_record(known.complete, columns)
+        return tabulate_records(known.complete, columns)
 
 
-def _told(again: float, value: float) -> tuple[str, ...]:
+def _warn_of_rescaling(again: float, value: float) -> tuple[str, ...]:
     """Warn where the protection is little but a change of units."""
     if again <= max(_UNITS * value, _EXPOSED):
         return ()
-    told = (
+    warning = (
         f"With the means and standard deviations of the original, a share of {again:.2f} is found, "
         f"not {value:.2f}: the release has moved or scaled everybody alike, which hides nobody."
     )
-    return (told,)
+    return (warning,)

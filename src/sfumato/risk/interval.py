@@ -9,13 +9,12 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.compared import compared
-from sfumato.cells.pairs import Pair
-from sfumato.cells.standardised import chance_shifts, means_and_deviations, told_incomplete
+from sfumato.cells.pairs import Pair, compare_numbers
+from sfumato.cells.standardisation import chance_shifts, describe_incomplete, means_and_deviations
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Mask
-from sfumato.kernels.fixed import content_order
+from sfumato.kernels.orders import order_by_content
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 
@@ -74,28 +73,29 @@ class Interval(Measure):
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """See which originals lie inside the intervals around the released values."""
-        pair = compared(original, released, self.variables, owner=self.name)
-        own, widths = (
-            self.k * np.array([one for _, one in means_and_deviations(values, pair.names)])
+        pair = compare_numbers(original, released, self.variables, owner=self.name)
+        half_widths, widths = (
+            self.k
+            * np.array([deviation for _, deviation in means_and_deviations(values, pair.names)])
             for values in (pair.released, pair.original)
         )
-        outside, known = _outside(pair.original, pair.released, own)
-        on_scale, _ = _outside(pair.original, pair.released, widths)
+        outside, known = _count_outside(pair.original, pair.released, half_widths)
+        on_scale, _ = _count_outside(pair.original, pair.released, widths)
         comparable = known > 0
-        inside, inside_on_scale = comparable & (outside == 0), comparable & (on_scale == 0)
+        within, within_on_scale = comparable & (outside == 0), comparable & (on_scale == 0)
         count = int(comparable.sum())
         return Evidence(
             name=self.name,
             subject="pair",
-            value=int(inside.sum()) / count,
+            value=int(within.sum()) / count,
             direction=self.direction,
-            baseline=_by_chance(pair, own),
-            records=original.like(_records(comparable, inside, inside_on_scale, outside)),
-            table=original.like(_table(pair, own, widths)),
+            baseline=_by_chance(pair, half_widths),
+            records=original.like(_records(comparable, within, within_on_scale, outside)),
+            table=original.like(_table(pair, half_widths, widths)),
             details={
-                "interval_records": int(inside.sum()),
-                "interval_on_original_scale": int(inside_on_scale.sum()) / count,
-                "interval_records_on_original_scale": int(inside_on_scale.sum()),
+                "interval_records": int(within.sum()),
+                "interval_on_original_scale": int(within_on_scale.sum()) / count,
+                "interval_records_on_original_scale": int(within_on_scale.sum()),
                 **_all_but_one(comparable, outside, len(pair.names)),
                 "comparable_records": count,
                 "k": self.k,
@@ -104,18 +104,18 @@ class Interval(Measure):
             assumptions=_ASSUMPTIONS,
             warnings=(
                 *pair.warnings(),
-                *told_incomplete(known, len(pair.names)),
-                *_told_constant(pair),
-                *_told_scales(inside, inside_on_scale),
+                *describe_incomplete(known, len(pair.names)),
+                *_warn_of_constants(pair),
+                *_warn_of_scales(within, within_on_scale),
             ),
         )
 
 
-def _outside(original: Floats, released: Floats, widths: Floats) -> tuple[Integers, Integers]:
+def _count_outside(original: Floats, released: Floats, widths: Floats) -> tuple[Integers, Integers]:
     """In how many variables each record lies outside, and in how many it has values."""
     outside, known = np.zeros((2, len(original)), np.int64)
-    for at, width in enumerate(widths):
-        gap = _gap(original[:, at], released[:, at])
+    for index, width in enumerate(widths):
+        gap = _gap(original[:, index], released[:, index])
         outside += gap > width
         known += ~np.isnan(gap)
     return outside, known
@@ -136,17 +136,17 @@ def _gap(original: Floats, released: Floats) -> Floats:
         return np.abs(released - original)
 
 
-def _table(pair: Pair, own: Floats, widths: Floats) -> pl.DataFrame:
+def _table(pair: Pair, half_widths: Floats, widths: Floats) -> pl.DataFrame:
     rows = []
-    for at, name in enumerate(pair.names):
-        gap = _gap(pair.original[:, at], pair.released[:, at])
+    for index, name in enumerate(pair.names):
+        gap = _gap(pair.original[:, index], pair.released[:, index])
         known = int((~np.isnan(gap)).sum())
         rows.append(
             {
                 "variable": name,
-                "interval": int((gap <= own[at]).sum()) / known,
-                "on_original_scale": int((gap <= widths[at]).sum()) / known,
-                "half_width": float(own[at]),
+                "interval": int((gap <= half_widths[index]).sum()) / known,
+                "on_original_scale": int((gap <= widths[index]).sum()) / known,
+                "half_width": float(half_widths[index]),
             }
         )
     return pl.DataFrame(rows)
@@ -154,44 +154,47 @@ def _table(pair: Pair, own: Floats, widths: Floats) -> pl.DataFrame:
 
 def _by_chance(pair: Pair, widths: Floats) -> float | None:
     """The share inside when a released record is paired with any record but its own."""
-    order = content_order(np.concatenate([pair.original.T, pair.released.T]))
+    order = order_by_content(np.concatenate([pair.original.T, pair.released.T]))
     original, released = pair.original[order], pair.released[order]
-    inside = comparable = 0
+    within = comparable = 0
+    # A rotation pairs every record with another, and nobody with themselves.
     for shift in chance_shifts(len(order)):
-        outside, known = _outside(original, np.roll(released, shift, axis=0), widths)
-        inside += int(((known > 0) & (outside == 0)).sum())
+        outside, known = _count_outside(original, np.roll(released, shift, axis=0), widths)
+        within += int(((known > 0) & (outside == 0)).sum())
         comparable += int((known > 0).sum())
-    return inside / comparable if comparable else None
+    return within / comparable if comparable else None
 
 
 def _records(
-    comparable: Mask, inside: Mask, inside_on_scale: Mask, outside: Integers
+    comparable: Mask, within: Mask, within_on_scale: Mask, outside: Integers
 ) -> pl.DataFrame:
     """Null where there was nothing to compare: not known is not safe."""
-    told: dict[str, Any] = {
-        "inside": inside,
-        "inside_on_original_scale": inside_on_scale,
+    columns: dict[str, Any] = {
+        "inside": within,
+        "inside_on_original_scale": within_on_scale,
         "variables_outside": outside,
     }
-    return pl.DataFrame(told).select(
-        pl.when(pl.Series(comparable)).then(pl.col(name)).alias(name) for name in told
+    return pl.DataFrame(columns).select(
+        pl.when(pl.Series(comparable)).then(pl.col(name)).alias(name) for name in columns
     )
 
 
-def _told_constant(pair: Pair) -> tuple[str, ...]:
+def _warn_of_constants(pair: Pair) -> tuple[str, ...]:
     widest = zip(pair.names, pair.released.T, strict=True)
-    listed = ", ".join(f"'{name}'" for name, one in widest if np.nanmin(one) == np.nanmax(one))
-    if not listed:
-        return ()
-    return (f"These have one value in the release, so their intervals have no width: {listed}.",)
-
-
-def _told_scales(inside: Mask, on_scale: Mask) -> tuple[str, ...]:
-    own, other = int(inside.sum()), int(on_scale.sum())
-    if own >= other:
-        return ()
-    told = (
-        f"By the standard deviations of the original, {other} records lie inside, not {own}: the "
-        "release varies less."
+    names = ", ".join(
+        f"'{name}'" for name, column in widest if np.nanmin(column) == np.nanmax(column)
     )
-    return (told,)
+    if not names:
+        return ()
+    return (f"These have one value in the release, so their intervals have no width: {names}.",)
+
+
+def _warn_of_scales(within: Mask, on_scale: Mask) -> tuple[str, ...]:
+    on_own_scale, other = int(within.sum()), int(on_scale.sum())
+    if on_own_scale >= other:
+        return ()
+    warning = (
+        f"By the standard deviations of the original, {other} records lie inside, not "
+        f"{on_own_scale}: the release varies less."
+    )
+    return (warning,)

@@ -15,12 +15,11 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
-from sfumato.risk._attacks.assignments import assigned, sample
+from sfumato.risk._attacks.adjustments import expected, rescaled
+from sfumato.risk._attacks.assignment import count_correct_links, sample_pairs
+from sfumato.risk._attacks.distances import Space, space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
-from sfumato.risk._attacks.outcomes import at_worst, by_record, mean_of
-from sfumato.risk._attacks.rescaling import rescaled
-from sfumato.risk._attacks.shrinkage import expected
-from sfumato.risk._attacks.spaces import Space, space
+from sfumato.risk._attacks.outcomes import choose_worst, mean_of, tabulate_records
 
 Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -108,13 +107,15 @@ class Linkage(Measure):
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Link everybody by nearness, in either direction and all at once."""
         known = knowledge(original, released, self.variables, owner=self.name)
-        seen = expected(known, self.noise, self.noise_variances, owner=self.name)
-        where, again = (self._space(known, one) for one in (seen, rescaled(known, seen)))
-        forwards, backwards = (self._linked(where, back=back) for back in (False, True))
-        assignment = self._assigned(where)
+        compared = expected(known, self.noise, self.noise_variances, owner=self.name)
+        where, again = (
+            self._space(known, values) for values in (compared, rescaled(known, compared))
+        )
+        forwards, backwards = (self._link(where, back=back) for back in (False, True))
+        assignment = self._assign(where)
         numbers = _numbers(forwards, backwards, assignment)
-        one, other = (self._linked(again, back=back) for back in (False, True))
-        second = _numbers(one, other, self._assigned(again))
+        values, other = (self._link(again, back=back) for back in (False, True))
+        second = _numbers(values, other, self._assign(again))
         value, count = numbers[self.name], len(forwards)
         return Evidence(
             name=self.name,
@@ -124,14 +125,16 @@ class Linkage(Measure):
             direction=self.direction,
             baseline=1 / count,
             records=original.like(
-                by_record(known.complete, {"linked": forwards, "linked_backwards": backwards})
+                tabulate_records(
+                    known.complete, {"linked": forwards, "linked_backwards": backwards}
+                )
             ),
             table=original.like(_table(forwards, backwards)),
             details={
                 "linked_backwards": numbers["linked_backwards"],
                 "linkage_rescaled": second[self.name],
                 **assignment,
-                **at_worst(numbers, second, known.unseen),
+                **choose_worst(numbers, second, known.unseen),
                 "comparable_records": count,
                 "records": len(known.complete),
                 "variables": ", ".join(where.names),
@@ -143,28 +146,28 @@ class Linkage(Measure):
             warnings=(*known.warnings, *where.warnings),
         )
 
-    def _space(self, known: Knowledge, seen: Floats) -> Space:
+    def _space(self, known: Knowledge, compared: Floats) -> Space:
         how: Any = {"standardise": self.standardise, "distance": self.distance}
-        return space(known, seen, **how, owner=self.name)
+        return space(known, compared, **how, owner=self.name)
 
-    def _linked(self, where: Space, *, back: bool) -> Floats:
+    def _link(self, where: Space, *, back: bool) -> Floats:
         """Each record's chance of being linked correctly, from the person or from the release."""
         from sfumato.kernels.trees.ranks import nearest
 
         sides = (where.released, where.original) if back else (where.original, where.released)
         try:
-            found = nearest(*sides, where.scale)
+            links = nearest(*sides, where.scale)
         except ValueError as error:
             raise MeasureError(
                 f"'{self.name}' cannot be computed: {error}", hint="give values in another unit."
             ) from None
-        own = np.zeros(len(where.original))  # summed as the kernel does, to be equal to the bit
-        for at, factor in enumerate(where.scale):
-            gap = (where.released[:, at] - where.original[:, at]) * factor
-            own += gap * gap
-        return np.where(own == found.squared, 1 / np.maximum(found.ties, 1), 0.0)
+        squared = np.zeros(len(where.original))  # summed as the kernel does, to be equal to the bit
+        for index, factor in enumerate(where.scale):
+            gap = (where.released[:, index] - where.original[:, index]) * factor
+            squared += gap * gap
+        return np.where(squared == links.squared, 1 / np.maximum(links.ties, 1), 0.0)
 
-    def _assigned(self, where: Space) -> dict[str, Any]:
+    def _assign(self, where: Space) -> dict[str, Any]:
         count = len(where.original)
         size = count if self.individuals is None else min(count, self.individuals)
         if self.individuals is None and count > _AT_ONCE:
@@ -174,10 +177,11 @@ class Linkage(Measure):
             )
             return {"assigned": math.nan, "assigned_reason": why, "assigned_records": 0}
         original, released = where.original, where.released
+        # A sample is drawn by content: the same records whatever their order.
         if size < count:
-            rows = sample(original, released, size)
+            rows = sample_pairs(original, released, size)
             original, released = original[rows], released[rows]
-        share = assigned(original, released, where.scale) / size
+        share = count_correct_links(original, released, where.scale) / size
         low, high = wilson(share, size)
         return {
             "assigned": share,
@@ -196,11 +200,12 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     >>> [round(end, 3) for end in wilson(0.0, 100)]
     [0.0, 0.037]
     """
+    # Wilson (1927): the interval of the score test.
     square = _TWO_SIDED * _TWO_SIDED
     middle = share + square / (2 * count)
     reach = _TWO_SIDED * math.sqrt(share * (1 - share) / count + square / (4 * count * count))
-    whole = 1 + square / count
-    return max(0.0, (middle - reach) / whole), min(1.0, (middle + reach) / whole)
+    denominator = 1 + square / count
+    return max(0.0, (middle - reach) / denominator), min(1.0, (middle + reach) / denominator)
 
 
 def _numbers(forwards: Floats, backwards: Floats, assignment: dict[str, Any]) -> dict[str, float]:
@@ -215,8 +220,8 @@ def _numbers(forwards: Floats, backwards: Floats, assignment: dict[str, Any]) ->
 def _table(forwards: Floats, backwards: Floats) -> pl.DataFrame:
     """The share either way, its interval, and how many are certain."""
     rows = []
-    for way, each in (("person to release", forwards), ("release to person", backwards)):
-        share = mean_of(each)
-        rows.append((way, share, *wilson(share, len(each)), int((each == 1.0).sum())))
+    for way, chances in (("person to release", forwards), ("release to person", backwards)):
+        share = mean_of(chances)
+        rows.append((way, share, *wilson(share, len(chances)), int((chances == 1.0).sum())))
     names = ["way", "linkage", "low", "high", "certain_records"]
     return pl.DataFrame(rows, schema=names, orient="row")

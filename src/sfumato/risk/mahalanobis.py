@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.standardised import Standardised, chance_shifts, standardised
+from sfumato.cells.standardisation import StandardisedPair, chance_shifts, standardise_pair
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
-from sfumato.kernels.fixed import content_order
+from sfumato.kernels.orders import order_by_content
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import ParameterError, parameters
 
@@ -86,6 +86,7 @@ class Mahalanobis(Measure):
     """
 
     name = "mahalanobis"
+    picture = "at_risk"
     examples = ({}, {"variables": ["height", "glucose"], "definition": "paper", "m": 2})
     of = "pair"
     provides = (
@@ -104,25 +105,30 @@ class Mahalanobis(Measure):
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """See who lies inside the intervals, and who has nobody near."""
-        ready = standardised(original, released, self.variables, owner=self.name)
+        ready = standardise_pair(original, released, self.variables, owner=self.name)
         unit = self._unit(ready.distance)
-        own = self._judged(ready.original, ready.own, unit)
-        same = ready.on_original_scale is ready.own
-        other = own if same else self._judged(ready.original, ready.on_original_scale, unit)
-        risks = {**self._risks(own), **self._risks(other, "_on_original_scale")}
-        risks |= _at_worst(risks)
+        on_own_scale = self._judge(ready.original, ready.on_own_scale, unit)
+        same = ready.on_original_scale is ready.on_own_scale
+        on_original_scale = (
+            on_own_scale if same else self._judge(ready.original, ready.on_original_scale, unit)
+        )
+        risks = {
+            **self._risks(on_own_scale),
+            **self._risks(on_original_scale, "_on_original_scale"),
+        }
+        risks |= _choose_worst(risks)
         return Evidence(
             name=self.name,
             subject="pair",
             value=risks["risk1"],
             direction=self.direction,
             baseline=self._by_chance(ready, unit),
-            records=original.like(_records(own, other)),
-            table=original.like(self._table(ready, unit, own, other)),
+            records=original.like(_records(on_own_scale, on_original_scale)),
+            table=original.like(self._table(ready, unit, on_own_scale, on_original_scale)),
             details={
                 **risks,
                 "records": len(unit),
-                "comparable_records": own.comparable,
+                "comparable_records": on_own_scale.comparable,
                 "definition": self.definition,
                 "w1": self.w1,
                 "w2": self.w2,
@@ -130,7 +136,7 @@ class Mahalanobis(Measure):
                 "variables": ", ".join(ready.names),
             },
             assumptions=(*_ASSUMPTIONS, _READING[self.definition]),
-            warnings=(*ready.warnings, *_told_scales(risks)),
+            warnings=(*ready.warnings, *_warn_of_scales(risks)),
         )
 
     def curve(
@@ -145,21 +151,28 @@ class Mahalanobis(Measure):
 
         Each data set is on its own scale, as for the value. The covariance is computed once.
         """
-        wide = [self.w1] if w1 is None else [float(one) for one in w1]
-        near = [self.w2] if w2 is None else [float(one) for one in w2]
-        for name, values in (("w1", wide), ("w2", near)):
-            if not values or not all(0 <= one < math.inf for one in values):
+        factors = [self.w1] if w1 is None else [float(factor) for factor in w1]
+        radii = [self.w2] if w2 is None else [float(factor) for factor in w2]
+        for name, values in (("w1", factors), ("w2", radii)):
+            if not values or not all(0 <= factor < math.inf for factor in values):
                 wrong = "must be some numbers of at least 0."
                 raise ParameterError(f"{type(self).__name__}.curve", [(name, wrong)])
-        ready = standardised(original, released, self.variables, owner=self.name)
-        critical, _ = self._critical(ready.original, ready.own, self._unit(ready.distance))
-        apart = self._apart(critical, ready.own, max(wide), max(near))
+        ready = standardise_pair(original, released, self.variables, owner=self.name)
+        critical, _ = self._critical(ready.original, ready.on_own_scale, self._unit(ready.distance))
+        distance_to_others = self._distance_to_others(
+            critical, ready.on_own_scale, max(factors), max(radii)
+        )
         count = int((~np.isnan(critical)).sum())
         rows = [
-            (one, two, int(risky.sum()) / count, int((risky & (apart > two)).sum()) / count)
-            for one in wide
-            for risky in [critical <= one]
-            for two in near
+            (
+                factor,
+                radius,
+                int(risky.sum()) / count,
+                int((risky & (distance_to_others > radius)).sum()) / count,
+            )
+            for factor in factors
+            for risky in [critical <= factor]
+            for radius in radii
         ]
         return pl.DataFrame(rows, schema=["w1", "w2", "risk1", "risk2"], orient="row")
 
@@ -173,42 +186,42 @@ class Mahalanobis(Measure):
         And how many records lie inside their interval in each variable.
         """
         pick = np.fmin if self.definition == "sdcmicro" else np.fmax  # in any, or in all
-        found = np.full(len(unit), np.nan)
-        inside = []
+        critical = np.full(len(unit), np.nan)
+        counts = []
         for before, after in zip(values, moved, strict=True):
             reach = _reach(before, after, unit)
-            pick(found, reach, out=found)
-            inside.append(int((reach <= self.w1).sum()))
-        return found, inside
+            pick(critical, reach, out=critical)
+            counts.append(int((reach <= self.w1).sum()))
+        return critical, counts
 
-    def _apart(self, critical: Floats, moved: Floats, w1: float, w2: float) -> Floats:
+    def _distance_to_others(self, critical: Floats, moved: Floats, w1: float, w2: float) -> Floats:
         """How far the m-th nearest other record is from those at risk; infinite beyond w2."""
-        from sfumato.kernels.trees.others import distance_to_other
+        from sfumato.kernels.trees.nearest_other import distance_to_other
 
         risky = np.flatnonzero(critical <= w1)
-        found = np.zeros(len(critical))
-        found[risky] = distance_to_other(moved, risky, self.m, w2)
-        return found
+        distance_to_others = np.zeros(len(critical))
+        distance_to_others[risky] = distance_to_other(moved, risky, self.m, w2)
+        return distance_to_others
 
-    def _judged(self, values: Floats, moved: Floats, unit: Floats) -> _Judged:
-        critical, inside = self._critical(values, moved, unit)
-        apart = self._apart(critical, moved, self.w1, self.w2)
+    def _judge(self, values: Floats, moved: Floats, unit: Floats) -> _JudgedRecords:
+        critical, counts = self._critical(values, moved, unit)
+        distance_to_others = self._distance_to_others(critical, moved, self.w1, self.w2)
         at_risk = critical <= self.w1
-        return _Judged(critical, at_risk, at_risk & (apart > self.w2), inside)
+        return _JudgedRecords(critical, at_risk, at_risk & (distance_to_others > self.w2), counts)
 
-    def _risks(self, found: _Judged, scale: str = "") -> dict[str, Any]:
-        at_risk, unsafe = int(found.at_risk.sum()), int(found.unsafe.sum())
+    def _risks(self, judged: _JudgedRecords, scale: str = "") -> dict[str, Any]:
+        at_risk, unsafe = int(judged.at_risk.sum()), int(judged.unsafe.sum())
         return {
-            f"risk1{scale}": at_risk / found.comparable,
+            f"risk1{scale}": at_risk / judged.comparable,
             f"risk1_records{scale}": at_risk,
-            f"risk2{scale}": unsafe / found.comparable,
+            f"risk2{scale}": unsafe / judged.comparable,
             f"risk2_records{scale}": unsafe,
         }
 
-    def _by_chance(self, ready: Standardised, unit: Floats) -> float | None:
+    def _by_chance(self, ready: StandardisedPair, unit: Floats) -> float | None:
         """The share at risk when a released record is paired with any record but its own."""
-        order = content_order(np.concatenate([ready.original, ready.own]))
-        values, moved = ready.original[:, order], ready.own[:, order]
+        order = order_by_content(np.concatenate([ready.original, ready.on_own_scale]))
+        values, moved = ready.original[:, order], ready.on_own_scale[:, order]
         risky = comparable = 0
         for shift in chance_shifts(len(order)):
             critical, _ = self._critical(values, np.roll(moved, shift, axis=1), unit[order])
@@ -217,28 +230,32 @@ class Mahalanobis(Measure):
         return risky / comparable if comparable else None
 
     def _table(
-        self, ready: Standardised, unit: Floats, own: _Judged, other: _Judged
+        self,
+        ready: StandardisedPair,
+        unit: Floats,
+        on_own_scale: _JudgedRecords,
+        on_original_scale: _JudgedRecords,
     ) -> pl.DataFrame:
-        known = ~np.isnan(ready.original) & ~np.isnan(ready.own)
+        known = ~np.isnan(ready.original) & ~np.isnan(ready.on_own_scale)
         counts = known.sum(axis=1)
         return pl.DataFrame(
             {
                 "variable": ready.names,
-                "mahalanobis": own.inside / counts,
-                "on_original_scale": other.inside / counts,
+                "mahalanobis": on_own_scale.inside_counts / counts,
+                "on_original_scale": on_original_scale.inside_counts / counts,
                 "median_half_width_sd": [self.w1 * float(np.median(unit[has])) for has in known],
             }
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _Judged:
+class _JudgedRecords:
     """What was found on one scale, record by record."""
 
     critical: Floats
     at_risk: Mask
     unsafe: Mask
-    inside: list[int]
+    inside_counts: list[int]
 
     @property
     def comparable(self) -> int:
@@ -253,20 +270,20 @@ def _reach(before: Floats, after: Floats, unit: Floats) -> Floats:
         return np.divide(gap, unit, out=gap, where=gap != 0)
 
 
-def _records(own: _Judged, other: _Judged) -> pl.DataFrame:
+def _records(on_own_scale: _JudgedRecords, on_original_scale: _JudgedRecords) -> pl.DataFrame:
     """Null where there was nothing to compare: not known is not safe."""
     columns: dict[str, Any] = {}
-    for found, scale in ((own, ""), (other, "_on_original_scale")):
-        columns[f"at_risk{scale}"] = found.at_risk
-        columns[f"unsafe{scale}"] = found.unsafe
-        columns[f"critical_w1{scale}"] = found.critical
-    known = pl.Series(~np.isnan(own.critical))
+    for judged, scale in ((on_own_scale, ""), (on_original_scale, "_on_original_scale")):
+        columns[f"at_risk{scale}"] = judged.at_risk
+        columns[f"unsafe{scale}"] = judged.unsafe
+        columns[f"critical_w1{scale}"] = judged.critical
+    known = pl.Series(~np.isnan(on_own_scale.critical))
     return pl.DataFrame(columns).select(
         pl.when(known).then(pl.col(name)).alias(name) for name in columns
     )
 
 
-def _at_worst(risks: Mapping[str, Any]) -> dict[str, Any]:
+def _choose_worst(risks: Mapping[str, Any]) -> dict[str, Any]:
     """The larger of both scales: what a target is held against."""
     names = ("risk1", "risk1_records", "risk2", "risk2_records")
     worst = {
@@ -275,21 +292,25 @@ def _at_worst(risks: Mapping[str, Any]) -> dict[str, Any]:
     return {**worst, f"mahalanobis{AT_WORST}": worst[f"risk1{AT_WORST}"]}
 
 
-def _told_scales(risks: dict[str, Any]) -> tuple[str, ...]:
+def _warn_of_scales(risks: dict[str, Any]) -> tuple[str, ...]:
     """Where it matters by which mean and standard deviation the release is standardised."""
-    own = [risks["risk1_records"], risks["risk2_records"]]
-    other = [risks[f"risk{at}_records_on_original_scale"] for at in (1, 2)]
-    alike = [max(pair) <= _MATTERS * min(pair) for pair in zip(own, other, strict=True)]
+    on_own_scale = [risks["risk1_records"], risks["risk2_records"]]
+    on_original_scale = [risks[f"risk{number}_records_on_original_scale"] for number in (1, 2)]
+    alike = [
+        max(pair) <= _MATTERS * min(pair)
+        for pair in zip(on_own_scale, on_original_scale, strict=True)
+    ]
     if all(alike):
         return ()
     if alike[0]:
         why = "How many others lie within w2 depends on the standard deviation it is counted in."
-    elif own[0] < other[0]:
+    elif on_own_scale[0] < on_original_scale[0]:
         why = "The release's own mean and spread hide values that hardly moved."
     else:
         why = "A variable shifted or stretched as a whole protects nobody: that can be undone."
-    told = (
-        f"On the original's scale {other[0]} records are at risk and {other[1]} unsafe; by the "
-        f"release's own mean and standard deviation {own[0]} and {own[1]}. {why} Go by the larger."
+    warning = (
+        f"On the original's scale {on_original_scale[0]} records are at risk and "
+        f"{on_original_scale[1]} unsafe; by the release's own mean and standard deviation "
+        f"{on_own_scale[0]} and {on_own_scale[1]}. {why} Go by the larger."
     )
-    return (told,)
+    return (warning,)

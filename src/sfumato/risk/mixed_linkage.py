@@ -14,9 +14,14 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Positions
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.risk._attacks.nearness import as_near, costs, picked
+from sfumato.risk._attacks.attacker_view import (
+    VariableView,
+    compute_costs,
+    is_within,
+    sample_records,
+    view_release,
+)
 from sfumato.risk._attacks.outcomes import mean_of
-from sfumato.risk._attacks.sights import Sight, sights
 from sfumato.risk._known import known_variables
 from sfumato.risk.linkage import wilson
 
@@ -78,11 +83,11 @@ class MixedLinkage(Measure):
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Look for each person among all released records."""
         known = known_variables(self.known, original, "original")
-        seen, warnings = sights(original, released, known, owner=self.name)
-        rows = picked(seen, self.individuals)
-        chance = _linked(seen, rows)
+        views, warnings = view_release(original, released, known, owner=self.name)
+        rows = sample_records(views, self.individuals)
+        chance = _link_persons(views, rows)
         value, count = mean_of(chance), len(rows)
-        names = ", ".join(one.name for one in seen)
+        names = ", ".join(view.name for view in views)
         return Evidence(
             name=self.name,
             subject="pair",
@@ -93,10 +98,10 @@ class MixedLinkage(Measure):
             records=original.like(_records(len(original), rows, chance)),
             table=original.like(_table(chance)),
             details={
-                **_assigned(seen, rows, len(original)),
+                **_assign_persons(views, rows, len(original)),
                 "targets": count,
                 "records": len(original),
-                "truthful": ", ".join(one.name for one in seen if one.truthful) or "none",
+                "truthful": ", ".join(view.name for view in views if view.truthful) or "none",
                 "variables": names,
             },
             assumptions=(f"The attacker knows exactly, of each person: {names}.", *_ASSUMPTIONS),
@@ -104,17 +109,20 @@ class MixedLinkage(Measure):
         )
 
 
-def _linked(seen: list[Sight], rows: Positions) -> Floats:
+def _link_persons(views: list[VariableView], rows: Positions) -> Floats:
     """Each person's chance of being linked to their own record."""
-    found = []
-    for some, cost in costs(seen, [one.persons for one in seen], rows, what="measuring links"):
-        near = as_near(cost, cost.min(axis=1, keepdims=True))
-        own = near[np.arange(len(some)), some]
-        found.append(np.where(own, 1 / near.sum(axis=1), 0.0))
-    return np.concatenate(found)
+    chances = []
+    for batch, cost in compute_costs(
+        views, [view.persons for view in views], rows, what="measuring links"
+    ):
+        nearest = is_within(cost, cost.min(axis=1, keepdims=True))
+        # Among several equally near ones each is taken with the same chance.
+        includes_own = nearest[np.arange(len(batch)), batch]
+        chances.append(np.where(includes_own, 1 / nearest.sum(axis=1), 0.0))
+    return np.concatenate(chances)
 
 
-def _assigned(seen: list[Sight], rows: Positions, records: int) -> dict[str, Any]:
+def _assign_persons(views: list[VariableView], rows: Positions, records: int) -> dict[str, Any]:
     """The share that the best one-to-one assignment gets right.
 
     Persons and released records that are all alike can be swapped: the mean over such swaps.
@@ -127,17 +135,21 @@ def _assigned(seen: list[Sight], rows: Positions, records: int) -> dict[str, Any
             "assigned at once; a part of them would be easier to tell apart than all."
         )
         return {"mixed_assigned": math.nan, "mixed_assigned_reason": why}
-    parts = costs(seen, [one.persons for one in seen], rows, what="measuring assignments")
+    parts = compute_costs(
+        views, [view.persons for view in views], rows, what="measuring assignments"
+    )
     cost = np.concatenate([part[:, rows] for _, part in parts])
     taken = linear_sum_assignment(cost)[1]
-    person, link = (_equals(side) for side in (cost, cost.T))
+    person, link = (_number_equal(side) for side in (cost, cost.T))
     of_person, of_link = np.bincount(person), np.bincount(link)
     truth: dict[tuple[int, int], int] = {}
     for pair in zip(person.tolist(), link.tolist(), strict=True):
         truth[pair] = truth.get(pair, 0) + 1
-    made = zip(person.tolist(), link[taken].tolist(), strict=True)
+    links = zip(person.tolist(), link[taken].tolist(), strict=True)
     right = math.fsum(
-        truth.get((one, other), 0) / int(of_person[one] * of_link[other]) for one, other in made
+        truth.get((person_class, link_class), 0)
+        / int(of_person[person_class] * of_link[link_class])
+        for person_class, link_class in links
     )
     low, high = wilson(right / len(rows), len(rows))
     return {
@@ -149,16 +161,16 @@ def _assigned(seen: list[Sight], rows: Positions, records: int) -> dict[str, Any
     }
 
 
-def _equals(values: Floats) -> Positions:
+def _number_equal(values: Floats) -> Positions:
     """The same number for equal rows."""
     return np.asarray(np.unique(values, axis=0, return_inverse=True)[1].ravel())
 
 
 def _records(count: int, rows: Positions, chance: Floats) -> pl.DataFrame:
     """Null for who was not looked for: not known is not safe."""
-    each = np.full(count, np.nan)
-    each[rows] = chance
-    return pl.DataFrame({"linked": pl.Series(each).fill_nan(None)})
+    column = np.full(count, np.nan)
+    column[rows] = chance
+    return pl.DataFrame({"linked": pl.Series(column).fill_nan(None)})
 
 
 def _table(chance: Floats) -> pl.DataFrame:

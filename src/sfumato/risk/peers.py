@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -12,15 +13,32 @@ from pydantic import Field, model_validator
 
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
+from sfumato.kernels.arrays import Floats
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
-from sfumato.risk._peers import match_told
-from sfumato.risk._peers.groups import gains_of, groups_of
-from sfumato.risk._peers.matching import BUDGET, Asked, Found, find, named
-from sfumato.risk._peers.rows import share_of
+from sfumato.risk._peers.distinct_records import read_threshold
+from sfumato.risk._peers.gains import rank_gains
+from sfumato.risk._peers.groups import group_by_protection
+from sfumato.risk._peers.matching import (
+    BUDGET,
+    PeerQuestion,
+    PeerSearch,
+    find_peers,
+    read_costs,
+    resolve_variables,
+)
+from sfumato.risk._peers.sampling import LEVEL, population_interval
 
 Threshold = Annotated[float, Field(ge=0, lt=1)]
 Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_LISTED = 10
+"""Combinations that are named; of more, only the number is given."""
+_VISITED = 20_000
+"""Combinations that are gone through to find those that were left out."""
+_CODES = 20
+"""Up to so many different numbers with decimals may be codes, such as 0.0 and 1.0."""
+AND = " + "
+"""Stands between the variables of a combination."""
 
 
 @parameters
@@ -73,6 +91,7 @@ class Peers(Measure):
     """
 
     name = "peers"
+    picture = "protection"
     examples = (
         {"known": ["sex", "region", "education"], "sensitive": ["smoking", "diagnosis"]},
         {
@@ -108,7 +127,7 @@ class Peers(Measure):
     seed: int = 0
 
     @model_validator(mode="after")
-    def _one_tolerance_each(self) -> Self:
+    def _require_one_tolerance(self) -> Self:
         for name in {*(self.tolerance or {})} & {*(self.relative_tolerance or {})}:
             msg = f"variable '{name}' has a tolerance and a relative one; one of them is enough."
             raise ValueError(msg)
@@ -116,27 +135,28 @@ class Peers(Measure):
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Go through every combination, and keep the worst for each record."""
-        found = find(data, self._asked(data, subject))
-        table = match_told.table(found)
-        out = match_told.left_out(found, data)
+        search = find_peers(data, self._pose_question(data, subject))
+        table = _tabulate(search)
+        omitted = _list_omissions(search, data)
         in_turn = self.sensitive is None and not data.schema.having("sensitive")
+        ends, records = _bound_breaches(search), len(search.row_of)
         return Evidence(
             name=self.name,
             subject=subject,
             value=max(table[self.name]),
             direction=self.direction,
-            interval=_interval(found),
-            records=data.like(_records(found)),
+            interval=None if ends is None else (ends[0] / records, ends[1] / records),
+            records=data.like(_tabulate_records(search)),
             table=data.like(table),
-            details=self._details(found, table, out, subject),
-            assumptions=tuple(match_told.assumptions(found)),
-            warnings=tuple(match_told.warnings(found, out, data, in_turn=in_turn)),
+            details=self._collect_details(search, table, omitted, subject),
+            assumptions=tuple(_list_assumptions(search)),
+            warnings=tuple(_list_warnings(search, omitted, data, in_turn=in_turn)),
             audience="public" if subject == "released" else "custodian",
         )
 
-    def _asked(self, data: Dataset, subject: Subject) -> Asked:
-        known, sensitive = named(self.known, self.sensitive, data, subject)
-        return Asked(
+    def _pose_question(self, data: Dataset, subject: Subject) -> PeerQuestion:
+        known, sensitive = resolve_variables(self.known, self.sensitive, data, subject)
+        return PeerQuestion(
             known=known,
             sensitive=sensitive,
             p=self.p,
@@ -144,71 +164,299 @@ class Peers(Measure):
             most=self.most,
             effort=self.effort,
             budget=self.budget,
-            tolerance=_left(self.tolerance, data, subject),
-            relative_tolerance=_left(self.relative_tolerance, data, subject),
+            tolerance=_select_present(self.tolerance, data, subject),
+            relative_tolerance=_select_present(self.relative_tolerance, data, subject),
             individuals=self.individuals,
             seed=self.seed,
         )
 
-    def _details(
-        self, found: Found, table: pl.DataFrame, out: match_told.LeftOut | None, subject: Subject
+    def _collect_details(
+        self,
+        search: PeerSearch,
+        table: pl.DataFrame,
+        omitted: OmittedCombinations | None,
+        subject: Subject,
     ) -> dict[str, Any]:
-        fewest = int(found.peers.fewest_protective.min())
+        fewest = int(search.peers.fewest_protective.min())
+        question = search.question
         details: dict[str, Any] = {
             "breached_records": max(table["breached_records"]),
             # The least of a sample says nothing of those who were not drawn.
-            "fewest_protective_peers": math.nan if found.sampled else fewest,
+            "fewest_protective_peers": math.nan if search.sampled else fewest,
             "worst_variable": table["variable"][table[self.name].arg_max() or 0],
-            "combinations": int(max(found.peers.combinations)),
-            "combinations_left_out": int(max(found.peers.left_out)),
-            "known": ", ".join(found.asked.known),
-            "sensitive": ", ".join(found.asked.sensitive),
-            "exact": bool(found.exact.all()),
+            "combinations": int(max(search.peers.combinations)),
+            "combinations_left_out": int(max(search.peers.left_out)),
+            "known": ", ".join(question.known),
+            "sensitive": ", ".join(question.sensitive),
+            "exact": bool(search.exact.all()),
         }
-        if out is not None:
-            details["left_out"] = out.said()
-        ends = match_told.interval(found)
+        if omitted is not None:
+            details["left_out"] = omitted.describe()
+        ends = _bound_breaches(search)
         if ends is not None:
             details |= {
-                "individuals": int(found.counts.sum()),
+                "individuals": int(search.counts.sum()),
                 "fewest_protective_peers_of_drawn": fewest,
-                f"{self.name}{AT_WORST}": ends[1] / len(found.of),
+                f"{self.name}{AT_WORST}": ends[1] / len(search.row_of),
                 f"breached_records{AT_WORST}": ends[1],
             }
+        # They may name rare combinations of the original: not for the public.
         if subject != "released":
-            details["breaching_combinations"] = match_told.breaching(found)
-        details["groups"] = groups_of(
-            found.peers.least_ppp.T, found.counts, found.asked.sensitive, self.p
+            details["breaching_combinations"] = _list_breaching(search)
+        details["groups"] = group_by_protection(
+            search.peers.least_ppp.T, search.counts, question.sensitive, self.p
         )
-        codes = found.matched.codes
-        if codes is not None and not found.sampled:
-            details["gains"] = gains_of(
+        codes = search.matched.codes
+        if codes is not None and not search.sampled:
+            details["gains"] = rank_gains(
                 codes,
-                found.counts,
-                found.matched.names,
+                search.counts,
+                search.matched.names,
                 details["worst_variable"],
-                found.asked.known,
-                share_of(self.p, "p"),
+                question.known,
+                read_threshold(self.p, "p"),
             )
         return details
 
 
-def _left(
+def _select_present(
     tolerance: Mapping[str, float] | None, data: Dataset, subject: Subject
 ) -> dict[str, float]:
-    """Tolerances; of a release only those of the variables that it has left."""
-    told = tolerance or {}
+    """Tolerances; of a release only those of the variables that it still has."""
     return {
-        name: value for name, value in told.items() if subject != "released" or name in data.schema
+        name: value
+        for name, value in (tolerance or {}).items()
+        if subject != "released" or name in data.schema
     }
 
 
-def _records(found: Found) -> pl.DataFrame:
+def _tabulate_records(search: PeerSearch) -> pl.DataFrame:
     """The least share of protective peers, a column per sensitive variable; NaN if not drawn."""
-    least = np.where(found.of < 0, np.nan, found.peers.least_ppp[:, found.of])
-    return pl.DataFrame(dict(zip(found.asked.sensitive, least, strict=True)))
+    least = np.where(search.row_of < 0, np.nan, search.peers.least_ppp[:, search.row_of])
+    return pl.DataFrame(dict(zip(search.question.sensitive, least, strict=True)))
 
 
-def _interval(found: Found) -> tuple[float, float] | None:
-    ends = match_told.interval(found)
-    return None if ends is None else (ends[0] / len(found.of), ends[1] / len(found.of))
+def _tabulate(search: PeerSearch) -> pl.DataFrame:
+    """A row per sensitive variable; of a sample also the ends of the interval."""
+    rows = []
+    records, looked = len(search.row_of), int(search.counts.sum())
+    least_ppp, least_poac = search.peers.least_ppp, search.peers.least_poac
+    for index, name in enumerate(search.question.sensitive):
+        breached = int(search.counts[search.is_breached(index)].sum())
+        sizes = search.peers.breach_size[index]
+        row = {
+            "variable": name,
+            "peers": breached / looked,
+            # Of a sample, what it says of all records; never less than it says.
+            "breached_records": -(-breached * records // looked),
+            "downward": _share_ruled_out(search, index, least_poac[index]),
+            "mean_least_ppp": math.fsum(np.sort(least_ppp[index] * search.counts)) / looked,
+            "fewest_known": int(sizes[sizes > 0].min()) if (sizes > 0).any() else None,
+            "often_by": _name_most_breaching(search, index),
+        }
+        if search.sampled:
+            ends = population_interval(breached, looked, records)
+            row |= {"low": ends[0] / records, "high": ends[1] / records}
+        rows.append(row)
+    types = {"fewest_known": pl.Int64, "often_by": pl.String, "downward": pl.Float64}
+    return pl.DataFrame(rows, schema_overrides=types)
+
+
+def _share_ruled_out(search: PeerSearch, index: int, least: Floats) -> float | None:
+    """The share of records of which some other value can be ruled out, if that is known."""
+    if (search.peers.fewest_alternatives[index] < 0).any():
+        return None
+    ruled_out = ~(least >= 1)
+    return int(search.counts[ruled_out].sum()) / int(search.counts.sum())
+
+
+def _count_by_combination(search: PeerSearch, index: int) -> list[tuple[int, int]]:
+    """The smallest combinations that breach somebody: records and mask, the most records first."""
+    masks, mask_of = np.unique(search.peers.breach_mask[index], return_inverse=True)
+    totals = np.bincount(mask_of.ravel(), search.counts, len(masks)).astype(np.int64)
+    pairs = zip(totals.tolist(), masks.tolist(), strict=True)
+    return sorted(
+        ((total, mask) for total, mask in pairs if mask), key=lambda pair: (-pair[0], pair[1])
+    )
+
+
+def _name_most_breaching(search: PeerSearch, index: int) -> str | None:
+    """The small combination that gives most records away."""
+    most = _count_by_combination(search, index)[:1]
+    return ", ".join(search.names_of(most[0][1])) if most else None
+
+
+def _list_breaching(search: PeerSearch) -> list[dict[str, Any]]:
+    """The combinations that breach most records, each record counted at its smallest."""
+    combinations: list[dict[str, Any]] = [
+        {"sensitive": name, "known": ", ".join(search.names_of(mask)), "records": number}
+        for index, name in enumerate(search.question.sensitive)
+        for number, mask in _count_by_combination(search, index)
+    ]
+    return sorted(combinations, key=lambda row: -int(row["records"]))[:_LISTED]
+
+
+def _bound_breaches(search: PeerSearch) -> tuple[int, int] | None:
+    """The least and the most records that may be breached in the worst variable.
+
+    All variables are taken together: each interval is as wide as it must be for all to hold
+    (Bonferroni).
+    """
+    if not search.sampled:
+        return None
+    records, looked = len(search.row_of), int(search.counts.sum())
+    level = 1 - (1 - LEVEL) / len(search.question.sensitive)
+    ends = [
+        population_interval(
+            int(search.counts[search.is_breached(index)].sum()), looked, records, level
+        )
+        for index in range(len(search.question.sensitive))
+    ]
+    return max(low for low, _ in ends), max(high for _, high in ends)
+
+
+@dataclass(frozen=True)
+class OmittedCombinations:
+    """The combinations that were not looked at, in words.
+
+    smallest : those that contain no smaller one that was left out, as far as they are listed.
+    more : how many more there are at least.
+    wide : the number of variables beyond which all were left out, if there is such a number.
+    """
+
+    smallest: tuple[str, ...]
+    more: int
+    wide: int | None
+
+    def describe(self) -> str:
+        """As a list, and everything that contains them."""
+        parts = list(self.smallest)
+        if self.more:
+            parts.append(f"at least {self.more} more")
+        listing = f"{', '.join(parts)} and what contains them" if parts else ""
+        wide = ""
+        if self.wide is not None:
+            wide = f"all of more than {self.wide} variable{'s' if self.wide > 1 else ''}"
+        return " and ".join(text for text in (wide, listing) if text)
+
+
+def _list_omissions(search: PeerSearch, data: Dataset) -> OmittedCombinations | None:
+    """Which combinations the limits leave out; None if none."""
+    if search.peers.complete:
+        return None
+    question = search.question
+    only = question.sensitive[0] if len(question.sensitive) == 1 else None
+    known = [name for name in question.known if name != only]
+    most = question.most if question.most is not None and question.most < len(known) else None
+    if question.effort is None:
+        return OmittedCombinations((), 0, most)
+    sets = _find_too_costly(read_costs(data, known), question.effort, most or len(known))
+    names = [AND.join(name for name in known if name in combination) for combination in sets]
+    return OmittedCombinations(tuple(names[:_LISTED]), max(0, len(names) - _LISTED), most)
+
+
+def _find_too_costly(costs: dict[str, float], limit: float, most: int) -> list[set[str]]:
+    """The smallest combinations that cost too much, fewest variables first.
+
+    Variables are added from dear to cheap. So what is too dear with its last one, and is not
+    without it, has nothing smaller in it that is too dear.
+    """
+    from sfumato.kernels.lattice.combinations import Effort
+
+    # In whole numbers, as the search itself counts: sums of floats may miss the limit.
+    integers, dearest = Effort(list(costs.values()), limit).to_integers(len(costs))
+    cost = dict(zip(costs, integers.tolist(), strict=True))
+    order = sorted(cost, key=lambda name: -cost[name])
+    too_costly: list[set[str]] = []
+    level: list[tuple[int, int, tuple[str, ...]]] = [(0, 0, ())]
+    visited = 0
+    for _ in range(most):
+        next_level = []
+        for first, spent, names in level:
+            for index in range(first, len(order)):
+                visited += 1
+                total = spent + cost[order[index]]
+                if total > dearest:
+                    too_costly.append({*names, order[index]})
+                else:
+                    next_level.append((index + 1, total, (*names, order[index])))
+            if visited > _VISITED:
+                return too_costly
+        level = next_level
+    return too_costly
+
+
+def _list_assumptions(search: PeerSearch) -> Iterator[str]:
+    """What must hold for the numbers to mean what they say."""
+    yield (
+        "The outsider knows that the person is in the data, and the exact cells of some of the "
+        "known variables; which, nobody can say, so the worst combination counts."
+    )
+    yield "The outsider knows nothing of other persons. Missing is a value of its own."
+    tolerated, generalised = search.matched.tolerated, search.matched.generalised
+    if tolerated:
+        yield (
+            f"Numbers match within the tolerance: {', '.join(tolerated)}. A peer whose sensitive "
+            "number lies within it does not protect."
+        )
+    yield (
+        "Numbers without a tolerance count as different as soon as they are not equal."
+        if tolerated
+        else "Numbers count as different as soon as they are not equal."
+    )
+    if generalised:
+        yield (
+            "Ranges, sets, masks and wildcards match the values they stand for: "
+            f"{', '.join(generalised)}."
+        )
+
+
+def list_measured_numbers(data: Dataset, secrets: Iterable[str]) -> tuple[str, ...]:
+    """Secrets that are measured numbers: without a tolerance those nearly equal seem to protect.
+
+    Examples
+    --------
+    >>> frame = pl.DataFrame({"kilos": [50 + at / 8 for at in range(40)], "ill": [0.0, 1.0] * 20})
+    >>> list_measured_numbers(Dataset(frame), ["kilos", "ill"])
+    ('kilos',)
+    """
+    continuous = [name for name in secrets if data.schema[name].kind == "continuous"]
+    return tuple(name for name in continuous if data.column(name).n_unique() > _CODES)
+
+
+def _list_warnings(
+    search: PeerSearch, omitted: OmittedCombinations | None, data: Dataset, *, in_turn: bool
+) -> Iterator[str]:
+    """What makes the numbers less than they seem."""
+    inexact = {*search.matched.tolerated, *search.matched.generalised}
+    exact = [name for name in search.question.sensitive if name not in inexact]
+    if measured := list_measured_numbers(data, exact):
+        yield (
+            f"Measured numbers without a tolerance: {', '.join(measured)}. Even who has nearly the "
+            "same number counts as protective, so that people may be less safe than it seems."
+        )
+    if omitted is not None:
+        yield (
+            f"Only {int(max(search.peers.combinations)):,} combinations were looked at; "
+            f"{int(max(search.peers.left_out)):,} were left out and may breach more: "
+            f"{omitted.describe()}."
+        )
+    if in_turn:
+        yield "No variable is declared as sensitive: each known one was taken in turn."
+    looked = int(search.counts.sum())
+    if search.sampled:
+        yield (
+            f"An estimate: {looked:,} of {len(search.row_of):,} records were drawn at random, and "
+            "only these were looked at. The interval holds with 95 % confidence."
+        )
+    if not search.exact.all():
+        share = int(search.counts[~search.exact].sum()) / looked
+        yield (
+            "Cells that stand for several values leave open who matches: the share of protective "
+            f"peers is a bound from below for {share:.1%} of the records looked at."
+        )
+    if (search.peers.fewest_alternatives < 0).any():
+        yield (
+            "Which other values can be ruled out is not told where values lie within a tolerance, "
+            "overlap, or are too many for these limits."
+        )

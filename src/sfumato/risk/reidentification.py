@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal, Self
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.boxes import Boxes, boxes
-from sfumato.cells.fitting import Fitting, fitting
+from sfumato.cells.boxes import Boxes, read_boxes
+from sfumato.cells.fitting import Fitting, find_fitting
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.trees.boxes import COVERED, UNDECIDED
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.risk._known import known_said, known_variables
+from sfumato.risk._known import describe_known, known_variables
 
 _WORST = "The true values are those, among all that a record may stand for, that fewest others fit."
 _MISSING = {
@@ -82,6 +82,7 @@ class Reidentification(Measure):
     """
 
     name = "reidentification"
+    picture = "known_groups"
     examples = (
         {},
         {"known": ["sex", "region", "birth_date"], "missing": "wildcard"},
@@ -124,32 +125,34 @@ class Reidentification(Measure):
         known = known_variables(self.known, data, subject)
         combined = dict(self._combinations(data, subject))
         named = tuple(dict.fromkeys(chain(known, *combined.values())))
-        read = _read(data, named)
-        found, others = both = self._both(read, known)
+        read = _read_boxes(data, named)
+        fitting, others = readings = self._both(read, known)
         rows = [
-            self._row(label, names, *(both if {*names} == {*known} else self._both(read, names)))
+            self._row(
+                label, names, *(readings if {*names} == {*known} else self._both(read, names))
+            )
             for label, names in combined.items()
         ]
         return Evidence(
             name=self.name,
             subject=subject,
-            value=found.share,
+            value=fitting.share,
             direction=self.direction,
-            records=data.like(_records(found)),
-            table=data.like(pl.DataFrame(rows) if rows else _distribution(found)),
+            records=data.like(_records(fitting)),
+            table=data.like(pl.DataFrame(rows) if rows else _distribution(fitting)),
             details={
-                "reidentifiable_records": found.unique,
-                "undecided_records": found.undecided,
+                "reidentifiable_records": fitting.unique,
+                "undecided_records": fitting.undecided,
                 "records": len(data),
-                "guess": found.guess,
-                "k_by_fitting": found.smallest,
-                "class_sizes": _sizes_said(found),
+                "guess": fitting.guess,
+                "k_by_fitting": fitting.smallest,
+                "class_sizes": _describe_sizes(fitting),
                 "reading_of_missing": self.missing,
                 self._other_reading: others.share,
                 "known": ", ".join(known),
             },
-            assumptions=(known_said(known), _WORST, _MISSING[self.missing]),
-            warnings=tuple(_warnings(found, [name for name in named if name not in known])),
+            assumptions=(describe_known(known), _WORST, _MISSING[self.missing]),
+            warnings=tuple(_list_warnings(fitting, [name for name in named if name not in known])),
             audience="public" if subject == "released" else "custodian",
         )
 
@@ -158,10 +161,10 @@ class Reidentification(Measure):
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Every combination of groups with its variables, small ones first."""
         groups = self.groups or {}
-        held = {name: known_variables(of, data, subject) for name, of in groups.items()}
-        for size in range(1, len(held) + 1):
-            for chosen in combinations(held, size):
-                together = chain.from_iterable(held[name] for name in chosen)
+        variables = {name: known_variables(of, data, subject) for name, of in groups.items()}
+        for size in range(1, len(variables) + 1):
+            for chosen in combinations(variables, size):
+                together = chain.from_iterable(variables[name] for name in chosen)
                 yield BETWEEN.join(chosen), tuple(dict.fromkeys(together))
 
     @property
@@ -171,43 +174,44 @@ class Reidentification(Measure):
 
     def _both(self, read: _Read, names: tuple[str, ...]) -> tuple[Fitting, Fitting]:
         """By the declared meaning of missing, and by the other."""
-        made = (read.value, read.wildcard)
-        declared, other = made if self.missing == "value" else made[::-1]
-        found = fitting(declared, names, budget=self.budget)
+        boxes = (read.value, read.wildcard)
+        declared, other = boxes if self.missing == "value" else boxes[::-1]
+        fitting = find_fitting(declared, names, budget=self.budget)
+        # Without missing values both readings are the same.
         if read.gaps.isdisjoint(names):
-            return found, found
-        return found, fitting(other, names, budget=self.budget)
+            return fitting, fitting
+        return fitting, find_fitting(other, names, budget=self.budget)
 
     def _row(
-        self, label: str, names: tuple[str, ...], found: Fitting, others: Fitting
+        self, label: str, names: tuple[str, ...], fitting: Fitting, others: Fitting
     ) -> dict[str, Any]:
         """The risk by what is known, under both meanings of missing."""
         return {
             "known": label,
             "variables": ", ".join(names),
-            "reidentification": found.share,
+            "reidentification": fitting.share,
             self._other_reading: others.share,
-            "guess": found.guess,
-            "k_by_fitting": found.smallest,
-            "class_sizes": _sizes_said(found),
-            "undecided_records": found.undecided,
+            "guess": fitting.guess,
+            "k_by_fitting": fitting.smallest,
+            "class_sizes": _describe_sizes(fitting),
+            "undecided_records": fitting.undecided,
         }
 
 
-def _read(data: Dataset, names: tuple[str, ...]) -> _Read:
+def _read_boxes(data: Dataset, names: tuple[str, ...]) -> _Read:
     gaps = frozenset(name for name in names if data.column(name).null_count())
-    made = boxes(data, names, missing="value")
-    return _Read(made, boxes(data, names, missing="wildcard") if gaps else made, gaps)
+    boxes = read_boxes(data, names, missing="value")
+    return _Read(boxes, read_boxes(data, names, missing="wildcard") if gaps else boxes, gaps)
 
 
-def _sizes_said(found: Fitting) -> str:
-    return "exact" if found.exact else "lower bounds"
+def _describe_sizes(fitting: Fitting) -> str:
+    return "exact" if fitting.exact else "lower bounds"
 
 
-def _warnings(found: Fitting, beyond: list[str]) -> Iterator[str]:
-    if found.undecided:
+def _list_warnings(fitting: Fitting, beyond: list[str]) -> Iterator[str]:
+    if fitting.undecided:
         yield (
-            f"{found.undecided} records could not be decided within the budget and count as "
+            f"{fitting.undecided} records could not be decided within the budget and count as "
             "unique. A larger budget may show that others cover them."
         )
     if beyond:
@@ -217,22 +221,22 @@ def _warnings(found: Fitting, beyond: list[str]) -> Iterator[str]:
         )
 
 
-def _records(found: Fitting) -> pl.DataFrame:
+def _records(fitting: Fitting) -> pl.DataFrame:
     return pl.DataFrame(
         {
-            "unique": found.status != COVERED,
-            "undecided": found.status == UNDECIDED,
-            "class_size_at_least": found.sizes,
+            "unique": fitting.status != COVERED,
+            "undecided": fitting.status == UNDECIDED,
+            "class_size_at_least": fitting.sizes,
         }
     )
 
 
-def _distribution(found: Fitting) -> pl.DataFrame:
+def _distribution(fitting: Fitting) -> pl.DataFrame:
     """How many records there are by how many fit them at least."""
-    sizes = found.sizes
+    sizes = fitting.sizes
     rows: list[tuple[Any, ...]] = []
     for low, after in zip(_SIZES, [*_SIZES[1:], None], strict=True):
-        inside = sizes >= low if after is None else (sizes >= low) & (sizes < after)
+        mask = sizes >= low if after is None else (sizes >= low) & (sizes < after)
         label = f"{low} or more" if after is None else f"{low}-{after - 1}"
-        rows.append((str(low) if after == low + 1 else label, int(inside.sum())))
+        rows.append((str(low) if after == low + 1 else label, int(mask.sum())))
     return pl.DataFrame(rows, schema=["class_size", "records"], orient="row")

@@ -13,8 +13,8 @@ from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.risk._attacks.predicates import Form, Tried, conjunctions, extremes
-from sfumato.risk._attacks.sights import Sight, sights
+from sfumato.risk._attacks.attacker_view import VariableView, view_release
+from sfumato.risk._attacks.statements import Form, StatementOutcomes, try_conjunctions, try_extremes
 from sfumato.risk._known import known_variables
 from sfumato.risk.linkage import wilson
 
@@ -89,15 +89,15 @@ class SinglingOut(Measure):
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Make statements in both ways, and the same after shuffling."""
         known = known_variables(self.known, original, "original")
-        seen, warnings = sights(original, released, known, owner=self.name)
-        tried = {form: conjunctions(seen, form, self.individuals) for form in _WORDS}
+        views, warnings = view_release(original, released, known, owner=self.name)
+        tried = {form: try_conjunctions(views, form, self.individuals) for form in _WORDS}
         control = {
-            form: conjunctions(seen, form, self.individuals, shuffled=True) for form in _WORDS
+            form: try_conjunctions(views, form, self.individuals, shuffled=True) for form in _WORDS
         }
-        outer = extremes(seen)
+        outer = try_extremes(views)
         best: Form = max(tried, key=lambda form: tried[form].rate)
-        value, baseline = tried[best].rate, max(one.rate for one in control.values())
-        flags = _whom(len(original), [*tried.values(), outer])
+        value, baseline = tried[best].rate, max(view.rate for view in control.values())
+        flags = _flag_isolated(len(original), [*tried.values(), outer])
         table = [self._row(_WORDS[form], tried[form], control[form].rate) for form in tried]
         return Evidence(
             name=self.name,
@@ -112,19 +112,19 @@ class SinglingOut(Measure):
                 "singling_out_excess": max(0.0, (value - baseline) / (1 - baseline))
                 if baseline < 1
                 else 0.0,
-                **_extremes(outer),
+                **_describe_extremes(outer),
                 "singled_out_records": int(flags.sum()),
                 "attempts": len(tried[best].isolates),
                 "best_way": _WORDS[best],
                 "chance_by_weight": tried[best].by_weight,
                 "records": len(original),
-                "variables": ", ".join(one.name for one in seen),
+                "variables": ", ".join(view.name for view in views),
             },
-            assumptions=(_made_of(seen), *_ASSUMPTIONS),
-            warnings=(*warnings, *_told(value, baseline, len(tried[best].isolates))),
+            assumptions=(_describe_variables(views), *_ASSUMPTIONS),
+            warnings=(*warnings, *_list_warnings(value, baseline, len(tried[best].isolates))),
         )
 
-    def _row(self, words: str, tried: Tried, baseline: float) -> dict[str, Any]:
+    def _row(self, words: str, tried: StatementOutcomes, baseline: float) -> dict[str, Any]:
         low, high = wilson(tried.rate, len(tried.isolates))
         return {
             "statement": words,
@@ -136,23 +136,23 @@ class SinglingOut(Measure):
             "baseline": baseline,
         }
 
-    def _extremes_row(self, outer: Tried) -> list[dict[str, Any]]:
+    def _extremes_row(self, outer: StatementOutcomes) -> list[dict[str, Any]]:
         return [self._row(_EXTREMES, outer, outer.by_weight)] if len(outer.isolates) else []
 
 
-def _made_of(seen: list[Sight]) -> str:
-    return f"Statements are made of: {', '.join(one.name for one in seen)}."
+def _describe_variables(views: list[VariableView]) -> str:
+    return f"Statements are made of: {', '.join(view.name for view in views)}."
 
 
-def _whom(count: int, tried: list[Tried]) -> Any:
+def _flag_isolated(count: int, tried: list[StatementOutcomes]) -> Any:
     """Which original persons some statement isolated."""
     flags = np.zeros(count, bool)
-    for one in tried:
-        flags[one.isolates[one.isolates >= 0]] = True
+    for outcomes in tried:
+        flags[outcomes.isolates[outcomes.isolates >= 0]] = True
     return flags
 
 
-def _extremes(outer: Tried) -> dict[str, Any]:
+def _describe_extremes(outer: StatementOutcomes) -> dict[str, Any]:
     if not len(outer.isolates):
         why = "no variable has an order, or a category that one released record has."
         return {"singled_out_by_extremes": math.nan, "singled_out_by_extremes_reason": why}
@@ -163,12 +163,12 @@ def _extremes(outer: Tried) -> dict[str, Any]:
     }
 
 
-def _told(value: float, baseline: float, attempts: int) -> tuple[str, ...]:
+def _list_warnings(value: float, baseline: float, attempts: int) -> tuple[str, ...]:
     """Warn where the release helps, beyond what chance could do."""
     if wilson(value, attempts)[0] <= wilson(baseline, attempts)[1]:
         return ()
-    told = (
+    warning = (
         f"Statements made from the release isolate one person in {value:.1%} of the attempts, "
         f"those of the control in {baseline:.1%}: the release tells persons apart."
     )
-    return (told,)
+    return (warning,)

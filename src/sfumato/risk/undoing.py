@@ -14,13 +14,13 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
-from sfumato.kernels.canonical import deviation_of, mean_of, total_of
+from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
 from sfumato.measure import Measure
 from sfumato.parameters import ParameterError, parameters
+from sfumato.risk._attacks.distances import covariance, require_regular
 from sfumato.risk._attacks.knowledge import knowledge
-from sfumato.risk._attacks.outcomes import by_record
-from sfumato.risk._attacks.spaces import covariance, require_regular
-from sfumato.risk._attacks.undone import Undone, undone
+from sfumato.risk._attacks.outcomes import tabulate_records
+from sfumato.risk._attacks.reconstruction import Reconstruction, reconstruct
 from sfumato.risk.linkage import wilson
 
 _ASSUMPTIONS = (
@@ -33,7 +33,7 @@ _MATTERS = 0.9
 
 
 @dataclass(frozen=True, eq=False)
-class _Ready:
+class _PreparedPair:
     """The records that can be attacked, those of a stratum together."""
 
     names: tuple[str, ...]
@@ -117,21 +117,23 @@ class Undoing(Measure):
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Undo the centres, and see how near that comes to the original."""
-        ready = self._ready(original, released)
-        found = self._undone(ready)
+        ready = self._prepare(original, released)
+        guess_of_attacker = self._reconstruct(ready)
         guesses = {
-            self.name: found.values,
+            self.name: guess_of_attacker.values,
             "released_as_it_is": ready.released,
-            "centre_itself": self._centred(ready, ready.original),
+            "centre_itself": self._compute_centres(ready, ready.original),
         }
-        near = {label: self._near(ready, guess) for label, guess in guesses.items()}
-        shares = {label: mean_of(each) for label, each in near.items()}
+        worked_out = {
+            label: self._share_worked_out(ready, guess) for label, guess in guesses.items()
+        }
+        shares = {label: exact_mean(by_record) for label, by_record in worked_out.items()}
         errors = {label: _error(ready, guess) for label, guess in guesses.items()}
         worked, error = shares.pop(self.name), errors.pop(self.name)
         # Nobody has to work: values that were hardly blurred are simply read.
         value = max(worked, shares["released_as_it_is"])
         error = min(error, errors["released_as_it_is"])
-        plain = min(errors.values())
+        least_error = min(errors.values())
         table = self._table(ready, guesses)
         return Evidence(
             name=self.name,
@@ -140,17 +142,17 @@ class Undoing(Measure):
             interval=wilson(value, len(ready.rows)),
             direction=self.direction,
             baseline=shares["released_as_it_is"],
-            records=original.like(_records(ready, near[self.name])),
+            records=original.like(_records(ready, worked_out[self.name])),
             table=original.like(table),
             details={
                 "undoing_error": error,
-                "undoing_error_left": error / plain if plain > 0 else 1.0,
+                "undoing_error_left": error / least_error if least_error > 0 else 1.0,
                 "undoing_correlation": min(table["correlation"]),
-                "plain_error": plain,
+                "plain_error": least_error,
                 "worked_out": worked,
                 **shares,
-                "misfit": found.misfit,
-                "misfit_of_release": found.before,
+                "misfit": guess_of_attacker.misfit,
+                "misfit_of_release": guess_of_attacker.before,
                 "tolerance": self.tolerance,
                 "comparable_records": len(ready.rows),
                 "k": self.k,
@@ -159,11 +161,11 @@ class Undoing(Measure):
             assumptions=_ASSUMPTIONS,
             warnings=(
                 *ready.warnings,
-                *self._told(worked, shares["released_as_it_is"], error, plain),
+                *self._list_warnings(worked, shares["released_as_it_is"], error, least_error),
             ),
         )
 
-    def _ready(self, original: Dataset, released: Dataset) -> _Ready:
+    def _prepare(self, original: Dataset, released: Dataset) -> _PreparedPair:
         """The complete records of strata that are large enough, stratum by stratum."""
         known = knowledge(original, released, self.variables, owner=self.name)
         released.schema.require(self.strata)
@@ -172,6 +174,7 @@ class Undoing(Measure):
             codes = released.column(name).cast(pl.String).rank("dense").fill_null(0)
             more = codes.to_numpy()[known.complete].astype(np.int64)
             group = np.unique(group * (int(more.max()) + 1) + more, return_inverse=True)[1].ravel()
+        # A centre takes k records of a stratum, so smaller strata have none.
         large = np.bincount(group)[group] >= self.k
         if not large.any():
             raise MeasureError(
@@ -179,35 +182,39 @@ class Undoing(Measure):
                 hint="name the strata and the k that the release was made with.",
             )
         warnings = known.warnings
-        if left := int((~large).sum()):
-            warnings += (f"{left} records are in strata too small for k, and were left out.",)
+        if excluded := int((~large).sum()):
+            warnings += (f"{excluded} records are in strata too small for k, and were left out.",)
         rows = rows[large][np.argsort(group[large], kind="stable")]
         sizes = np.bincount(group[large])
         starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
         truth = known.original[rows]
-        deviations = np.array([deviation_of(column) for column in truth.T])
-        flat = [name for name, one in zip(known.names, deviations, strict=True) if not one > 0]
+        deviations = np.array([standard_deviation(column) for column in truth.T])
+        flat = [
+            name
+            for name, deviation in zip(known.names, deviations, strict=True)
+            if not deviation > 0
+        ]
         if flat:
             raise MeasureError(
                 f"'{self.name}' needs variables that vary: {', '.join(flat)} has one value only.",
                 hint="leave it out of `variables`.",
             )
-        means = np.array([mean_of(column) for column in truth.T])
+        means = np.array([exact_mean(column) for column in truth.T])
         shown = known.released[rows]
-        return _Ready(
+        return _PreparedPair(
             known.names, rows, known.complete, truth, shown, starts, means, deviations, warnings
         )
 
-    def _undone(self, ready: _Ready) -> Undone:
-        return undone(
+    def _reconstruct(self, ready: _PreparedPair) -> Reconstruction:
+        return reconstruct(
             ready.released,
             ready.means,
             ready.deviations,
-            lambda values: self._centred(ready, values),
+            lambda values: self._compute_centres(ready, values),
             rounds=self.rounds,
         )
 
-    def _centred(self, ready: _Ready, values: Floats) -> Floats:
+    def _compute_centres(self, ready: _PreparedPair, values: Floats) -> Floats:
         """What the method makes of values before it stretches them back."""
         from sfumato.kernels.trees.neighbours import centroids
 
@@ -219,58 +226,63 @@ class Undoing(Measure):
                 f"'{self.name}' finds no neighbours. {error}", hint="give values in another unit."
             ) from None
 
-    def _weights(self, ready: _Ready) -> Floats:
+    def _weights(self, ready: _PreparedPair) -> Floats:
         """Mahalanobis' by the covariance of the release: it has nearly that of the original."""
         shown = covariance(ready.released, ready.names, self.name)
         require_regular(shown, ready.names, self.name)
+        # With S^-1 = L L', L' x has Mahalanobis' distance as its length.
         weights: Floats = np.linalg.cholesky(np.linalg.inv(shown)).T
         return weights
 
-    def _near(self, ready: _Ready, guess: Floats) -> Floats:
+    def _share_worked_out(self, ready: _PreparedPair, guess: Floats) -> Floats:
         """For each record the share of its values that are worked out."""
-        inside = np.abs(guess - ready.original) <= self.tolerance * ready.deviations
-        shares: Floats = inside.sum(axis=1) / len(ready.names)
+        close = np.abs(guess - ready.original) <= self.tolerance * ready.deviations
+        shares: Floats = close.sum(axis=1) / len(ready.names)
         return shares
 
-    def _table(self, ready: _Ready, guesses: Mapping[str, Floats]) -> pl.DataFrame:
+    def _table(self, ready: _PreparedPair, guesses: Mapping[str, Floats]) -> pl.DataFrame:
         rows = []
-        for at, name in enumerate(ready.names):
-            truth, wide = ready.original[:, at], self.tolerance * ready.deviations[at]
+        for index, name in enumerate(ready.names):
+            truth, wide = ready.original[:, index], self.tolerance * ready.deviations[index]
             shares = [
-                int((np.abs(one[:, at] - truth) <= wide).sum()) / len(truth)
-                for one in guesses.values()
+                int((np.abs(guess[:, index] - truth) <= wide).sum()) / len(truth)
+                for guess in guesses.values()
             ]
-            rows.append((name, *shares, _correlation(guesses[self.name][:, at], truth)))
+            rows.append((name, *shares, _correlation(guesses[self.name][:, index], truth)))
         names = ["variable", *guesses, "correlation"]
         return pl.DataFrame(rows, schema=names, orient="row")
 
-    def _told(self, value: float, was: float, error: float, plain: float) -> tuple[str, ...]:
-        if not error < _MATTERS * plain:
+    def _list_warnings(
+        self, value: float, was: float, error: float, least_error: float
+    ) -> tuple[str, ...]:
+        if not error < _MATTERS * least_error:
             return ()
-        told = (
+        warning = (
             f"The blur can be taken back in part, with nothing but what is published: the error "
-            f"falls from {plain:.3f} to {error:.3f} standard deviations, and {value:.1%} of the "
-            f"values are within {self.tolerance:g} of the truth, {was:.1%} without that work. A "
-            "larger k hardly helps: blur more variables together, or add noise."
+            f"falls from {least_error:.3f} to {error:.3f} standard deviations, and {value:.1%} of "
+            f"the values are within {self.tolerance:g} of the truth, {was:.1%} without that work. "
+            "A larger k hardly helps: blur more variables together, or add noise."
         )
-        return (told,)
+        return (warning,)
 
 
-def _error(ready: _Ready, guess: Floats) -> float:
+def _error(ready: _PreparedPair, guess: Floats) -> float:
     gaps = (guess - ready.original) / ready.deviations
-    return float(np.sqrt(mean_of((gaps * gaps).ravel())))
+    return float(np.sqrt(exact_mean((gaps * gaps).ravel())))
 
 
-def _correlation(one: Floats, other: Floats) -> float:
-    spreads = deviation_of(one) * deviation_of(other)
+def _correlation(first: Floats, second: Floats) -> float:
+    spreads = standard_deviation(first) * standard_deviation(second)
     if not spreads > 0:
         return 0.0
-    together = total_of((one - mean_of(one)) * (other - mean_of(other))) / (len(one) - 1)
+    together = exact_sum((first - exact_mean(first)) * (second - exact_mean(second))) / (
+        len(first) - 1
+    )
     return min(1.0, max(-1.0, together / spreads))
 
 
-def _records(ready: _Ready, near: Floats) -> pl.DataFrame:
+def _records(ready: _PreparedPair, shares: Floats) -> pl.DataFrame:
     """The share of each record's values that are worked out; null where that is not known."""
-    whole = np.full(int(ready.complete.sum()), np.nan)
-    whole[ready.rows] = near
-    return by_record(ready.complete, {"worked_out": whole})
+    column = np.full(int(ready.complete.sum()), np.nan)
+    column[ready.rows] = shares
+    return tabulate_records(ready.complete, {"worked_out": column})

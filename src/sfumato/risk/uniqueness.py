@@ -9,15 +9,15 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.data import Dataset, coded_missing
+from sfumato.data import Dataset, find_missing_codes
 from sfumato.engines import Combinations, engine_for
-from sfumato.engines.local import class_of_each, counted
+from sfumato.engines.local import count_combinations, find_class_of_each
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Integers
-from sfumato.kernels.lattice.counts import wildcard_counts
+from sfumato.kernels.lattice.wildcards import count_with_wildcards
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.risk._known import known_said, known_variables
+from sfumato.risk._known import describe_known, known_variables
 from sfumato.schema import Schema
 
 _MISSING = {
@@ -73,52 +73,59 @@ class Uniqueness(Measure):
         """Count the classes and who is alone in one."""
         known = known_variables(self.known, data, subject)
         # A release shows which code for "missing" a cell holds, so codes are values here.
-        seen = replace(data, schema=data.schema.changed(known, missing=()))
-        found = engine_for(data.frame).distinct(seen, known)
-        at = class_of_each(seen.batch(known), found.values) if known else np.zeros(len(data), int)
-        readings = {"value": found.counts, "wildcard": _wildcard_sizes(found, data.schema)}
+        undeclared = replace(data, schema=data.schema.changed(known, missing=()))
+        classes = engine_for(data.frame).distinct(undeclared, known)
+        class_of = (
+            find_class_of_each(undeclared.batch(known), classes.values)
+            if known
+            else np.zeros(len(data), int)
+        )
+        readings = {
+            "value": classes.counts,
+            "wildcard": _count_with_wildcards(classes, data.schema),
+        }
         sizes = readings.pop(self.missing)
-        (other, others), listed = readings.popitem(), ", ".join(known)
+        (other, others), names = readings.popitem(), ", ".join(known)
         return Evidence(
             name=self.name,
             subject=subject,
-            value=_alone(found.counts, sizes),
+            value=_share_unique(classes.counts, sizes),
             direction=self.direction,
-            records=data.like(_records(sizes[at])),
-            table=data.like(_distribution(found.counts, sizes)),
+            records=data.like(_records(sizes[class_of])),
+            table=data.like(_distribution(classes.counts, sizes)),
             details={
-                **_risks(found.counts, sizes),
-                **_population(data, at),
-                **_with_clusters(seen, known),
+                **_risks(classes.counts, sizes),
+                **_estimate_population(data, class_of),
+                **_count_with_clusters(undeclared, known),
                 "reading_of_missing": self.missing,
                 f"k_if_missing_is_{other}": int(others.min()),
-                f"uniqueness_if_missing_is_{other}": _alone(found.counts, others),
-                "known": listed,
+                f"uniqueness_if_missing_is_{other}": _share_unique(classes.counts, others),
+                "known": names,
             },
-            assumptions=(known_said(known), _MISSING[self.missing]),
+            assumptions=(describe_known(known), _MISSING[self.missing]),
             audience="public" if subject == "released" else "custodian",
         )
 
 
-def _wildcard_sizes(found: Combinations, schema: Schema) -> Integers:
+def _count_with_wildcards(classes: Combinations, schema: Schema) -> Integers:
     """The size of each class when a missing value, or a code for it, could be anything."""
-    values = [_absent(one, schema) for one in found.values]
-    if not any(one.null_count() for one in values):
-        return found.counts
+    values = [_blank_missing(column, schema) for column in classes.values]
+    if not any(column.null_count() for column in values):
+        return classes.counts
     # Two codes for "missing" become one pattern here, so patterns are counted once.
-    codes = np.column_stack([_codes(one) for one in values])
-    patterns, at = np.unique(codes, axis=0, return_inverse=True)
-    counts = np.bincount(at.ravel(), found.counts, len(patterns)).astype(np.int64)
-    sizes: Integers = wildcard_counts(patterns, counts)[at.ravel()]
+    codes = np.column_stack([_encode(column) for column in values])
+    patterns, pattern_of = np.unique(codes, axis=0, return_inverse=True)
+    counts = np.bincount(pattern_of.ravel(), classes.counts, len(patterns)).astype(np.int64)
+    sizes: Integers = count_with_wildcards(patterns, counts)[pattern_of.ravel()]
     return sizes
 
 
-def _absent(values: pl.Series, schema: Schema) -> pl.Series:
-    coded = coded_missing(values, schema[values.name])
+def _blank_missing(values: pl.Series, schema: Schema) -> pl.Series:
+    coded = find_missing_codes(values, schema[values.name])
     return values if coded is None else values.set(coded, None)
 
 
-def _codes(values: pl.Series) -> Integers:
+def _encode(values: pl.Series) -> Integers:
     """A whole number for each value, -1 where it is missing."""
     if values.dtype == pl.String:
         numbers = values.cast(pl.Categorical).to_physical()
@@ -127,7 +134,7 @@ def _codes(values: pl.Series) -> Integers:
     return numbers.cast(pl.Int64).fill_null(-1).to_numpy()
 
 
-def _alone(counts: Integers, sizes: Integers) -> float:
+def _share_unique(counts: Integers, sizes: Integers) -> float:
     return int(counts[sizes == 1].sum()) / int(counts.sum())
 
 
@@ -143,11 +150,12 @@ def _risks(counts: Integers, sizes: Integers) -> dict[str, Any]:
         "records": records,
         "classes": len(counts),
         "prosecutor": 1 / smallest,
+        # The mean over records of 1 / class size; exact, whatever their order.
         "marketer": math.fsum(counts / sizes) / records,
     }
 
 
-def _population(data: Dataset, at: Integers) -> dict[str, Any]:
+def _estimate_population(data: Dataset, class_of: Integers) -> dict[str, Any]:
     """The highest risk when the outsider does not know whether the person is in the data.
 
     Survey weights say how many people of the population a class stands for.
@@ -159,7 +167,7 @@ def _population(data: Dataset, at: Integers) -> dict[str, Any]:
     weights = data.column(weight[0]).cast(pl.Float64)
     # Sorted first, so that a sum does not depend on the order of the records.
     people = (
-        pl.DataFrame({"at": at, "weight": weights})
+        pl.DataFrame({"at": class_of, "weight": weights})
         .sort("at", "weight")
         .group_by("at", maintain_order=True)
         .agg(pl.col("weight").sum(), pl.len())
@@ -170,7 +178,7 @@ def _population(data: Dataset, at: Integers) -> dict[str, Any]:
     return {"journalist": 1 / float(people["weight"].to_numpy().min())}
 
 
-def _with_clusters(data: Dataset, known: tuple[str, ...]) -> dict[str, Any]:
+def _count_with_clusters(data: Dataset, known: tuple[str, ...]) -> dict[str, Any]:
     """What groups of records (schools, households, persons with several records) change.
 
     The smallest class if the outsider knew the group as well, and the smallest number of
@@ -186,12 +194,12 @@ def _with_clusters(data: Dataset, known: tuple[str, ...]) -> dict[str, Any]:
             "k_if_clusters_are_known_reason": why,
         }
     engine = engine_for(data.frame)
-    each = {name: engine.distinct(data, [*known, name]) for name in more}
+    by_cluster = {name: engine.distinct(data, [*known, name]) for name in more}
     fewest = [
-        int(counted(found.values.drop(name)).counts.min()) if known else len(found)
-        for name, found in each.items()
+        int(count_combinations(classes.values.drop(name)).counts.min()) if known else len(classes)
+        for name, classes in by_cluster.items()
     ]
-    together = each[more[0]] if len(more) == 1 else engine.distinct(data, [*known, *more])
+    together = by_cluster[more[0]] if len(more) == 1 else engine.distinct(data, [*known, *more])
     return {"k_if_clusters_are_known": int(together.counts.min()), "k_of_groups": min(fewest)}
 
 
@@ -199,8 +207,8 @@ def _distribution(counts: Integers, sizes: Integers) -> pl.DataFrame:
     """How many records and classes there are by class size."""
     rows = []
     for low, after in zip(_SIZES, [*_SIZES[1:], None], strict=True):
-        inside = sizes >= low if after is None else (sizes >= low) & (sizes < after)
+        mask = sizes >= low if after is None else (sizes >= low) & (sizes < after)
         label = f"{low} or more" if after is None else f"{low}-{after - 1}"
         label = str(low) if after == low + 1 else label
-        rows.append((label, int(counts[inside].sum()), int(inside.sum())))
+        rows.append((label, int(counts[mask].sum()), int(mask.sum())))
     return pl.DataFrame(rows, schema=["class_size", "records", "classes"], orient="row")

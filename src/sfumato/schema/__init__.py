@@ -1,4 +1,4 @@
-"""Who is what: the role and the kind of every variable."""
+"""The schema: the role and the kind of every variable."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Column:
 
     Parameters
     ----------
-    role : what the variable gives away; see `ROLES`.
+    role : what the variable discloses; see `ROLES`.
     kind : how its values behave; see `KINDS`.
     domain : the values it may take: `(lowest, highest)` for numbers and dates, all levels
         (in order, when ordinal) for categories. Declared, never read off the data.
@@ -105,9 +105,9 @@ class Column:
             yield f"variable '{name}': accessibility must lie between 0 and 1", ""
         if isinstance(self.hierarchy, Hierarchy) and self.hierarchy.flaw:
             yield f"variable '{name}': {self.hierarchy.flaw}", ""
-        yield from self._misfits_of_domain(name)
+        yield from self._find_domain_misfits(name)
 
-    def _misfits_of_domain(self, name: str) -> Iterator[Misfit]:
+    def _find_domain_misfits(self, name: str) -> Iterator[Misfit]:
         if self.domain is None:
             return
         if self.kind is None:
@@ -119,7 +119,7 @@ class Column:
             wanted = (dt.date, dt.datetime) if self.kind == "date" else (int, float)
             if len(self.domain) != _ENDS or not all(isinstance(end, wanted) for end in self.domain):
                 yield f"variable '{name}': the domain of a {self.kind} is [lowest, highest]", ""
-            elif not _finite(self.domain):
+            elif not _are_finite(self.domain):
                 yield f"variable '{name}': the domain's ends must be finite", ""
             elif not self.domain[0] <= self.domain[1]:
                 yield f"variable '{name}': the domain's lowest value exceeds its highest", ""
@@ -128,18 +128,18 @@ class Column:
 
     def declared(self) -> dict[str, Any]:
         """The fields that somebody has set, as plain values."""
-        plain: dict[str, Any] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name == "reason" or value is None or value == ():
+        declaration: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name == "reason" or value is None or value == ():
                 continue
-            if one.name == "hierarchy":
+            if item.name == "hierarchy":
                 value = {key: list(groups) for key, groups in value.items()}
-            plain[one.name] = list(value) if isinstance(value, tuple) else value
-        return plain
+            declaration[item.name] = list(value) if isinstance(value, tuple) else value
+        return declaration
 
 
-def _finite(ends: tuple[Any, ...]) -> bool:
+def _are_finite(ends: tuple[Any, ...]) -> bool:
     return all(not isinstance(end, (int, float)) or abs(end) <= _LARGEST for end in ends)
 
 
@@ -155,12 +155,12 @@ class Schema(Mapping[str, Column]):
 
     def __init__(self, columns: Mapping[str, Column | Role | None] | None = None) -> None:
         self._columns: dict[str, Column] = {
-            name: told if isinstance(told, Column) else Column(role=told)
-            for name, told in (columns or {}).items()
+            name: column if isinstance(column, Column) else Column(role=column)
+            for name, column in (columns or {}).items()
         }
-        wrong = [misfit for name, told in self._columns.items() for misfit in told.misfits(name)]
+        wrong = [misfit for name, column in self.items() for misfit in column.misfits(name)]
         if wrong:
-            raise _together(wrong)
+            raise _combine_misfits(wrong)
 
     @classmethod
     def infer(cls, frame: Any) -> Schema:
@@ -200,8 +200,8 @@ class Schema(Mapping[str, Column]):
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}: {column.role}" for name, column in self.items())
-        return f"Schema({told})"
+        roles = ", ".join(f"{name}: {column.role}" for name, column in self.items())
+        return f"Schema({roles})"
 
     @cached_property
     def unknown(self) -> tuple[str, ...]:
@@ -224,7 +224,7 @@ class Schema(Mapping[str, Column]):
         """The same schema with declarations laid over it: what they leave open stays."""
         return self.with_columns(
             {
-                name: Column(**{**_told(self[name]), **_told(column)})
+                name: Column(**{**_list_set_fields(self[name]), **_list_set_fields(column)})
                 for name, column in columns.items()
             }
         )
@@ -250,7 +250,8 @@ class Schema(Mapping[str, Column]):
             if name not in kinds
         ]
         if wrong:
-            raise _together(wrong)
+            raise _combine_misfits(wrong)
+        # The order is that of the data.
         known = {name: self._columns.get(name, Column()) for name in kinds}
         return Schema(
             {
@@ -267,18 +268,18 @@ class Schema(Mapping[str, Column]):
             if name not in self
         ]
         if wrong:
-            raise _together(wrong)
+            raise _combine_misfits(wrong)
 
 
-def _told(column: Column) -> dict[str, Any]:
+def _list_set_fields(column: Column) -> dict[str, Any]:
     """The fields of a declaration that somebody has set."""
-    values = {one.name: getattr(column, one.name) for one in fields(column)}
+    values = {item.name: getattr(column, item.name) for item in fields(column)}
     return {name: value for name, value in values.items() if value not in (None, (), "")}
 
 
-def _together(wrong: list[Misfit]) -> SchemaError:
+def _combine_misfits(wrong: list[Misfit]) -> SchemaError:
     if len(wrong) == 1:
         what, hint = wrong[0]
         return SchemaError(f"{what}.", hint=hint)
-    listed = "".join(f"\n  - {what}." + (f" Hint: {hint}" if hint else "") for what, hint in wrong)
-    return SchemaError(f"{len(wrong)} things in the schema do not fit:{listed}")
+    lines = "".join(f"\n  - {what}." + (f" Hint: {hint}" if hint else "") for what, hint in wrong)
+    return SchemaError(f"{len(wrong)} things in the schema do not fit:{lines}")

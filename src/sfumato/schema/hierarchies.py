@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from sfumato.errors import SchemaError
-from sfumato.schema.periods import MONTHS, Period, label_of, range_of
+from sfumato.schema.periods import MONTHS, Period, format_label, format_range
 
 _DELIMITERS = ";,\t"
 _ALL = "*"
@@ -20,7 +20,7 @@ _MOST = 1_000_000
 
 
 class Hierarchy(dict[str, tuple[str, ...]]):
-    """For each value its groups, from narrow to broad. Looked through once, when first asked."""
+    """For each value its groups, from narrow to broad. Checked once, when first needed."""
 
     @classmethod
     def of(cls, told: Mapping[str, Iterable[str]]) -> Hierarchy:
@@ -37,18 +37,18 @@ class Hierarchy(dict[str, tuple[str, ...]]):
     @cached_property
     def paths(self) -> dict[str, tuple[str, ...]]:
         """The groups above each value, and above each group; below its own level it is itself."""
-        found = dict(self)
+        paths = dict(self)
         for groups in self.values():
             for level, group in enumerate(groups):
-                found.setdefault(group, (group,) * level + groups[level:])
-        return found
+                paths.setdefault(group, (group,) * level + groups[level:])
+        return paths
 
     @cached_property
     def flaw(self) -> str:
         """What is wrong with it, "" where nothing is. Never names a value."""
         if len({len(groups) for groups in self.values()}) > 1:
             return "the values of its hierarchy differ in how many groups they have"
-        return _not_nested(self) or _two_meanings(self)
+        return _find_split_group(self) or _find_ambiguous_name(self)
 
     def at(self, level: int) -> dict[str, str]:
         """The group of each value at a level, 1 for the narrowest.
@@ -56,12 +56,12 @@ class Hierarchy(dict[str, tuple[str, ...]]):
         Groups of narrower levels are there too, and broader ones stay as they are: no cell can
         become finer than it is.
         """
-        found = {_ALL: _ALL}
+        group_of = {_ALL: _ALL}
         for value, groups in self.items():
-            found |= dict(zip(groups[level:], groups[level:], strict=True))
+            group_of |= dict(zip(groups[level:], groups[level:], strict=True))
             for narrower in (value, *groups[:level]):
-                found[narrower] = groups[level - 1]
-        return found
+                group_of[narrower] = groups[level - 1]
+        return group_of
 
     def with_level(self, group_of: Callable[[str], str]) -> Hierarchy | None:
         """The same with one level more, less the levels that do not nest with it.
@@ -73,38 +73,44 @@ class Hierarchy(dict[str, tuple[str, ...]]):
         labels = tuple(new.values())
         if labels in columns:
             return self
-        broader = [one for one in columns if _functional(labels, one)]
-        narrower = [one for one in columns if _functional(one, labels) and one not in broader]
+        broader = [level for level in columns if _lies_within(labels, level)]
+        narrower = [
+            level for level in columns if _lies_within(level, labels) and level not in broader
+        ]
+        # The new level goes between those it refines and those that refine it.
         rows = zip(*narrower, labels, *broader, strict=True)
-        made = Hierarchy(zip(self, rows, strict=True))
-        return None if made.flaw else made
+        hierarchy = Hierarchy(zip(self, rows, strict=True))
+        return None if hierarchy.flaw else hierarchy
 
 
-def _functional(narrow: Sequence[str], broad: Sequence[str]) -> bool:
+def _lies_within(narrow: Sequence[str], broad: Sequence[str]) -> bool:
     """Whether each narrow group lies within one broad group."""
     return len(set(zip(narrow, broad, strict=True))) == len(set(narrow))
 
 
-def _not_nested(told: Hierarchy) -> str:
-    levels = list(zip(*told.values(), strict=True)) if told else []
-    for at, (narrow, broad) in enumerate(pairwise(levels), start=1):
-        if not _functional(narrow, broad):
-            return f"a group of level {at} of its hierarchy is split over several of level {at + 1}"
+def _find_split_group(hierarchy: Hierarchy) -> str:
+    levels = list(zip(*hierarchy.values(), strict=True)) if hierarchy else []
+    for number, (narrow, broad) in enumerate(pairwise(levels), start=1):
+        if not _lies_within(narrow, broad):
+            return (
+                f"a group of level {number} of its hierarchy is split over several of level "
+                f"{number + 1}"
+            )
     return ""
 
 
-def _two_meanings(told: Hierarchy) -> str:
+def _find_ambiguous_name(hierarchy: Hierarchy) -> str:
     """A name must stand for the same values wherever it occurs, or cells could not be read."""
-    levels = list(zip(*told.values(), strict=True)) if told else []
-    known: dict[str, int] = dict.fromkeys(told, 1)
-    first = {value: value for value in told}
+    levels = list(zip(*hierarchy.values(), strict=True)) if hierarchy else []
+    known: dict[str, int] = dict.fromkeys(hierarchy, 1)
+    first = {value: value for value in hierarchy}
     for level in levels:
         sizes: dict[str, int] = {}
         heads: dict[str, str] = {}
-        for value, group in zip(told, level, strict=True):
+        for value, group in zip(hierarchy, level, strict=True):
             sizes[group] = sizes.get(group, 0) + 1
             heads.setdefault(group, value)
-        if sizes.get(_ALL, len(told)) != len(told):
+        if sizes.get(_ALL, len(hierarchy)) != len(hierarchy):
             return "'*' in its hierarchy stands for some values only, and it means any value"
         for group, size in sizes.items():
             # Nested groups with a common first value and the same size are the same.
@@ -117,10 +123,11 @@ def _two_meanings(told: Hierarchy) -> str:
 
 def checked(told: Mapping[str, Iterable[str]], what: str) -> Hierarchy:
     """A hierarchy without a flaw, or an error."""
-    made = Hierarchy.of(told)
-    if made.flaw:
-        raise SchemaError(f"{what}: {made.flaw}.", hint="each group lies in one broader group.")
-    return made
+    hierarchy = Hierarchy.of(told)
+    if hierarchy.flaw:
+        hint = "each group lies in one broader group."
+        raise SchemaError(f"{what}: {hierarchy.flaw}.", hint=hint)
+    return hierarchy
 
 
 def read(path: str | Path) -> Hierarchy:
@@ -143,8 +150,8 @@ def read(path: str | Path) -> Hierarchy:
             f"The hierarchy '{path}' cannot be read.", hint="is it a UTF-8 text file?"
         ) from None
     # Never the text itself in an error: it names what the custodian's data may hold.
-    lines = csv.reader(text.splitlines(keepends=True), delimiter=_delimiter(text))
-    found: dict[str, tuple[str, ...]] = {}
+    lines = csv.reader(text.splitlines(keepends=True), delimiter=_detect_delimiter(text))
+    groups_of: dict[str, tuple[str, ...]] = {}
     for cells in lines:
         if not cells:
             continue
@@ -152,21 +159,21 @@ def read(path: str | Path) -> Hierarchy:
         value, *groups = cells
         if not groups or not all(cells):
             raise SchemaError(f"{where}: a value or a group is empty.", hint="value;group;broader")
-        if value in found:
+        if value in groups_of:
             raise SchemaError(f"{where}: this value stood on a line before.")
-        if found and len(groups) != len(next(iter(found.values()))):
+        if groups_of and len(groups) != len(next(iter(groups_of.values()))):
             raise SchemaError(f"{where}: more or fewer groups than on the lines before.")
-        found[value] = tuple(groups)
-    if not found:
+        groups_of[value] = tuple(groups)
+    if not groups_of:
         raise SchemaError(f"The hierarchy '{path}' is empty.")
-    first, *others = (groups[-1] for groups in found.values())
+    first, *others = (groups[-1] for groups in groups_of.values())
     if others and first != _ALL and set(others) == {_ALL}:
         hint = "is line 1 a heading? A hierarchy has none, so delete it."
         raise SchemaError(f"{path}: every line but the first ends with '*'.", hint=hint)
-    return checked(found, str(path))
+    return checked(groups_of, str(path))
 
 
-def _delimiter(text: str) -> str:
+def _detect_delimiter(text: str) -> str:
     first = next((line for line in text.splitlines() if line.strip()), "")
     return max(_DELIMITERS, key=first.count)  # the first of several
 
@@ -188,30 +195,32 @@ def intervals(low: float, high: float, widths: Sequence[float], *, step: float =
     >>> intervals(18, 29, [2, 6])["21"]
     ('[20;21]', '[18;23]')
     """
-    least, most, apart, *each = (Decimal(str(one)) for one in (low, high, step, *widths))
-    if apart <= 0 or least > most or (most - least) / apart > _MOST:
+    # Decimals: 0.1 * 3 must be 0.3.
+    least, most, gap, *sizes = (Decimal(str(number)) for number in (low, high, step, *widths))
+    if gap <= 0 or least > most or (most - least) / gap > _MOST:
         raise SchemaError("intervals: no values, or too many, lie between the ends.")
     if (
-        not each
-        or any(broad % narrow for narrow, broad in pairwise((apart, *each)))
-        or min(each) <= 0
+        not sizes
+        or any(broad % narrow for narrow, broad in pairwise((gap, *sizes)))
+        or min(sizes) <= 0
     ):
         raise SchemaError(
             "intervals: each width must be a multiple of the one before, the first of the step.",
             hint="for instance widths = [5, 10, 50].",
         )
-    values = [least + at * apart for at in range(int((most - least) / apart) + 1)]
+    values = [least + index * gap for index in range(int((most - least) / gap) + 1)]
 
-    def around(value: Decimal, width: Decimal) -> str:
+    def format_interval(value: Decimal, width: Decimal) -> str:
         start = least + (value - least) // width * width
-        return f"[{_said(start)};{_said(min(start + width - apart, values[-1]))}]"
+        return f"[{_format_number(start)};{_format_number(min(start + width - gap, values[-1]))}]"
 
     return Hierarchy(
-        (_said(value), tuple(around(value, width) for width in each)) for value in values
+        (_format_number(value), tuple(format_interval(value, width) for width in sizes))
+        for value in values
     )
 
 
-def _said(number: Decimal) -> str:
+def _format_number(number: Decimal) -> str:
     return str(int(number)) if number == int(number) else repr(float(number))
 
 
@@ -243,12 +252,12 @@ def prefixes(values: Iterable[str], *, keep: Sequence[int], pad: str = "") -> Hi
         )
     if not keep or any(a <= b for a, b in pairwise((longest, *keep))) or keep[-1] < 1:
         raise SchemaError("prefixes: keep ever fewer characters, such as keep = [3, 1].")
-    whole = {code: code.rjust(longest, pad) if pad else code for code in codes}
-    made = {
-        code: tuple(full[:left] + _ALL * (longest - left) for left in keep)
-        for code, full in whole.items()
+    padded = {code: code.rjust(longest, pad) if pad else code for code in codes}
+    groups_of = {
+        code: tuple(full[:size] + _ALL * (longest - size) for size in keep)
+        for code, full in padded.items()
     }
-    return checked(made, "prefixes")
+    return checked(groups_of, "prefixes")
 
 
 def dates(
@@ -274,9 +283,9 @@ def dates(
     >>> dates(dt.date(2020, 5, 1), dt.date(2020, 5, 2), output="label")["2020-05-01"]
     ('2020-05', '2020-Q2', '2020')
     """
-    lengths = [MONTHS[one] for one in to]
+    lengths = [MONTHS[period] for period in to]
     if not to or lengths != sorted(set(lengths)) or low > high or (high - low).days > _MOST:
         raise SchemaError("dates: the days or the periods are not in order, or too many.")
-    days = (low + dt.timedelta(days=at) for at in range((high - low).days + 1))
-    written = label_of if output == "label" else range_of
-    return Hierarchy((str(day), tuple(written(day, one) for one in to)) for day in days)
+    days = (low + dt.timedelta(days=number) for number in range((high - low).days + 1))
+    format_period = format_label if output == "label" else format_range
+    return Hierarchy((str(day), tuple(format_period(day, period) for period in to)) for day in days)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from sfumato import catalogue
 from sfumato.data import Dataset
+from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
+from sfumato.method import Method
 from sfumato.plan import Plan
 from sfumato.progress import Progress
 from sfumato.release import Release
+
+_ON_ANY_RELEASE = ("singling_out", "mixed_linkage", "attribute_inference")
 
 
 def attacks(
@@ -19,9 +25,10 @@ def attacks(
 ) -> dict[str, Measure]:
     """The attacks to try on a release: those that apply to any, and those its steps invite.
 
-    A step with noise invites averaging, the method `deterministic` undoing. Their parameters are
-    those of the step, which the manifest publishes. A k that the method looks for (`at_most`) is
-    known from the manifest only; one for each stratum is not published, and not attacked here.
+    A step with noise invites averaging, the method `deterministic` undoing: each method's class
+    says which (`attacks`). Their parameters are those of the step, which the manifest publishes. A
+    k that the method looks for (`at_most`) is known from the manifest only; one for each stratum
+    is not published, and not attacked here.
 
     Put them into a plan, and every release reports them:
     `Plan(..., evaluate={**plan.evaluate, **attacks(plan)})`.
@@ -34,39 +41,32 @@ def attacks(
     >>> list(made), made["undoing"].k
     (['singling_out', 'mixed_linkage', 'attribute_inference', 'undoing'], 5)
     """
-    from sfumato.risk.attribute_inference import AttributeInference
-    from sfumato.risk.mixed_linkage import MixedLinkage
-    from sfumato.risk.singling_out import SinglingOut
-
-    found: dict[str, Measure] = {
-        "singling_out": SinglingOut(),
-        "mixed_linkage": MixedLinkage(),
-        "attribute_inference": AttributeInference(),
-    }
+    chosen: dict[str, Measure] = {name: catalogue.measure(name)() for name in _ON_ANY_RELEASE}
     steps = () if plan is None else plan.steps
-    public = [{}] * len(steps) if manifest is None else manifest["methods"]
-    for step, told in zip(steps, public, strict=True):
-        one = _invited(step, told)
-        if one is not None:
-            found[_label(one.name, found)] = one
-    return found
+    # Without a manifest an outsider knows the plan, and nothing that was fitted.
+    published = [{}] * len(steps) if manifest is None else manifest["methods"]
+    for step, public in zip(steps, published, strict=True):
+        for attack in _attack_step(step, public):
+            chosen[_label(attack.name, chosen)] = attack
+    return chosen
 
 
-def _invited(step: Any, told: Mapping[str, Any]) -> Measure | None:
-    """The attack on one step, with what is published of it."""
-    from sfumato.risk.averaging import Averaging
-    from sfumato.risk.undoing import Undoing
-
-    if step.name in ("noise", "correlated_noise"):
-        return Averaging(variables=list(step.variables))
-    if step.name != "deterministic":
-        return None
-    k = step.k if step.at_most is None else told.get("k")
-    if not isinstance(k, int):
-        return None
-    return Undoing(
-        variables=list(step.variables), k=k, strata=list(step.strata), distance=step.distance
-    )
+def _attack_step(step: Method, published: Mapping[str, Any]) -> Iterator[Measure]:
+    """The attacks that a step invites, with the parameters that it shares with each of them."""
+    for name in step.attacks:
+        attack = catalogue.measure(name)
+        shared = {
+            parameter.name: getattr(step, parameter.name)
+            for parameter in fields(attack)  # type: ignore[arg-type]  # all are dataclasses
+            if hasattr(step, parameter.name)
+        }
+        if getattr(step, "at_most", None) is not None:
+            # The method looks for k in the data: an outsider knows it if it is published.
+            shared["k"] = published.get("k")
+        try:
+            yield attack(**shared)
+        except PlanError:
+            continue  # something the attack needs is not known
 
 
 def tried(
@@ -86,7 +86,7 @@ def tried(
     plan : what was done. Default: that of the release. Without one, attacks that need to know the
         method are left out.
     paired : as for `evaluate`.
-    progress : told how far it is.
+    progress : is called with how far it is.
 
     Examples
     --------
@@ -98,19 +98,19 @@ def tried(
     """
     from sfumato.run import evaluate
 
-    told = _told(release)
-    measures = attacks(plan or told[0], told[1] if plan is None else None)
+    carried_out, manifest = _read_plan(release)
+    measures = attacks(plan) if plan is not None else attacks(carried_out, manifest)
     return evaluate(original, release, measures, paired=paired, progress=progress)
 
 
-def _told(
+def _read_plan(
     release: Release | Dataset | str | Path,
 ) -> tuple[Plan | None, Mapping[str, Any] | None]:
     """The plan behind a release, and its manifest."""
     if isinstance(release, Release):
         return release.plan, release.manifest
     if isinstance(release, (str, Path)):
-        from sfumato.storage.opened import open_release
+        from sfumato.storage.opening import open_release
 
         opened = open_release(Path(release))
         return opened.plan(), opened.manifest
@@ -119,5 +119,5 @@ def _told(
 
 def _label(name: str, taken: Mapping[str, Measure]) -> str:
     """A second step of the same kind has a label of its own."""
-    many = sum(1 for label in taken if taken[label].name == name)
-    return name if not many else f"{name}_{many + 1}"
+    count = sum(1 for label in taken if taken[label].name == name)
+    return name if not count else f"{name}_{count + 1}"

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from sfumato.analysis.noise_simulation import make_fixed_draws, simulate_noise
+from sfumato.cells.noise.description import Noise as Described
+from sfumato.cells.noise.scales import Growth
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
+from sfumato.engines.summaries import Deviation, Quantile
 from sfumato.errors import MeasureError
-from sfumato.kernels.canonical import order_of
+from sfumato.kernels.arrays import Floats, Mask
+from sfumato.kernels.exact_sums import canonical_order
 from sfumato.methods.noise import Noise
+from sfumato.progress import current_progress
+from sfumato.risk._attacks.distances import Space, space
 from sfumato.risk._attacks.knowledge import knowledge
-from sfumato.risk._attacks.spaces import space
-from sfumato.tuning.exposed import OWNER, Who, groups
-from sfumato.tuning.trials import Asked, Attack, Trial, sureness
-from sfumato.tuning.ways import Way, Ways, brief
+from sfumato.risk._attacks.targets import order_values, tenths
 
+Who = Literal["all", "deciles"] | float
+Variant = Callable[[float], Noise]
+_OWNER = "calibrate"
 _FIRST, _LEAST = 0.1, 1e-4
 _FEWEST = 2
+_CUT = (0.01, 0.99)
+_TAILS = (0.05, 0.95)
+_MORE = 4.0
+"""How many times the variance of the noise in the tails is."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Calibrated:
-    """Noise that meets what was asked for; or the reason why none does.
+    """Noise that meets the goal; or the reason why none does.
 
     Parameters
     ----------
-    step : the noise, as a step of a plan. Where nothing met what was asked for, the most that
-        was tried.
-    met : whether what was asked for is met, with the margin that chance may take (97.5 % sure).
+    step : the noise, as a step of a plan. Where nothing met the goal, the most that was tried.
+    met : whether the goal is met, allowing for chance (97.5 % sure).
     asked, goal : what was asked for, in words and as a number.
     share : the variance of the noise as a share of that of the variable, times its weight.
     achieved, error : what was reached in the worst group, and its Monte Carlo standard error.
@@ -80,9 +92,9 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
 
     Question: how much noise is enough, and no more?
     Assumes: the attacker knows the true values of `known` and takes the nearest released record,
-    by distances in standard deviations. h says how many persons are nearer to the target than the
+    by distances in standard deviations. h is the number of persons nearer to the target than the
     one taken for them. The same draws serve every size of noise, so the search is monotone but for
-    a little chance, and repeats. A release draws anew: put a target on it too.
+    a little chance, and can be repeated. A release draws anew: put a target on it too.
 
     Parameters
     ----------
@@ -112,80 +124,44 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     References: Goldstein & Shlomo (2020), A probabilistic procedure for anonymisation and analysis
     of perturbed datasets, Eq. 2.
     """
-    asked = _asked(mean_h, below, at_most)
+    goal = _read_goal(mean_h, below, at_most)
     _require_sense(draws, precision, largest)
-    attack = _attack(data, known or variables, who, by, asked, draws)
+    attack = _prepare_attack(data, known or variables, who, by, goal, draws)
     names = tuple(variables) if variables is not None else tuple(attack.columns)
-    unseen = [name for name in names if name not in attack.columns]
-    if len(unseen) == len(names):
+    if not any(name in attack.columns for name in names):
         raise MeasureError(
             "The attacker knows none of the variables that get noise, so none is needed.",
             hint="name them in `known`.",
         )
-    ways = Ways(data, names, _weights(weights, names), options)
-    search = _Search(data, attack, asked, largest, precision)
-    found = search.of(ways.plain)
-    if found.met:
-        return found
-    offers = [search.of(way) for way in ways.tails()]
+    variants = NoiseVariants(data, names, _check_weights(weights, names), options)
+    search = _SizeSearch(data, attack, goal, largest, precision)
+    result = search.find_least(variants.with_constant_size)
+    if result.met:
+        return result
+    offers = [search.find_least(variant) for variant in variants.with_other_tails()]
+    records = len(next(iter(attack.columns.values())))
     return replace(
-        found,
-        reason=_why(found, asked, len(next(iter(attack.columns.values())))),
-        offers=tuple(one for one in offers if one.met),
+        result,
+        reason=_explain_failure(result, goal, records),
+        offers=tuple(offer for offer in offers if offer.met),
     )
 
 
-def _why(found: Calibrated, asked: Asked, records: int) -> str:
-    """Why nothing suffices."""
-    by_chance = (records - 1) / 2
-    if asked.mean_h is not None and asked.mean_h >= by_chance:
+def _explain_failure(result: Calibrated, goal: ProtectionGoal, records: int) -> str:
+    # Whoever draws one of n records at random is (n - 1) / 2 ranks off on average.
+    at_random = (records - 1) / 2
+    if goal.mean_h is not None and goal.mean_h >= at_random:
         return (
-            f"Whoever picks one of the {records} records by chance lands {by_chance:g} persons off "
+            f"Whoever picks one of the {records} records by chance lands {at_random:g} persons off "
             "on average, so no noise takes them farther."
         )
     return (
-        f"Noise of {found.share:g} times the variance of the variables does not suffice for "
-        f"{found.worst}. Some records lie far from all others, and stay so."
+        f"Noise of {result.share:g} times the variance of the variables does not suffice for "
+        f"{result.worst}. Some records lie far from all others, and stay so."
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """What does not change while sizes of noise are tried."""
-
-    data: Dataset
-    attack: Attack
-    asked: Asked
-    largest: float
-    precision: float
-
-    def of(self, way: Way) -> Calibrated:
-        """The least size of one way to add noise."""
-        trials = _searched(lambda share: self._tried(way(share), share), self)
-        chosen = _chosen(trials)
-        return Calibrated(
-            step=way(chosen.share),
-            met=chosen.met,
-            asked=self.asked.said(),
-            goal=self.asked.goal,
-            share=chosen.share,
-            achieved=chosen.values[chosen.worst],
-            error=chosen.errors[chosen.worst],
-            worst=self.attack.groups[chosen.worst].name,
-            table=self.data.like(_path(trials, self.attack.draws)),
-            groups=self.data.like(_by_group(chosen, self.attack)),
-            warnings=self.attack.warnings,
-        )
-
-    def _tried(self, step: Noise, share: float) -> Trial:
-        fitted = step.fit(self.data, engine_for(self.data.frame))
-        noise = step.describes(fitted, self.data.schema)
-        columns = self.attack.columns
-        told = {name: one for name, one in noise.items() if name in columns}
-        return self.attack.trial(told, self.asked, share)
-
-
-def _asked(mean_h: float | None, below: int, at_most: float | None) -> Asked:
+def _read_goal(mean_h: float | None, below: int, at_most: float | None) -> ProtectionGoal:
     if (mean_h is None) == (at_most is None):
         raise MeasureError(
             "Say what must hold: `mean_h`, or `at_most` for the share of records below a limit.",
@@ -197,7 +173,7 @@ def _asked(mean_h: float | None, below: int, at_most: float | None) -> Asked:
         raise MeasureError("`at_most` is a share, above 0 and below 1.")
     if below < 1:
         raise MeasureError("`below` is 1 or more.")
-    return Asked(mean_h, below, at_most)
+    return ProtectionGoal(mean_h, below, at_most)
 
 
 def _require_sense(draws: int, precision: float, largest: float) -> None:
@@ -207,89 +183,400 @@ def _require_sense(draws: int, precision: float, largest: float) -> None:
         raise MeasureError("`precision` and `largest` are shares, above 0 and at most 1.")
 
 
-def _attack(
-    data: Dataset, known: Sequence[str] | None, who: Who, by: str, asked: Asked, draws: int
-) -> Attack:
-    told = knowledge(data, data, known, owner=OWNER)
-    if len(told.original) < _FEWEST:
-        raise MeasureError("There is one record only; no noise hides it among others.")
-    # In an order that depends on the values alone, so that the draws do too.
-    order = order_of(list(told.original.T))
-    told = replace(told, original=told.original[order], released=told.released[order])
-    where = space(told, told.original, standardise=True, distance="euclidean", owner=OWNER)
-    near = asked.below if asked.at_most is not None else max(1, int(np.ceil(asked.goal)))
-    columns = {name: where.plain[:, at].copy() for at, name in enumerate(where.names)}
-    return Attack(
-        columns,
-        where.scale,
-        groups(where, who, by=by, near=near),
-        draws,
-        (*told.warnings, *where.warnings),
-    )
-
-
-def _weights(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
+def _check_weights(weights: Mapping[str, float] | None, names: Sequence[str]) -> dict[str, float]:
     """Weights by variable, the largest 1."""
-    given = dict(weights or {})
-    unknown = ", ".join(f"'{name}'" for name in given if name not in names)
+    chosen = dict(weights or {})
+    unknown = ", ".join(f"'{name}'" for name in chosen if name not in names)
     if unknown:
         raise MeasureError(f"These have a weight, but get no noise: {unknown}.")
-    if not all(np.isfinite(one) and one > 0 for one in given.values()):
+    if not all(np.isfinite(weight) and weight > 0 for weight in chosen.values()):
         raise MeasureError(
             "A weight is a number above 0.",
             hint="leave a variable without noise out of `variables`.",
         )
-    told = {name: float(given.get(name, 1.0)) for name in names}
-    return {name: one / max(told.values()) for name, one in told.items()}
+    complete = {name: float(chosen.get(name, 1.0)) for name in names}
+    return {name: weight / max(complete.values()) for name, weight in complete.items()}
 
 
-def _searched(tried: Callable[[float], Trial], search: _Search) -> list[Trial]:
-    """Sizes from small to large: first one that suffices and one that does not, then between."""
-    trials = [tried(min(_FIRST, search.largest))]
-    while not trials[-1].met and trials[-1].share < search.largest:
-        trials.append(tried(min(trials[-1].share * 4, search.largest)))
-    while trials[0].met and trials[0].share > _LEAST:
-        trials.insert(0, tried(max(trials[0].share / 4, _LEAST)))
-    while (pair := _between(trials)) and pair[1].share > pair[0].share * (1 + search.precision):
-        middle = brief(float(np.sqrt(pair[0].share * pair[1].share)))
-        if not pair[0].share < middle < pair[1].share:
-            break
-        trials = sorted([*trials, tried(middle)], key=lambda one: one.share)
-    return trials
+@dataclass(frozen=True)
+class ProtectionGoal:
+    """What must hold in every group.
+
+    Parameters
+    ----------
+    mean_h : the least mean of h; or None.
+    below, at_most : the highest share of records with h below a limit; or None.
+    """
+
+    mean_h: float | None
+    below: int
+    at_most: float | None
+
+    @property
+    def bound(self) -> float:
+        """The number to be reached."""
+        return float(self.mean_h if self.mean_h is not None else self.at_most or 0.0)
+
+    def is_met(self, value: float, error: float, draws: int) -> bool:
+        """Whether it is reached, allowing for chance: 97.5 % sure."""
+        margin = error * t_quantile(draws)
+        if self.mean_h is not None:
+            return value - margin >= self.bound
+        return value + margin <= self.bound
+
+    def describe(self) -> str:
+        """In words."""
+        if self.mean_h is not None:
+            return f"mean of h at least {self.bound:g}"
+        return f"share of records with h below {self.below} at most {self.bound:g}"
 
 
-def _between(trials: Sequence[Trial]) -> tuple[Trial, Trial] | None:
+def t_quantile(draws: int) -> float:
+    """The 97.5 % quantile of Student's t for a mean over so many draws; about two for many."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(draws - 1, 0.975))
+
+
+@dataclass(frozen=True, eq=False)
+class ExposedGroup:
+    """Some of the records, and what to call them."""
+
+    name: str
+    members: Mask = field(repr=False)
+
+
+def choose_groups(measured: Space, who: Who, *, by: str, near: int) -> list[ExposedGroup]:
+    """The groups that must be protected, each by itself.
+
+    Parameters
+    ----------
+    measured : the records as the attacker measures distances.
+    who : "all"; "deciles" by an order; or a share: those who have the fewest others around.
+    by : the order: "sum" of the variables, "distance" from the centre, or a variable.
+    near : the distance to the so-many-th other record decides who is most exposed.
+    """
+    size = len(measured.original)
+    if who == "all":
+        return [ExposedGroup("all records", np.ones(size, bool))]
+    if who == "deciles":
+        deciles = tenths(order_values(measured, by, standardise=True, owner=_OWNER))
+        return [
+            ExposedGroup(f"{start:g} to {end:g} by {by}", _mask_rows(rows, size))
+            for start, end, rows in zip(deciles.starts, deciles.ends, deciles.rows, strict=True)
+        ]
+    if isinstance(who, str) or not 0 < who <= 1:
+        raise MeasureError(
+            '`who` is "all", "deciles", or a share of the records, such as 0.05.',
+            hint="0.05 is the twentieth that has the fewest others around.",
+        )
+    distance = _distance_to_neighbour(measured.original * measured.scale, near)
+    count = max(1, round(who * size))
+    # Ties with the last one belong to the group.
+    least = np.partition(distance, size - count)[size - count]
+    return [ExposedGroup(f"the {who:g} with the fewest others around", distance >= least)]
+
+
+def _mask_rows(rows: npt.NDArray[np.intp], size: int) -> Mask:
+    mask = np.zeros(size, bool)
+    mask[rows] = True
+    return mask
+
+
+def _distance_to_neighbour(values: Floats, which: int) -> Floats:
+    """The distance to the n-th nearest other record."""
+    from scipy.spatial import cKDTree
+
+    neighbour = min(which, len(values) - 1) + 1  # each record is its own nearest
+    distances, _ = cKDTree(values).query(values, k=[neighbour])
+    return np.asarray(distances[:, 0], float)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What one size of noise does, by group.
+
+    Parameters
+    ----------
+    share : the size of the noise.
+    values, errors : the number of the goal in each group, and its Monte Carlo standard error.
+    met : whether the goal is met in every group.
+    worst : the group that is furthest from it.
+    """
+
+    share: float
+    values: tuple[float, ...] = field(repr=False)
+    errors: tuple[float, ...] = field(repr=False)
+    met: bool
+    worst: int
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceAttack:
+    """Records that an attacker knows, on the scale of the distances.
+
+    Parameters
+    ----------
+    columns : the true values by variable, in canonical order.
+    scale : what each variable is multiplied by.
+    groups : whose exposure counts.
+    draws : how often the noise is drawn.
+    warnings : what was left out.
+    """
+
+    columns: Mapping[str, Floats]
+    scale: Floats
+    groups: Sequence[ExposedGroup]
+    draws: int
+    warnings: tuple[str, ...] = ()
+
+    def attack(self, noise: Mapping[str, Described], goal: ProtectionGoal, share: float) -> Trial:
+        """Draw the noise several times and see how far off the attacker lands each time."""
+        from sfumato.kernels.trees.ranks import ranks
+
+        original = np.column_stack([self.columns[name] for name in self.columns])
+        # The same uniform numbers for every size: common random numbers make trials comparable.
+        chance = make_fixed_draws(len(original))
+        among = np.logical_or.reduce([group.members for group in self.groups])
+        cap = None if goal.at_most is None else goal.below
+        by_draw = np.empty((self.draws, len(self.groups)))
+        for draw in range(self.draws):
+            current_progress()("trying noise", draw, self.draws)
+            noisy = simulate_noise(noise, self.columns, chance, draw)
+            released = np.column_stack(
+                [noisy.get(name, self.columns[name]) for name in self.columns]
+            )
+            h = ranks(original, released, self.scale, among=among, cap=cap)
+            exposure = h.mean() if cap is None else h.share_below(cap)
+            by_draw[draw] = [exposure[group.members].mean() for group in self.groups]
+        values = by_draw.mean(axis=0)
+        # Equal results in a few draws of a few records are no proof that all would be equal.
+        sizes = np.array([self.draws * int(group.members.sum()) for group in self.groups])
+        least = (
+            _error_of_shares(values, sizes) if cap is not None else _error_of_means(values, sizes)
+        )
+        errors = np.maximum(by_draw.std(axis=0, ddof=1) / np.sqrt(self.draws), least)
+        pairs = zip(values.tolist(), errors.tolist(), strict=True)
+        sign = 1 if goal.mean_h is not None else -1
+        return Trial(
+            share,
+            tuple(values.tolist()),
+            tuple(errors.tolist()),
+            all(goal.is_met(value, error, self.draws) for value, error in pairs),
+            int(np.argmin(sign * values)),
+        )
+
+
+def _error_of_shares(shares: Floats, sizes: npt.NDArray[np.int64]) -> Floats:
+    """The least error of a share: two successes and two failures are added (Agresti & Coull)."""
+    adjusted = (shares * sizes + 2) / (sizes + 4)
+    error: Floats = np.sqrt(adjusted * (1 - adjusted) / (sizes + 4))
+    return error
+
+
+def _error_of_means(means: Floats, sizes: npt.NDArray[np.int64]) -> Floats:
+    """The least error of a mean of equal values: two zeros and two of twice the mean are added."""
+    error: Floats = 2 * means / (sizes + 4)
+    return error
+
+
+def _prepare_attack(
+    data: Dataset,
+    known: Sequence[str] | None,
+    who: Who,
+    by: str,
+    goal: ProtectionGoal,
+    draws: int,
+) -> DistanceAttack:
+    attacker = knowledge(data, data, known, owner=_OWNER)
+    if len(attacker.original) < _FEWEST:
+        raise MeasureError("There is one record only; no noise hides it among others.")
+    # In an order that depends on the values alone, so that the draws do too.
+    order = canonical_order(list(attacker.original.T))
+    attacker = replace(
+        attacker, original=attacker.original[order], released=attacker.released[order]
+    )
+    measured = space(
+        attacker, attacker.original, standardise=True, distance="euclidean", owner=_OWNER
+    )
+    # Who has fewer than so many others around is exposed.
+    near = goal.below if goal.at_most is not None else max(1, int(np.ceil(goal.bound)))
+    return DistanceAttack(
+        {name: measured.plain[:, index].copy() for index, name in enumerate(measured.names)},
+        measured.scale,
+        choose_groups(measured, who, by=by, near=near),
+        draws,
+        (*attacker.warnings, *measured.warnings),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseVariants:
+    """Ways to add noise of one size: constant, cut off at the tails, or more of it there."""
+
+    data: Dataset
+    names: Sequence[str]
+    weights: Mapping[str, float]
+    options: Mapping[str, Any]
+
+    def with_constant_size(self, share: float) -> Noise:
+        """The same size everywhere."""
+        return Noise(variables=list(self.names), variance_share=self._weigh(share), **self.options)
+
+    def with_other_tails(self) -> Iterator[Variant]:
+        """Variants that treat the tails otherwise, unless the options already say how."""
+        if not {"at_least", "at_most"} & set(self.options):
+            low, high = self._find_limits(_CUT)
+            yield lambda share: Noise(
+                variables=list(self.names),
+                variance_share=self._weigh(share),
+                at_least=low,
+                at_most=high,
+                **self.options,
+            )
+        if not {"growth", "scale"} & set(self.options):
+            yield self._with_larger_tails()
+
+    def _weigh(self, share: float) -> dict[str, float]:
+        return {name: round_size(share * self.weights[name]) for name in self.names}
+
+    def _with_larger_tails(self) -> Variant:
+        # Four times the variance where records are sparse.
+        low, high = self._find_limits(_TAILS)
+        summary = engine_for(self.data.frame).aggregate(
+            self.data, {name: [Deviation()] for name in self.names}
+        )
+        variance = {name: float(summary[name][Deviation().name]) ** 2 for name in self.names}
+
+        def build(share: float) -> Noise:
+            sizes = {
+                name: round_size(weighed * variance[name])
+                for name, weighed in self._weigh(share).items()
+            }
+            growth = {
+                name: Growth(
+                    form="step",
+                    breaks=[low[name], high[name]],
+                    variances=[_MORE * size, size, _MORE * size],
+                )
+                for name, size in sizes.items()
+            }
+            return Noise(variables=list(self.names), growth=growth, **self.options)
+
+        return build
+
+    def _find_limits(
+        self, shares: tuple[float, float]
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        quantiles = [Quantile(share) for share in shares]
+        summary = engine_for(self.data.frame).aggregate(
+            self.data, {name: list(quantiles) for name in self.names}
+        )
+        low, high = {}, {}
+        for name in self.names:
+            ends = [float(summary[name][quantile.name]) for quantile in quantiles]
+            low[name], high[name] = _round_limits(*ends)
+        return low, high
+
+
+def round_size(number: float) -> float:
+    """A size that people can read and copy: three digits."""
+    return float(f"{number:.3g}")
+
+
+def _round_limits(low: float, high: float) -> tuple[float, float]:
+    """Limits to two digits of the distance between them, outwards, so that they stay apart."""
+    distance = high - low
+    unit = 10.0 ** (math.floor(math.log10(distance)) - 1) if distance > 0 else 1.0
+    digits = max(0, -round(math.log10(unit)))
+    return (
+        round(math.floor(low / unit) * unit, digits),
+        round((math.floor(high / unit) + 1) * unit, digits),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _SizeSearch:
+    """What does not change while sizes of noise are tried."""
+
+    data: Dataset
+    attack: DistanceAttack
+    goal: ProtectionGoal
+    largest: float
+    precision: float
+
+    def find_least(self, variant: Variant) -> Calibrated:
+        """The least size of one variant of noise."""
+        trials = self._search(lambda share: self._try(variant(share), share))
+        chosen = _choose(trials)
+        return Calibrated(
+            step=variant(chosen.share),
+            met=chosen.met,
+            asked=self.goal.describe(),
+            goal=self.goal.bound,
+            share=chosen.share,
+            achieved=chosen.values[chosen.worst],
+            error=chosen.errors[chosen.worst],
+            worst=self.attack.groups[chosen.worst].name,
+            table=self.data.like(_tabulate_trials(trials, self.attack.draws)),
+            groups=self.data.like(_tabulate_groups(chosen, self.attack)),
+            warnings=self.attack.warnings,
+        )
+
+    def _try(self, step: Noise, share: float) -> Trial:
+        fitted = step.fit(self.data, engine_for(self.data.frame))
+        noise = step.describes(fitted, self.data.schema)
+        known = {name: size for name, size in noise.items() if name in self.attack.columns}
+        return self.attack.attack(known, self.goal, share)
+
+    def _search(self, attempt: Callable[[float], Trial]) -> list[Trial]:
+        """Trials by size: first bracket the least that suffices, then bisect on the log scale."""
+        trials = [attempt(min(_FIRST, self.largest))]
+        while not trials[-1].met and trials[-1].share < self.largest:
+            trials.append(attempt(min(trials[-1].share * 4, self.largest)))
+        while trials[0].met and trials[0].share > _LEAST:
+            trials.insert(0, attempt(max(trials[0].share / 4, _LEAST)))
+        while (bracket := _bracket(trials)) is not None:
+            low, high = (trial.share for trial in bracket)
+            middle = round_size(float(np.sqrt(low * high)))
+            if high <= low * (1 + self.precision) or not low < middle < high:
+                break
+            trials = sorted([*trials, attempt(middle)], key=lambda trial: trial.share)
+        return trials
+
+
+def _bracket(trials: Sequence[Trial]) -> tuple[Trial, Trial] | None:
     """The largest size that failed, and the next one, from which on all suffice."""
-    failed = [at for at, one in enumerate(trials) if not one.met]
+    failed = [index for index, trial in enumerate(trials) if not trial.met]
     if not failed or failed[-1] == len(trials) - 1:
         return None
     return trials[failed[-1]], trials[failed[-1] + 1]
 
 
-def _chosen(trials: Sequence[Trial]) -> Trial:
-    pair = _between(trials)
-    if pair is not None:
-        return pair[1]
+def _choose(trials: Sequence[Trial]) -> Trial:
+    bracket = _bracket(trials)
+    if bracket is not None:
+        return bracket[1]
     return trials[0] if trials[0].met else trials[-1]
 
 
-def _path(trials: Sequence[Trial], draws: int) -> pl.DataFrame:
+def _tabulate_trials(trials: Sequence[Trial], draws: int) -> pl.DataFrame:
     return pl.DataFrame(
         {
-            "share": [one.share for one in trials],
-            "achieved": [one.values[one.worst] for one in trials],
-            "error": [one.errors[one.worst] for one in trials],
-            "margin": [one.errors[one.worst] * sureness(draws) for one in trials],
-            "met": [one.met for one in trials],
+            "share": [trial.share for trial in trials],
+            "achieved": [trial.values[trial.worst] for trial in trials],
+            "error": [trial.errors[trial.worst] for trial in trials],
+            "margin": [trial.errors[trial.worst] * t_quantile(draws) for trial in trials],
+            "met": [trial.met for trial in trials],
         }
     )
 
 
-def _by_group(trial: Trial, attack: Attack) -> pl.DataFrame:
+def _tabulate_groups(trial: Trial, attack: DistanceAttack) -> pl.DataFrame:
     return pl.DataFrame(
         {
-            "group": [one.name for one in attack.groups],
-            "records": [int(one.among.sum()) for one in attack.groups],
+            "group": [group.name for group in attack.groups],
+            "records": [int(group.members.sum()) for group in attack.groups],
             "achieved": trial.values,
             "error": trial.errors,
         }

@@ -1,17 +1,18 @@
-"""What a measure would find on average, if the chance in a release were drawn again and again.
+"""Many releases of the same data under different keys: what one finds on average, or by averaging.
 
 One release holds one draw: whose noise was small is at risk, by bad luck. What a custodian can
-promise is the mean over draws. Nothing made here is released, written or kept.
+promise is the mean over draws. Nothing drawn here is released, written or stored.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from sfumato.data import Dataset
@@ -23,10 +24,11 @@ from sfumato.method import Method
 from sfumato.plan import Plan
 from sfumato.progress import current_progress
 from sfumato.randomness import Key
-from sfumato.release import aligned
+from sfumato.release import align_original
+from sfumato.run import apply_steps
 
 _FEWEST = 2
-_SAME = ("from_quantile", "to_quantile", "variable")
+_LABELS = ("from_quantile", "to_quantile", "variable")
 """Columns that say what a row is about, and are no results."""
 
 
@@ -86,60 +88,157 @@ def redrawn(
     >>> mean < 0.5 and error < 0.01
     True
     """
-    original, steps = _prepared(data, by)
     if draws < _FEWEST:
         raise MeasureError("An error takes at least two draws.", hint="give a larger `draws`.")
+    original, steps = _read_steps(data, by)
+    evidence = [
+        measure.measure(original if measure.whole else align_original(original, released), released)
+        for released in _draw_releases(original, steps, Key.of(key), "redraw", draws)
+    ]
+    return Redrawn(
+        draws, data.like(_average_numbers(measure, evidence)), _average_tables(data, evidence)
+    )
+
+
+def several(
+    data: Dataset,
+    by: Plan | Method,
+    measure: Measure,
+    *,
+    releases: Sequence[int] = (1, 2, 4, 10),
+    key: Key | bytes | str | Path | None = None,
+) -> dict[int, Evidence]:
+    """Measure what somebody sees who averages several releases under different keys.
+
+    Question: the same data, released again under other keys: who is found then?
+    Assumes: somebody can tell which rows belong together. Numbers are averaged; of categories the
+    most frequent is taken, of equally frequent ones the first in the alphabet. Nothing drawn here
+    is released, written or stored.
+
+    Parameters
+    ----------
+    data : the original records.
+    by : the plan or the method that protects them; it must take draws, and remove no record.
+    measure : what to measure, such as `sf.risk.HIndex(variables=["age"])`.
+    releases : how many releases to average.
+    key : the base key, from which those of the releases are derived. Default: a new one.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> data = sf.Dataset(sf.datasets.cohort(500), sf.datasets.cohort_schema())
+    >>> noise = sf.methods.Noise(variables=["height"], variance_share=0.2)
+    >>> measure = sf.risk.HIndex(variables=["height"])
+    >>> found = several(data, noise, measure, releases=[1, 10], key=bytes(32))
+    >>> found[10].value > found[1].value
+    True
+    """
+    original, steps = _read_steps(data, by)
+    if not releases or min(releases) < 1:
+        raise MeasureError("Some number of releases is needed.", hint="releases = [1, 2, 4, 10].")
+    drawn = []
+    for released in _draw_releases(original, steps, Key.of(key), "several releases", max(releases)):
+        if len(released) != len(original):
+            raise MeasureError(
+                "A step removes records, so the rows of several releases do not belong together.",
+                hint="leave that step out.",
+            )
+        drawn.append(released)
+    target = original if measure.whole else align_original(original, drawn[0])
+    return {count: measure.measure(target, averaged_over(drawn[:count])) for count in releases}
+
+
+def _read_steps(data: Dataset, by: Plan | Method) -> tuple[Dataset, tuple[Method, ...]]:
+    """The data as declared, and the steps; those that take no draws are refused."""
+    original, steps = (
+        (data.with_schema(by.schema), tuple(by.steps)) if isinstance(by, Plan) else (data, (by,))
+    )
     if not any(step.keyed for step in steps):
         raise MeasureError(
-            "Nothing here is drawn by chance, so every release would be the same.",
+            "Nothing here is drawn by chance, so every release would be the same: there is nothing "
+            "to average.",
             hint="measure one release.",
         )
-    base, say = Key.of(key), current_progress()
-    found = []
-    for draw in range(draws):
-        released = original
-        for at, step in enumerate(steps):
-            released = step.apply(released, key=Key(base.subkey("redraw", draw)), step=at)
-        kept = original if measure.whole else aligned(original, released)
-        found.append(measure.measure(kept, released))
-        say("drawing releases", draw + 1, draws)
-    return Redrawn(draws, data.like(_numbers(measure, found)), _table(data, found))
+    return original, steps
 
 
-def _prepared(data: Dataset, by: Plan | Method) -> tuple[Dataset, tuple[Method, ...]]:
-    if isinstance(by, Plan):
-        return data.with_schema(by.schema), tuple(by.steps)
-    return data, (by,)
+def _draw_releases(
+    original: Dataset, steps: Sequence[Method], base: Key, purpose: str, count: int
+) -> Iterator[Dataset]:
+    report = current_progress()
+    for draw in range(count):
+        # Each draw has a key of its own, derived for this purpose only.
+        yield apply_steps(original, steps, Key(base.subkey(purpose, draw)))[0]
+        report("drawing releases", draw + 1, count)
 
 
-def _numbers(measure: Measure, found: list[Evidence]) -> pl.DataFrame:
+def averaged_over(made: Sequence[Dataset]) -> Dataset:
+    """One data set of several releases whose rows correspond: means, or most frequent values.
+
+    Examples
+    --------
+    >>> one, other = (Dataset(pl.DataFrame({"age": [age, 40]})) for age in (31, 34))
+    >>> averaged_over([one, other]).frame["age"].to_list()
+    [32.5, 40.0]
+    """
+    first = made[0]
+    averages = []
+    for name in first.columns:
+        columns = [release.column(name) for release in made]
+        if not all(column.equals(columns[0], null_equal=True) for column in columns):
+            averages.append(_average_column(name, columns))
+    if not averages:
+        return first
+    numbers = [column.name for column in averages if column.dtype.is_float()]
+    return first.with_columns(
+        pl.DataFrame(averages), first.schema.changed(numbers, kind="continuous")
+    )
+
+
+def _average_column(name: str, columns: Sequence[pl.Series]) -> pl.Series:
+    if columns[0].dtype.is_numeric():
+        table = np.array(
+            [column.cast(pl.Float64).fill_null(np.nan).to_numpy() for column in columns]
+        )
+        return pl.Series(name, table.sum(axis=0) / len(table)).fill_nan(None)
+    texts = pl.DataFrame({str(draw): column.cast(pl.String) for draw, column in enumerate(columns)})
+    modes = texts.select(
+        pl.concat_list(pl.all()).list.eval(pl.element().mode().sort().first()).list.first()
+    )
+    return modes.to_series().alias(name)
+
+
+def _average_numbers(measure: Measure, draws: list[Evidence]) -> pl.DataFrame:
     rows = []
     for name in (measure.name, *measure.provides):
-        values = [one.number(name) for one in found]
+        values = [evidence.number(name) for evidence in draws]
         mean, error = _mean_and_error(values)
         rows.append((name, mean, error, min(values), max(values)))
     names = ["number", "mean", "error", "lowest", "highest"]
     return pl.DataFrame(rows, schema=names, orient="row")
 
 
-def _table(data: Dataset, found: list[Evidence]) -> Any:
-    tables = [[] if one.table is None else wrap(one.table).rows(named=True) for one in found]
-    labels = [[[row.get(name) for name in _SAME] for row in table] for table in tables]
+def _average_tables(data: Dataset, draws: list[Evidence]) -> Any:
+    tables = [
+        [] if evidence.table is None else wrap(evidence.table).rows(named=True)
+        for evidence in draws
+    ]
+    labels = [[[row.get(name) for name in _LABELS] for row in table] for table in tables]
     if not tables[0] or any(other != labels[0] for other in labels):
         return None
-    return data.like(pl.DataFrame([_row(several) for several in zip(*tables, strict=True)]))
+    return data.like(pl.DataFrame([_average_rows(rows) for rows in zip(*tables, strict=True)]))
 
 
-def _row(several: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
+def _average_rows(rows: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
     """One row of the table: the means of what is measured, and all else where it is the same."""
-    row: dict[str, Any] = {}
-    for name, first in several[0].items():
-        values = [one[name] for one in several]
-        if name not in _SAME and isinstance(first, float):
-            row[name], row[f"{name}_error"] = _mean_and_error(values)
+    average: dict[str, Any] = {}
+    for name, first in rows[0].items():
+        values = [row[name] for row in rows]
+        if name not in _LABELS and isinstance(first, float):
+            average[name], average[f"{name}_error"] = _mean_and_error(values)
         else:
-            row[name] = first if all(value == first for value in values) else None
-    return row
+            average[name] = first if all(value == first for value in values) else None
+    return average
 
 
 def _mean_and_error(values: list[Any]) -> tuple[float, float]:

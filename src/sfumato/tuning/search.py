@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sfumato.data import Dataset
@@ -18,15 +21,34 @@ from sfumato.plan.targets import Judgement, measures_for
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key
 from sfumato.run import Measures, protect
-from sfumato.tuning.asked import needs
-from sfumato.tuning.bench import Bench
-from sfumato.tuning.families import families, planned
-from sfumato.tuning.judged import Candidate, excess, on_map
-from sfumato.tuning.kept import Kept
-from sfumato.tuning.matters import checked_weights, parted, require_protection, what_matters
-from sfumato.tuning.rounds import Search, deadline_of
-from sfumato.tuning.space import Family, Space, listed, one
-from sfumato.tuning.tuned import Tuned
+from sfumato.tuning.bisection import Climb, Enumeration, Heights, Outcome
+from sfumato.tuning.candidates import (
+    Family,
+    SearchSpace,
+    propose_families,
+    read_space,
+    single_candidate,
+    vary_plan,
+)
+from sfumato.tuning.checkpoint import Checkpoint
+from sfumato.tuning.grid import change_plan
+from sfumato.tuning.requirements import (
+    check_weights,
+    choose_utility,
+    read_requirements,
+    require_protection,
+    split_steps,
+)
+from sfumato.tuning.result import Tuned
+from sfumato.tuning.runner import Run, Runner, Steps
+from sfumato.tuning.scores import (
+    Candidate,
+    average_utility,
+    excess,
+    judge_run,
+    list_failures,
+    score_candidates,
+)
 
 _MOST_WORKERS = 4
 AS_IT_IS = "no protection"
@@ -37,7 +59,7 @@ def tune(  # noqa: PLR0913 - the options are the interface
     data: Dataset,
     plan: Plan,
     *,
-    space: Space | None = None,
+    space: SearchSpace | None = None,
     measures: Measures = None,
     weights: Mapping[str, float] | None = None,
     runs: int = 60,
@@ -76,10 +98,10 @@ def tune(  # noqa: PLR0913 - the options are the interface
     seed : another seed, other keys.
     key : the custodian's key, with which the recommended plan is measured at last. Default: one
         made from the seed.
-    folder : where finished candidates are kept, so that the search can be stopped and goes on. It
-        holds what was measured on the original: it stays inside.
+    folder : where finished candidates are stored, so that the search can be interrupted and
+        resumed. It holds what was measured on the original: it stays inside.
     workers : how many candidates are tried at once. The result does not depend on it.
-    progress : told how many candidates are done.
+    progress : is called with the number of candidates that are done.
 
     Examples
     --------
@@ -95,29 +117,29 @@ def tune(  # noqa: PLR0913 - the options are the interface
     confidentiality map (the map); Hundepool et al. (2012), Statistical Disclosure Control, 1.5.
     """
     _require_sense(plan, runs, budget, repeats, workers)
-    asked = _ask(data, plan, space, measures)
-    keys = _keys(seed, repeats)
-    kept = None if folder is None else Kept(Path(folder))
-    counted = checked_weights(weights, asked.utility)
-    bench = Bench(asked.data, asked.plan, keys, kept)
-    search = Search(
-        bench,
-        tuple(asked.utility),
+    problem = _pose_problem(data, plan, space, measures)
+    keys = _derive_keys(seed, repeats)
+    checkpoint = None if folder is None else Checkpoint(Path(folder))
+    checked = check_weights(weights, problem.utility)
+    runner = Runner(problem.data, problem.plan, keys, checkpoint)
+    search = CandidateSearch(
+        runner,
+        tuple(problem.utility),
         runs,
-        deadline_of(budget),
+        math.inf if budget is None else time.monotonic() + budget,
         workers or min(_MOST_WORKERS, os.cpu_count() or 1),
         progress or silent,
     )
-    found = search.go(asked.families)
+    candidates = search.run(problem.families)
     last = Key(keys[0].subkey("tune", "last")) if key is None else Key.of(key)
-    final = _Final(asked.data, plan, asked.utility, last)
-    mapped, best = _chosen(found, bench.measures, counted, final)
+    final = _FinalRun(problem.data, plan, problem.utility, last)
+    scored, best = _choose_best(candidates, runner.measures, checked, final)
     return Tuned(
-        candidates=tuple(mapped),
+        candidates=tuple(scored),
         best=best,
-        weights=counted,
+        weights=checked,
         stopped=search.stopped,
-        bench=bench,
+        runner=runner,
     )
 
 
@@ -144,8 +166,8 @@ def _require_sense(
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """The question: the data as declared, what all candidates share, what to try."""
+class _Problem:
+    """The data as declared, what all candidates share, what to try."""
 
     data: Dataset
     plan: Plan
@@ -153,36 +175,193 @@ class _Asked:
     families: list[Family]
 
 
-def _ask(data: Dataset, plan: Plan, space: Space | None, measures: Measures) -> _Asked:
+def _pose_problem(
+    data: Dataset, plan: Plan, space: SearchSpace | None, measures: Measures
+) -> _Problem:
     original = data.with_schema(plan.schema)
-    kept, protecting = parted(plan, original)
-    bare = Plan(schema=plan.schema, steps=kept, read=plan.read, release=plan.release)
-    # Says what is wrong with the data or the roles, before hours of work.
+    preparing, protecting = split_steps(plan, original)
+    bare = Plan(schema=plan.schema, steps=preparing, read=plan.read, release=plan.release)
+    # Fails on what is wrong with the data or the roles, before hours of work.
     prepared = protect(original, bare, key=bytes(32)).dataset
-    wanted = needs(plan.targets, plan.measures, prepared)
-    utility = what_matters(plan, measures, prepared, wanted)
-    tried = [one(AS_IT_IS, (), own=True)]
+    requirements = read_requirements(plan.targets, plan.measures, prepared)
+    utility = choose_utility(plan, measures, prepared, requirements)
+    families = [single_candidate(AS_IT_IS, (), own=True)]
     if protecting:
-        tried.append(planned(protecting) if space is None else one("as planned", protecting))
-    tried += families(prepared, wanted) if space is None else listed(space, protecting)
-    shared = Plan(
-        schema=plan.schema,
-        steps=kept,
-        targets=plan.targets,
-        evaluate={**measures_for(plan.targets, plan.evaluate), **utility},
-        read=plan.read,
-        release=plan.release,
-    )
-    return _Asked(original, shared, utility, tried)
+        families.append(
+            vary_plan(protecting) if space is None else single_candidate("as planned", protecting)
+        )
+    if space is None:
+        families += propose_families(prepared, requirements)
+    else:
+        families += read_space(space, protecting)
+    measured = {**measures_for(plan.targets, plan.evaluate), **utility}
+    shared = change_plan(plan, steps=preparing, evaluate=measured)
+    return _Problem(original, shared, utility, families)
 
 
-def _keys(seed: int, repeats: int) -> tuple[Key, ...]:
+def _derive_keys(seed: int, repeats: int) -> tuple[Key, ...]:
     master = Key(hashlib.sha256(f"sfumato tune {seed}".encode()).digest())
-    return tuple(Key(master.subkey("tune", at)) for at in range(repeats))
+    return tuple(Key(master.subkey("tune", repeat)) for repeat in range(repeats))
+
+
+Strategy = Climb | Enumeration
 
 
 @dataclass(frozen=True, eq=False)
-class _Final:
+class _Task:
+    family: Family
+    strategy: Strategy
+    heights: Heights
+    steps: Steps
+    digest: str
+
+
+@dataclass(eq=False)
+class CandidateSearch:
+    """The search over all families, in rounds: one candidate of every family at a time.
+
+    What is tried in a round depends on the outcome of the rounds before, and on nothing else: not
+    on how many workers there are, nor on who is done first.
+
+    Parameters
+    ----------
+    runner : where candidates are carried out.
+    labels : the utility measures.
+    runs : how many candidates at most.
+    deadline : when to stop, by the clock of `time.monotonic`.
+    workers : how many are carried out at once.
+    progress : is called with the number of candidates that are done.
+    """
+
+    runner: Runner
+    labels: Sequence[str]
+    runs: int
+    deadline: float
+    workers: int
+    progress: Progress
+    candidates: list[Candidate] = field(default_factory=list)
+    stopped: bool = False
+    _done: dict[str, int] = field(default_factory=dict)
+
+    def run(self, families: Sequence[Family]) -> list[Candidate]:
+        """Try all families; the first candidate is that of the first family."""
+        strategies = [(family, _choose_strategy(family)) for family in families]
+        with warnings.catch_warnings(), ThreadPoolExecutor(self.workers) as pool:
+            # A method's warnings belong to a release. The one recommended is made again.
+            warnings.simplefilter("ignore")
+            # Whatever the budget: no protection at all, and the plan as it stands.
+            self._run_round(pool, strategies[:2], timed=False)
+            self._run_rounds(pool, strategies)
+            self.stopped, stopped = False, self.stopped
+            # What remains of the budget fills the gaps of the map.
+            gaps = [
+                (family, Enumeration(strategy.list_rungs()))
+                for family, strategy in strategies
+                if isinstance(strategy, Climb)
+            ]
+            self._run_rounds(pool, gaps)
+            self.stopped = stopped
+        self.progress("tuning", self.runs, self.runs)
+        return self.candidates
+
+    def _run_rounds(
+        self, pool: ThreadPoolExecutor, strategies: Sequence[tuple[Family, Strategy]]
+    ) -> None:
+        while not self.stopped and self._run_round(pool, strategies, timed=True):
+            pass
+
+    def _run_round(
+        self,
+        pool: ThreadPoolExecutor,
+        strategies: Sequence[tuple[Family, Strategy]],
+        *,
+        timed: bool,
+    ) -> bool:
+        """One candidate of every family; whether there was any."""
+        tasks = self._collect_tasks(strategies)
+        new: dict[str, _Task] = {}
+        # Two families may come to the same steps: they are run once.
+        for task in tasks:
+            new.setdefault(task.digest, task)
+        started = list(new.values())[: self.runs - len(self.candidates)]
+        deadline = self.deadline if timed else math.inf
+        runs = pool.map(lambda task: self._run_task(task, deadline), started)
+        for task, run in zip(started, runs, strict=True):
+            if run is not None:
+                self._record(task, run)
+        for task in tasks:
+            if task.digest in self._done:
+                task.strategy.tell(task.heights, self._outcome(task.digest))
+            else:
+                self.stopped = True
+        return bool(tasks)
+
+    def _collect_tasks(self, strategies: Sequence[tuple[Family, Strategy]]) -> list[_Task]:
+        tasks = []
+        for family, strategy in strategies:
+            while (heights := strategy.ask()) is not None:
+                steps = _build_steps(family, heights)
+                if steps is None:
+                    strategy.tell(heights, "refused")  # there is no such step
+                    continue
+                digest = self.runner.digest_of(steps)
+                if digest in self._done:
+                    strategy.tell(heights, self._outcome(digest))
+                    continue
+                tasks.append(_Task(family, strategy, heights, steps, digest))
+                break
+        return tasks
+
+    def _run_task(self, task: _Task, deadline: float) -> Run | None:
+        if time.monotonic() >= deadline:
+            return None
+        return self.runner.run(task.steps, own=task.family.own)
+
+    def _record(self, task: _Task, run: Run) -> None:
+        runner = self.runner
+        self._done[task.digest] = len(self.candidates)
+        self.progress(f"tuning: {task.family.name}", len(self.candidates), self.runs)
+        self.candidates.append(
+            Candidate(
+                number=len(self.candidates),
+                family=task.family.name,
+                parameters=task.family.values(task.heights),
+                plan=runner.build_plan(task.steps),
+                verdict=judge_run(run, runner.plan.targets, runner.measures),
+                utility=average_utility(run, self.labels),
+                draws=len(run.draws),
+                evidence=run.draws[0] if run.draws else {},
+                reason=run.refused or list_failures(run.draws[-1]),
+                refused=bool(run.refused),
+            )
+        )
+
+    def _outcome(self, digest: str) -> Outcome:
+        candidate = self.candidates[self._done[digest]]
+        if candidate.refused:
+            return "refused"
+        return "met" if candidate.met else "missed"
+
+
+def _choose_strategy(family: Family) -> Strategy:
+    if not family.axes:
+        return Enumeration([()])
+    if family.exhaustive:
+        return Enumeration([(float(height),) for height in range(family.axes[0].top + 1)])
+    return Climb(family.axes, family.start)
+
+
+def _build_steps(family: Family, heights: Heights) -> Steps | None:
+    try:
+        return family.steps(heights)
+    except PlanError:
+        if family.own:
+            raise
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class _FinalRun:
     """The recommended plan, carried out as it will be: by `protect`, with the last key."""
 
     data: Dataset
@@ -190,58 +369,57 @@ class _Final:
     utility: Mapping[str, Measure]
     key: Key
 
-    def plan_of(self, one: Candidate) -> Plan:
-        """The plan to be written: what the user has in it, and what was found."""
-        return Plan(
-            schema=self.plan.schema,
-            steps=one.plan.steps,
-            targets=self.plan.targets,
-            evaluate={**self.plan.evaluate, **self.utility},
-            read=self.plan.read,
-            release=self.plan.release,
-        )
+    def build_plan(self, candidate: Candidate) -> Plan:
+        """The plan to be written: what the user has in it, and the steps of the candidate."""
+        evaluate = {**self.plan.evaluate, **self.utility}
+        return change_plan(self.plan, steps=candidate.plan.steps, evaluate=evaluate)
 
-    def measured(self, one: Candidate) -> Candidate:
+    def measure(self, candidate: Candidate) -> Candidate:
         """The candidate with its last evidence, and the worse of both verdicts."""
-        made = self.plan_of(one)
+        plan = self.build_plan(candidate)
         evidence: Mapping[str, Evidence]
         try:
-            done = protect(self.data, made, key=self.key)
-            evidence, verdict = done.evidence, tuple(done.verdict)
+            release = protect(self.data, plan, key=self.key)
+            evidence, verdict = release.evidence, tuple(release.verdict)
         except TargetError as missed:
             evidence, verdict = missed.evidence, missed.verdict
         except SfumatoError as error:
             # Measured, but no release: never to be recommended.
-            return replace(one, plan=made, verdict=(), refused=True, reason=str(error))
-        worse = [_worse(*pair) for pair in zip(one.verdict, verdict, strict=True)]
-        return replace(one, plan=made, evidence=evidence, verdict=tuple(worse))
+            return replace(candidate, plan=plan, verdict=(), refused=True, reason=str(error))
+        worse = [_choose_worse(*pair) for pair in zip(candidate.verdict, verdict, strict=True)]
+        return replace(candidate, plan=plan, evidence=evidence, verdict=tuple(worse))
 
 
-def _worse(searched: Judgement, last: Judgement) -> Judgement:
+def _choose_worse(searched: Judgement, last: Judgement) -> Judgement:
     if math.isnan(last.number) or math.isnan(searched.number):
         return last if math.isnan(last.number) else searched
     beyond = excess(last.target, last.number) > excess(searched.target, searched.number)
     return last if beyond and not last.met else searched
 
 
-def _chosen(
-    found: list[Candidate],
+def _choose_best(
+    candidates: list[Candidate],
     measures: Mapping[str, Measure],
     weights: Mapping[str, float],
-    final: _Final,
+    final: _FinalRun,
 ) -> tuple[list[Candidate], Candidate]:
     """The least loss that meets the targets with the last key too; else what comes nearest."""
-    done: dict[int, Candidate] = {}
+    confirmed: dict[int, Candidate] = {}
     while True:
-        mapped = on_map([done.get(one.number, one) for one in found], measures, weights)
-        met = [one for one in mapped if one.met]
-        ranked = sorted(met, key=lambda one: (one.loss, not one.front, one.excess, one.number))
-        if not ranked:
-            ranked = sorted(
-                (one for one in mapped if one.verdict),
-                key=lambda one: (one.excess, one.loss, one.number),
-            )
-        first = ranked[0] if ranked else mapped[0]
-        if not ranked or first.number in done:
-            return mapped, first
-        done[first.number] = final.measured(first)
+        scored = score_candidates(
+            [confirmed.get(candidate.number, candidate) for candidate in candidates],
+            measures,
+            weights,
+        )
+        ranked = sorted(
+            (candidate for candidate in scored if candidate.met),
+            key=lambda safe: (safe.loss, not safe.front, safe.excess, safe.number),
+        ) or sorted(
+            (candidate for candidate in scored if candidate.verdict),
+            key=lambda unsafe: (unsafe.excess, unsafe.loss, unsafe.number),
+        )
+        first = ranked[0] if ranked else scored[0]
+        # The first one is confirmed with the last key: there is nothing better.
+        if not ranked or first.number in confirmed:
+            return scored, first
+        confirmed[first.number] = final.measure(first)

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from sfumato import catalogue
 from sfumato.data import Dataset
-from sfumato.errors import PlanError, SchemaError, SfumatoError, TargetError, did_you_mean
+from sfumato.errors import DataError, PlanError, SchemaError, SfumatoError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, measures_for
 from sfumato.progress import Progress, silent
-from sfumato.randomness import Key
-from sfumato.run import Measures, protect
-from sfumato.tuning.cohorts import Cohorts, Simulate
+from sfumato.randomness import Key, keyed_order
+from sfumato.run import Measures, choose_measures, protect
+from sfumato.tuning.grid import change_plan, read_values, require_parameters, set_parameters
 
+Simulate = Callable[[int, int], Any]
+"""Makes the cohort of a size for a repeat: a `Dataset`, or a frame that the plan describes."""
 _ABOUT = ("records", "repeat")
 _VERDICT = ("met", "reason")
 
@@ -63,7 +65,7 @@ def sweep(  # noqa: PLR0913 - the options are the interface
     measures : what to measure besides what the plan names.
     seed : another seed, other draws. The same arguments give the same table.
     key : draw with this key, not with one made from the seed.
-    progress : told how many runs are done.
+    progress : is called with the number of runs that are done.
     parameters : values by parameter, set in every step that has it; all combinations are run.
 
     Returns
@@ -83,106 +85,116 @@ def sweep(  # noqa: PLR0913 - the options are the interface
     >>> made.select("intervals", "records", "uniqueness", "uniqueness.k", "met").rows()
     [(2, 6, 0.0, 6.0, True), (10, 6, 0.166..., 1.0, False)]
     """
-    values = _values(plan, over or {}, parameters)
-    widened = _measuring(plan, measures)
+    values = _read_grid(plan, over or {}, parameters)
+    widened = _add_measures(plan, measures)
     if not widened.measures:
         raise PlanError(
             "The plan measures nothing, so there is nothing to tabulate.",
             hint='add targets or [evaluate] tables to it, or say measures=["uniqueness"].',
         )
+    # Fail before the first run, not after hours.
     _require_columns(values, widened)
     grid = [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
-    # All plans first: a value that a method cannot have is told before hours of work.
-    plans = [_with(widened, chosen) for chosen in grid]
+    # All plans first: an impossible value is an error before hours of work.
+    plans = [change_plan(widened, steps=set_parameters(widened.steps, chosen)) for chosen in grid]
     cohorts = Cohorts(data, plan, seed=seed, key=key)
     wanted = cohorts.sizes(sizes)
     if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
         raise PlanError("The number of repeats must be a whole number, 1 or more.")
     runs: dict[tuple[int, int, int], dict[str, Any]] = {}
-    say, total = progress or silent, len(wanted) * repeats * len(grid)
-    for (at, size), repeat in product(enumerate(wanted), range(repeats)):
-        made, secret = cohorts.draw(size, repeat)
-        for place, chosen in enumerate(grid):
-            say("sweeping", len(runs), total)
-            about = {**chosen, "records": len(made), "repeat": repeat}
-            runs[place, at, repeat] = about | _run(made, plans[place], secret)
-    say("sweeping", total, total)
-    table = _table([runs[place] for place in sorted(runs)], values, widened)
+    report, total = progress or silent, len(wanted) * repeats * len(grid)
+    for (position, size), repeat in product(enumerate(wanted), range(repeats)):
+        cohort, secret = cohorts.draw(size, repeat)
+        for row, chosen in enumerate(grid):
+            report("sweeping", len(runs), total)
+            about = {**chosen, "records": len(cohort), "repeat": repeat}
+            runs[row, position, repeat] = about | _run(cohort, plans[row], secret)
+    report("sweeping", total, total)
+    table = _tabulate([runs[position] for position in sorted(runs)], values, widened)
     return data.like(table) if isinstance(data, Dataset) else table
 
 
-def _values(
+class Cohorts:
+    """The records and the key of every size and repeat; always the same for the same seed."""
+
+    def __init__(
+        self,
+        data: Dataset | Simulate,
+        plan: Plan,
+        *,
+        seed: int,
+        key: Key | bytes | str | Path | None,
+    ) -> None:
+        self.source = data.with_schema(plan.schema) if isinstance(data, Dataset) else data
+        derived = hashlib.sha256(f"sfumato sweep {seed}".encode()).digest()
+        self.key = Key(derived) if key is None else Key.of(key)
+
+    def sizes(self, wanted: Iterable[int] | None) -> Sequence[int | None]:
+        """The sizes to run; one that cannot be drawn is an error."""
+        if wanted is None:
+            if not isinstance(self.source, Dataset):
+                raise PlanError(
+                    "Nothing says how many records to simulate.", hint="for instance sizes=[500]."
+                )
+            return [None]
+        try:
+            sizes = [operator.index(size) for size in wanted]
+        except TypeError:
+            sizes = []
+        if not sizes or min(sizes) < 1:
+            raise PlanError(
+                "Sizes are a list of whole numbers, 1 or more.", hint="for instance sizes=[500]."
+            )
+        if isinstance(self.source, Dataset) and max(sizes) > len(self.source):
+            raise DataError(
+                f"There are {len(self.source)} records; {max(sizes)} cannot be drawn from them.",
+                hint="choose smaller sizes, or simulate: sf.datasets.simulator(frame).",
+            )
+        return sizes
+
+    def draw(self, size: int | None, repeat: int) -> tuple[Dataset, Key]:
+        """The records of a repeat, and the key of its noise."""
+        key = Key(self.key.subkey("sweep", repeat))
+        if not isinstance(self.source, Dataset):
+            simulated = self.source(size or 0, repeat)
+            return (simulated if isinstance(simulated, Dataset) else Dataset(simulated)), key
+        if size is None or size == len(self.source):
+            return self.source, key
+        # By identity, not by position: the order of the rows changes nothing. A smaller size is
+        # part of a larger one, so that sizes are compared on the same people.
+        drawn = keyed_order(self.source.identity.ids(key), key)[:size]
+        return self.source.take(np.sort(drawn)), key
+
+
+def _read_grid(
     plan: Plan, over: Mapping[str, Iterable[Any]], parameters: Mapping[str, Iterable[Any]]
 ) -> dict[str, list[Any]]:
     """Every parameter that is varied with its values; each must belong to some step."""
     twice = sorted(set(over) & set(parameters))
     if twice:
         raise PlanError(f"The values of '{twice[0]}' are given twice.")
-    values: dict[str, list[Any]] = {}
-    for name, given in {**over, **parameters}.items():
-        if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
-            raise PlanError(
-                f"The values of '{name}' must be a list.", hint=f"for instance {name}=[3, 5, 7]."
-            )
-        # Numbers of numpy become plain ones: a parameter is checked for its type.
-        values[name] = [one.item() if hasattr(one, "item") else one for one in given]
-        if not values[name]:
+    grid: dict[str, list[Any]] = {}
+    for name, values in {**over, **parameters}.items():
+        grid[name] = read_values(name, values, example=f"{name}=[3, 5, 7]")
+        if not grid[name]:
             raise PlanError(f"There is no value of '{name}' to run.", hint="give one or more.")
-        known = {one for names in _names(plan) for one in names}
-        if name not in known:
-            raise PlanError(
-                f"No step of the plan has a parameter '{name}'.", hint=did_you_mean(name, known)
-            )
-    return values
+        require_parameters([name], plan.steps, whose="step")
+    return grid
 
 
-def _names(plan: Plan) -> list[dict[str, str]]:
-    """For each step what its parameters may be called, and the parameter that is meant.
-
-    A name alone is that of every step, "coarsen.intervals" that of every such step, and
-    "coarsen.2.intervals" that of the second.
-    """
-    made, seen = [], Counter[str]()
-    for step in plan.steps:
-        seen[step.name] += 1
-        own = [one.name for one in fields(step)]  # type: ignore[arg-type]  # all are dataclasses
-        before = ("", f"{step.name}.", f"{step.name}.{seen[step.name]}.")
-        made.append({f"{start}{name}": name for start in before for name in own})
-    return made
-
-
-def _with(plan: Plan, chosen: Mapping[str, Any]) -> Plan:
-    """The plan with these values in every step they belong to."""
-    steps = []
-    for step, meant in zip(plan.steps, _names(plan), strict=True):
-        named = [name for name in chosen if name in meant]
-        mine = {meant[name]: chosen[name] for name in named}
-        if len(mine) < len(named):
-            raise PlanError(f"A parameter of '{step.name}' is varied twice: {', '.join(named)}.")
-        steps.append(replace(step, **mine) if mine else step)  # type: ignore[type-var]
-    return _changed(plan, steps=steps)
-
-
-def _changed(plan: Plan, **changes: Any) -> Plan:
-    kept = {one.name: getattr(plan, one.name) for one in fields(plan)}
-    return Plan(**{**kept, **changes})
-
-
-def _measuring(plan: Plan, measures: Measures) -> Plan:
-    """The plan with further measures; none of them may take the place of one of its own."""
+def _add_measures(plan: Plan, measures: Measures) -> Plan:
+    """The plan with further measures; none of them may replace one of its own."""
     if measures is None:
         return plan
-    if not isinstance(measures, Mapping):
-        made = [catalogue.measure(one)() if isinstance(one, str) else one for one in measures]
-        measures = {one.name: one for one in made}
     own = measures_for(plan.targets, plan.evaluate)
-    for label, one in measures.items():
-        if label in own and own[label] != one:
+    further = choose_measures(measures)
+    for label, measure in further.items():
+        if label in own and own[label] != measure:
             raise PlanError(
                 f"The plan measures '{label}' already, with other parameters.",
-                hint=f'give it another label: measures={{"another": {type(one).__name__}(…)}}.',
+                hint=f'give it another label: measures={{"another": {type(measure).__name__}(…)}}.',
             )
-    return _changed(plan, evaluate={**own, **measures})
+    return change_plan(plan, evaluate={**own, **further})
 
 
 def _run(data: Dataset, plan: Plan, key: Key) -> dict[str, Any]:
@@ -196,49 +208,49 @@ def _run(data: Dataset, plan: Plan, key: Key) -> dict[str, Any]:
     except TargetError as missed:
         evidence, verdict = missed.evidence, missed.verdict
     except (PlanError, SchemaError):
-        raise  # the user's to mend, not something these data refuse
+        raise  # a mistake of the user, not something these data refuse
     except SfumatoError as error:
         reasons.append(str(error))
-    reasons += [f"{label}: {one.reason}" for label, one in evidence.items() if one.reason]
+    reasons += [f"{label}: {taken.reason}" for label, taken in evidence.items() if taken.reason]
     numbers: dict[str, Any] = {}
-    taken = plan.measures
-    for label, one in evidence.items():
-        numbers |= _numbers(label, taken[label], one)
+    measures = plan.measures
+    for label, taken in evidence.items():
+        numbers |= _read_numbers(label, measures[label], taken)
     # A run that failed has kept no promise, if there was any.
-    met = bool(verdict) and all(one.met for one in verdict) if plan.targets else None
+    met = bool(verdict) and all(judgement.met for judgement in verdict) if plan.targets else None
     return numbers | {"met": met, "reason": " ".join(reasons) or None}
 
 
-def _numbers(label: str, measure: Measure, found: Evidence) -> dict[str, float | None]:
-    numbers = [found.value, *map(found.number, measure.provides)]
-    named = dict(zip(_columns(label, measure), numbers, strict=True))
-    named |= {f"{label}[{name}]": value for name, value in _each(found)}
+def _read_numbers(label: str, measure: Measure, evidence: Evidence) -> dict[str, float | None]:
+    numbers = [evidence.value, *map(evidence.number, measure.provides)]
+    named = dict(zip(_name_columns(label, measure), numbers, strict=True))
+    named |= {f"{label}[{name}]": value for name, value in _read_table(evidence)}
     # What could not be computed is missing, and never a number.
     return {name: None if math.isnan(value) else value for name, value in named.items()}
 
 
-def _columns(label: str, measure: Measure) -> list[str]:
+def _name_columns(label: str, measure: Measure) -> list[str]:
     return [label, *(f"{label}.{name}" for name in measure.provides)]
 
 
-def _each(found: Evidence) -> Iterator[tuple[str, float]]:
+def _read_table(evidence: Evidence) -> Iterator[tuple[str, float]]:
     """A measure's numbers by variable, or by term of a model, from its table."""
-    if found.table is None:
+    if evidence.table is None:
         return
-    table = frames.wrap(found.table)
+    table = frames.wrap(evidence.table)
     by = next((name for name in ("variable", "term") if name in table.columns), None)
-    if by is None or found.name not in table.columns:
+    if by is None or evidence.name not in table.columns:
         return
     for row in table.rows(named=True):
-        value = row[found.name]
+        value = row[evidence.name]
         yield str(row[by]), math.nan if value is None else float(value)
 
 
 def _require_columns(values: Mapping[str, Any], plan: Plan) -> None:
     """Refuse two columns of the same name, before anything is run."""
     names = [*values, *_ABOUT, *_VERDICT]
-    for label, one in plan.measures.items():
-        names += _columns(label, one)
+    for label, measure in plan.measures.items():
+        names += _name_columns(label, measure)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise PlanError(
@@ -247,16 +259,16 @@ def _require_columns(values: Mapping[str, Any], plan: Plan) -> None:
         )
 
 
-def _table(
+def _tabulate(
     runs: Sequence[Mapping[str, Any]], values: Mapping[str, Any], plan: Plan
 ) -> pl.DataFrame:
-    """The runs in one frame; what some run has not is missing there."""
-    seen = list(dict.fromkeys(name for run in runs for name in run))
+    """The runs in one frame; what some run lacks is missing there."""
+    names = list(dict.fromkeys(name for run in runs for name in run))
     numbers = []
-    for label, one in plan.measures.items():
-        numbers += _columns(label, one)
-        numbers += [name for name in seen if name.startswith(f"{label}[")]
-    columns = [pl.Series(name, _plain([run[name] for run in runs])) for name in values]
+    for label, measure in plan.measures.items():
+        numbers += _name_columns(label, measure)
+        numbers += [name for name in names if name.startswith(f"{label}[")]
+    columns = [pl.Series(name, _unify_types([run[name] for run in runs])) for name in values]
     columns += [pl.Series(name, [run[name] for run in runs], pl.Int64) for name in _ABOUT]
     columns += [pl.Series(name, [run.get(name) for run in runs], pl.Float64) for name in numbers]
     met, reason = ([run[name] for run in runs] for name in _VERDICT)
@@ -264,7 +276,7 @@ def _table(
     return pl.DataFrame(columns)
 
 
-def _plain(values: list[Any]) -> list[Any]:
+def _unify_types(values: list[Any]) -> list[Any]:
     """Values that fit into one column: lists, and what is of several types, as text."""
     types = {type(value) for value in values if value is not None}
     if types == {int, float}:

@@ -14,4 +14,6 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from sfumato.catalogue import measures
 
-    return sorted(one.__name__ for one in measures().values() if one.room() == "utility")
+    return sorted(
+        measure.__name__ for measure in measures().values() if measure.room() == "utility"
+    )

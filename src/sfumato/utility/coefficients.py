@@ -13,11 +13,11 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
-from sfumato.kernels.canonical import one_thread
+from sfumato.kernels.exact_sums import use_one_thread
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.utility.models.formula import read_formula
-from sfumato.utility.models.regression import Both, Family, fit_both
+from sfumato.utility.models.regression import Family, RegressionPair, fit_both
 
 _SAME_MODEL = (
     "An analyst fits this model to the released records as if they were the original ones; "
@@ -59,6 +59,7 @@ class Coefficients(Measure):
     """
 
     name = "coefficients"
+    picture = "forest"
     examples = (
         {"formula": "systolic ~ height + weight_kg + C(smoking) + sex"},
         {"formula": "sex ~ height + log(income)", "family": "logistic", "level": 0.9},
@@ -79,7 +80,7 @@ class Coefficients(Measure):
 
     @field_validator("formula")
     @classmethod
-    def _formula_can_be_read(cls, formula: str) -> str:
+    def _check_formula(cls, formula: str) -> str:
         read_formula(formula)
         return formula
 
@@ -88,9 +89,9 @@ class Coefficients(Measure):
         if not len(original) or not len(released):
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
         formula = read_formula(self.formula)
-        with one_thread():
+        with use_one_thread():
             both = fit_both(original, released, formula, self.family, level=self.level)
-        table = _table(both, 1 - self.level)
+        table = _build_table(both, 1 - self.level)
         terms = len(both.original.terms)
         return Evidence(
             name=self.name,
@@ -111,54 +112,58 @@ class Coefficients(Measure):
                 "level": self.level,
             },
             assumptions=(_SAME_MODEL, _PLAIN),
-            warnings=_incomplete(original, released, both),
+            warnings=_report_incomplete(original, released, both),
         )
 
 
-def _table(both: Both, threshold: float) -> pl.DataFrame:
-    was, now = both.original, both.released
+def _build_table(both: RegressionPair, threshold: float) -> pl.DataFrame:
+    original, released = both.original, both.released
     sides = {
         f"{side}{suffix}": values
-        for side, one in (("original", was), ("released", now))
+        for side, regression in (("original", original), ("released", released))
         for suffix, values in (
-            ("", one.estimate),
-            ("_se", one.error),
-            ("_low", one.low),
-            ("_high", one.high),
-            ("_z", one.statistic),
-            ("_p", one.p),
+            ("", regression.estimate),
+            ("_se", regression.error),
+            ("_low", regression.low),
+            ("_high", regression.high),
+            ("_z", regression.statistic),
+            ("_p", regression.p),
         )
     }
     return pl.DataFrame(
         {
-            "term": was.terms,
+            "term": original.terms,
             **sides,
-            "coefficients": np.abs(was.estimate - now.estimate) / was.error,
-            "overlap": _overlap(both),
-            "sign_kept": np.sign(was.estimate) == np.sign(now.estimate),
-            "significance_kept": (was.p < threshold) == (now.p < threshold),
+            "coefficients": np.abs(original.estimate - released.estimate) / original.error,
+            "overlap": _measure_overlap(both),
+            "sign_kept": np.sign(original.estimate) == np.sign(released.estimate),
+            "significance_kept": (original.p < threshold) == (released.p < threshold),
         }
     )
 
 
-def _overlap(both: Both) -> Floats:
+def _measure_overlap(both: RegressionPair) -> Floats:
     """The mean of the shares that each interval has in common with the other; below 0 if apart."""
-    was, now = both.original, both.released
-    common = np.minimum(was.high, now.high) - np.maximum(was.low, now.low)
-    shares: Floats = (common / (was.high - was.low) + common / (now.high - now.low)) / 2
+    original, released = both.original, both.released
+    common = np.minimum(original.high, released.high) - np.maximum(original.low, released.low)
+    shares: Floats = (
+        common / (original.high - original.low) + common / (released.high - released.low)
+    ) / 2
     return shares
 
 
-def _incomplete(original: Dataset, released: Dataset, both: Both) -> tuple[str, ...]:
+def _report_incomplete(
+    original: Dataset, released: Dataset, both: RegressionPair
+) -> tuple[str, ...]:
     """How many records each fit had to leave out, in words."""
-    told = []
-    for said, data, one in (
+    warnings = []
+    for side, data, regression in (
         ("the original", original, both.original),
         ("the released data", released, both.released),
     ):
-        if one.records < len(data):
-            told.append(
-                f"{len(data) - one.records} records of {said} have a missing value in the model "
-                "and are left out."
+        if regression.records < len(data):
+            warnings.append(
+                f"{len(data) - regression.records} records of {side} have a missing value in the "
+                "model and are left out."
             )
-    return tuple(told)
+    return tuple(warnings)

@@ -9,20 +9,20 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.cells.correlated import correlations
-from sfumato.cells.ends import Ends, number_ends
+from sfumato.cells.intervals import Intervals, read_intervals
+from sfumato.cells.standardisation import pairwise_correlations
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
-from sfumato.kernels.canonical import one_thread, order_of
+from sfumato.kernels.exact_sums import canonical_order, use_one_thread
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.schema import Column
-from sfumato.utility._paired.variable import ends_of
+from sfumato.utility._paired.cell_loss import read_bounds
 
 _KINDS = ("continuous", "integer", "ordinal")
-_SAID = {
+_KIND_ASSUMPTIONS = {
     "pearson": "Correlations are Pearson's; ordinal variables count by the rank of their level.",
     "spearman": "Correlations are Spearman's, of the ranks within the records that have both.",
 }
@@ -83,18 +83,23 @@ class Correlations(Measure):
         """Correlate each data set by itself, then compare pair by pair."""
         if not len(original) or not len(released):
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
-        names, left_out = self._names(original, released)
-        read = [[_read(original, data, name) for name in names] for data in (original, released)]
-        was, now = (self._correlated([one.middles() for one in side]) for side in read)
-        rows = list(_rows(names, was, now))
-        constant = [name for at, name in enumerate(names) if np.isnan(was[at, at])]
+        names, left_out = self._choose_variables(original, released)
+        read = [
+            [_read_values(original, data, name) for name in names] for data in (original, released)
+        ]
+        before, after = (
+            self._correlate([intervals.midpoints() for intervals in side]) for side in read
+        )
+        rows = list(_build_rows(names, before, after))
+        constant = [name for index, name in enumerate(names) if np.isnan(before[index, index])]
         known = [row for row in rows if not math.isnan(row["original"])]
         if not known:
             raise MeasureError(
                 "No two variables vary together in the original, so there is no correlation.",
                 hint="name variables that vary: variables = [...].",
             )
-        lost = _lost(known)
+        lost = _explain_lost(known)
+        # A correlation that the release lost has no difference, and the value is unknown.
         differences = [abs(row["difference"]) for row in known]
         return Evidence(
             name=self.name,
@@ -104,32 +109,34 @@ class Correlations(Measure):
             table=original.like(pl.DataFrame(rows)),
             details={
                 "mean_correlation_difference": math.fsum(differences) / len(differences),
-                **_pattern(known),
+                **_measure_pattern(known),
                 "kind": self.kind,
                 "variables": ", ".join(names),
             },
-            assumptions=(_SAID[self.kind], _COMPLETE, *_middles(names, read)),
-            warnings=_warnings(left_out, constant, rows),
+            assumptions=(_KIND_ASSUMPTIONS[self.kind], _COMPLETE, *_list_midpoints(names, read)),
+            warnings=_list_warnings(left_out, constant, rows),
             reason=lost,
         )
 
-    def _names(self, original: Dataset, released: Dataset) -> tuple[list[str], dict[str, str]]:
+    def _choose_variables(
+        self, original: Dataset, released: Dataset
+    ) -> tuple[list[str], dict[str, str]]:
         """The variables to correlate, and those left out with the reason."""
         wanted = self.variables
         if wanted is None:
             wanted = [
                 name
-                for name, told in original.schema.items()
-                if told.kind in _KINDS and told.role not in ("direct", "weight")
+                for name, declared in original.schema.items()
+                if declared.kind in _KINDS and declared.role not in ("direct", "weight")
             ]
         original.schema.require(wanted)
-        reasons = {name: _missing(original, released, name) for name in wanted}
+        reasons = {name: _explain_missing(original, released, name) for name in wanted}
         left_out = {name: why for name, why in reasons.items() if why}
         names = [name for name in wanted if name not in left_out]
         if left_out and self.variables is not None:
-            told = "; ".join(f"'{name}': {why}" for name, why in left_out.items())
+            declared = "; ".join(f"'{name}': {why}" for name, why in left_out.items())
             raise MeasureError(
-                f"'{self.name}' cannot correlate {told}.", hint="leave them out of `variables`."
+                f"'{self.name}' cannot correlate {declared}.", hint="leave them out of `variables`."
             )
         if len(names) <= 1:
             raise MeasureError(
@@ -139,18 +146,18 @@ class Correlations(Measure):
             )
         return names, left_out
 
-    def _correlated(self, columns: Sequence[Floats]) -> Floats:
+    def _correlate(self, columns: Sequence[Floats]) -> Floats:
         # Summed in one and the same order, whatever the order of the records.
-        values = np.column_stack(columns)[order_of(columns)]
-        with one_thread():
+        values = np.column_stack(columns)[canonical_order(columns)]
+        with use_one_thread():
             if self.kind == "pearson":
-                return correlations(values)
+                return pairwise_correlations(values)
             if not np.isnan(values).any():
-                return correlations(_ranks(values))
-            return _rank_correlations(values)
+                return pairwise_correlations(_rank_columns(values))
+            return _correlate_ranks(values)
 
 
-def _missing(original: Dataset, released: Dataset, name: str) -> str:
+def _explain_missing(original: Dataset, released: Dataset, name: str) -> str:
     if name not in released.columns:
         return "it is not in the release"
     if original.column(name).null_count() == len(original):
@@ -160,39 +167,43 @@ def _missing(original: Dataset, released: Dataset, name: str) -> str:
     return ""
 
 
-def _read(original: Dataset, data: Dataset, name: str) -> Ends:
+def _read_values(original: Dataset, data: Dataset, name: str) -> Intervals:
     """Numbers, days or ranks; codes of categories are numbers as they stand."""
     column: Column = original.schema[name]
-    told = data.schema[name].kind if name in data.schema else None
-    if column.kind == "ordinal" and told == "continuous":
+    kind = data.schema[name].kind if name in data.schema else None
+    if column.kind == "ordinal" and kind == "continuous":
         # Noise on the codes of levels leaves numbers in the order of the levels.
-        return number_ends(data.column(name), data.schema[name], "number")
+        return read_intervals(data.column(name), data.schema[name], "number")
     if column.kind in (*_KINDS, "date"):
-        return ends_of(data.column(name), column, original.column(name))
-    return number_ends(data.column(name), column, "number")
+        return read_bounds(data.column(name), column, original.column(name))
+    return read_intervals(data.column(name), column, "number")
 
 
-def _ranks(values: Floats) -> Floats:
-    return np.column_stack([pl.Series(one).rank("average").to_numpy() for one in values.T])
+def _rank_columns(values: Floats) -> Floats:
+    return np.column_stack([pl.Series(column).rank("average").to_numpy() for column in values.T])
 
 
-def _rank_correlations(values: Floats) -> Floats:
+def _correlate_ranks(values: Floats) -> Floats:
     """Ranks within the records that have both values, pair by pair."""
     size = values.shape[1]
-    found = np.full((size, size), np.nan)
+    correlations = np.full((size, size), np.nan)
     for first in range(size):
         for second in range(first, size):
             both = values[:, [first, second]]
             both = both[~np.isnan(both).any(axis=1)]
             if len(both) > 1:
-                found[first, second] = found[second, first] = correlations(_ranks(both))[0, 1]
-    return found
+                correlations[first, second] = correlations[second, first] = pairwise_correlations(
+                    _rank_columns(both)
+                )[0, 1]
+    return correlations
 
 
-def _rows(names: Sequence[str], was: Floats, now: Floats) -> Iterator[dict[str, Any]]:
+def _build_rows(
+    names: Sequence[str], original: Floats, released: Floats
+) -> Iterator[dict[str, Any]]:
     for first in range(len(names)):
         for second in range(first + 1, len(names)):
-            before, after = float(was[first, second]), float(now[first, second])
+            before, after = float(original[first, second]), float(released[first, second])
             yield {
                 "first": names[first],
                 "second": names[second],
@@ -202,7 +213,7 @@ def _rows(names: Sequence[str], was: Floats, now: Floats) -> Iterator[dict[str, 
             }
 
 
-def _lost(known: Sequence[dict[str, Any]]) -> str:
+def _explain_lost(known: Sequence[dict[str, Any]]) -> str:
     """Why there is no largest difference, if there is none."""
     lost = [row for row in known if math.isnan(row["released"])]
     if not lost:
@@ -212,29 +223,31 @@ def _lost(known: Sequence[dict[str, Any]]) -> str:
     return f"The release has no correlation, since a variable does not vary: {pairs}{more}."
 
 
-def _pattern(known: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    found = agreement([row["original"] for row in known], [row["released"] for row in known])
-    if math.isnan(found):
+def _measure_pattern(known: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    agreement = correlate_correlations(
+        [row["original"] for row in known], [row["released"] for row in known]
+    )
+    if math.isnan(agreement):
         why = "it takes two correlations that differ in each data set."
-        return {"correlation_of_correlations": found, "correlation_of_correlations_reason": why}
-    return {"correlation_of_correlations": found}
+        return {"correlation_of_correlations": agreement, "correlation_of_correlations_reason": why}
+    return {"correlation_of_correlations": agreement}
 
 
-def agreement(was: Sequence[float], now: Sequence[float]) -> float:
+def correlate_correlations(original: Sequence[float], released: Sequence[float]) -> float:
     """The correlation between two sets of correlations; NaN where one of them is unknown.
 
     Examples
     --------
-    >>> agreement([0.1, 0.5, -0.2], [0.05, 0.25, -0.1])
+    >>> correlate_correlations([0.1, 0.5, -0.2], [0.05, 0.25, -0.1])
     1.0
     """
-    pairs = np.array([was, now], float).T
+    pairs = np.array([original, released], float).T
     if np.isnan(pairs).any() or len(pairs) <= 1:
         return math.nan
-    return float(correlations(pairs)[0, 1])
+    return float(pairwise_correlations(pairs)[0, 1])
 
 
-def _middles(names: Sequence[str], read: Sequence[Sequence[Ends]]) -> tuple[str, ...]:
+def _list_midpoints(names: Sequence[str], read: Sequence[Sequence[Intervals]]) -> tuple[str, ...]:
     wide = [
         name
         for name, *sides in zip(names, *read, strict=True)
@@ -243,11 +256,11 @@ def _middles(names: Sequence[str], read: Sequence[Sequence[Ends]]) -> tuple[str,
     return (_MIDDLE.format(", ".join(f"'{name}'" for name in wide)),) if wide else ()
 
 
-def _warnings(
+def _list_warnings(
     left_out: dict[str, str], constant: Sequence[str], rows: Sequence[dict[str, Any]]
 ) -> tuple[str, ...]:
-    said = [f"Not correlated: '{name}', since {why}." for name, why in left_out.items()]
-    said += [
+    warnings = [f"Not correlated: '{name}', since {why}." for name, why in left_out.items()]
+    warnings += [
         f"'{name}' does not vary in the original, so it has no correlation that could be lost."
         for name in constant
     ]
@@ -257,6 +270,6 @@ def _warnings(
         if math.isnan(row["original"]) and not {row["first"], row["second"]} & set(constant)
     ]
     if alone:
-        listed = ", ".join(alone)
-        said.append(f"No correlation in the original, for want of records with both: {listed}.")
-    return tuple(said)
+        pairs = ", ".join(alone)
+        warnings.append(f"No correlation in the original, for want of records with both: {pairs}.")
+    return tuple(warnings)

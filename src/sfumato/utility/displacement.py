@@ -10,13 +10,18 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.compared import change_of, compared, spread_of
-from sfumato.cells.pairs import Pair, distances
+from sfumato.cells.pairs import (
+    Pair,
+    compare_numbers,
+    compute_changes,
+    measure_distances,
+    original_deviation,
+)
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
-from sfumato.kernels.canonical import mean_of
+from sfumato.kernels.exact_sums import exact_mean
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 
@@ -55,6 +60,7 @@ class Displacement(Measure):
     """
 
     name = "displacement"
+    picture = "displacement"
     examples = ({}, {"variables": ["height", "glucose"], "within": 0.5})
     of = "pair"
     provides = ("stayed", "stayed_records", "mean_delta", "median_distance", "outside_domain")
@@ -70,10 +76,10 @@ class Displacement(Measure):
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Compare value by value, then record by record."""
-        pair = compared(original, released, self.variables, owner=self.name)
-        spread = np.array([spread_of(pair, at) for at in range(len(pair.names))])
-        table = self._table(original, pair, spread)
-        moved = distances(pair.original, pair.released, spread)
+        pair = compare_numbers(original, released, self.variables, owner=self.name)
+        spread = np.array([original_deviation(pair, index) for index in range(len(pair.names))])
+        table = self._build_table(original, pair, spread)
+        moved = measure_distances(pair.original, pair.released, spread)
         known = moved[~np.isnan(moved)]
         stayed = np.less_equal(moved, self.within)  # False where nothing can be compared
         deltas = table["displacement"].to_list()
@@ -82,7 +88,7 @@ class Displacement(Measure):
             subject="pair",
             value=max(deltas),
             direction=self.direction,
-            records=original.like(_records(moved, stayed)),
+            records=original.like(_build_records(moved, stayed)),
             table=original.like(table),
             details={
                 "stayed": int(stayed.sum()) / len(known),
@@ -94,20 +100,20 @@ class Displacement(Measure):
                 "outside_domain": sum(table["outside_domain"]),
                 "variables": ", ".join(pair.names),
             },
-            assumptions=(_SCALE, _MISSING, *_unbounded(original, pair.names)),
-            warnings=(*pair.warnings(), *_incomparable(moved)),
+            assumptions=(_SCALE, _MISSING, *_list_without_domain(original, pair.names)),
+            warnings=(*pair.warnings(), *_report_incomparable(moved)),
         )
 
-    def _table(self, original: Dataset, pair: Pair, spread: Floats) -> pl.DataFrame:
+    def _build_table(self, original: Dataset, pair: Pair, spread: Floats) -> pl.DataFrame:
         rows: list[dict[str, Any]] = []
-        for at, name in enumerate(pair.names):
-            change = change_of(pair, at) / spread[at]
+        for index, name in enumerate(pair.names):
+            change = compute_changes(pair, index) / spread[index]
             rows.append(
                 {
                     "variable": name,
                     "displacement": _mean_square(name, change),
                     "stayed": int((np.abs(change) <= self.within).sum()) / len(change),
-                    "outside_domain": _outside(original, name, pair.released[:, at]),
+                    "outside_domain": _count_outside(original, name, pair.released[:, index]),
                 }
             )
         return pl.DataFrame(rows)
@@ -121,10 +127,10 @@ def _mean_square(name: str, change: Floats) -> float:
             f"Variable '{name}' changed by more than can be counted in its own spread.",
             hint="leave it out of `variables`, or look at its values.",
         )
-    return mean_of(squares)
+    return exact_mean(squares)
 
 
-def _outside(original: Dataset, name: str, released: Floats) -> int:
+def _count_outside(original: Dataset, name: str, released: Floats) -> int:
     """How many released values lie outside the domain that was declared for the original."""
     bounds = original.schema[name].bounds
     if bounds is None:
@@ -132,20 +138,20 @@ def _outside(original: Dataset, name: str, released: Floats) -> int:
     return int(((released < bounds[0]) | (released > bounds[1])).sum())
 
 
-def _unbounded(original: Dataset, names: Sequence[str]) -> tuple[str, ...]:
+def _list_without_domain(original: Dataset, names: Sequence[str]) -> tuple[str, ...]:
     without = [name for name in names if original.schema[name].bounds is None]
     if not without:
         return ()
-    listed = ", ".join(f"'{name}'" for name in without)
-    return (f"No domain is declared, so no value counts as outside it: {listed}.",)
+    names = ", ".join(f"'{name}'" for name in without)
+    return (f"No domain is declared, so no value counts as outside it: {names}.",)
 
 
-def _incomparable(moved: Floats) -> tuple[str, ...]:
+def _report_incomparable(moved: Floats) -> tuple[str, ...]:
     count = int(np.isnan(moved).sum())
     if not count:
         return ()
     return (f"{count} records have no value to compare; shares are of the others.",)
 
 
-def _records(moved: Floats, stayed: Mask) -> pl.DataFrame:
+def _build_records(moved: Floats, stayed: Mask) -> pl.DataFrame:
     return pl.DataFrame({"distance": pl.Series(moved).fill_nan(None), "stayed": stayed})

@@ -9,7 +9,7 @@ from pydantic import field_validator
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.canonical import one_thread
+from sfumato.kernels.exact_sums import use_one_thread
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.utility.models.formula import read_formula
@@ -28,7 +28,7 @@ class Efficiency(Measure):
 
     Question: how much do analysts lose who take the noise out again, and on which coefficient?
     Assumes: the noise is known and corrected for. What it is, is read off the pairs of original
-    and released values, so nothing need be told. 0.8 on a coefficient says that four fifths of
+    and released values, so no description is needed. 0.8 on a coefficient says that four fifths of
     the records, without noise, would give the same standard error.
 
     Parameters
@@ -68,15 +68,15 @@ class Efficiency(Measure):
 
     @field_validator("formula")
     @classmethod
-    def _formula_can_be_read(cls, formula: str) -> str:
+    def _check_formula(cls, formula: str) -> str:
         read_formula(formula)
         return formula
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Hold the terms of the released records against those of the original ones."""
-        from sfumato.utility.models.covariates import covariates
-        from sfumato.utility.models.loss import Known, loss
-        from sfumato.utility.models.regression import estimated, matrices
+        from sfumato.utility.models.covariates import align_covariates
+        from sfumato.utility.models.regression import build_matrices, estimate_original
+        from sfumato.utility.models.sandwich import OriginalModel, compute_loss
 
         if not len(original) or len(original) != len(released):
             raise MeasureError(
@@ -84,34 +84,37 @@ class Efficiency(Measure):
                 hint="evaluate a Release or its folder, so that the records can be paired.",
             )
         read = read_formula(self.formula)
-        with one_thread():
-            both = covariates(
+        with use_one_thread():
+            both = align_covariates(
                 original, released, read, binary=self.family == "logistic", paired=True
             )
-            sides = matrices(read, both)
+            sides = build_matrices(read, both)
             outcome, terms = sides["original"]
-            y, x, beta = estimated(outcome, terms, read, self.family)
-            seen = sides["released"]
-            noisy = (seen[1].to_numpy(dtype=float), seen[0].to_numpy(dtype=float)[:, 0])
+            y, x, beta = estimate_original(outcome, terms, read, self.family)
+            noisy_matrices = sides["released"]
+            noisy = (
+                noisy_matrices[1].to_numpy(dtype=float),
+                noisy_matrices[0].to_numpy(dtype=float)[:, 0],
+            )
             if self.family != "linear" and (noisy[1] != y).any():
                 raise MeasureError(
                     f"The outcome of a {self.family} model was changed, which is not judged here.",
                     hint="release the outcome as it is, or judge a linear model.",
                 )
-            names = [read.named(column, both.labels) for column in terms.columns]
-            found = loss(self.family, Known(names, x, y, beta), [noisy])
-        inflation = found.table["inflation"]
-        least = int(found.table["efficiency"].arg_min() or 0)
+            names = [read.name_column(column, both.labels) for column in terms.columns]
+            loss = compute_loss(self.family, OriginalModel(names, x, y, beta), [noisy])
+        inflation = loss.table["inflation"]
+        least = int(loss.table["efficiency"].arg_min() or 0)
         return Evidence(
             name=self.name,
             subject="pair",
-            value=float(found.table["efficiency"][least]),
+            value=float(loss.table["efficiency"][least]),
             direction=self.direction,
-            table=original.like(found.table.rename({"efficiency": self.name})),
+            table=original.like(loss.table.rename({"efficiency": self.name})),
             details={
                 "largest_inflation": float(inflation.to_numpy().max()),
                 "mean_inflation": math.fsum(inflation) / len(inflation),
-                "determinant_ratio": found.determinant_ratio,
+                "determinant_ratio": loss.determinant_ratio,
                 "worst_term": names[least],
                 "records_used": len(y),
                 "formula": self.formula,

@@ -10,16 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.records import class_sizes, places
+from sfumato.cells.pairs import align_records, count_class_sizes
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Positions
-from sfumato.kernels.canonical import total_of
+from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.utility._paired.lost import Lost
-from sfumato.utility._paired.variable import Loss, losses
+from sfumato.utility._paired.cell_loss import CellLosses, VariableLoss, measure_variable_loss
 
 _ASSUMPTIONS = (
     (
@@ -100,43 +99,47 @@ class InformationLoss(Measure):
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Add up what each variable lost, record by record."""
-        at = places(original, released, owner=self.name)
-        names = self._names(original)
+        match = align_records(original, released, owner=self.name)
+        names = self._choose_variables(original)
         total = np.zeros(len(original))
-        rows, told, codes = [], [], []
+        rows, losses, codes = [], [], []
         without: list[str] = []
         for name in names:
-            found = losses(original, released, name, at)
-            if found is None:
+            variable_loss = measure_variable_loss(original, released, name, match)
+            if variable_loss is None:
                 without.append(name)
                 continue
-            total += found.lost.squares()  # one after the other: the same sum for every layout
-            rows.append(_row(name, found.lost, len(original)))
-            if found.code is not None:
-                codes.append(found.code)
-            told.append(found)
+            total += (
+                variable_loss.lost.squares()
+            )  # one after the other: the same sum for every layout
+            rows.append(_build_row(name, variable_loss.lost, len(original)))
+            if variable_loss.code is not None:
+                codes.append(variable_loss.code)
+            losses.append(variable_loss)
         self._require_some(rows, without)
         loss = np.sqrt(total) / len(rows)
-        sizes = class_sizes(codes, len(released))
+        sizes = count_class_sizes(codes, len(released))
         return Evidence(
             name=self.name,
             subject="pair",
-            value=total_of(loss) / len(loss),
+            value=exact_sum(loss) / len(loss),
             direction=self.direction,
-            records=original.like(pl.DataFrame({"information_loss": _released(loss, at)})),
+            records=original.like(
+                pl.DataFrame({"information_loss": _order_by_release(loss, match)})
+            ),
             table=original.like(pl.DataFrame(rows)),
             details={
-                **_means(rows),
-                **_entropy([one.lost for one in told]),
-                **_classes(sizes, len(original)),
+                **_average_rows(rows),
+                **_measure_entropy([loss_of.lost for loss_of in losses]),
+                **_describe_classes(sizes, len(original)),
                 "removed_records": len(original) - len(released),
                 "variables": ", ".join(row["variable"] for row in rows),
             },
-            assumptions=(*_ASSUMPTIONS, *_domains(told)),
-            warnings=_warnings(without, told, len(original) - len(released)),
+            assumptions=(*_ASSUMPTIONS, *_list_without_domain(losses)),
+            warnings=_list_warnings(without, losses, len(original) - len(released)),
         )
 
-    def _names(self, original: Dataset) -> Sequence[str]:
+    def _choose_variables(self, original: Dataset) -> Sequence[str]:
         if self.variables is None:
             names: Sequence[str] = original.schema.having("quasi")
         else:
@@ -151,24 +154,26 @@ class InformationLoss(Measure):
 
     def _require_some(self, rows: Sequence[Any], without: Sequence[str]) -> None:
         if without and (self.variables is not None or not rows):
-            listed = ", ".join(f"'{name}'" for name in without)
+            names = ", ".join(f"'{name}'" for name in without)
             raise MeasureError(
-                f"The original has no value that could be lost in: {listed}.",
+                f"The original has no value that could be lost in: {names}.",
                 hint="leave them out of `variables`.",
             )
 
 
-def _released(loss: npt.NDArray[np.float64], at: Positions | None) -> npt.NDArray[np.float64]:
+def _order_by_release(
+    loss: npt.NDArray[np.float64], match: Positions | None
+) -> npt.NDArray[np.float64]:
     """The loss of each released record, in the order of the release."""
-    if at is None:
+    if match is None:
         return loss
-    kept = at >= 0
-    made = np.empty(int(kept.sum()))
-    made[at[kept]] = loss[kept]
-    return made
+    released = match >= 0
+    ordered = np.empty(int(released.sum()))
+    ordered[match[released]] = loss[released]
+    return ordered
 
 
-def _row(name: str, lost: Lost, records: int) -> dict[str, Any]:
+def _build_row(name: str, lost: CellLosses, records: int) -> dict[str, Any]:
     return {
         "variable": name,
         "information_loss": lost.mean_moved,
@@ -177,7 +182,7 @@ def _row(name: str, lost: Lost, records: int) -> dict[str, Any]:
     }
 
 
-def _means(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _average_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     def over_all(what: str) -> float:
         return math.fsum(row[what] for row in rows) / len(rows)
 
@@ -187,51 +192,58 @@ def _means(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _entropy(lost: Sequence[Lost]) -> dict[str, Any]:
+def _measure_entropy(lost: Sequence[CellLosses]) -> dict[str, Any]:
     """The bits lost, as a share of what suppressing everything would lose."""
-    most = math.fsum(one.most_bits for one in lost)
+    most = math.fsum(losses.most_bits for losses in lost)
     if not most > 0:
         return {
             "non_uniform_entropy": math.nan,
             "non_uniform_entropy_reason": "no variable has different values in the original.",
         }
-    bits = math.fsum(one.bits for one in lost)
+    bits = math.fsum(losses.bits for losses in lost)
     return {"non_uniform_entropy": min(max(bits / most, 0.0), 1.0), "bits_lost": bits}
 
 
-def _classes(sizes: npt.NDArray[np.int64], originals: int) -> dict[str, Any]:
+def _describe_classes(sizes: npt.NDArray[np.int64], originals: int) -> dict[str, Any]:
     """Squared class sizes: 0 as a share when all records differ, 1 when none do."""
     released = int(sizes.sum())
+    # A removed record is as indistinct as the whole data set.
     penalty = int((sizes * sizes).sum()) + (originals - released) * originals
-    told: dict[str, Any] = {"discernibility": penalty, "classes": len(sizes)}
+    details: dict[str, Any] = {"discernibility": penalty, "classes": len(sizes)}
     if originals > 1:
-        told["discernibility_share"] = (penalty - originals) / (originals * (originals - 1))
+        details["discernibility_share"] = (penalty - originals) / (originals * (originals - 1))
     else:
-        told["discernibility_share"] = math.nan
-        told["discernibility_share_reason"] = "there is one record only."
+        details["discernibility_share"] = math.nan
+        details["discernibility_share_reason"] = "there is one record only."
     if len(sizes):
-        return {**told, "average_class_size": released / len(sizes)}
+        return {**details, "average_class_size": released / len(sizes)}
     why = "the release holds no record."
-    return {**told, "average_class_size": math.nan, "average_class_size_reason": why}
+    return {**details, "average_class_size": math.nan, "average_class_size_reason": why}
 
 
-def _domains(told: Sequence[Loss]) -> tuple[str, ...]:
+def _list_without_domain(losses: Sequence[VariableLoss]) -> tuple[str, ...]:
     """Which cells without a value took what the original holds, for want of a domain."""
-    without = [f"'{one.name}'" for one in told if one.extremes]
+    without = [f"'{loss.name}'" for loss in losses if loss.extremes]
     if not without:
         return ()
-    listed = ", ".join(without)
-    said = "No domain is declared, so a cell that could be anything takes what the original holds"
-    return (f"{said}: {listed}.",)
+    names = ", ".join(without)
+    assumption = (
+        "No domain is declared, so a cell that could be anything takes what the original holds"
+    )
+    return (f"{assumption}: {names}.",)
 
 
-def _warnings(without: Sequence[str], told: Sequence[Loss], removed: int) -> tuple[str, ...]:
-    said = []
+def _list_warnings(
+    without: Sequence[str], losses: Sequence[VariableLoss], removed: int
+) -> tuple[str, ...]:
+    warnings = []
     if without:
-        listed = ", ".join(f"'{name}'" for name in without)
-        said.append(f"Not counted, since the original has no value there: {listed}.")
-    if gone := [f"'{one.name}'" for one in told if one.code is None]:
-        said.append(f"Not in the release, so counted as suppressed: {', '.join(gone)}.")
+        names = ", ".join(f"'{name}'" for name in without)
+        warnings.append(f"Not counted, since the original has no value there: {names}.")
+    if gone := [f"'{loss.name}'" for loss in losses if loss.code is None]:
+        warnings.append(f"Not in the release, so counted as suppressed: {', '.join(gone)}.")
     if removed:
-        said.append(f"{removed} records were removed and count as suppressed in every variable.")
-    return tuple(said)
+        warnings.append(
+            f"{removed} records were removed and count as suppressed in every variable."
+        )
+    return tuple(warnings)

@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.compared import change_of, compared, spread_of
-from sfumato.cells.correlated import correlations
-from sfumato.cells.pairs import Pair
+from sfumato.cells.pairs import Pair, compare_numbers, compute_changes, original_deviation
+from sfumato.cells.standardisation import pairwise_correlations
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
-from sfumato.kernels.canonical import deviation_of, mean_of, one_thread, order_of, total_of
+from sfumato.kernels.exact_sums import (
+    canonical_order,
+    exact_mean,
+    exact_sum,
+    standard_deviation,
+    use_one_thread,
+)
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 
@@ -66,6 +71,7 @@ class Moments(Measure):
     """
 
     name = "moments"
+    picture = "moments"
     examples = ({}, {"variables": ["height", "weight_kg", "glucose"]})
     of = "pair"
     provides = ("il1s", "il1s_total", *_LARGEST.values())
@@ -74,12 +80,12 @@ class Moments(Measure):
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Compare value by value, then what an analyst would describe."""
-        pair = compared(original, released, self.variables, owner=self.name)
-        changes = [_loss(pair, at) for at in range(len(pair.names))]
-        total = math.fsum(total_of(change) for change in changes)
+        pair = compare_numbers(original, released, self.variables, owner=self.name)
+        changes = [_scaled_changes(pair, index) for index in range(len(pair.names))]
+        total = math.fsum(exact_sum(change) for change in changes)
         loss = total / sum(map(len, changes))
-        with one_thread():
-            rows = [*_marginals(pair), *_joint(pair)]
+        with use_one_thread():
+            rows = [*_compare_marginals(pair), *_compare_joint(pair)]
         return Evidence(
             name=self.name,
             subject="pair",
@@ -89,7 +95,7 @@ class Moments(Measure):
             details={
                 "il1s": loss,
                 "il1s_total": total,
-                **_largest(rows),
+                **_find_largest(rows),
                 "variables": ", ".join(pair.names),
             },
             assumptions=_ASSUMPTIONS,
@@ -97,65 +103,80 @@ class Moments(Measure):
         )
 
 
-def _loss(pair: Pair, at: int) -> Floats:
+def _scaled_changes(pair: Pair, index: int) -> Floats:
     """The absolute change of each value over √2 standard deviations of the original."""
     with np.errstate(over="ignore"):
-        loss: Floats = np.abs(change_of(pair, at)) / (math.sqrt(2) * spread_of(pair, at))
+        loss: Floats = np.abs(compute_changes(pair, index)) / (
+            math.sqrt(2) * original_deviation(pair, index)
+        )
     if not np.isfinite(loss).all():
         raise MeasureError(
-            f"Variable '{pair.names[at]}' changed by more than can be counted in its own spread.",
+            f"Variable '{pair.names[index]}' changed by more than can be counted in its own "
+            "spread.",
             hint="leave it out of `variables`, or look at its values.",
         )
     return loss
 
 
-def _row(statistic: str, variable: str, was: float, now: float, change: float) -> dict[str, Any]:
+def _build_row(
+    statistic: str, variable: str, original: float, released: float, change: float
+) -> dict[str, Any]:
     return {
         "statistic": statistic,
         "variable": variable,
-        "original": was,
-        "released": now,
+        "original": original,
+        "released": released,
         "moments": change,
     }
 
 
-def _marginals(pair: Pair) -> Iterator[dict[str, Any]]:
+def _compare_marginals(pair: Pair) -> Iterator[dict[str, Any]]:
     """Mean, standard deviation and quantiles of each variable; never an extreme value."""
-    for at, name in enumerate(pair.names):
-        was, now = (side[~np.isnan(side[:, at]), at] for side in (pair.original, pair.released))
-        scale = deviation_of(was)
-        means = mean_of(was), mean_of(now)
-        yield _row("mean", name, *means, _shift(*means, scale))
-        spreads = scale, deviation_of(now)
-        yield _row("sd", name, *spreads, _shift(*spreads, scale))
+    for index, name in enumerate(pair.names):
+        before, after = (
+            side[~np.isnan(side[:, index]), index] for side in (pair.original, pair.released)
+        )
+        scale = standard_deviation(before)
+        means = exact_mean(before), exact_mean(after)
+        yield _build_row("mean", name, *means, _standardise_change(*means, scale))
+        spreads = scale, standard_deviation(after)
+        yield _build_row("sd", name, *spreads, _standardise_change(*spreads, scale))
         for share in _SHARES:
-            places = float(np.quantile(was, share)), float(np.quantile(now, share))
-            yield _row(f"quantile {share:g}", name, *places, _shift(*places, scale))
+            quantiles = float(np.quantile(before, share)), float(np.quantile(after, share))
+            yield _build_row(
+                f"quantile {share:g}", name, *quantiles, _standardise_change(*quantiles, scale)
+            )
 
 
-def _shift(was: float, now: float, scale: float) -> float:
+def _standardise_change(before: float, after: float, scale: float) -> float:
     """The change on a scale; 0 without a change, NaN where there is no scale."""
-    if now == was:
+    # Also where the spread is 0: no change is no change.
+    if after == before:
         return 0.0
-    return (now - was) / scale if scale > 0 else math.nan
+    return (after - before) / scale if scale > 0 else math.nan
 
 
-def _joint(pair: Pair) -> Iterator[dict[str, Any]]:
+def _compare_joint(pair: Pair) -> Iterator[dict[str, Any]]:
     """Correlations of all pairs of variables, and the eigenvalues of their matrix."""
     # Summed in one and the same order, whatever the order of the records.
-    order = order_of([*pair.original.T, *pair.released.T])
-    was, now = correlations(pair.original[order]), correlations(pair.released[order])
+    order = canonical_order([*pair.original.T, *pair.released.T])
+    original, released = (
+        pairwise_correlations(pair.original[order]),
+        pairwise_correlations(pair.released[order]),
+    )
     # A constant has no correlation that could be lost.
-    varying = [at for at in range(len(pair.names)) if not np.isnan(was[at, at])]
-    for place, first in enumerate(varying):
-        for second in varying[place + 1 :]:
-            both = float(was[first, second]), float(now[first, second])
+    varying = [index for index in range(len(pair.names)) if not np.isnan(original[index, index])]
+    for rank, first in enumerate(varying):
+        for second in varying[rank + 1 :]:
+            both = float(original[first, second]), float(released[first, second])
             label = f"{pair.names[first]} × {pair.names[second]}"  # noqa: RUF001 - it says "times"
-            yield _row("correlation", label, *both, both[1] - both[0])
-    kept = np.ix_(varying, varying)
-    sizes = zip(_eigenvalues(was[kept]), _eigenvalues(now[kept]), strict=True)
-    for place, (before, after) in enumerate(sizes, 1):
-        yield _row("eigenvalue", f"number {place}", before, after, after - before)
+            yield _build_row("correlation", label, *both, both[1] - both[0])
+    varying_only = np.ix_(varying, varying)
+    sizes = zip(
+        _eigenvalues(original[varying_only]), _eigenvalues(released[varying_only]), strict=True
+    )
+    for rank, (before, after) in enumerate(sizes, 1):
+        yield _build_row("eigenvalue", f"number {rank}", before, after, after - before)
 
 
 def _eigenvalues(correlations: Floats) -> list[float]:
@@ -167,9 +188,9 @@ def _eigenvalues(correlations: Floats) -> list[float]:
     return [float(size) for size in np.linalg.eigvalsh(correlations)[::-1]]
 
 
-def _largest(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _find_largest(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The largest change of each kind of statistic; NaN, with a reason, if one is unknown."""
-    told: dict[str, Any] = {}
+    largest: dict[str, Any] = {}
     for kind, name in _LARGEST.items():
         changes = [
             (row["variable"], abs(row["moments"]))
@@ -177,11 +198,11 @@ def _largest(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             if row["statistic"].partition(" ")[0] == kind
         ]
         unknown = dict.fromkeys(variable for variable, change in changes if math.isnan(change))
-        told[name] = (
+        largest[name] = (
             math.nan if unknown else max((change for _, change in changes), default=math.nan)
         )
         if not changes:
-            told[f"{name}_reason"] = "it takes two variables that vary in the original."
+            largest[f"{name}_reason"] = "it takes two variables that vary in the original."
         elif unknown:
-            told[f"{name}_reason"] = f"the {kind} cannot be computed for: {', '.join(unknown)}."
-    return told
+            largest[f"{name}_reason"] = f"the {kind} cannot be computed for: {', '.join(unknown)}."
+    return largest

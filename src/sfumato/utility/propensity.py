@@ -15,13 +15,20 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
-from sfumato.kernels.canonical import one_thread, total_of
+from sfumato.kernels.exact_sums import exact_sum, use_one_thread
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.utility.models.design import Design, design
-from sfumato.utility.models.logistic import fit, scores
-from sfumato.utility.models.merged import Merged, merge
-from sfumato.utility.models.tree import features_of, leaf_of, probabilities
+from sfumato.utility.models.propensity import (
+    DesignMatrix,
+    MergedRecords,
+    build_design,
+    build_features,
+    choose_leaf_size,
+    fit_logistic,
+    fit_tree,
+    merge_records,
+    score_permutations,
+)
 
 _SHARES = {"low": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "high": 0.95}
 _USUAL = {"main": 199, "interactions": 199, "tree": 49}
@@ -57,7 +64,7 @@ class Propensity(Measure):
     Question: do the released data as a whole look like the original?
     Assumes: what the model cannot see is no loss. U is the mean squared deviation of the
     propensity (the estimated probability of being released) from the share of released records:
-    0 when nothing can be told apart, 0.25 when everything can.
+    0 when the data sets cannot be told apart, 0.25 when every record can be recognised.
 
     Parameters
     ----------
@@ -87,6 +94,7 @@ class Propensity(Measure):
     """
 
     name = "propensity"
+    picture = "propensity"
     examples = (
         {},
         {"variables": ["sex", "height", "weight_kg", "glucose"], "model": "interactions"},
@@ -106,7 +114,7 @@ class Propensity(Measure):
     permutations: Annotated[int, Field(ge=0, le=10_000)] | None = None
 
     @model_validator(mode="after")
-    def _categories_are_seen(self) -> Self:
+    def _check_categories(self) -> Self:
         beyond = set(self.categories or ()) - set(self.variables or self.categories or ())
         if beyond:
             msg = f"`categories` must be among `variables`; these are not: {', '.join(beyond)}."
@@ -115,40 +123,40 @@ class Propensity(Measure):
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Fit the model to both data sets together, and to permuted labels."""
-        merged = merge(
+        merged = merge_records(
             original, released, self.variables, categories=self.categories or (), owner=self.name
         )
         if len(merged.counts) == 1:
             raise MeasureError(
-                "All records are equal, so that nothing could be told apart.",
+                "All records are equal, so no model can separate the data sets.",
                 hint="are these the right variables?",
             )
         permutations = _USUAL[self.model] if self.permutations is None else self.permutations
-        with one_thread():
-            told = _told(merged, self.model, permutations)
-        value = _spread(merged, told.probability)
+        with use_one_thread():
+            result = _run_model(merged, self.model, permutations)
+        value = _mean_squared_deviation(merged, result.probability)
         return Evidence(
             name=self.name,
             subject="pair",
             value=value,
             direction=self.direction,
-            records=_records(original, merged, told.probability),
-            table=original.like(_distribution(merged, told.probability)),
+            records=_build_records(original, merged, result.probability),
+            table=original.like(_summarise_distribution(merged, result.probability)),
             details={
-                **_against_chance(value, told),
+                **_compare_with_chance(value, result),
                 "model": self.model,
                 "permutations": permutations,
                 "share_released": merged.share,
-                "variables": ", ".join(one.name for one in merged.variables),
-                **told.details,
+                "variables": ", ".join(variable.name for variable in merged.variables),
+                **result.details,
             },
-            assumptions=(_MISSING, *told.assumptions, _NULL, _BELOW, _CHANCE),
-            warnings=(*_left_out(merged), *told.warnings),
+            assumptions=(_MISSING, *result.assumptions, _NULL, _BELOW, _CHANCE),
+            warnings=(*_report_left_out(merged), *result.warnings),
         )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Told:
+class _ModelResult:
     """What a model found, and what it finds by chance."""
 
     probability: Floats = field(repr=False)
@@ -162,29 +170,30 @@ class _Told:
     warnings: tuple[str, ...] = ()
 
 
-def _told(merged: Merged, model: str, permutations: int) -> _Told:
+def _run_model(merged: MergedRecords, model: str, permutations: int) -> _ModelResult:
     if model == "tree":
-        return _by_tree(merged, permutations)
-    return _by_logistic(merged, permutations, interactions=model == "interactions")
+        return _run_tree(merged, permutations)
+    return _run_logistic(merged, permutations, interactions=model == "interactions")
 
 
-def _spread(merged: Merged, probability: Floats) -> float:
+def _mean_squared_deviation(merged: MergedRecords, probability: Floats) -> float:
     """The mean squared deviation from the share of the released records."""
+    # Never above 0.25 by rounding, which is the value of a perfect model.
     squares = merged.counts * (probability - merged.share) ** 2
-    return min(total_of(squares) / merged.records, 0.25)
+    return min(exact_sum(squares) / merged.records, 0.25)
 
 
-def _by_logistic(merged: Merged, permutations: int, *, interactions: bool) -> _Told:
-    model = design(merged, interactions=interactions)
+def _run_logistic(merged: MergedRecords, permutations: int, *, interactions: bool) -> _ModelResult:
+    model = build_design(merged, interactions=interactions)
     _require_enough(model)
-    fitted, chance = fit(model), scores(model, permutations)
+    fitted, chance = fit_logistic(model), score_permutations(model, permutations)
     free, share = model.parameters - 1, merged.share
-    # Labels without a meaning: U is a chi square with `free` degrees of freedom, in this unit.
+    # Under permuted labels U is a chi square with `free` degrees of freedom, in this unit.
     unit = share * (1 - share) / merged.records
     warnings = []
     if fitted.certain:
         warnings.append(
-            "Some records can be told apart with certainty: they hold values that occur in one "
+            "Some records can be recognised with certainty: they hold values that occur in one "
             "data set only."
         )
     if merged.records < _FEW * model.parameters:
@@ -192,8 +201,8 @@ def _by_logistic(merged: Merged, permutations: int, *, interactions: bool) -> _T
             f"There are fewer than {_FEW} records a parameter, so that U is large by chance "
             "alone, and larger than `expected` says."
         )
-    repeated = ", ".join(f"'{name}'" for name in model.dropped())
-    return _Told(
+    repeated = ", ".join(f"'{name}'" for name in model.list_collinear())
+    return _ModelResult(
         probability=fitted.probability,
         expected=free * unit,
         deviation=math.sqrt(2 * free) * unit,
@@ -211,7 +220,7 @@ def _by_logistic(merged: Merged, permutations: int, *, interactions: bool) -> _T
     )
 
 
-def _require_enough(model: Design) -> None:
+def _require_enough(model: DesignMatrix) -> None:
     records, needed = model.merged.records, model.parameters
     if records < _TOO_FEW * needed:
         raise MeasureError(
@@ -221,20 +230,20 @@ def _require_enough(model: Design) -> None:
         )
 
 
-def _by_tree(merged: Merged, permutations: int) -> _Told:
-    leaf, features = leaf_of(merged), features_of(merged)
-    found = probabilities(merged, features, merged.releases, leaf=leaf)
+def _run_tree(merged: MergedRecords, permutations: int) -> _ModelResult:
+    leaf, features = choose_leaf_size(merged), build_features(merged)
+    probability = fit_tree(merged, features, merged.releases, leaf=leaf)
     permuted = np.array(
         [
-            _spread(merged, probabilities(merged, features, releases, leaf=leaf))
-            for releases in merged.shuffled(permutations)
+            _mean_squared_deviation(merged, fit_tree(merged, features, releases, leaf=leaf))
+            for releases in merged.shuffle_labels(permutations)
         ]
     )
-    return _Told(
-        probability=found,
+    return _ModelResult(
+        probability=probability,
         expected=float(permuted.mean()) if permutations else math.nan,
         deviation=float(permuted.std(ddof=1)) if permutations > 1 else math.nan,
-        observed=_spread(merged, found),
+        observed=_mean_squared_deviation(merged, probability),
         permuted=permuted,
         details={"smallest_leaf": leaf},
         assumptions=(
@@ -244,32 +253,33 @@ def _by_tree(merged: Merged, permutations: int) -> _Told:
     )
 
 
-def _against_chance(value: float, told: _Told) -> dict[str, Any]:
+def _compare_with_chance(value: float, result: _ModelResult) -> dict[str, Any]:
     """U beside what it would be by chance; NaN, with a reason, where that is unknown."""
     few = "it takes permutations: at least 2."
-    known = told.deviation > 0
+    known = result.deviation > 0
     numbers: dict[str, Any] = {
-        "expected": told.expected,
-        "ratio": value / told.expected if told.expected > 0 else math.nan,
-        "standardised": (value - told.expected) / told.deviation if known else math.nan,
+        "expected": result.expected,
+        "ratio": value / result.expected if result.expected > 0 else math.nan,
+        "standardised": (value - result.expected) / result.deviation if known else math.nan,
         "p_value": math.nan,
     }
-    if len(told.permuted):
-        as_large = int((told.permuted >= told.observed * (1 - _TIE[0]) - _TIE[1]).sum())
-        numbers["p_value"] = (1 + as_large) / (1 + len(told.permuted))
-    why = few if len(told.permuted) <= 1 else "the tree finds nothing by chance."
+    # Of permutations that tie with the data, all count: the p value is never too small.
+    if len(result.permuted):
+        as_large = int((result.permuted >= result.observed * (1 - _TIE[0]) - _TIE[1]).sum())
+        numbers["p_value"] = (1 + as_large) / (1 + len(result.permuted))
+    why = few if len(result.permuted) <= 1 else "the tree finds nothing by chance."
     reasons = {f"{name}_reason": why for name, number in numbers.items() if math.isnan(number)}
     return numbers | reasons
 
 
-def _left_out(merged: Merged) -> tuple[str, ...]:
+def _report_left_out(merged: MergedRecords) -> tuple[str, ...]:
     if not merged.left_out:
         return ()
-    told = "; ".join(f"'{name}', {why}" for name, why in merged.left_out.items())
-    return (f"Not compared: {told}.",)
+    reasons = "; ".join(f"'{name}', {why}" for name, why in merged.left_out.items())
+    return (f"Not compared: {reasons}.",)
 
 
-def _records(original: Dataset, merged: Merged, probability: Floats) -> Any:
+def _build_records(original: Dataset, merged: MergedRecords, probability: Floats) -> Any:
     """A row per record, where each released record belongs to an original one."""
     if len(merged.place_of_original) != len(merged.place_of_released):
         return None
@@ -283,7 +293,7 @@ def _records(original: Dataset, merged: Merged, probability: Floats) -> Any:
     )
 
 
-def _distribution(merged: Merged, probability: Floats) -> pl.DataFrame:
+def _summarise_distribution(merged: MergedRecords, probability: Floats) -> pl.DataFrame:
     """The propensities of either data set, for two box plots."""
     sides = {"original": merged.place_of_original, "released": merged.place_of_released}
     return pl.DataFrame(
@@ -291,10 +301,10 @@ def _distribution(merged: Merged, probability: Floats) -> pl.DataFrame:
             {
                 "data": name,
                 **{
-                    label: float(np.quantile(probability[places], share))
+                    label: float(np.quantile(probability[rows], share))
                     for label, share in _SHARES.items()
                 },
             }
-            for name, places in sides.items()
+            for name, rows in sides.items()
         ]
     )

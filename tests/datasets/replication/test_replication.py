@@ -10,9 +10,9 @@ from functools import partial
 import pytest
 
 from sfumato.datasets.replication import sources as store
-from sfumato.datasets.replication.page import page
+from sfumato.datasets.replication.comparison import Row, chance_tolerance, round_tolerance
+from sfumato.datasets.replication.page import render_page
 from sfumato.datasets.replication.papers import PAPERS, replicate
-from sfumato.datasets.replication.rows import Row, chance, rounding
 from sfumato.datasets.replication.sources import DIGESTS, Sources
 from sfumato.errors import DataError, PlanError
 
@@ -20,7 +20,7 @@ from sfumato.errors import DataError, PlanError
 @pytest.fixture(scope="module")
 def found(shared_data):
     # The noise paper simulates for a minute; its parts have tests of their own below.
-    return replicate(["centres", "crowds", "figures", "individuals"], Sources.found(shared_data))
+    return replicate(["centres", "crowds", "figures", "individuals"], Sources.locate(shared_data))
 
 
 def test_no_difference_is_without_a_reason(found):
@@ -55,14 +55,13 @@ def test_everything_that_can_be_recomputed_is(found):
 
 
 def test_the_noise_paper_in_short(monkeypatch, shared_data):
-    from sfumato.datasets.replication import adjusted, attacked, noise
+    from sfumato.datasets.replication import known_noise
 
-    monkeypatch.setattr(attacked, "PAPER", 60)
-    monkeypatch.setattr(noise, "PAPER", 60)
-    monkeypatch.setattr(noise, "_DRAWS_2", {1000: 20, 5000: 10})
-    monkeypatch.setattr(noise, "_DRAWS_3", 30)
-    monkeypatch.setattr(adjusted, "_SETS", 6)
-    rows = list(noise.rows(Sources.found(shared_data)))
+    monkeypatch.setattr(known_noise, "PAPER", 60)
+    monkeypatch.setattr(known_noise, "_DRAWS_2", {1000: 20, 5000: 10})
+    monkeypatch.setattr(known_noise, "_DRAWS_3", 30)
+    monkeypatch.setattr(known_noise, "_SETS", 6)
+    rows = list(known_noise.compare_rows(Sources.locate(shared_data)))
     assert all(one.status != "different" for one in rows)
     table_5 = {one.what: one for one in rows if one.place == "Table 5"}
     assert len(table_5) == 9
@@ -72,7 +71,7 @@ def test_the_noise_paper_in_short(monkeypatch, shared_data):
 
 
 def test_the_page_has_every_paper_and_every_reason(found):
-    text = page(found)
+    text = render_page(found)
     for name in found:
         assert f"{{ #{name} }}" in text
     for rows in found.values():
@@ -80,19 +79,24 @@ def test_the_page_has_every_paper_and_every_reason(found):
             if one.status not in ("same", "ours"):
                 assert f"{one.why[0].upper()}{one.why[1:]}" in text
     assert "**different**" not in text
-    assert page({"crowds": [Row(place="x", what="y", published=1, ours=2)]}).count("**different**")
+    assert render_page({"crowds": [Row(place="x", what="y", published=1, ours=2)]}).count(
+        "**different**"
+    )
 
 
 def test_a_row_says_what_it_is():
-    assert Row(place="", what="", published=0.19, ours=0.1949, within=rounding(2)).status == "same"
-    assert Row(place="", what="", published=0.19, ours=0.1951, within=rounding(2)).status == (
-        "different"
+    assert (
+        Row(place="", what="", published=0.19, ours=0.1949, within=round_tolerance(2)).status
+        == "same"
     )
+    assert Row(
+        place="", what="", published=0.19, ours=0.1951, within=round_tolerance(2)
+    ).status == ("different")
     assert Row(place="", what="", published=1, ours=math.nan).status == "cannot"
     assert Row(place="", what="", published=None, ours=3.0).status == "ours"
-    told = Row(place="a", what="b", published=1, ours=2, why="c").plain()
+    told = Row(place="a", what="b", published=1, ours=2, why="c").to_json()
     assert (told["status"], told["difference"]) == ("explained", 1)
-    assert chance(0.5, 100, 100) == pytest.approx(4 * math.sqrt(0.25 * 2 / 100))
+    assert chance_tolerance(0.5, 100, 100) == pytest.approx(4 * math.sqrt(0.25 * 2 / 100))
 
 
 def test_without_data_it_says_so(monkeypatch):
@@ -108,11 +112,11 @@ def test_without_data_it_says_so(monkeypatch):
 def test_another_file_of_the_same_name_is_refused(tmp_path):
     (tmp_path / "titanic.csv").write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match=r"titanic\.csv.*not the file"):
-        Sources.found(tmp_path).read("titanic.csv")
+        Sources.locate(tmp_path).read("titanic.csv")
     with pytest.raises(DataError, match="not there"):
-        Sources.found(tmp_path).read("exam.csv")
+        Sources.locate(tmp_path).read("exam.csv")
     with pytest.raises(DataError, match="no folder"):
-        Sources.found(tmp_path / "nowhere")
+        Sources.locate(tmp_path / "nowhere")
 
 
 def test_an_unknown_paper_is_refused():
@@ -133,11 +137,11 @@ def test_download_checks_every_file(shared_data, tmp_path, monkeypatch):
     thread.start()
     try:
         address = f"http://127.0.0.1:{server.server_address[1]}"
-        got = Sources.downloaded(address, into=tmp_path / "data")
+        got = Sources.download(address, into=tmp_path / "data")
         assert all(got.has(name) for name in DIGESTS)
         monkeypatch.setitem(store.DIGESTS, "exam.csv", "0" * 64)
         with pytest.raises(DataError, match=r"exam\.csv"):
-            Sources.downloaded(address, into=tmp_path / "again")
+            Sources.download(address, into=tmp_path / "again")
     finally:
         server.shutdown()
         server.server_close()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import sfumato as sf
+from sfumato import catalogue
 from sfumato.figures import custodian as pictures
+from sfumato.figures.custodian.album import draw_evidence, find_picture
 from sfumato.methods.deterministic import Deterministic
 
 METHOD = Deterministic(variables=["hdl", "glucose"], strata=["sex"], missing="drop")
@@ -52,3 +54,20 @@ def test_an_album_holds_every_picture_and_says_which_failed(pair):
     assert set(made) == {"near-by-width", "moved", "model"}
     assert set(failed) == {"near-at-risk"}
     assert all(one.stamp for one in made.values())
+
+
+def test_a_measure_names_a_picture_that_there_is():
+    named = {name: kind.picture for name, kind in catalogue.measures().items() if kind.picture}
+    assert set(named.values()) <= set(pictures.__all__)
+    assert {name: find_picture(name) for name in named} == named
+    assert find_picture("nobody's measure") is None
+
+
+def test_evidence_is_drawn_from_its_table_where_that_holds_what_is_needed():
+    rows = [{"from_quantile": 0.0, "to_quantile": 1.0, "up_to_0": 0.4, "up_to_1": 0.6}]
+    assert draw_evidence("landing", rows, {}, public=True).audience == "public"
+    assert draw_evidence("landing", [{"from_quantile": 0.0}], {}) is None
+    assert draw_evidence("at_risk", rows, {}) is None
+    assert draw_evidence(None, rows, {}) is None
+    means = [{"statistic": "mean", "variable": "age", "original": 1.0, "released": 1.1}]
+    assert draw_evidence("moments", means, {}) is None

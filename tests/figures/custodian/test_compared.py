@@ -11,13 +11,13 @@ import pytest
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from tests.conftest import LIBRARIES, in_library
+from tests.figures._sheet.test_text import assert_tidy
 from tests.figures.custodian.samples import evidence
-from tests.figures.custodian.test_names import assert_tidy
 
 import sfumato as sf
 from sfumato.figures import custodian as pictures
-from sfumato.figures.custodian.known_groups import _short
-from sfumato.figures.custodian.surface import _brightness, _shade
+from sfumato.figures.custodian.known_groups import _shorten
+from sfumato.figures.custodian.sweep import _luminance, _pick_shade
 
 NAN = math.nan
 
@@ -157,7 +157,7 @@ def test_six_long_groups_are_told_apart():
         for size in range(1, 7)
         for one in combinations(names, size)
     ]
-    assert len({_short(str(row["known"])) for row in rows}) == 63
+    assert len({_shorten(str(row["known"])) for row in rows}) == 63
     assert len(set(row_names(pictures.known_groups(rows)))) == 20
     with refused("64 rows"):
         pictures.known_groups([*rows, {"known": "more", "reidentification": 0.1}])
@@ -320,8 +320,8 @@ def test_surface_states():
 
 
 def test_shades_darken_steadily_and_letters_on_them_can_be_read():
-    shades = [_shade(one, 0, 1) for one in np.linspace(0, 1, 50)]
-    bright = [_brightness(one) for one in shades if one]
+    shades = [_pick_shade(one, 0, 1) for one in np.linspace(0, 1, 50)]
+    bright = [_luminance(one) for one in shades if one]
     assert len(bright) == 50
     assert all(a > b for a, b in pairwise(bright))
     contrast = [max((one + 0.05) / 0.057, 1.02 / (one + 0.05)) for one in bright]

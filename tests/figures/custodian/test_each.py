@@ -14,10 +14,10 @@ from tests.figures.custodian.samples import coefficients, evidence, forest, reco
 
 import sfumato as sf
 from sfumato.figures import custodian as pictures
-from sfumato.figures._sheet.words import number, tick
-from sfumato.figures.custodian.displacement import _counted, _joined
-from sfumato.figures.custodian.source import rows_of
-from sfumato.figures.custodian.steps import steps_of
+from sfumato.figures._sheet.text import format_number, format_tick
+from sfumato.figures.custodian.displacement import _count_steps, _merge_small_bins
+from sfumato.figures.custodian.records import draw_steps
+from sfumato.figures.custodian.source import read_rows
 
 NAN = math.nan
 
@@ -107,7 +107,7 @@ def test_tables_of_every_library_give_the_same_picture(library):
 
     rows = coefficients(["age", "sex"])
     frame = in_library(pl.DataFrame(rows), library)
-    assert rows_of(frame, ["term"], picture="forest") == rows
+    assert read_rows(frame, ["term"], picture="forest") == rows
 
 
 def box(name: str, *five: float) -> dict[str, object]:
@@ -225,7 +225,7 @@ def moved(values: list[float], **more: object) -> pictures.Picture:
 
 def test_displacement_never_shows_one_or_two_records():
     values = [0.0] * 4 + [1e-9, 0.001, *np.geomspace(0.01, 3.0, 50), 700.0]
-    bins = _joined(_counted(values, 0.01))
+    bins = _merge_small_bins(_count_steps(values, 0.01))
     assert all(one.count == 0 or one.count >= 3 for one in bins)
     assert sum(one.count for one in bins) == len(values)
     assert all(a.last + 1 == b.first for a, b in pairwise(bins))
@@ -281,7 +281,7 @@ def test_steps_of_few_constant_and_missing_records():
     with refused("two columns"):
         pictures.steps_from(np.ones((3, 3)), same, same, list("aab"), ("age", "fare"))
     with refused("lacks: standardised"):
-        steps_of({"original": same, "centroids": same, "released": same}, [], ("a", "b"))
+        draw_steps({"original": same, "centroids": same, "released": same}, [], ("a", "b"))
 
 
 def test_steps_name_twelve_strata_and_the_rest_together():
@@ -301,12 +301,12 @@ def test_at_risk_counts():
 
 
 def test_numbers_are_written_for_people():
-    assert [number(one) for one in (0.0, -2.5, 10000.0, 2.5e7, 1.2e-7)] == [
+    assert [format_number(one) for one in (0.0, -2.5, 10000.0, 2.5e7, 1.2e-7)] == [
         "0", "\u22122.5", "10,000", "2.5e7", "1.2e\u22127",
     ]  # fmt: skip
-    assert [tick(one, [-0.25, 0.0, 0.25]) for one in (-0.25, 0.0)] == ["\u22120.25", "0.00"]
-    assert tick(5.0, [5.0]) == "5"
-    assert tick(2e-6, [0.0, 1e-6, 2e-6]) == "2e\u22126"
+    assert [format_tick(one, [-0.25, 0.0, 0.25]) for one in (-0.25, 0.0)] == ["\u22120.25", "0.00"]
+    assert format_tick(5.0, [5.0]) == "5"
+    assert format_tick(2e-6, [0.0, 1e-6, 2e-6]) == "2e\u22126"
 
 
 def test_nothing_public_holds_a_value_of_a_record():

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import DataError, PlanError, SchemaError
-from sfumato.figures.public.boxes import cells_box, protected_box
-from sfumato.outputs.judged import OutputRefused
+from sfumato.figures.public.box import compute_tukey_box, read_box_off_bins
+from sfumato.outputs.output import OutputRefused
 
 KEY = bytes(range(32))
 NAMED = ("suppress", "generalise", "deterministic", "noise")
@@ -151,18 +151,18 @@ def test_boxes_from_bins_and_from_protected_values_rise(values, k):
     array = np.array(values)
     cuts = np.linspace(-1e6, 1e6, 6)
     try:
-        made = cells_box(array, cuts, k)
+        made = read_box_off_bins(array, cuts, k)
     except OutputRefused:
         assert np.histogram(array, cuts)[0].max() < k
     else:
         assert made.low <= made.lower <= made.middle <= made.upper <= made.high
     if len(array) >= 3 * k + 2:
-        box = protected_box(array, k)
+        box = compute_tukey_box(array, k)
         assert box.low <= box.lower <= box.middle <= box.upper <= box.high
         assert all(one < box.low or one > box.high for one in box.outliers)
         close = 0.5 * array.std() + 0.01 * (box.upper - box.lower)
         assert all((np.abs(array - one) <= close).sum() >= k for one in box.outliers)
-        assert len(box.outliers) <= len(protected_box(array, k, lonely=True).outliers) + k
+        assert len(box.outliers) <= len(compute_tukey_box(array, k, lonely=True).outliers) + k
 
 
 def test_ten_million_rows_take_seconds_and_bounded_memory():

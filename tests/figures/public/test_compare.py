@@ -12,7 +12,7 @@ from tests.figures.public.calls import CALLS, model_of
 import sfumato as sf
 from sfumato.errors import PlanError
 from sfumato.figures.public.compare import KINDS, PANELS
-from sfumato.outputs.judged import OutputRefused
+from sfumato.outputs.output import OutputRefused
 
 KEY = bytes(range(32))
 

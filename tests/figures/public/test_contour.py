@@ -10,8 +10,8 @@ import pytest
 
 from sfumato.errors import PlanError
 from sfumato.figures.public import contour
-from sfumato.figures.public.cells import Grid
-from sfumato.figures.public.contour import surface
+from sfumato.figures.public.contour import smooth_grid
+from sfumato.figures.public.grid import Grid
 
 
 def frame(records: int = 300, seed: int = 1) -> pl.DataFrame:
@@ -43,7 +43,7 @@ def test_surface_is_a_density() -> None:
     grid = Grid(label="", x=np.linspace(0, 6, 13), y=np.linspace(0, 3, 10), counts=counts,
                 hidden=0, records=60)  # fmt: skip
     for smooth in (0.0, 0.6):
-        x, y, density = surface(grid, smooth)
+        x, y, density = smooth_grid(grid, smooth)
         assert density.shape == (len(x), len(y))
         assert density.sum() * (x[1] - x[0]) * (y[1] - y[0]) == pytest.approx(1, abs=1e-3)
 

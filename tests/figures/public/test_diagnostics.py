@@ -17,9 +17,9 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import sfumato as sf
 from sfumato.errors import DataError, SfumatoError
-from sfumato.figures.public.model_outcomes import outcomes_of
-from sfumato.figures.public.residuals import smoothed
-from sfumato.outputs.judged import OutputRefused
+from sfumato.figures.public.diagnostics import read_outcomes
+from sfumato.figures.public.residuals import fit_local_lines
+from sfumato.outputs.output import OutputRefused
 
 KEY = bytes(range(32))
 NAMED = ("suppress", "generalise", "deterministic", "noise")
@@ -57,7 +57,7 @@ def test_outcomes_are_those_of_statsmodels(kind):
         fit = smf.glm(f"{outcome} ~ age + sex", records(), family=family).fit()
         influence = fit.get_influence()
         standardised = influence.resid_studentized
-    made = outcomes_of(fit)
+    made = read_outcomes(fit)
     assert made.parameters == 3
     for name, theirs in (
         ("fitted", fit.fittedvalues),
@@ -73,7 +73,7 @@ def test_a_link_that_is_not_canonical_has_the_leverage_of_its_weights():
     link = sm.families.Gamma(sm.families.links.Log())
     fit = smf.glm("pressure ~ age", records(), family=link).fit()
     theirs = fit.get_hat_matrix_diag(observed=False)
-    assert outcomes_of(fit).frame["leverage"].to_numpy() == pytest.approx(theirs, abs=1e-9)
+    assert read_outcomes(fit).frame["leverage"].to_numpy() == pytest.approx(theirs, abs=1e-9)
 
 
 def test_weights_count():
@@ -82,7 +82,7 @@ def test_weights_count():
     design = sm.add_constant(frame[["age"]].to_numpy())
     outcome = frame["pressure"].to_numpy()
     root = np.sqrt(weights)
-    made = outcomes_of(sm.WLS(outcome, design, weights=weights).fit()).frame
+    made = read_outcomes(sm.WLS(outcome, design, weights=weights).fit()).frame
     theirs = sm.OLS(outcome * root, design * root[:, None]).fit().get_influence()
     assert made["leverage"].to_numpy() == pytest.approx(theirs.hat_matrix_diag)
     assert made["standardised"].to_numpy() == pytest.approx(theirs.resid_studentized_internal)
@@ -91,17 +91,17 @@ def test_weights_count():
 def test_scikit_learn_gives_the_same_as_statsmodels():
     frame = records()
     table, outcome = frame[["age"]].assign(m=(frame["sex"] == "m") * 1.0), frame["pressure"]
-    plain = outcomes_of(LinearRegression().fit(table, outcome), (table, outcome))
+    plain = read_outcomes(LinearRegression().fit(table, outcome), (table, outcome))
     scaled = make_pipeline(StandardScaler(), LinearRegression()).fit(table, outcome)
-    theirs = outcomes_of(ols())
-    for made in (plain, outcomes_of(scaled, (table, outcome))):
+    theirs = read_outcomes(ols())
+    for made in (plain, read_outcomes(scaled, (table, outcome))):
         assert made.parameters == 3
         for name in ("fitted", "residual", "standardised", "leverage", "cook"):
             assert made.frame[name].to_numpy() == pytest.approx(theirs.frame[name].to_numpy())
     assert plain.outcome == "pressure"
     bent = make_pipeline(PolynomialFeatures(2, include_bias=False), LinearRegression())
     bent.fit(table[["age"]], outcome)
-    assert outcomes_of(bent, (table[["age"]], outcome)).parameters == 3
+    assert read_outcomes(bent, (table[["age"]], outcome)).parameters == 3
 
 
 def test_models_without_a_hat_matrix_have_residuals_and_no_leverage():
@@ -109,7 +109,7 @@ def test_models_without_a_hat_matrix_have_residuals_and_no_leverage():
     table, outcome = frame[["age"]], frame["pressure"]
     for model in (Ridge(), RandomForestRegressor(5, random_state=0)):
         model.fit(table, outcome)
-        made = outcomes_of(model, (table, outcome))
+        made = read_outcomes(model, (table, outcome))
         assert not made.has_leverage
         assert sf.plots.residuals(model, (table, outcome)).table.height > 10
         with pytest.raises(SfumatoError, match="leverage of the records is not known"):
@@ -119,21 +119,21 @@ def test_models_without_a_hat_matrix_have_residuals_and_no_leverage():
 def test_what_gives_no_residuals_says_so():
     frame = records(60)
     with pytest.raises(SfumatoError, match="does not keep its data"):
-        outcomes_of(LinearRegression().fit(frame[["age"]], frame["pressure"]))
+        read_outcomes(LinearRegression().fit(frame[["age"]], frame["pressure"]))
     with pytest.raises(SfumatoError, match="a classifier"):
-        outcomes_of(LogisticRegression().fit(frame[["age"]], frame["ill"]), (frame, frame["ill"]))
+        read_outcomes(LogisticRegression().fit(frame[["age"]], frame["ill"]), (frame, frame["ill"]))
     with pytest.raises(SfumatoError, match="no outcomes of a model"):
-        outcomes_of(42)
+        read_outcomes(42)
     with pytest.raises(DataError, match="did you mean 'residuals'"):
-        outcomes_of(pl.DataFrame({"fitted": [1.0], "residuals": [1.0]}))
+        read_outcomes(pl.DataFrame({"fitted": [1.0], "residuals": [1.0]}))
     with pytest.raises(DataError, match="must hold numbers"):
-        outcomes_of(pl.DataFrame({"fitted": ["a"], "residual": [1.0]}))
+        read_outcomes(pl.DataFrame({"fitted": ["a"], "residual": [1.0]}))
 
 
 def test_a_frame_of_outcomes_will_do():
-    theirs = outcomes_of(ols())
+    theirs = read_outcomes(ols())
     for frame in (theirs.frame, theirs.frame.to_pandas(), theirs.frame.to_arrow()):
-        made = outcomes_of(frame)
+        made = read_outcomes(frame)
         assert made.parameters == 3
         assert made.frame["cook"].to_numpy() == pytest.approx(theirs.frame["cook"].to_numpy())
 
@@ -143,9 +143,9 @@ def test_an_object_that_brings_its_diagnostics_will_do():
         formula, terms = "pressure ~ age", ("Intercept", "age", "sex")
 
         def diagnostics_frame(self):
-            return outcomes_of(ols()).frame.drop("cook")
+            return read_outcomes(ols()).frame.drop("cook")
 
-    made = outcomes_of(Fitted())
+    made = read_outcomes(Fitted())
     assert (made.parameters, made.outcome) == (3, "pressure")
     assert sf.plots.leverage(Fitted()).verdict == "pass"
 
@@ -173,7 +173,7 @@ def test_every_protection_draws_every_diagnostic(kind, protection):
 
 def test_outcomes_are_protected_and_the_model_is_not_refitted():
     fit = ols()
-    told = outcomes_of(fit).frame
+    told = read_outcomes(fit).frame
     made = sf.plots.residuals(fit, protection="deterministic").table
     # Means and spreads of the outcomes stay, as paper 000 has it; no pair does.
     for name in ("fitted", "residual"):
@@ -188,7 +188,7 @@ def test_noise_is_added_before_ordering_so_that_the_qq_plot_rises():
     made = sf.plots.qq(ols(), protection="noise", key=KEY, sd_share=1.0).table
     assert made["observed"].is_sorted()
     assert made["theoretical"].is_sorted()
-    told = outcomes_of(ols()).frame["standardised"]
+    told = read_outcomes(ols()).frame["standardised"]
     assert made["observed"].std() == pytest.approx(float(told.to_numpy().std()) * 2**0.5, rel=0.12)
 
 
@@ -227,7 +227,7 @@ def test_noise_never_draws_a_leverage_below_zero():
 
 @pytest.mark.parametrize("protection", NAMED)
 def test_records_in_any_order_give_the_same(protection):
-    frame = outcomes_of(ols()).frame
+    frame = read_outcomes(ols()).frame
     for kind in KINDS:
         draw = getattr(sf.plots, kind)
         first = draw(frame, protection=protection, key=KEY).table
@@ -237,9 +237,9 @@ def test_records_in_any_order_give_the_same(protection):
 
 def test_the_smoothed_mean_follows_a_bend_and_only_where_points_are():
     x = np.linspace(0, 1, 2000)
-    places, level = smoothed(x, np.sin(3 * x), np.ones(2000), 3) or (x, x)
+    places, level = fit_local_lines(x, np.sin(3 * x), np.ones(2000), 3) or (x, x)
     assert np.abs(level - np.sin(3 * places)).max() < 0.05
-    assert smoothed(np.ones(9), np.arange(9.0), np.ones(9), 3) is None
+    assert fit_local_lines(np.ones(9), np.arange(9.0), np.ones(9), 3) is None
 
 
 def test_many_records_become_a_grid_and_the_caption_says_so():

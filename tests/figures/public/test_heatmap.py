@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sfumato.figures.public import heatmap
 from sfumato.outputs import Rules
-from sfumato.outputs.judged import OutputRefused
+from sfumato.outputs.output import OutputRefused
 
 KEY = bytes(range(32))
 

@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.errors import PlanError, SfumatoError
 from sfumato.figures.public import histogram
 from sfumato.outputs import Log, Rules
-from sfumato.outputs.judged import OutputRefused
+from sfumato.outputs.output import OutputRefused
 
 KEY = bytes(range(32))
 

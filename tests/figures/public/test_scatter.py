@@ -14,8 +14,7 @@ from tests.conftest import LIBRARIES, in_library
 import sfumato as sf
 from sfumato.errors import PlanError
 from sfumato.figures.public import scatter
-from sfumato.figures.public.scatter import MANY
-from sfumato.figures.public.trend import fitted
+from sfumato.figures.public.scatter import MANY, fit_line
 
 KEY = bytes(range(32))
 CELLS = ("suppress", "generalise")
@@ -59,7 +58,7 @@ def test_trend_is_weighted_by_the_counts() -> None:
 
 
 def test_no_line_where_x_does_not_vary() -> None:
-    assert fitted(np.ones(3), np.arange(3.0), np.ones(3)) is None
+    assert fit_line(np.ones(3), np.arange(3.0), np.ones(3)) is None
 
 
 @given(st.integers(0, 1000), st.sampled_from(["suppress", "generalise", "deterministic", "noise"]))

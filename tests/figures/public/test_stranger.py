@@ -11,7 +11,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import DataError, PlanError
 from sfumato.figures.public import grid
-from sfumato.figures.public.residuals import smoothed
+from sfumato.figures.public.residuals import fit_local_lines
 from sfumato.outputs import Log, OutputRefused, Rules
 
 KEY = bytes(32)
@@ -48,19 +48,19 @@ def test_edges_stay_within_a_domain_and_off_the_extremes() -> None:
     chance = np.random.default_rng(1)
     for low, high in ((0.0, 1e6), (-1e6, 100.0), (0.3, 40.0), (0.0, 120.0)):
         values = np.clip(chance.gamma(2, 9, 500), low, high)
-        cuts = grid.edges(values, 30, domain=(low, high))
+        cuts = grid.choose_edges(values, 30, domain=(low, high))
         assert low <= cuts[0]
         assert cuts[-1] <= high
         assert np.allclose(np.diff(cuts), cuts[1] - cuts[0])
         assert cuts[0] == low or cuts[0] != values.min()
         assert cuts[-1] == high or cuts[-1] != values.max()
-        kept = grid.counts([values], [cuts]).sum()
+        kept = grid.count_cells([values], [cuts]).sum()
         assert kept >= 0.99 * len(values)
 
 
 def test_a_domain_of_whole_numbers_has_a_bar_for_each() -> None:
     values = np.random.default_rng(2).integers(0, 9, 300).astype(float)
-    cuts = grid.edges(values, 30, domain=(0.0, 8.0), whole=True)
+    cuts = grid.choose_edges(values, 30, domain=(0.0, 8.0), whole=True)
     assert cuts.tolist() == [at - 0.5 for at in range(10)]
 
 
@@ -147,7 +147,7 @@ def test_the_line_of_a_qq_plot_goes_through_the_middle_whatever_the_protection()
 def test_no_mean_is_drawn_where_nothing_is() -> None:
     chance = np.random.default_rng(3)
     x = np.concatenate([chance.normal(0, 0.1, 200), chance.normal(10, 0.1, 200)])
-    found = smoothed(x, chance.normal(size=400), np.ones(400), 3)
+    found = fit_local_lines(x, chance.normal(size=400), np.ones(400), 3)
     assert found is not None
     assert not ((found[0] > 2) & (found[0] < 8)).any()
 

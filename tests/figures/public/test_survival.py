@@ -13,8 +13,13 @@ from statsmodels.duration.survfunc import SurvfuncRight
 
 import sfumato as sf
 from sfumato.errors import DataError, PlanError
-from sfumato.figures.public.survived import band, kaplan_meier, safe_curve, time_step
-from sfumato.outputs.judged import OutputRefused
+from sfumato.figures.public.survival import (
+    choose_time_step,
+    compute_safe_curve,
+    confidence_band,
+    kaplan_meier,
+)
+from sfumato.outputs.output import OutputRefused
 
 lives = st.lists(
     st.tuples(st.integers(0, 30).map(lambda one: one / 2), st.booleans()), min_size=1, max_size=80
@@ -50,10 +55,10 @@ def test_the_exact_curve_is_that_of_statsmodels(made):
 )
 def test_every_step_holds_k_events_and_k_stay_at_risk(made, k, step, chance):
     times, events = arrays(made)
-    shown = safe_curve(times, events, step=step, k=k)
+    shown = compute_safe_curve(times, events, step=step, k=k)
     shuffled = list(made)
     chance.shuffle(shuffled)
-    assert safe_curve(*arrays(shuffled), step=step, k=k) == shown
+    assert compute_safe_curve(*arrays(shuffled), step=step, k=k) == shown
     if shown is None:
         return
     before = -np.inf
@@ -77,7 +82,7 @@ def test_the_band_covers_the_truth_about_as_often_as_it_says():
         ends = chance.uniform(0.2, 3.0, 80)
         curve = kaplan_meier(np.minimum(times, ends), times <= ends)
         at = np.searchsorted(curve.times, 0.7, "right") - 1
-        low, high = band(curve.survival[at : at + 1], curve.error[at : at + 1], 0.95)
+        low, high = confidence_band(curve.survival[at : at + 1], curve.error[at : at + 1], 0.95)
         held += bool(low[0] <= np.exp(-0.7) <= high[0])
     assert 0.91 <= held / 300 <= 0.985
 
@@ -85,17 +90,17 @@ def test_the_band_covers_the_truth_about_as_often_as_it_says():
 def test_no_events_or_too_few_give_no_curve():
     times = np.arange(1.0, 31.0)
     none = np.zeros(30, bool)
-    assert safe_curve(times, none, step=1.0) is None
+    assert compute_safe_curve(times, none, step=1.0) is None
     none[3] = none[4] = True
-    assert safe_curve(times, none, step=1.0) is None
+    assert compute_safe_curve(times, none, step=1.0) is None
 
 
 def test_the_grid_of_times_is_round_and_blind_to_the_longest():
     times = np.arange(1.0, 101.0)
-    step = time_step(times, steps=100, k=3)
+    step = choose_time_step(times, steps=100, k=3)
     assert step == 1.0
     times[-1] = 1e9
-    assert time_step(times, steps=100, k=3) == step
+    assert choose_time_step(times, steps=100, k=3) == step
 
 
 KEY = bytes(range(32))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import sfumato as sf
-from sfumato.figures.public.smoothed import bandwidth, smooth
-from sfumato.outputs.judged import OutputRefused
+from sfumato.figures.public.density import choose_bandwidth, smooth_counts
+from sfumato.outputs.output import OutputRefused
 
 KEY = bytes(range(32))
 NAMED = ("suppress", "generalise", "deterministic", "noise")
@@ -30,34 +30,34 @@ def test_the_curve_rests_on_bins_of_k_and_ends_with_them(values, k, bins):
     cuts = np.linspace(0, 100, bins + 1)
     counted = np.histogram(values, cuts)[0]
     try:
-        made = smooth(np.array(values), cuts, k)
+        made = smooth_counts(np.array(values), cuts, k)
     except OutputRefused:
         assert counted.max() < k
         return
     large = np.flatnonzero(counted >= k)
-    assert made.places[0] == cuts[large[0]]
-    assert made.places[-1] == cuts[large[-1] + 1]
-    assert np.trapezoid(made.density, made.places) == pytest.approx(1)
+    assert made.positions[0] == cuts[large[0]]
+    assert made.positions[-1] == cuts[large[-1] + 1]
+    assert np.trapezoid(made.density, made.positions) == pytest.approx(1)
     assert (made.density >= 0).all()
     assert made.bandwidth >= (cuts[1] - cuts[0]) * (1 - 1e-9)
     # Only counts of large bins go in: replacing each value by its bin's middle changes nothing.
     middles = (cuts[:-1] + cuts[1:]) / 2
-    again = smooth(np.repeat(middles[large], counted[large]), cuts, k)
+    again = smooth_counts(np.repeat(middles[large], counted[large]), cuts, k)
     assert again.density.tolist() == made.density.tolist()
 
 
 def test_a_normal_density_is_found_again():
     values = np.random.default_rng(2).normal(size=200_000)
-    made = smooth(values, np.linspace(-4, 4, 61), 3)
-    assert np.abs(made.density - norm.pdf(made.places)).max() < 0.01
+    made = smooth_counts(values, np.linspace(-4, 4, 61), 3)
+    assert np.abs(made.density - norm.pdf(made.positions)).max() < 0.01
 
 
 def test_the_bandwidth_is_the_rule_of_thumb_and_never_below_a_bin():
     cuts = np.linspace(0, 10, 1001)
     held = np.histogram(np.linspace(0, 10, 5000), cuts)[0]
-    assert bandwidth(cuts, held) == pytest.approx(0.9 * 10 / 12**0.5 * 5000**-0.2, rel=1e-3)
+    assert choose_bandwidth(cuts, held) == pytest.approx(0.9 * 10 / 12**0.5 * 5000**-0.2, rel=1e-3)
     wide = np.linspace(0, 10, 3)
-    assert bandwidth(wide, np.array([5, 5])) == 5.0
+    assert choose_bandwidth(wide, np.array([5, 5])) == 5.0
 
 
 @pytest.mark.parametrize("protection", NAMED)

@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import PlanError
-from sfumato.outputs.persons import shared_by
+from sfumato.outputs.rules import warn_of_shared_persons
 
 
 def people() -> pl.DataFrame:
@@ -43,10 +43,10 @@ def test_a_log_must_be_one() -> None:
 
 def test_two_people_of_one_name_are_no_reason_to_look_twice() -> None:
     direct = sf.Schema({"person": "direct", "name": "direct", "region": "cluster"})
-    assert shared_by(sf.Dataset(people(), direct)) == ()
+    assert warn_of_shared_persons(sf.Dataset(people(), direct)) == ()
     assert sf.tables.crosstab(sf.Dataset(people(), direct), "sex").verdict == "pass"
     only_names = sf.Schema({"name": "direct"})
-    assert shared_by(sf.Dataset(people(), only_names))
+    assert warn_of_shared_persons(sf.Dataset(people(), only_names))
 
 
 def test_numbers_stand_to_the_right() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.schema.inference.suggested import one
 
-from sfumato.schema.inference.names import signs_in
+from sfumato.schema.inference.names import find_signs
 
 NAMES: dict[str, str] = {
     "a person's name": "Name, name_1, firstName, LAST_NAME, surname, patient_name, Vorname, "
@@ -54,7 +54,7 @@ NAMES: dict[str, str] = {
     [(name.strip(), what) for what, names in NAMES.items() for name in names.split(",")],
 )
 def test_names_speak(name: str, what: str) -> None:
-    assert signs_in(name)[0].what == what
+    assert find_signs(name)[0].what == what
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_names_speak(name: str, what: str) -> None:
     ],
 )
 def test_other_names_are_silent(name: str) -> None:
-    assert [sign.what for sign in signs_in(name)] == []
+    assert [sign.what for sign in find_signs(name)] == []
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ BAD = {
 
 @pytest.mark.parametrize("text", GOOD)
 def test_what_may_stand_in_a_formula(text):
-    assert read_formula(text).aliased() == GOOD[text]
+    assert read_formula(text).write_with_aliases() == GOOD[text]
 
 
 @pytest.mark.parametrize("text", BAD)
@@ -69,7 +69,7 @@ def test_nothing_but_known_tokens_comes_out(text):
     except ValueError:
         return
     allowed = {f"v{at}" for at in range(len(read.variables))} | set(FUNCTIONS)
-    for part in read.aliased().replace("(", " ( ").split():
+    for part in read.write_with_aliases().replace("(", " ( ").split():
         assert part in allowed or part in set("+-*/:~(),") | {"**"} or part[0].isdigit()
 
 
@@ -77,6 +77,6 @@ def test_terms_get_their_names_back_whatever_these_are():
     read = read_formula("y ~ C(`v0`)*x + poly(v1, 2)")
     labels = {"v0": ["a", "v2[T.1]"]}
     assert read.variables == ("y", "v0", "x", "v1")
-    assert read.named("C(v1)[T.1]:v2", labels) == "C(v0)[T.v2[T.1]]:x"
-    assert read.named("poly(v3, 2)[1]", labels) == "poly(v1, 2)[1]"
-    assert read.named("Intercept", labels) == "Intercept"
+    assert read.name_column("C(v1)[T.1]:v2", labels) == "C(v0)[T.v2[T.1]]:x"
+    assert read.name_column("poly(v3, 2)[1]", labels) == "poly(v1, 2)[1]"
+    assert read.name_column("Intercept", labels) == "Intercept"

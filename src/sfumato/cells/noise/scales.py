@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.parameters import parameters
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -43,7 +42,7 @@ class Scale:
     scores: list[Finite] | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_parameters(self) -> Self:
         if self.name == "logit" and not (
             self.low is not None and self.high is not None and self.low < self.high
         ):
@@ -60,11 +59,11 @@ class Scale:
         return self
 
     @model_serializer(mode="wrap")
-    def _told(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _given(plain(self))
+    def _serialise(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _drop_unset(serialise(self))
 
-    def holds(self, x: Floats) -> npt.NDArray[np.bool_]:
-        """Which values have a place on the scale."""
+    def holds(self, x: Floats) -> Mask:
+        """Which values the scale is defined for."""
         if self.name == "logit":
             return (x > (self.low or 0.0)) & (x < (self.high or 0.0))
         if self.name == "log":
@@ -79,20 +78,21 @@ class Scale:
             return np.sqrt(x + self.shift)
         if self.name == "logit":
             return np.log(x - self._low) - np.log(self._high - x)
-        return _lines(x, self.values or [], self.scores or [])
+        return _interpolate(x, self.values or [], self.scores or [])
 
     def back(self, y: Floats) -> Floats:
         """The values themselves."""
         if self.name == "log":
             return np.exp(y) - self.shift
         if self.name == "square_root":
-            # Below nought there is no root: such a value is the square of its distance, mirrored.
+            # Below zero there is no root: such a value is the square of its distance, mirrored.
             return np.square(y) - self.shift
         if self.name == "logit":
+            # Written for either sign, so that no exponential overflows.
             share = np.where(y >= 0, 1 / (1 + np.exp(-np.abs(y))), 0.0)
             share = np.where(y < 0, np.exp(-np.abs(y)) / (1 + np.exp(-np.abs(y))), share)
             return self._low + (self._high - self._low) * share
-        return _lines(y, self.scores or [], self.values or [])
+        return _interpolate(y, self.scores or [], self.values or [])
 
     @property
     def _low(self) -> float:
@@ -103,18 +103,18 @@ class Scale:
         return 1.0 if self.high is None else self.high
 
 
-def _given(plain: dict[str, Any]) -> dict[str, Any]:
-    """What was said: a plan file and a manifest have no word for nothing."""
-    return {name: value for name, value in plain.items() if value is not None}
+def _drop_unset(fields: dict[str, Any]) -> dict[str, Any]:
+    """Only what was given: a plan file and a manifest have no word for nothing."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def _lines(x: Floats, at: list[float], to: list[float]) -> Floats:
-    """Straight lines between knots, and on beyond the outermost."""
-    knots, heights = np.asarray(at, float), np.asarray(to, float)
+def _interpolate(x: Floats, knots_x: list[float], knots_y: list[float]) -> Floats:
+    """Straight lines between knots, and on beyond the outermost, where `np.interp` is flat."""
+    knots, heights = np.asarray(knots_x, float), np.asarray(knots_y, float)
     piece = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
     slope = np.diff(heights) / np.diff(knots)
-    made: Floats = heights[piece] + (x - knots[piece]) * slope[piece]
-    return made
+    line: Floats = heights[piece] + (x - knots[piece]) * slope[piece]
+    return line
 
 
 @parameters
@@ -125,7 +125,7 @@ class Growth:
     ----------
     form : "linear" is `constant + slope * x`; "power" is `constant + slope * |x| ** power`;
         "step" is constant between breaks.
-    constant, slope, power : of "linear" and "power". The variance is never below nought.
+    constant, slope, power : of "linear" and "power". The variance is never below zero.
     breaks, variances : of "step": one variance more than there are breaks; a value at a break
         has the variance above it.
 
@@ -143,7 +143,7 @@ class Growth:
     variances: list[NotNegative] | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_parameters(self) -> Self:
         if self.form != "step":
             return self
         breaks, variances = self.breaks or [], self.variances or []
@@ -153,14 +153,14 @@ class Growth:
         return self
 
     @model_serializer(mode="wrap")
-    def _told(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _given(plain(self))
+    def _serialise(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _drop_unset(serialise(self))
 
     def variance(self, x: Floats) -> Floats:
         """The variance of the noise of each true value."""
         if self.form == "step":
-            at = np.searchsorted(np.asarray(self.breaks, float), x, side="right")
-            made: Floats = np.asarray(self.variances, float)[at]
-            return made
+            step = np.searchsorted(np.asarray(self.breaks, float), x, side="right")
+            steps: Floats = np.asarray(self.variances, float)[step]
+            return steps
         grown = x if self.form == "linear" else np.abs(x) ** self.power
         return np.maximum(self.constant + self.slope * grown, 0.0)

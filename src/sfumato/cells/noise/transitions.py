@@ -1,4 +1,4 @@
-"""Categories exchanged for others: matrices of probabilities, and what they leave to learn.
+"""Transition matrices of post-randomisation (PRAM), and what they leave to learn.
 
 Row i, column j of a matrix is the probability that a true level i is released as level j.
 """
@@ -13,11 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from sfumato.cells.noise.described import Level
+from sfumato.cells.noise.description import Level
 from sfumato.kernels.arrays import Floats, Integers
 
 
-def shares_of(counts: Floats) -> Floats:
+def round_shares(counts: Floats) -> Floats:
     """How frequent each level is, to three digits.
 
     The matrix is published, and tells how frequent levels are: of a rare one, how many records
@@ -26,10 +26,10 @@ def shares_of(counts: Floats) -> Floats:
 
     Examples
     --------
-    >>> shares_of(np.array([2000.0, 1000.0, 3.0]))
+    >>> round_shares(np.array([2000.0, 1000.0, 3.0]))
     array([0.666   , 0.333   , 0.000999])
     """
-    return np.array([float(f"{one:.3g}") for one in counts / max(counts.sum(), 1.0)])
+    return np.array([float(f"{share:.3g}") for share in counts / max(counts.sum(), 1.0)])
 
 
 def to_all(levels: int, retention: float) -> Floats:
@@ -55,8 +55,8 @@ def to_near(levels: int, retention: float) -> Floats:
            [0.1, 0.8, 0.1],
            [0. , 0.2, 0.8]])
     """
-    at = np.arange(levels)
-    return _with_rows((np.abs(at[:, None] - at) == 1).astype(float), retention)
+    code = np.arange(levels)
+    return _with_rows((np.abs(code[:, None] - code) == 1).astype(float), retention)
 
 
 def to_marginal(shares: Floats, retention: float) -> Floats:
@@ -77,12 +77,12 @@ def to_marginal(shares: Floats, retention: float) -> Floats:
 
 
 def _with_rows(weights: Floats, retention: float) -> Floats:
-    """Spread what is left over each row, in proportion to the weights of the other levels."""
+    """Spread 1 - retention over each row, in proportion to the weights of the other levels."""
     spread = weights.copy()
     np.fill_diagonal(spread, 0.0)
-    made: Floats = (1 - retention) * spread / spread.sum(axis=1, keepdims=True)
-    np.fill_diagonal(made, retention)
-    return made
+    matrix: Floats = (1 - retention) * spread / spread.sum(axis=1, keepdims=True)
+    np.fill_diagonal(matrix, retention)
+    return matrix
 
 
 def invariant(matrix: Floats, shares: Floats) -> Floats:
@@ -102,42 +102,45 @@ def invariant(matrix: Floats, shares: Floats) -> Floats:
 
     Examples
     --------
-    >>> made = invariant(to_all(3, 0.7), np.array([0.6, 0.3, 0.1]))
-    >>> made.round(3)
+    >>> matrix = invariant(to_all(3, 0.7), np.array([0.6, 0.3, 0.1]))
+    >>> matrix.round(3)
     array([[0.9  , 0.075, 0.025],
            [0.15 , 0.8  , 0.05 ],
            [0.15 , 0.15 , 0.7  ]])
-    >>> (np.array([0.6, 0.3, 0.1]) @ made).round(12)
+    >>> (np.array([0.6, 0.3, 0.1]) @ matrix).round(12)
     array([0.6, 0.3, 0.1])
     """
     occurs = shares > 0
     # A level that nobody has goes nowhere, and nobody may become it.
     ratio = np.divide(shares, shares[:, None], out=np.ones_like(matrix), where=occurs[:, None])
-    made = np.where(occurs[:, None], np.minimum(matrix, matrix.T * ratio), matrix)
-    for at in range(len(made)):
-        made[at, at] = 0.0
-        made[at, at] = max(matrix[at, at], 1.0 - math.fsum(made[at].tolist()))
-    return made
+    # Detailed balance: share[i] P[i, j] = share[j] P[j, i], the acceptance step of Metropolis.
+    balanced = np.where(occurs[:, None], np.minimum(matrix, matrix.T * ratio), matrix)
+    for level in range(len(balanced)):
+        balanced[level, level] = 0.0
+        stays = 1.0 - math.fsum(balanced[level].tolist())
+        balanced[level, level] = max(matrix[level, level], stays)
+    return balanced
 
 
-def purpose(levels: Sequence[Level], matrix: Floats) -> str:
+def describe_draws(levels: Sequence[Level], matrix: Floats) -> str:
     """What draws are for: those for another matrix must be independent of these."""
+    # A digest, since a matrix of 300 levels would be far too long a label.
     digest = hashlib.sha256(matrix.astype("<f8").tobytes()).hexdigest()
     return json.dumps(["misclassification", list(levels), digest])
 
 
-def exchanged(at: Integers, uniform: Floats, matrix: Floats) -> Integers:
+def draw_transitions(codes: Integers, uniform: Floats, matrix: Floats) -> Integers:
     """The released level of each record, from one uniform draw each; missing stays missing."""
-    made = at.copy()
-    order = np.argsort(at, kind="stable")
-    starts = np.searchsorted(at[order], np.arange(len(matrix) + 1))
+    released = codes.copy()
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(matrix) + 1))
     for level, (low, high) in enumerate(pairwise(starts.tolist())):
-        some = order[low:high]
-        reached = np.cumsum(matrix[level])
+        rows = order[low:high]
+        cumulative = np.cumsum(matrix[level])
         # Rounding must not leave a gap below 1, into which a level of no probability would fit.
-        reached[np.flatnonzero(matrix[level])[-1] :] = 1.0
-        made[some] = np.searchsorted(reached, uniform[some], side="right")
-    return made
+        cumulative[np.flatnonzero(matrix[level])[-1] :] = 1.0
+        released[rows] = np.searchsorted(cumulative, uniform[rows], side="right")
+    return released
 
 
 def released_shares(shares: Floats, matrix: Floats) -> Floats:
@@ -148,12 +151,12 @@ def released_shares(shares: Floats, matrix: Floats) -> Floats:
     >>> released_shares(np.array([0.9, 0.1]), np.array([[0.9, 0.1], [0.0, 1.0]])).round(9)
     array([0.81, 0.19])
     """
-    made: Floats = shares @ matrix
-    return made
+    expected: Floats = shares @ matrix
+    return expected
 
 
 def posterior(shares: Floats, matrix: Floats) -> Floats:
-    """What a released level tells: row j, column i is Pr(true = i | released = j).
+    """What a released level reveals: row j, column i is Pr(true = i | released = j).
 
     It is for somebody who knows the marginals and the matrix, and nothing else of the person. A
     row is not a number where that level is never released.
@@ -166,8 +169,9 @@ def posterior(shares: Floats, matrix: Floats) -> Floats:
     """
     flow = (shares[:, None] * matrix).T
     total = flow.sum(axis=1, keepdims=True)
-    made: Floats = np.divide(flow, total, out=np.full_like(flow, np.nan), where=total > 0)
-    return made
+    # Bayes: Pr(true = i | released = j) = share[i] P[i, j] / sum over i of the same.
+    probabilities: Floats = np.divide(flow, total, out=np.full_like(flow, np.nan), where=total > 0)
+    return probabilities
 
 
 def correct(shares: Floats, matrix: Floats) -> Floats:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from sfumato.datasets.replication.comparison import Row, Status
 from sfumato.datasets.replication.papers import PAPERS
-from sfumato.datasets.replication.rows import Row, Status
 
 _LONG = 12
 """Tables of more rows than this are folded away."""
@@ -26,7 +26,7 @@ only* means: the paper prints no number, only a picture or nothing. *Cannot* mea
 public or not at hand, or it is a picture. A difference without a reason would stop the
 command with exit code 3.
 """
-_SAID: Mapping[Status, str] = {
+_STATUS_LABELS: Mapping[Status, str] = {
     "same": "same",
     "explained": "explained",
     "different": "**different**",
@@ -35,39 +35,40 @@ _SAID: Mapping[Status, str] = {
 }
 
 
-def page(found: Mapping[str, Sequence[Row]]) -> str:
+def render_page(papers: Mapping[str, Sequence[Row]]) -> str:
     """Markdown: a table of papers, then a table for each place of each paper."""
     lines = [_HEAD, "| paper | rows | same | explained | different | ours only | cannot |",
              "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
-    titles = {one.name: one.title for one in PAPERS}
-    for name, rows in found.items():
-        count = Counter(one.status for one in rows)
-        told = " | ".join(str(count[one]) for one in _SAID)
-        lines.append(f"| [{titles[name]}](#{name}) | {len(rows)} | {told} |")
-    for name, rows in found.items():
+    titles = {item.name: item.title for item in PAPERS}
+    for name, rows in papers.items():
+        count = Counter(item.status for item in rows)
+        counts = " | ".join(str(count[item]) for item in _STATUS_LABELS)
+        lines.append(f"| [{titles[name]}](#{name}) | {len(rows)} | {counts} |")
+    for name, rows in papers.items():
         lines += ["", f"## {titles[name]} {{ #{name} }}"]
-        for place, some in groupby(rows, key=lambda one: one.place):
-            lines += ["", *_place(place, list(some))]
+        for place, rows_of_place in groupby(rows, key=lambda item: item.place):
+            lines += ["", *_render_place(place, list(rows_of_place))]
     return "\n".join(lines) + "\n"
 
 
-def _place(place: str, rows: list[Row]) -> Iterator[str]:
-    count = Counter(one.status for one in rows)
-    told = ", ".join(f"{number} {status}" for status, number in count.items())
+def _render_place(place: str, rows: list[Row]) -> Iterator[str]:
+    count = Counter(row.status for row in rows)
+    counts = ", ".join(f"{number} {status}" for status, number in count.items())
     if len(rows) > _LONG:
         yield "<details markdown>"
-        yield f"<summary><b>{place}</b>: {told}</summary>"
+        yield f"<summary><b>{place}</b>: {counts}</summary>"
     else:
-        yield f"**{place}**: {told}"
+        yield f"**{place}**: {counts}"
     yield ""
     yield "| what | published | ours | difference | |"
     yield "| --- | --- | --- | --- | --- |"
     reasons: dict[str, int] = {}
-    for one in rows:
-        mark = _SAID[one.status]
-        if one.why and one.status != "same":
-            mark += f" ({reasons.setdefault(one.why, len(reasons) + 1)})"
-        yield f"| {one.what} | {said(one.published)} | {said(one.ours)} | {_apart(one)} | {mark} |"
+    for row in rows:
+        mark = _STATUS_LABELS[row.status]
+        if row.why and row.status != "same":
+            mark += f" ({reasons.setdefault(row.why, len(reasons) + 1)})"
+        cells = format_number(row.published), format_number(row.ours), _format_difference(row)
+        yield f"| {row.what} | {' | '.join(cells)} | {mark} |"
     yield ""
     for why, number in reasons.items():
         yield f"({number}) {why[0].upper()}{why[1:]}"
@@ -76,7 +77,7 @@ def _place(place: str, rows: list[Row]) -> Iterator[str]:
         yield "</details>"
 
 
-def said(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """A number as it is printed beside another one."""
     if value is None:
         return "\u2013"
@@ -85,5 +86,5 @@ def said(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def _apart(one: Row) -> str:
-    return "\u2013" if one.difference is None else said(float(f"{one.difference:.2g}"))
+def _format_difference(row: Row) -> str:
+    return "\u2013" if row.difference is None else format_number(float(f"{row.difference:.2g}"))

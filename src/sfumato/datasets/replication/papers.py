@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sfumato.datasets.replication import centres, crowds, figures, individuals, noise
-from sfumato.datasets.replication.rows import Paper, Row
+from sfumato.datasets.replication import deterministic as centres
+from sfumato.datasets.replication import figures
+from sfumato.datasets.replication import individual_privacy as individuals
+from sfumato.datasets.replication import k_anonymity as crowds
+from sfumato.datasets.replication import known_noise as noise
+from sfumato.datasets.replication.comparison import Paper, Row
 from sfumato.datasets.replication.sources import Sources
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.progress import current_progress
@@ -15,31 +19,31 @@ PAPERS = (
         name="centres",
         title="Deterministic anonymisation: centres of nearest neighbours",
         needs=("titanic.csv", "exam.csv"),
-        work=centres.rows,
+        work=centres.compare_rows,
     ),
     Paper(
         name="noise",
         title="Goldstein & Shlomo (2020): noise of known distribution, taken out again",
         needs=("exam.csv",),
-        work=noise.rows,
+        work=noise.compare_rows,
     ),
     Paper(
         name="crowds",
         title="Sánchez, Martínez & Domingo-Ferrer (2016): k-anonymity and t-closeness",
         needs=(),
-        work=crowds.rows,
+        work=crowds.compare_rows,
     ),
     Paper(
         name="figures",
         title="Avraam et al. (2021): privacy preserving data visualizations",
         needs=("visual.csv",),
-        work=figures.rows,
+        work=figures.compare_rows,
     ),
     Paper(
         name="individuals",
         title="Kroes et al.: privacy of each individual",
         needs=("adult.csv", "cervical.csv", "diabetes.csv"),
-        work=individuals.rows,
+        work=individuals.compare_rows,
     ),
 )
 
@@ -48,21 +52,21 @@ def replicate(
     names: Iterable[str] | None = None, sources: Sources | None = None
 ) -> dict[str, list[Row]]:
     """The rows of each paper, in order; a paper whose data are not there has rows that say so."""
-    known = {one.name: one for one in PAPERS}
+    known = {item.name: item for item in PAPERS}
     wanted = list(known) if names is None else list(names)
     for name in wanted:
         if name not in known:
             raise PlanError(f"There is no paper '{name}'.", hint=did_you_mean(name, known))
-    where, found, say = sources or Sources.found(), {}, current_progress()
-    for at, name in enumerate(wanted):
-        say(f"replicating: {name}", at, len(wanted))
+    folder, rows, progress = sources or Sources.locate(), {}, current_progress()
+    for index, name in enumerate(wanted):
+        progress(f"replicating: {name}", index, len(wanted))
         paper = known[name]
-        missing = [one for one in paper.needs if not where.has(one)]
-        found[name] = [_absent(missing)] if missing else list(paper.work(where))
-    say("replicating", len(wanted), len(wanted))
-    return found
+        missing = [item for item in paper.needs if not folder.has(item)]
+        rows[name] = [_report_missing(missing)] if missing else list(paper.work(folder))
+    progress("replicating", len(wanted), len(wanted))
+    return rows
 
 
-def _absent(missing: list[str]) -> Row:
+def _report_missing(missing: list[str]) -> Row:
     why = f"these data files are not there: {', '.join(missing)}."
     return Row(place="all", what="everything", published=None, ours=None, why=why)

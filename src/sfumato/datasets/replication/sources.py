@@ -29,20 +29,20 @@ class Sources:
     folder: Path | None
 
     @classmethod
-    def found(cls, folder: str | Path | None = None) -> Sources:
+    def locate(cls, folder: str | Path | None = None) -> Sources:
         """The folder given, or that of the variable SFUMATO_DATA; none is no error yet."""
-        told = folder or os.environ.get("SFUMATO_DATA")
-        if told is None:
+        named = folder or os.environ.get("SFUMATO_DATA")
+        if named is None:
             return cls(None)
-        place = Path(told)
-        if not place.is_dir():
+        path = Path(named)
+        if not path.is_dir():
             raise DataError(
-                f"There is no folder '{place}'.", hint="name the folder of the data: --data FOLDER."
+                f"There is no folder '{path}'.", hint="name the folder of the data: --data FOLDER."
             )
-        return cls(place)
+        return cls(path)
 
     @classmethod
-    def downloaded(cls, address: str, *, into: str | Path) -> Sources:
+    def download(cls, address: str, *, into: str | Path) -> Sources:
         """Every file from a web folder, checked against our digests (needs pooch)."""
         try:
             import pooch
@@ -52,7 +52,7 @@ class Sources:
                 hint='pip install "sfumato[replicate]", or put the files into a folder yourself.',
             ) from None
         base = address if address.endswith("/") else f"{address}/"
-        hashes = {name: f"sha256:{told}" for name, told in DIGESTS.items()}
+        hashes = {name: f"sha256:{digest}" for name, digest in DIGESTS.items()}
         store = pooch.create(path=into, base_url=base, registry=hashes)
         for name in hashes:
             try:
@@ -83,7 +83,7 @@ class Sources:
             )
         return pl.read_csv(data)
 
-    def beside(self, name: str) -> Path | None:
+    def find_reference(self, name: str) -> Path | None:
         """A file of the folder `reference` next to the data, where somebody has it."""
         if self.folder is None:
             return None

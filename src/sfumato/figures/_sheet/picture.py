@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Audience
-from sfumato.figures._sheet.style import house_style
-from sfumato.figures._sheet.vector import for_file, for_page
+from sfumato.figures._sheet.style import use_house_style
+from sfumato.figures._sheet.svg import render_for_file, render_for_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ _FORMATS = ("svg", "png", "pdf")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Picture:
-    """What was drawn, with its words.
+    """What was drawn, with its title and caption.
 
     Parameters
     ----------
@@ -43,45 +43,45 @@ class Picture:
 
         What must stay inside can be read by its owner only.
         """
-        from sfumato.io.atomic import replacing
-
         target = Path(path)
-        made = self._bytes(target.suffix.lower().removeprefix("."))
-        if target.exists() and not overwrite:
-            raise SfumatoError(
-                f"'{target}' exists already.",
-                hint="choose another name, or pass overwrite=True.",
-            )
-        mode = 0o644 if self.audience == "public" else 0o600
-        with replacing(target) as sibling:
-            handle = os.open(sibling, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with os.fdopen(handle, "wb") as file:
-                file.write(made)
-        return target
-
-    def svg(self) -> str:
-        """The picture for an HTML page: no script, no reference, no id, as wide as its place.
-
-        It has no background and takes the page's own ink, so it suits light and dark pages. A
-        picture of single records keeps its white paper: its points are pixels. A page whose content
-        policy forbids images, such as our report, would not show them.
-        """
-        return for_page(self._drawn("svg"), label=self.title, paper=self._holds_pixels())
-
-    def _holds_pixels(self) -> bool:
-        return any(one.get_rasterized() for one in self.figure.findobj())
-
-    def _bytes(self, kind: str) -> bytes:
+        kind = target.suffix.lower().removeprefix(".")
         if kind not in _FORMATS:
             raise SfumatoError(
                 f"A picture cannot be saved as '{kind or 'a file without a suffix'}'.",
                 hint="the suffixes are .svg, .png and .pdf.",
             )
-        made = self._drawn(kind)
-        told = f"{self.stamp}. {self.caption}" if self.stamp else self.caption
-        return for_file(made, title=self.title, text=told) if kind == "svg" else made
+        content = self._render(kind)
+        if kind == "svg":
+            text = f"{self.stamp}. {self.caption}" if self.stamp else self.caption
+            content = render_for_file(content, title=self.title, text=text)
+        return self._write(target, content, overwrite=overwrite)
 
-    def _drawn(self, kind: str) -> bytes:
+    def svg(self) -> str:
+        """The picture for an HTML page: no script, no reference, no id, as wide as its column.
+
+        It has no background and takes the page's own ink, so it suits light and dark pages. A
+        picture of single records keeps its white paper: its points are pixels. A page whose content
+        policy forbids images, such as our report, would not show them.
+        """
+        return render_for_page(self._render("svg"), label=self.title, paper=self._holds_pixels())
+
+    def _holds_pixels(self) -> bool:
+        return any(artist.get_rasterized() for artist in self.figure.findobj())
+
+    def _write(self, target: Path, content: bytes, *, overwrite: bool) -> Path:
+        """Write a file whole or not at all; readable by its owner only unless it is public."""
+        from sfumato.io.atomic import PRIVATE, PUBLIC, write_file
+
+        if target.exists() and not overwrite:
+            raise SfumatoError(
+                f"'{target}' exists already.",
+                hint="choose another name, or pass overwrite=True.",
+            )
+        public = self.audience == "public"
+        write_file(target, content, mode=PUBLIC if public else PRIVATE)
+        return target
+
+    def _render(self, kind: str) -> bytes:
         # No date and no version: the same picture has the same bytes tomorrow.
         metadata: dict[str, dict[str, Any]] = {
             "svg": {"Date": None, "Creator": None},
@@ -95,6 +95,6 @@ class Picture:
             },
         }
         buffer = io.BytesIO()
-        with house_style():
+        with use_house_style():
             self.figure.savefig(buffer, format=kind, metadata=metadata[kind])
         return buffer.getvalue()

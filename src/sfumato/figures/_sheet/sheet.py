@@ -1,14 +1,20 @@
-"""The sheet that every picture is drawn on: panels below, and a head with stamp, title, legend."""
+"""The sheet that every figure is drawn on: panels, with a head above them and a foot below.
+
+The head holds the stamp, the title and the legend; the foot holds the caption of a plot that
+leaves the building. Pictures for the custodian have no foot: a page sets their caption beside them.
+"""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import SfumatoError
 from sfumato.figures._sheet.picture import Picture
 from sfumato.figures._sheet.style import (
+    DASHES,
     FAINT,
     INK,
     LABEL,
@@ -19,7 +25,7 @@ from sfumato.figures._sheet.style import (
     WIDTH,
     Mark,
 )
-from sfumato.figures._sheet.words import number, shown, tick, width_of, write
+from sfumato.figures._sheet.text import format_number, format_tick, measure_width, wrap_name, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,12 +34,17 @@ if TYPE_CHECKING:
 
 Shows = Literal["shows", "compares with"]
 _EDGE = 0.12
-_LINE = 0.2
+_TITLE_LINE, _LEGEND_LINE, _FOOT_LINE = 0.23, 0.2, 0.155
 _HANDLE, _GAP = 0.32, 0.18
-"""Inches: the sign in a legend with its space, and what lies between two columns."""
+"""Inches: the symbol in a legend with its space, and what lies between two columns."""
+_FOOT_WIDTH = 104
+"""Characters of small type on one line of the foot."""
 
 
-def sheet(height: float, *, rows: int = 1, columns: int = 1) -> tuple[Figure, list[Axes]]:
+# Panels ------------------------------------------------------------------------------------------
+
+
+def make_sheet(height: float, *, rows: int = 1, columns: int = 1) -> tuple[Figure, list[Axes]]:
     """An empty sheet with panels; `height` in inches, without the head."""
     from matplotlib.figure import Figure
 
@@ -45,29 +56,29 @@ def sheet(height: float, *, rows: int = 1, columns: int = 1) -> tuple[Figure, li
         axes.grid(color=INK, alpha=FAINT, linewidth=0.6)
         axes.tick_params(length=3)
         for axis in (axes.xaxis, axes.yaxis):
-            plain_numbers(axis)
+            format_axis(axis)
     return figure, panels
 
 
-def plain_numbers(axis: Any) -> None:
+def format_axis(axis: Any) -> None:
     """Numbers written out at the ticks; never a factor in a corner, where nobody looks."""
     from matplotlib.ticker import Formatter
 
-    class Plain(Formatter):
+    class PlainFormatter(Formatter):
         def __call__(self, x: float, pos: int | None = None) -> str:
             del pos
-            return number(x)
+            return format_number(x)
 
         def format_ticks(self, values: Sequence[float]) -> list[str]:
-            return [tick(one, values) for one in values]
+            return [format_tick(value, values) for value in values]
 
-    axis.set_major_formatter(Plain())
+    axis.set_major_formatter(PlainFormatter())
 
 
-def head_of_panel(axes: Axes, letter: str, text: str) -> None:
+def name_panel(axes: Axes, letter: str, text: str) -> None:
     """The letter and the title of one panel."""
     title = axes.set_title("", loc="left", fontsize=PANEL, fontweight="bold", color=INK, pad=7)
-    write(title, f"{letter}  {shown(text, width=30)}" if letter else shown(text, width=70))
+    write(title, f"{letter}  {wrap_name(text, width=30)}" if letter else wrap_name(text, width=70))
 
 
 def label_axes(axes: Axes, x: str = "", y: str = "", *, width: int = 34) -> None:
@@ -77,117 +88,75 @@ def label_axes(axes: Axes, x: str = "", y: str = "", *, width: int = 34) -> None
         # Turned about its anchor, so that an SVG's own font cannot shift it.
         axis.label.set_rotation_mode("anchor")
         if text:
-            write(axis.label, shown(text, width=width))
+            write(axis.label, wrap_name(text, width=width))
 
 
-def key_below(axes: Axes, marks: Sequence[Mark], room: float) -> None:
-    """A legend below a panel and its axis, not wider than the panel's room in inches."""
-    from matplotlib.transforms import ScaledTranslation
-
-    figure = axes.get_figure(root=True)
-    if figure is not None:
-        below = axes.transAxes + ScaledTranslation(0, -0.5, figure.dpi_scale_trans)
-        columns, _ = _grid(marks, room)
-        key(axes, marks, loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below,
-            ncols=columns)  # fmt: skip
+def label_empty_panel(axes: Axes, text: str) -> None:
+    """Say in the panel why it shows nothing."""
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", fontsize=LABEL)
 
 
-def beside(axes: Axes, at: float, text: str, points: float, *, size: float = LABEL) -> None:
-    """A text at a row of the panel, right-aligned, so many points from its edge.
-
-    Each line is a text of its own: an SVG aligns only single lines in the reader's own font.
-    """
-    lines = text.split("\n")
-    for place, line in enumerate(lines):
-        made = axes.annotate(
-            "",
-            (0.0 if points < 0 else 1.0, at),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(points, ((len(lines) - 1) / 2 - place) * 1.15 * size),
-            textcoords="offset points",
-            ha="right",
-            va="center",
-            fontsize=size,
-            annotation_clip=False,
-        )
-        write(made, line)
+def draw_reference_line(axes: Axes, x: float) -> None:
+    """The upright line that everything else is compared with."""
+    axes.axvline(x, color=INK, linewidth=0.9, linestyle=DASHES, alpha=0.7)
 
 
-def name_row(axes: Axes, at: float, name: str) -> None:
-    """The name of a row at the left of the panel, on two lines when it is long."""
-    text = shown(name)
-    beside(axes, at, text, -7, size=SMALL if "\n" in text else LABEL)
+# Rows of a panel ---------------------------------------------------------------------------------
 
 
-def rows_only(axes: Axes, count: int) -> None:
+def set_rows(axes: Axes, count: int) -> None:
     """Make room for so many rows, the first on top."""
     axes.set(ylim=(count - 0.4, -0.6), yticks=[])
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
 
 
-def upright(axes: Axes, x: float) -> None:
-    """The line that all else is compared with."""
-    axes.axvline(x, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), alpha=0.7)
+def write_beside(
+    axes: Axes, row: float, text: str, points: float, *, size: float = LABEL, align: str = "right"
+) -> None:
+    """A text at a row of the panel, so many points from its edge: the left one where negative.
+
+    Each line is a text of its own: an SVG aligns only single lines in the reader's own font.
+    """
+    lines = text.split("\n")
+    for index, line in enumerate(lines):
+        label = axes.annotate(
+            "",
+            (0.0 if points < 0 else 1.0, row),
+            xycoords=axes.get_yaxis_transform(),
+            xytext=(points, ((len(lines) - 1) / 2 - index) * 1.15 * size),
+            textcoords="offset points",
+            ha=align,
+            va="center",
+            fontsize=size,
+            annotation_clip=False,
+        )
+        write(label, line)
 
 
-def empty_panel(axes: Axes, text: str) -> None:
-    """Say in the panel why it shows nothing."""
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", fontsize=LABEL)
+def name_row(axes: Axes, row: float, name: str) -> None:
+    """The name of a row at the left of the panel, on two lines when it is long."""
+    text = wrap_name(name)
+    write_beside(axes, row, text, -7, size=SMALL if "\n" in text else LABEL)
 
 
-def finish(
-    figure: Figure,
-    title: str,
-    caption: str,
-    *,
-    public: bool,
-    shows: Shows = "compares with",
-    legend: Sequence[Mark] = (),
-) -> Picture:
-    """Put the head on the sheet, settle the layout once for all formats, and hand it over."""
-    stamp = "" if public else f"Inside only: {shows} the original data"
-    lines = shown(title, width=62).split("\n")
-    columns, rows = _grid(legend, WIDTH - 2 * _EDGE)
-    parts = [0.36 if stamp else 0.0, 0.23 * len(lines) + 0.05, _LINE * rows]
-    body = float(figure.get_size_inches()[1])
-    height = body + sum(parts) + _EDGE
-    figure.set_size_inches(WIDTH, height)
-    _rect(figure, body / height)
-    top = height - _EDGE
-    if stamp:
-        _put_stamp(figure, stamp, top / height)
-    top -= parts[0]
-    heading = figure.text(_EDGE / WIDTH, top / height, "", va="top", fontsize=TITLE)
-    heading.set_fontweight("bold")
-    write(heading, "\n".join(lines))
-    if legend:
-        at = (_EDGE / WIDTH, (top - parts[1]) / height)
-        key(figure, legend, loc="upper left", bbox_to_anchor=at, ncols=columns)
-    _settle(figure)
-    return Picture(
-        figure=figure,
-        title=title,
-        caption=caption,
-        audience="public" if public else "custodian",
-        stamp=stamp,
-    )
+# Legends -----------------------------------------------------------------------------------------
 
 
-def key(owner: Figure | Axes, marks: Sequence[Mark], **where: Any) -> Legend:
+def put_legend(owner: Figure | Axes, marks: Sequence[Mark], **where: Any) -> Legend:
     """A legend without a frame; names are written as they are."""
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=one.colour, marker=one.marker, linestyle=one.line) for one in marks
+        Line2D([], [], color=mark.colour, marker=mark.marker, linestyle=mark.line) for mark in marks
     ]
-    for handle, one in zip(handles, marks, strict=True):
-        handle.set(markersize=5, linewidth=1.4, alpha=one.alpha)
-        handle.set(fillstyle="none" if one.hollow else "full", markeredgewidth=one.hollow)
-    made = owner.legend(
+    for handle, mark in zip(handles, marks, strict=True):
+        handle.set(markersize=5, linewidth=1.4, alpha=mark.alpha)
+        handle.set(fillstyle="none" if mark.hollow else "full", markeredgewidth=mark.hollow)
+    legend = owner.legend(
         handles,
-        # Legends hide names that begin with a line below; so the names come after.
+        # Legends hide names that begin with an underscore; so the names come after.
         ["x"] * len(handles),
         frameon=False,
         fontsize=SMALL,
@@ -198,10 +167,135 @@ def key(owner: Figure | Axes, marks: Sequence[Mark], **where: Any) -> Legend:
         labelspacing=0.45,
         **where,
     )
-    for text, one in zip(made.get_texts(), marks, strict=True):
-        write(text, _in_key(one))
-    made.set_in_layout(where.get("loc") != "upper left")
-    return made
+    for text, mark in zip(legend.get_texts(), marks, strict=True):
+        write(text, _wrap_entry(mark))
+    legend.set_in_layout(where.get("loc") != "upper left")
+    return legend
+
+
+def put_legend_below(
+    axes: Axes, marks: Sequence[Mark], room: float | None = None, *, gap: float = 0.5
+) -> None:
+    """A legend below a panel and its axis; in one column, or in as many as the room allows.
+
+    Parameters
+    ----------
+    axes : the panel.
+    marks : what the legend explains.
+    room : inches across that it may take; None for a single column.
+    gap : inches between the panel and the legend.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = axes.get_figure(root=True)
+    if figure is not None:
+        below = axes.transAxes + ScaledTranslation(0, -gap, figure.dpi_scale_trans)
+        columns = 1 if room is None else _count_columns(marks, room)
+        put_legend(axes, marks, loc="upper center", bbox_to_anchor=(0.5, 0),
+                   bbox_transform=below, ncols=columns)  # fmt: skip
+
+
+def count_legend_rows(legend: Sequence[Mark], room: float) -> int:
+    """How many rows a legend has when it may be so many inches wide."""
+    return math.ceil(len(legend) / _count_columns(legend, room))
+
+
+def _count_columns(legend: Sequence[Mark], room: float) -> int:
+    """How many columns of the legend fit side by side, each as long as the others."""
+    if not legend:
+        return 1
+    widest = max(measure_width(_wrap_entry(mark), SMALL) for mark in legend)
+    fitting = max(1, int((room + _GAP) / (widest + _HANDLE + _GAP)))
+    return math.ceil(len(legend) / math.ceil(len(legend) / fitting))
+
+
+def _wrap_entry(mark: Mark) -> str:
+    return wrap_name(mark.name, width=32, lines=1)
+
+
+# Head, foot and stamp ----------------------------------------------------------------------------
+
+
+def format_stamp(shows: Shows = "shows") -> str:
+    """What is stamped on every figure that must stay inside."""
+    return f"Inside only: {shows} the original data"
+
+
+def put_head_and_foot(
+    figure: Figure, title: str, *, legend: Sequence[Mark] = (), stamp: str = "", foot: str = ""
+) -> None:
+    """Put stamp, title and legend above the panels, the caption below, and settle the layout."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    title_lines = wrap_name(title, width=62).split("\n")
+    # No line begins with a per cent sign.
+    foot_lines = textwrap.wrap(foot.replace(" %", "\N{NO-BREAK SPACE}%"), _FOOT_WIDTH)
+    room = WIDTH - 2 * _EDGE
+    body = float(figure.get_size_inches()[1])
+    stamp_height = 0.36 if stamp else 0.0
+    title_height = _TITLE_LINE * len(title_lines) + 0.05
+    legend_height = _LEGEND_LINE * count_legend_rows(legend, room)
+    below = _FOOT_LINE * len(foot_lines) + (_EDGE if foot_lines else 0.0)
+    height = body + stamp_height + title_height + legend_height + below + _EDGE
+    figure.set_size_inches(WIDTH, height)
+    engine = figure.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
+        engine.set(rect=(0.0, below / height, 1.0, body / height), w_pad=0.09, h_pad=0.07,
+                   wspace=0.04, hspace=0.05)  # fmt: skip
+    if stamp:
+        _put_stamp(figure, stamp, height)
+    top = height - _EDGE - stamp_height
+    _put_line(figure, top, height, "\n".join(title_lines), size=TITLE, weight="bold")
+    if legend:
+        corner = (_EDGE / WIDTH, (top - title_height) / height)
+        put_legend(figure, legend, loc="upper left", bbox_to_anchor=corner,
+                   ncols=_count_columns(legend, room))  # fmt: skip
+    for index, line in enumerate(foot_lines):
+        _put_line(figure, below - _FOOT_LINE * index, height, line, size=SMALL - 0.5)
+    # Lay out once: formats measure text a little differently, and the figure must not.
+    for text in figure.texts:
+        text.set_in_layout(False)
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine("none")
+
+
+def _put_stamp(figure: Figure, stamp: str, height: float) -> None:
+    box = {"boxstyle": "round,pad=0.35", "edgecolor": VERMILION, "facecolor": "none"}
+    corner = ((_EDGE + 0.05) / WIDTH, 1 - (_EDGE + 0.04) / height)
+    text = figure.text(*corner, "", va="top", fontsize=SMALL, fontweight="bold")
+    text.set_bbox({**box, "linewidth": 1.4})
+    write(text, stamp)
+
+
+def _put_line(
+    figure: Figure, top: float, height: float, text: str, *, size: float, weight: str = "normal"
+) -> None:
+    """A text that begins at the left edge, `top` inches above the lower edge."""
+    line = figure.text(_EDGE / WIDTH, top / height, "", va="top", fontsize=size)
+    line.set_fontweight(weight)
+    write(line, text)
+
+
+def make_picture(
+    figure: Figure,
+    title: str,
+    caption: str,
+    *,
+    public: bool,
+    shows: Shows = "compares with",
+    legend: Sequence[Mark] = (),
+) -> Picture:
+    """Put the head on the sheet, stamped unless it is public, and hand the picture over."""
+    stamp = "" if public else format_stamp(shows)
+    put_head_and_foot(figure, title, legend=legend, stamp=stamp)
+    return Picture(
+        figure=figure,
+        title=title,
+        caption=caption,
+        audience="public" if public else "custodian",
+        stamp=stamp,
+    )
 
 
 def refuse_public(picture: str, *, public: bool) -> None:
@@ -211,46 +305,3 @@ def refuse_public(picture: str, *, public: bool) -> None:
             f"The picture '{picture}' shows single records of the original; it cannot be public.",
             hint="show forest, propensity, risk_curve or sweep outside; they show only sums.",
         )
-
-
-def _in_key(one: Mark) -> str:
-    return shown(one.name, width=32, lines=1)
-
-
-def key_rows(legend: Sequence[Mark], room: float) -> int:
-    """How many rows a legend has when it may be so many inches wide."""
-    return _grid(legend, room)[1]
-
-
-def _grid(legend: Sequence[Mark], room: float) -> tuple[int, int]:
-    """How many columns of the legend fit side by side, and how many rows that makes."""
-    if not legend:
-        return 1, 0
-    widest = max(width_of(_in_key(one), SMALL) for one in legend)
-    columns = min(len(legend), max(1, int((room + _GAP) / (widest + _HANDLE + _GAP))))
-    return columns, math.ceil(len(legend) / columns)
-
-
-def _put_stamp(figure: Figure, stamp: str, y: float) -> None:
-    box = {"boxstyle": "round,pad=0.35", "edgecolor": VERMILION, "facecolor": "none"}
-    text = figure.text((_EDGE + 0.05) / WIDTH, y - 0.04 / figure.get_figheight(), "", va="top")
-    text.set(fontsize=SMALL, fontweight="bold", bbox={**box, "linewidth": 1.4})
-    write(text, stamp)
-
-
-def _rect(figure: Figure, top: float) -> None:
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    engine = figure.get_layout_engine()
-    if isinstance(engine, ConstrainedLayoutEngine):
-        engine.set(rect=(0.0, 0.0, 1.0, top), w_pad=0.09, h_pad=0.07, wspace=0.04, hspace=0.05)
-
-
-def _settle(figure: Figure) -> None:
-    """Lay out once; formats measure text a little differently, and the picture must not."""
-    for one in figure.texts:
-        one.set_in_layout(False)
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-    figure.set_layout_engine("none")

@@ -1,6 +1,6 @@
-"""The look of all pictures: one ink, few colours that everybody can tell apart, a shape for each.
+"""The look of all figures: one ink, few colours that everybody can tell apart, a shape for each.
 
-The colours are those of Okabe and Ito. Nothing is told by colour alone: each has its own marker.
+The colours are those of Okabe and Ito. Nothing is shown by colour alone: each has its own marker.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ WIDTH = 6.4
 """Inches: 640 pixels at 100 dots per inch."""
 TITLE, PANEL, LABEL, SMALL = 11.0, 9.5, 9.0, 8.0
 FAINT = 0.13
+DASHES = (0, (4, 3))
+"""Of the lines that everything else is compared with."""
 
 _COLOURS = (BLUE, VERMILION, "#009e73", "#e69f00", "#56b4e9", "#cc79a7")
 _MARKERS = "os^DvPX<>ph*"
-MOST = len(_MARKERS)
-"""More than this many things in one panel nobody can tell apart."""
+MOST_MARKS = len(_MARKERS)
+"""Nobody can tell apart more than this many series in one panel."""
 
 _SETTINGS: Any = {
     "font.family": ["DejaVu Sans"],
@@ -46,7 +48,7 @@ _SETTINGS: Any = {
 
 @dataclass(frozen=True)
 class Mark:
-    """How one thing looks, and what it is called in the legend."""
+    """How one series looks, and what it is called in the legend."""
 
     name: str
     colour: str = INK
@@ -60,13 +62,20 @@ ORIGINAL = Mark("Original")
 RELEASED = Mark("Released", VERMILION, "D")
 
 
-def mark(at: int, name: str) -> Mark:
-    """The look of the n-th of several things: no two share both colour and shape."""
-    return Mark(name, _COLOURS[at % len(_COLOURS)], _MARKERS[at % MOST])
+def pick_mark(index: int, name: str) -> Mark:
+    """The look of the n-th of several series: no two share both colour and shape."""
+    return Mark(name, _COLOURS[index % len(_COLOURS)], _MARKERS[index % MOST_MARKS])
+
+
+def pick_marks(labels: list[str], *, grouped: bool) -> list[Mark]:
+    """A look for each group; a nameless blue one where there are no groups."""
+    if not grouped:
+        return [Mark("", BLUE)] * len(labels)
+    return [pick_mark(index, label) for index, label in enumerate(labels)]
 
 
 @contextmanager
-def house_style() -> Iterator[None]:
+def use_house_style() -> Iterator[None]:
     """Our settings while something is drawn, whatever the user's are; theirs come back after."""
     import matplotlib as mpl
 

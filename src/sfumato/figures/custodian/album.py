@@ -1,39 +1,116 @@
-"""Every picture that some evidence has."""
+"""Which picture shows which evidence: the one registry, read by the album and by the report.
+
+A measure names its picture by the class attribute `picture`. What is drawn from a table alone can
+be drawn anywhere, also from a file; what shows single records needs the measure and the data.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from sfumato.data import Dataset
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.figures._sheet.picture import Picture
-from sfumato.figures.custodian.at_risk import at_risk
 from sfumato.figures.custodian.displacement import displacement
 from sfumato.figures.custodian.forest import forest
-from sfumato.figures.custodian.gains import gains
-from sfumato.figures.custodian.known_groups import NEEDED, known_groups
+from sfumato.figures.custodian.known_groups import NEEDED as KNOWN_GROUPS
+from sfumato.figures.custodian.known_groups import known_groups
 from sfumato.figures.custodian.landing import landing
+from sfumato.figures.custodian.moments import NEEDED as MOMENTS
 from sfumato.figures.custodian.moments import moments
+from sfumato.figures.custodian.peers import gains, protection
 from sfumato.figures.custodian.propensity import propensity
-from sfumato.figures.custodian.protection import protection
+from sfumato.figures.custodian.records import at_risk
 from sfumato.figures.custodian.risk_curve import risk_curve
-from sfumato.io.frames import wrap
+from sfumato.figures.custodian.source import Row, Source, read_rows
 from sfumato.measure import Measure
-from sfumato.risk._known import known_variables
-from sfumato.risk.mahalanobis import Mahalanobis
-from sfumato.risk.peers import Peers
 
-_FROM_EVIDENCE: dict[str, Callable[[Evidence], Picture]] = {
-    "coefficients": forest,
-    "displacement": displacement,
-    "h_index": landing,
-    "moments": moments,
-    "peers": protection,  # with the measure's own threshold, see below
-    "propensity": propensity,
-}
+Details = Mapping[str, Any]
 _WIDTHS = [0.0, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2]
 _NEAR = [0.01, 0.05, 0.1, 0.2]
+
+
+@dataclass(frozen=True)
+class _FromTable:
+    """A picture that needs a table with these columns, and some of the details."""
+
+    columns: tuple[str, ...]
+    draw: Callable[[Source, Details, bool], Picture]
+    holds: Callable[[list[Row]], bool] = bool
+
+
+_FROM_TABLES = {
+    "forest": _FromTable(
+        ("term", "original_low", "released_low"),
+        lambda source, details, public: forest(source, level=details.get("level"), public=public),
+    ),
+    "known_groups": _FromTable(
+        KNOWN_GROUPS,
+        lambda source, details, public: known_groups(
+            source, records=details.get("records"), public=public
+        ),
+    ),
+    "landing": _FromTable(
+        ("from_quantile", "to_quantile", "up_to_0"),
+        lambda source, details, public: landing(source, by=details.get("by"), public=public),
+    ),
+    "moments": _FromTable(
+        MOMENTS,
+        lambda source, _, public: moments(source, public=public),
+        lambda rows: any(row["statistic"] == "correlation" for row in rows),
+    ),
+    "propensity": _FromTable(
+        ("data", "q1", "median", "q3"),
+        lambda source, details, public: propensity(
+            source, share=details.get("share_released"), public=public
+        ),
+    ),
+}
+
+
+def find_picture(measure: str) -> str | None:
+    """The picture that a measure of this name has; None where it has none or is not installed."""
+    from sfumato import catalogue
+
+    known = catalogue.measures().get(measure)
+    return None if known is None else known.picture
+
+
+def draw_evidence(
+    picture: str | None, table: Source, details: Details, *, public: bool = False
+) -> Picture | None:
+    """The picture of some evidence as far as its table and details can show it.
+
+    None where there is no such picture, or where the table does not hold what it needs.
+
+    Parameters
+    ----------
+    picture : its name in `sf.pictures`, as the measure says.
+    table : a frame or rows.
+    details : of the evidence.
+    public : whether the evidence may be shown outside.
+
+    Examples
+    --------
+    >>> rows = [{"from_quantile": 0.0, "to_quantile": 1.0, "up_to_0": 0.4, "up_to_1": 0.6}]
+    >>> draw_evidence("landing", rows, {}).title
+    'How far off an attacker lands'
+    """
+    entry = _FROM_TABLES.get(picture or "")
+    if entry is None or not _fits(entry, table):
+        return None
+    return entry.draw(table, details, public)
+
+
+def _fits(entry: _FromTable, table: Source) -> bool:
+    try:
+        rows = read_rows(table, entry.columns, picture="album")
+    except SfumatoError:
+        return False
+    return entry.holds(rows)
 
 
 def album(
@@ -50,48 +127,56 @@ def album(
     measures : the measures that gave it, by the same labels.
     original, released : what was measured, record by record.
     """
-    made: dict[str, Picture] = {}
+    pictures: dict[str, Picture] = {}
     failed: dict[str, str] = {}
-    for label, one in found.items():
-        for name, draw in _drawn(label, one, measures[label], original, released).items():
+    for label, evidence in found.items():
+        if not evidence.computed:
+            continue
+        drawings = _list_drawings(label, evidence, measures[label], original, released)
+        for name, draw in drawings.items():
             try:
-                made[name] = draw()
+                pictures[name] = draw()
             except SfumatoError as error:
                 failed[name] = error.what
-    return made, failed
+    return pictures, failed
 
 
-def _drawn(
-    label: str, one: Evidence, measure: Measure, original: Dataset, released: Dataset
+def _list_drawings(
+    label: str, evidence: Evidence, measure: Any, original: Dataset, released: Dataset
 ) -> dict[str, Callable[[], Picture]]:
-    if one.computed and isinstance(measure, Peers):
-        return _of_peers(label, one, measure, released)
-    if one.computed and one.name in _FROM_EVIDENCE:
-        return {label: lambda: _FROM_EVIDENCE[one.name](one)}
-    if one.computed and isinstance(measure, Mahalanobis):
+    """The pictures of one piece of evidence, and those that belong beside them."""
+    picture = measure.picture
+    if picture == "at_risk":
         return {
-            f"{label}-at-risk": lambda: at_risk(original, released, one),
+            f"{label}-at-risk": lambda: at_risk(original, released, evidence),
             f"{label}-by-width": lambda: risk_curve(
                 measure.curve(original, released, w1=_WIDTHS, w2=_NEAR)
             ),
         }
-    if one.computed and one.table is not None and set(NEEDED) <= set(wrap(one.table).columns):
+    if picture == "protection":
+        return _list_peer_drawings(label, evidence, measure, released)
+    if picture == "displacement":
+        return {label: lambda: displacement(evidence)}
+    if picture == "known_groups" and evidence.table is not None:
         # Beside what the original would have given away, measured alike.
-        return {
-            f"{label}-by-knowledge": lambda: known_groups(measure.look(original, "original"), one)
-        }
+        draw = lambda: known_groups(measure.look(original, "original"), evidence)  # noqa: E731
+        fits = _fits(_FROM_TABLES[picture], evidence.table)
+        return {f"{label}-by-knowledge": draw} if fits else {}
+    if picture in _FROM_TABLES:
+        return {label: lambda: _FROM_TABLES[picture].draw(evidence, evidence.details, False)}
     return {}
 
 
-def _of_peers(
-    label: str, one: Evidence, measure: Peers, released: Dataset
+def _list_peer_drawings(
+    label: str, evidence: Evidence, measure: Any, released: Dataset
 ) -> dict[str, Callable[[], Picture]]:
     """The map of people, and what would protect them where the variable is in most danger."""
-    from sfumato.risk._peers.gains import gains as measured
+    from sfumato.risk._known import known_variables
+    from sfumato.risk._peers.gains import gains as compute_gains
 
     known = known_variables(measure.known, released, "released")
-    worst = str(one.details["worst_variable"])
+    worst = str(evidence.details["worst_variable"])
     return {
-        label: lambda: protection(one, p=measure.p),
-        f"{label}-gains": lambda: gains(measured(released, worst, known, measure.p)),
+        label: lambda: protection(evidence, p=measure.p),
+        f"{label}-gains": lambda: gains(compute_gains(released, worst, known, measure.p)),
     }

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.figures._sheet.style import INK, SMALL, Mark
-from sfumato.figures._sheet.words import number, width_of, write
+from sfumato.figures._sheet.text import format_number, measure_width, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_THICK, _ALONE = 0.76, 0.54
-"""Of a row's height, all its bars together, or one that is alone."""
+_TOGETHER, _ALONE = 0.76, 0.54
+"""Share of a row's height that all its bars take together, or a bar that is alone."""
 _DIGITS = 3
 _GAP = 0.06
 """Inches between a bar and its number."""
@@ -22,56 +22,79 @@ _GAP = 0.06
 
 @dataclass(frozen=True)
 class Bar:
-    """A number in a row; `place` among so many bars of the row."""
+    """A number in a row; `index` among so many bars of the row."""
 
     row: int
     value: float
-    place: int = 0
+    index: int = 0
     among: int = 1
 
     @property
     def middle(self) -> float:
         """How far down it lies."""
-        return self.row + self._thick * ((self.place + 0.5) / self.among - 0.5)
+        return self.row + self._total_height * ((self.index + 0.5) / self.among - 0.5)
 
     @property
     def height(self) -> float:
         """How thick it is; a little air parts it from the next."""
-        return 0.92 * self._thick / self.among
+        return 0.92 * self._total_height / self.among
 
     @property
-    def _thick(self) -> float:
-        return _THICK if self.among > 1 else _ALONE
+    def _total_height(self) -> float:
+        return _TOGETHER if self.among > 1 else _ALONE
 
 
-def ends_of(bars: Iterable[Bar]) -> list[float]:
-    """The numbers that can be drawn."""
-    return [bar.value for bar in bars if math.isfinite(bar.value)]
-
-
-def set_reach(
-    axes: Axes, ends: Sequence[float], *, room: float, most: float = math.inf, ticks: int = 6
+def draw_bars(
+    axes: Axes,
+    series: Sequence[Iterable[float]],
+    looks: Sequence[Mark],
+    *,
+    room: float,
+    most: float = math.inf,
+    ticks: int = 6,
 ) -> None:
-    """Limits from zero to the ends, with room (of so many inches) for the numbers beside them.
+    """Draw a bar for each number, a row for each place in the series.
 
-    No tick beyond `most`: a share above 1 does not exist.
+    Parameters
+    ----------
+    axes : the panel, with its rows set.
+    series : the numbers of each look, row by row.
+    looks : how each series looks.
+    room : inches across that the panel has.
+    most : no tick lies beyond it: a share above 1 does not exist.
+    ticks : about how many.
     """
+    bars = [
+        [Bar(row, value, index, len(series)) for row, value in enumerate(values)]
+        for index, values in enumerate(series)
+    ]
+    finite = [bar.value for row in bars for bar in row if math.isfinite(bar.value)]
+    _set_limits(axes, finite, room=room, most=most, ticks=ticks)
+    for row, look in zip(bars, looks, strict=True):
+        _put_bars(axes, row, look)
+
+
+def _set_limits(
+    axes: Axes, values: Sequence[float], *, room: float, most: float, ticks: int
+) -> None:
+    """Limits from zero to the ends, with room for the numbers beside them."""
     from matplotlib.ticker import MaxNLocator
 
-    low, high = min([*ends, 0.0]), max([*ends, 0.0])
+    low, high = min([*values, 0.0]), max([*values, 0.0])
     if low == high:
         high = min(1.0, most)
-    said = max((width_of(number(one, _DIGITS), SMALL) for one in ends), default=0.0) + 2 * _GAP
+    widths = (measure_width(format_number(value, _DIGITS), SMALL) for value in values)
+    widest = max(widths, default=0.0) + 2 * _GAP
     # Never more than half of the panel for the numbers.
-    share = min(said / room, 0.5)
+    share = min(widest / room, 0.5)
     width = (high - low) / (1 - share * (1 + (low < 0)))
-    right = low < 0 <= high
-    axes.set_xlim(low - width * share * (low < 0), high + width * share * (high > 0 or not right))
-    found = MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-    axes.set_xticks([float(one) for one in found if low <= one <= min(high, most)])
+    both = low < 0 <= high
+    axes.set_xlim(low - width * share * (low < 0), high + width * share * (high > 0 or not both))
+    located = MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    axes.set_xticks([float(tick) for tick in located if low <= tick <= min(high, most)])
 
 
-def put_bars(axes: Axes, bars: Sequence[Bar], look: Mark) -> None:
+def _put_bars(axes: Axes, bars: Sequence[Bar], look: Mark) -> None:
     """Draw them; where there is no number, say so."""
     from matplotlib.patches import Rectangle
 
@@ -92,5 +115,5 @@ def put_bars(axes: Axes, bars: Sequence[Bar], look: Mark) -> None:
             fontsize=SMALL,
             annotation_clip=False,
         )
-        write(text, number(bar.value, _DIGITS) if known else "no number")
+        write(text, format_number(bar.value, _DIGITS) if known else "no number")
     axes.axvline(0, color=INK, linewidth=0.8)

@@ -10,12 +10,24 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import finish, key, name_row, rows_only, sheet
-from sfumato.figures._sheet.style import INK, PANEL, SMALL, Mark, house_style, mark
-from sfumato.figures._sheet.words import shown, width_of, write
-from sfumato.figures.custodian.bars import Bar, ends_of, put_bars, set_reach
-from sfumato.figures.custodian.columns import better, rows_with
-from sfumato.figures.custodian.source import Row, nothing, real
+from sfumato.figures._sheet.sheet import (
+    make_picture,
+    make_sheet,
+    name_row,
+    put_legend_below,
+    set_rows,
+)
+from sfumato.figures._sheet.style import INK, PANEL, SMALL, Mark, pick_mark, use_house_style
+from sfumato.figures._sheet.text import measure_width, wrap_name, write
+from sfumato.figures.custodian.bars import draw_bars
+from sfumato.figures.custodian.source import (
+    Row,
+    average_finite,
+    describe_direction,
+    list_measured,
+    refuse_empty,
+    require_columns,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +43,7 @@ _ROOM = {1: 4.2, 2: 1.95, 3: 1.25}
 """Inches that a panel has at least when so many stand side by side."""
 _BELOW = 0.32
 """Inches from a panel to its legend."""
-_WAY = 0.16
+_DIRECTION_HEIGHT = 0.16
 """Inches for the line that says which way is better."""
 Numbers = dict[str, dict[str, float]]
 
@@ -69,76 +81,62 @@ def compared(
 
     References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Figs. S4 and S7.
     """
-    rows = _rows(table, label)
-    wanted = panels or {name.replace("_", " "): [name] for name in _measures(rows, label)}
-    named = [name for names in wanted.values() for name in names]
-    rows_with(rows, [label, *named], picture="compared")
-    numbers = _means(rows, label, named)
-    _require_few(wanted, numbers)
-    if not any(math.isfinite(one) for row in numbers.values() for one in row.values()):
-        raise nothing("compared")
-    with house_style():
-        known = _evidence(table)
-        ways = {title: better(names, known) for title, names in wanted.items()}
-        figure = _sheet(wanted, numbers, ways)
-        return finish(
-            figure, f"What was measured, by {label}", _caption(rows, numbers), public=public
-        )
+    rows = _make_rows(table, label)
+    if not panels:
+        measured = list_measured(rows, (label, *_ABOUT))
+        names = [name for name in measured if "." not in name and "[" not in name]
+        panels = {name.replace("_", " "): [name] for name in names}
+    columns = [name for names in panels.values() for name in names]
+    require_columns(rows, [label, *columns], picture="compared")
+    numbers = _average_runs(rows, label, columns)
+    _require_few(panels, numbers)
+    if not any(math.isfinite(value) for row in numbers.values() for value in row.values()):
+        raise refuse_empty("compared")
+    known = _collect_evidence(table)
+    directions = {title: describe_direction(names, known) for title, names in panels.items()}
+    with use_house_style():
+        figure = _draw_panels(panels, numbers, directions)
+        caption = _make_caption(rows, numbers)
+        return make_picture(figure, f"What was measured, by {label}", caption, public=public)
 
 
-def _rows(table: Any, label: str) -> list[Row]:
+def _make_rows(table: Any, label: str) -> list[Row]:
     if not isinstance(table, Mapping):
-        return rows_with(table, [label], picture="compared")
+        return require_columns(table, [label], picture="compared")
     rows: list[Row] = []
-    for name, found in table.items():
-        if not isinstance(found, Mapping) or not all(
-            isinstance(one, Evidence) for one in found.values()
+    for plan, evidence in table.items():
+        if not isinstance(evidence, Mapping) or not all(
+            isinstance(item, Evidence) for item in evidence.values()
         ):
             raise SfumatoError(
                 "The picture 'compared' needs evidence by name for each label.",
                 hint='for instance {"first": sf.evaluate(data, release)}.',
             )
-        row: dict[str, Any] = {label: name}
-        for measure, one in found.items():
-            details = {f"{measure}.{detail}": one.number(detail) for detail in one.details}
-            row |= {measure: one.value, **details}
+        row: dict[str, Any] = {label: plan}
+        for measure, item in evidence.items():
+            details = {f"{measure}.{detail}": item.number(detail) for detail in item.details}
+            row |= {measure: item.value, **details}
         rows.append(row)
-    every = list(dict.fromkeys(name for row in rows for name in row))
-    return [{name: row.get(name) for name in every} for row in rows]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return [{name: row.get(name) for name in columns} for row in rows]
 
 
-def _evidence(table: Any) -> dict[str, Evidence]:
+def _collect_evidence(table: Any) -> dict[str, Evidence]:
     """Evidence by the label of its measure, of whichever plan has it first."""
-    found: dict[str, Evidence] = {}
+    evidence: dict[str, Evidence] = {}
     for by_label in table.values() if isinstance(table, Mapping) else ():
-        found = {**by_label, **found}
-    return found
+        evidence = {**by_label, **evidence}
+    return evidence
 
 
-def _measures(rows: Sequence[Row], label: str) -> list[str]:
-    """The columns that hold a measure's own number."""
-    return [
-        name
-        for name in rows[0]
-        if name not in (label, *_ABOUT)
-        and "." not in name
-        and "[" not in name
-        and not any(isinstance(row[name], bool) for row in rows)
-        and any(math.isfinite(real(row[name])) for row in rows)
-    ]
-
-
-def _means(rows: Sequence[Row], label: str, names: Sequence[str]) -> Numbers:
+def _average_runs(rows: Sequence[Row], label: str, names: Sequence[str]) -> Numbers:
     """The mean of each number over the runs of a plan; NaN where no run has one."""
-    held: dict[str, dict[str, list[float]]] = {}
+    runs: dict[str, list[Row]] = {}
     for row in rows:
-        runs = held.setdefault(str(row[label]), {name: [] for name in names})
-        for name in runs:
-            value = real(row[name])
-            runs[name] += [value] if math.isfinite(value) else []
+        runs.setdefault(str(row[label]), []).append(row)
     return {
-        plan: {name: math.fsum(runs) / len(runs) if runs else math.nan for name, runs in by.items()}
-        for plan, by in held.items()
+        plan: {name: average_finite(row[name] for row in of_plan) for name in names}
+        for plan, of_plan in runs.items()
     }
 
 
@@ -160,94 +158,75 @@ def _require_few(panels: Mapping[str, Sequence[str]], numbers: Numbers) -> None:
         )
 
 
-def _sheet(
-    panels: Mapping[str, Sequence[str]], numbers: Numbers, ways: Mapping[str, str]
+def _draw_panels(
+    panels: Mapping[str, Sequence[str]], numbers: Numbers, directions: Mapping[str, str]
 ) -> Figure:
     # Four stand better as two and two.
     across = 2 if len(panels) == _FOUR else min(_ACROSS, len(panels))
     room = _ROOM[across]
-    high = math.ceil(len(panels) / across)
+    down = math.ceil(len(panels) / across)
     most = max(map(len, panels.values()))
-    looks = {title: _looks(names, room) for title, names in panels.items()}
-    tall = 0.85 + (0.26 + 0.1 * most) * len(numbers) + 0.2 * (most if most > 1 else 0)
-    tall += _WAY if any(ways.values()) else 0
-    figure, all_axes = sheet(tall * high, rows=high, columns=across)
-    for at, (title, names) in enumerate(panels.items()):
-        axes = all_axes[at]
-        _head(axes, _LETTERS[at] if len(panels) > 1 else "", title, room, below=any(ways.values()))
-        _put_way(axes, ways[title])
-        rows_only(axes, len(numbers))
-        _fill(axes, names, numbers, looks[title], room)
-        if at % across == 0:
+    directed = any(directions.values())
+    height = 0.85 + (0.26 + 0.1 * most) * len(numbers) + 0.2 * (most if most > 1 else 0)
+    height += _DIRECTION_HEIGHT if directed else 0
+    figure, all_axes = make_sheet(height * down, rows=down, columns=across)
+    for index, (axes, (title, names)) in enumerate(zip(all_axes, panels.items(), strict=False)):
+        letter = _LETTERS[index] if len(panels) > 1 else ""
+        _write_title(axes, letter, title, room, below=directed)
+        _write_direction(axes, directions[title])
+        set_rows(axes, len(numbers))
+        looks = _choose_looks(names, room)
+        series = [[row[name] for row in numbers.values()] for name in names]
+        draw_bars(axes, series, looks, room=room, ticks=5 if across < _ACROSS else 2)
+        if index % across == 0:
             for row, plan in enumerate(numbers):
                 name_row(axes, row, plan)
         if len(names) > 1:
-            _legend(axes, looks[title])
+            put_legend_below(axes, looks, gap=_BELOW)
     for axes in all_axes[len(panels) :]:
         axes.set_axis_off()
     return figure
 
 
-def _looks(names: Sequence[str], room: float) -> list[Mark]:
+def _choose_looks(names: Sequence[str], room: float) -> list[Mark]:
     """The first is filled and the second hollow, and so on, besides their colours."""
     return [
-        replace(mark(at, _cut(name, SMALL, room, 1)), marker="s", line="", hollow=at % 2 == 1)
-        for at, name in enumerate(names)
-    ]
+        replace(pick_mark(index, _cut(name, SMALL, room, 1)), marker="s", line="",
+                hollow=index % 2 == 1)
+        for index, name in enumerate(names)
+    ]  # fmt: skip
 
 
 def _cut(text: str, size: float, room: float, lines: int) -> str:
     """As much of a text as fits into so many inches."""
     for width in range(40, 4, -2):
-        made = shown(text, width=width, lines=lines)
-        if max(width_of(line, size) for line in made.split("\n")) <= room:
+        wrapped = wrap_name(text, width=width, lines=lines)
+        if max(measure_width(line, size) for line in wrapped.split("\n")) <= room:
             break
-    return made
+    return wrapped
 
 
-def _head(axes: Axes, letter: str, title: str, room: float, *, below: bool) -> None:
+def _write_title(axes: Axes, letter: str, title: str, room: float, *, below: bool) -> None:
     """The title of a panel, with room below it where some panel says which way is better."""
-    pad = 6 + 72 * _WAY * below
+    pad = 6 + 72 * _DIRECTION_HEIGHT * below
     text = axes.set_title("", loc="left", fontsize=PANEL, fontweight="bold", color=INK, pad=pad)
     # Bold letters are wider by a tenth.
     cut = _cut(title, 1.1 * PANEL, room - 0.05, 2)
     write(text, f"{letter}  {cut}" if letter else cut)
 
 
-def _put_way(axes: Axes, way: str) -> None:
+def _write_direction(axes: Axes, direction: str) -> None:
     """Which way is better, small, between the title and the bars."""
-    if way:
+    if direction:
         text = axes.annotate(
             "", (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points"
         )
         text.set(fontsize=SMALL, ha="left", va="baseline")
-        write(text, way)
+        write(text, direction)
 
 
-def _legend(axes: Axes, looks: Sequence[Mark]) -> None:
-    from matplotlib.transforms import ScaledTranslation
-
-    figure = axes.get_figure(root=True)
-    if figure is not None:
-        below = axes.transAxes + ScaledTranslation(0, -_BELOW, figure.dpi_scale_trans)
-        key(axes, looks, loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below)
-
-
-def _fill(
-    axes: Axes, names: Sequence[str], numbers: Numbers, looks: Sequence[Mark], room: float
-) -> None:
-    bars = [
-        Bar(row, found[name], place, len(names))
-        for place, name in enumerate(names)
-        for row, found in enumerate(numbers.values())
-    ]
-    set_reach(axes, ends_of(bars), room=room, ticks=5 if room > _ROOM[_ACROSS] else 2)
-    for place, look in enumerate(looks):
-        put_bars(axes, [bar for bar in bars if bar.place == place], look)
-
-
-def _caption(rows: Sequence[Row], numbers: Numbers) -> str:
+def _make_caption(rows: Sequence[Row], numbers: Numbers) -> str:
     several = "Bars are means over repeated runs. " if len(rows) > len(numbers) else ""
-    gone = sum(not math.isfinite(one) for row in numbers.values() for one in row.values())
-    lost = f" {gone} number{'s' * (gone > 1)} could not be computed." if gone else ""
+    missing = sum(not math.isfinite(value) for row in numbers.values() for value in row.values())
+    lost = f" {missing} number{'s' * (missing > 1)} could not be computed." if missing else ""
     return f"{several}Each panel has a scale of its own.{lost}"

@@ -1,30 +1,41 @@
-"""What an analyst would have found with the original, and what is found with the release."""
+"""Coefficients of one model, estimated twice: from original and release, or corrected and naive."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import SfumatoError, did_you_mean
 from sfumato.evidence import Evidence
 from sfumato.figures._sheet.picture import Picture
 from sfumato.figures._sheet.sheet import (
-    beside,
-    finish,
+    draw_reference_line,
     label_axes,
+    make_picture,
+    make_sheet,
     name_row,
-    rows_only,
-    sheet,
-    upright,
+    set_rows,
+    write_beside,
 )
-from sfumato.figures._sheet.style import FAINT, INK, ORIGINAL, RELEASED, SMALL, Mark, house_style
-from sfumato.figures._sheet.words import number
-from sfumato.figures.custodian.source import Row, Source, nothing, real, rows_of
+from sfumato.figures._sheet.style import (
+    BLUE,
+    FAINT,
+    INK,
+    ORIGINAL,
+    RELEASED,
+    SMALL,
+    VERMILION,
+    Mark,
+    use_house_style,
+)
+from sfumato.figures._sheet.text import format_intervals, format_number
+from sfumato.figures.custodian.source import Row, Source, read_rows, refuse_empty, to_float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Scale = Literal["standard_error", "coefficient"]
 NEEDED = (
@@ -32,14 +43,18 @@ NEEDED = (
     "released", "released_low", "released_high",
 )  # fmt: skip
 _ERROR = "original_se"
+_CORRECTED_COLUMNS = ("term", "mean", "low", "high", "naive", "naive_low", "naive_high")
 _INTERCEPTS = {"intercept", "const"}
-_MOST = 200
+_MOST_TERMS = 200
 _AXIS = {
     "standard_error": "Coefficient, in standard errors of the original",
     "coefficient": "Coefficient",
 }
 _COLUMNS = (54, 106)
 """Points from the edge to the end of the numbers beside the panel."""
+_SHIFTS = (-0.16, 0.16)
+_CORRECTED = Mark("Noise taken out", BLUE, "o")
+_NAIVE = Mark("Naive", VERMILION, "D", hollow=True)
 
 
 @dataclass(frozen=True)
@@ -48,30 +63,31 @@ class _Estimate:
     low: float
     high: float
 
-    def times(self, factor: float) -> _Estimate:
-        return _Estimate(self.value * factor, self.low * factor, self.high * factor)
-
     @property
-    def drawn(self) -> bool:
+    def is_complete(self) -> bool:
         return all(map(math.isfinite, (self.value, self.low, self.high)))
+
+    def blank_unless_complete(self) -> _Estimate:
+        return self if self.is_complete else _Estimate(math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True)
-class _Line:
-    term: str
-    original: _Estimate
-    released: _Estimate
-    error: float
-    """The standard error in the original."""
+class _Term:
+    """A coefficient estimated twice; `unit` scales both, so that all terms share one axis."""
 
-    def scaled(self, scale: Scale) -> _Line:
-        """Both estimates by the original's standard error: the gap is the measured difference."""
-        if scale == "coefficient":
-            return self
-        factor = 1 / self.error if self.error > 0 else math.nan
-        return replace(
-            self, original=self.original.times(factor), released=self.released.times(factor)
+    name: str
+    first: _Estimate
+    second: _Estimate
+    unit: float = 1.0
+
+    def scale(self) -> tuple[_Estimate, _Estimate]:
+        """Both estimates in the term's unit: the gap between them is the measured difference."""
+        factor = 1 / self.unit if self.unit > 0 else math.nan
+        first, second = (
+            _Estimate(item.value * factor, item.low * factor, item.high * factor)
+            for item in (self.first, self.second)
         )
+        return first, second
 
 
 def forest(
@@ -108,129 +124,192 @@ def forest(
     References: Avraam, Jones & Burton (2021), Figures 4 and 6.
     """
     needed = NEEDED if scale == "coefficient" else (*NEEDED, _ERROR)
-    rows = rows_of(evidence, needed, picture="forest")
-    lines = _chosen([_line(row) for row in rows], terms, intercept=intercept)
-    drawn = [one.scaled(scale) for one in lines]
-    if not any(one.original.drawn or one.released.drawn for one in drawn):
-        raise nothing("forest")
-    from matplotlib.ticker import MaxNLocator
-
-    with house_style():
-        figure, (axes,) = sheet(0.75 + 0.36 * len(lines))
-        low, high = _limits(drawn)
-        axes.set_xlim(low, high)
-        axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-        rows_only(axes, len(lines))
-        upright(axes, 0)
-        for at, (line, scaled) in enumerate(zip(lines, drawn, strict=True)):
-            _draw_line(axes, at, line, scaled)
-        _head_columns(axes)
-        label_axes(axes, _AXIS[scale], width=60)
-        return finish(
+    rows = read_rows(evidence, needed, picture="forest")
+    lines = [
+        _Term(
+            str(row["term"]),
+            _read_estimate(row, ("original", "original_low", "original_high")),
+            _read_estimate(row, ("released", "released_low", "released_high")),
+            1.0 if scale == "coefficient" else to_float(row[_ERROR]),
+        )
+        for row in rows
+    ]
+    lines = _choose_terms(lines, terms, intercept=intercept)
+    drawn = [line.scale() for line in lines]
+    if not any(estimate.is_complete for pair in drawn for estimate in pair):
+        raise refuse_empty("forest")
+    # An estimate without an interval is not drawn: the row says so.
+    pairs = [(first.blank_unless_complete(), second.blank_unless_complete())
+             for first, second in drawn]  # fmt: skip
+    if level is None and isinstance(evidence, Evidence):
+        level = evidence.details.get("level")
+    beside = "." if scale == "coefficient" else "; the numbers beside them are the coefficients."
+    with use_house_style():
+        figure = _draw_forest(lines, pairs, (ORIGINAL, RELEASED), _find_limits(pairs), _AXIS[scale])
+        return make_picture(
             figure,
             "Coefficients from the original and from the release",
-            f"Points are estimates, lines their {_intervals(evidence, level)}"
-            + (
-                "; the numbers beside them are the coefficients." if scale != "coefficient" else "."
-            ),
+            f"Points are estimates, lines their {format_intervals(level)}{beside}",
             public=public,
             legend=(ORIGINAL, RELEASED),
         )
 
 
-def _line(row: Row) -> _Line:
-    original, released = (
-        _Estimate(*(real(row[name]) for name in (side, f"{side}_low", f"{side}_high")))
-        for side in ("original", "released")
-    )
-    return _Line(str(row["term"]), original, released, real(row.get(_ERROR)))
+def draw_corrected_forest(rows: Any, *, level: float | None = None) -> Picture:
+    """Coefficients of a model of noised data with their intervals, beside the naive ones.
+
+    Question: what did the noise do to the model, and what is left when it is taken out?
+    Assumes: nothing. All coefficients are drawn on one axis, in half-widths of their intervals.
+
+    Parameters
+    ----------
+    rows : a row per term: term, mean, low, high, naive, naive_low, naive_high.
+    level : of the intervals, for the caption.
+
+    Examples
+    --------
+    >>> row = {"term": "x", "mean": 1.0, "low": 0.8, "high": 1.2, "naive": 0.7,
+    ...        "naive_low": 0.6, "naive_high": 0.8}
+    >>> draw_corrected_forest([row]).audience
+    'public'
+    """
+    found = read_rows(rows, _CORRECTED_COLUMNS, picture="adjusted")
+    _require_few(len(found))
+    lines = []
+    for row in found:
+        corrected = _read_estimate(row, ("mean", "low", "high"))
+        naive = _read_estimate(row, ("naive", "naive_low", "naive_high"))
+        lines.append(
+            _Term(str(row["term"]), corrected, naive, (corrected.high - corrected.low) / 2)
+        )
+    pairs = [line.scale() for line in lines]
+    if not any(math.isfinite(corrected.value) for corrected, _ in pairs):
+        raise refuse_empty("adjusted")
+    ends = [0.0]
+    for estimate in (estimate for pair in pairs for estimate in pair):
+        numbers = (estimate.value, estimate.low, estimate.high)
+        ends += [number for number in numbers if math.isfinite(number)]
+    pad = 0.04 * (max(ends) - min(ends) or 1.0)
+    with use_house_style():
+        figure = _draw_forest(
+            lines, pairs, (_CORRECTED, _NAIVE), (min(ends) - pad, max(ends) + pad),
+            "Coefficient, in half-widths of its corrected interval", heads=("Corrected", "Naive"),
+        )  # fmt: skip
+        return make_picture(
+            figure,
+            "Coefficients with the noise taken out, and naive",
+            f"Points are estimates, lines their {format_intervals(level)}; the numbers beside them "
+            "are the coefficients.",
+            public=True,
+            legend=(_CORRECTED, _NAIVE),
+        )
 
 
-def _intervals(source: Source, level: float | None) -> str:
-    """What the intervals are, as far as it is known."""
-    if level is None and isinstance(source, Evidence):
-        level = source.details.get("level")
-    if level is None:
-        return "intervals"
-    return f"{100 * level:.10g}\u00a0% intervals"
+def _read_estimate(row: Row, names: tuple[str, str, str]) -> _Estimate:
+    return _Estimate(*(to_float(row[name]) for name in names))
 
 
-def _chosen(lines: list[_Line], terms: Sequence[str] | None, *, intercept: bool) -> list[_Line]:
+def _require_few(terms: int) -> None:
+    if terms > _MOST_TERMS:
+        raise SfumatoError(
+            f"The model has {terms} terms; a picture shows {_MOST_TERMS} at most.",
+            hint="name those to draw: terms=[...].",
+        )
+
+
+def _choose_terms(
+    lines: list[_Term], terms: Sequence[str] | None, *, intercept: bool
+) -> list[_Term]:
     if terms is not None:
-        known = {one.term: one for one in lines}
+        known = {line.name: line for line in lines}
         for name in terms:
             if name not in known:
                 raise SfumatoError(
                     f"The model has no term '{name}'.", hint=did_you_mean(name, known)
                 )
         return [known[name] for name in terms]
-    kept = [one for one in lines if intercept or not _is_intercept(one.term)]
-    if not kept:
+    chosen = [line for line in lines if intercept or not _is_intercept(line.name)]
+    if not chosen:
         raise SfumatoError(
             "The model has no term besides its intercept.", hint="pass intercept=True."
         )
-    if len(kept) > _MOST:
-        raise SfumatoError(
-            f"The model has {len(kept)} terms; a picture shows {_MOST} at most.",
-            hint="name those to draw: terms=[...].",
-        )
-    return kept
+    _require_few(len(chosen))
+    return chosen
 
 
 def _is_intercept(term: str) -> bool:
     return term.strip("()").casefold() in _INTERCEPTS
 
 
-def _limits(lines: list[_Line]) -> tuple[float, float]:
+def _find_limits(drawn: Sequence[tuple[_Estimate, _Estimate]]) -> tuple[float, float]:
     """Room for zero, all estimates and the original's intervals; for wide ones of the release too.
 
     A release that ruined one estimate must not press all others together: its interval ends in
     an arrow then.
     """
-    ends = [0.0]
-    for one in lines:
-        if one.original.drawn:
-            ends += [one.original.low, one.original.high]
-        if one.released.drawn:
-            ends.append(one.released.value)
+    ends, wide = [0.0], []
+    for original, released in drawn:
+        if original.is_complete:
+            ends += [original.low, original.high]
+        if released.is_complete:
+            ends.append(released.value)
+            wide += [released.low, released.high]
     low, high = min(ends), max(ends)
     span = (high - low) or 1.0
-    wide = [
-        end for one in lines if one.released.drawn for end in (one.released.low, one.released.high)
-    ]
     low = max(min([low, *wide]), low - 0.35 * span)
     high = min(max([high, *wide]), high + 0.35 * span)
     return low - 0.04 * span, high + 0.04 * span
 
 
-def _draw_line(axes: Axes, at: int, line: _Line, scaled: _Line) -> None:
-    if at:
-        axes.axhline(at - 0.5, color=INK, alpha=FAINT, linewidth=0.6)
-    name_row(axes, at, line.term)
-    for one, look, shift in ((scaled.original, ORIGINAL, -0.16), (scaled.released, RELEASED, 0.16)):
-        _draw_estimate(axes, at + shift, one, look)
-    if not (scaled.original.drawn or scaled.released.drawn):
-        axes.text(0.5, at, "no interval", transform=axes.get_yaxis_transform(), ha="center",
-                  va="center", fontsize=SMALL, alpha=0.7)  # fmt: skip
-    for points, one in zip(_COLUMNS, (line.original, line.released), strict=True):
-        told = number(one.value, 3) if math.isfinite(one.value) else "none"
-        beside(axes, at, told, points, size=SMALL)
+# Drawing -----------------------------------------------------------------------------------------
 
 
-def _head_columns(axes: Axes) -> None:
-    for points, text in zip(_COLUMNS, ("Original", "Released"), strict=True):
-        beside(axes, -0.75, text, points, size=SMALL)
+def _draw_forest(
+    lines: Sequence[_Term],
+    pairs: Sequence[tuple[_Estimate, _Estimate]],
+    looks: tuple[Mark, Mark],
+    limits: tuple[float, float],
+    label: str,
+    heads: tuple[str, str] | None = None,
+) -> Figure:
+    """A row for each term: both estimates with their intervals, and the numbers beside them."""
+    from matplotlib.ticker import MaxNLocator
+
+    figure, (axes,) = make_sheet(0.75 + 0.36 * len(lines))
+    axes.set_xlim(*limits)
+    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+    set_rows(axes, len(lines))
+    draw_reference_line(axes, 0)
+    for row, (line, pair) in enumerate(zip(lines, pairs, strict=True)):
+        if row:
+            axes.axhline(row - 0.5, color=INK, alpha=FAINT, linewidth=0.6)
+        name_row(axes, row, line.name)
+        for estimate, look, shift in zip(pair, looks, _SHIFTS, strict=True):
+            _draw_estimate(axes, row + shift, estimate, look)
+        if not any(math.isfinite(estimate.value) for estimate in pair):
+            axes.text(0.5, row, "no interval", transform=axes.get_yaxis_transform(), ha="center",
+                      va="center", fontsize=SMALL, alpha=0.7)  # fmt: skip
+        for points, estimate in zip(_COLUMNS, (line.first, line.second), strict=True):
+            known = math.isfinite(estimate.value)
+            text = format_number(estimate.value, 3) if known else "none"
+            write_beside(axes, row, text, points, size=SMALL)
+    for points, text in zip(_COLUMNS, heads or [look.name for look in looks], strict=True):
+        write_beside(axes, -0.75, text, points, size=SMALL)
+    label_axes(axes, label, width=60)
+    return figure
 
 
-def _draw_estimate(axes: Axes, y: float, one: _Estimate, look: Mark) -> None:
-    if not one.drawn:
-        return
-    left, right = axes.get_xlim()
-    inside = 0.012 * (right - left)
-    low, high = max(one.low, left + inside), min(one.high, right - inside)
-    axes.plot([low, high], [y, y], color=look.colour, linewidth=1.6, solid_capstyle="butt")
-    if left <= one.value <= right:
-        axes.plot([one.value], [y], color=look.colour, marker=look.marker, markersize=5)
-    for end, cut, arrow in ((low, one.low < left, "<"), (high, one.high > right, ">")):
-        if cut:
-            axes.plot([end], [y], color=look.colour, marker=arrow, markersize=5, clip_on=False)
+def _draw_estimate(axes: Axes, y: float, estimate: _Estimate, look: Mark) -> None:
+    start, end = axes.get_xlim()
+    if math.isfinite(estimate.low) and math.isfinite(estimate.high):
+        inset = 0.012 * (end - start)
+        low, high = max(estimate.low, start + inset), min(estimate.high, end - inset)
+        axes.plot([low, high], [y, y], color=look.colour, linewidth=1.6, solid_capstyle="butt")
+        cuts = ((low, estimate.low < start, "<"), (high, estimate.high > end, ">"))
+        for position, is_cut, arrow in cuts:
+            if is_cut:
+                axes.plot([position], [y], color=look.colour, marker=arrow, markersize=5,
+                          clip_on=False)  # fmt: skip
+    if start <= estimate.value <= end:
+        axes.plot([estimate.value], [y], color=look.colour, marker=look.marker, markersize=5,
+                  fillstyle="none" if look.hollow else "full")  # fmt: skip

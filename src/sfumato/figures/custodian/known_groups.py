@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import finish, label_axes, name_row, rows_only, sheet
-from sfumato.figures._sheet.style import ORIGINAL, RELEASED, Mark, house_style, mark
-from sfumato.figures._sheet.words import clean
-from sfumato.figures.custodian.bars import Bar, ends_of, put_bars, set_reach
-from sfumato.figures.custodian.source import Source, nothing, real, rows_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from sfumato.figures._sheet.sheet import label_axes, make_picture, make_sheet, name_row, set_rows
+from sfumato.figures._sheet.style import ORIGINAL, RELEASED, Mark, pick_mark, use_house_style
+from sfumato.figures._sheet.text import clean_name
+from sfumato.figures.custodian.bars import draw_bars
+from sfumato.figures.custodian.source import Source, read_rows, refuse_empty, to_float
 
 NEEDED = ("known", "reidentification")
 _LOOKS = {"original": ORIGINAL, "released": RELEASED}
@@ -64,38 +60,42 @@ def known_groups(
 
     References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Fig. S3.
     """
-    given = [evidence] if beside is None else [evidence, beside]
-    shares = [_shares(one, records, public=public) for one in given]
-    rows = list(shares[0])
-    if any(set(one) != set(rows) for one in shares):
+    sources = [evidence] if beside is None else [evidence, beside]
+    subjects = [source.subject if isinstance(source, Evidence) else "" for source in sources]
+    risks = [_read_risks(source, records, public=public) for source in sources]
+    rows = list(risks[0])
+    if any(set(other) != set(rows) for other in risks):
         raise SfumatoError(
             "The two tables of 'known_groups' do not hold the same combinations of groups.",
             hint="measure both with the same `groups`.",
         )
-    if not any(math.isfinite(value) for one in shares for value in one.values()):
-        raise nothing("known_groups")
-    looks = _looks(given, names)
-    rows, left = _chosen(rows, shares, given)
-    some = f"the {len(rows)} riskiest combinations, {left} are left out" if left else ""
-    with house_style():
-        figure, (axes,) = sheet(0.75 + (0.26 + 0.1 * len(given)) * len(rows))
-        rows_only(axes, len(rows))
-        _fill(axes, rows, shares, looks)
-        label_axes(axes, f"Share of records that can be singled out: {some}".strip(" :"), width=60)
-        return finish(
+    if not any(math.isfinite(share) for by_name in risks for share in by_name.values()):
+        raise refuse_empty("known_groups")
+    looks = _choose_looks(subjects, names)
+    rows, left_out = _choose_rows(rows, risks, subjects)
+    which = f"the {len(rows)} riskiest combinations, {left_out} are left out" if left_out else ""
+    with use_house_style():
+        figure, (axes,) = make_sheet(0.75 + (0.26 + 0.1 * len(sources)) * len(rows))
+        set_rows(axes, len(rows))
+        series = [[by_name[name] for name in rows] for by_name in risks]
+        draw_bars(axes, series, looks, room=4.2, most=1.0)
+        for row, name in enumerate(rows):
+            name_row(axes, row, _shorten(name))
+        label_axes(axes, f"Share of records that can be singled out: {which}".strip(" :"), width=60)
+        return make_picture(
             figure,
             "Records that can be singled out, by what is known",
             "A bar is the share of records that may be the only ones to fit what the outsider "
             "knows, in the worst case."
-            + (f" Shown: {some}." if some else "")
+            + (f" Shown: {which}." if which else "")
             + (f" Fewer than {_FEWEST} records are drawn as none." if public else ""),
             public=public,
             legend=looks if len(looks) > 1 or names else (),
         )
 
 
-def _chosen(
-    rows: list[str], shares: Sequence[dict[str, float]], given: Sequence[Source]
+def _choose_rows(
+    rows: list[str], risks: Sequence[dict[str, float]], subjects: Sequence[str]
 ) -> tuple[list[str], int]:
     """As they come up to four groups; of more, the riskiest first, and how many are left out.
 
@@ -103,93 +103,81 @@ def _chosen(
     """
     if len(rows) <= _OF_FOUR:
         return rows, 0
-    subjects = [one.subject if isinstance(one, Evidence) else "" for one in given]
-    counts = [one for one, of in zip(shares, subjects, strict=True) if of == "released"] or shares
+    released = [
+        risk for risk, subject in zip(risks, subjects, strict=True) if subject == "released"
+    ]
 
-    def risk(name: str) -> tuple[float, float]:
-        first, every = (
-            max((one[name] for one in some if math.isfinite(one[name])), default=-1.0)
-            for some in (counts, shares)
+    def rank(name: str) -> tuple[float, ...]:
+        return tuple(
+            -max((risk[name] for risk in some if math.isfinite(risk[name])), default=-1.0)
+            for some in (released or risks, risks)
         )
-        return -first, -every
 
-    ranked = sorted(rows, key=risk)
+    ranked = sorted(rows, key=rank)
     return ranked[:_SHOWN], len(ranked[_SHOWN:])
 
 
-def _shares(source: Source, records: int | None, *, public: bool) -> dict[str, float]:
+def _read_risks(source: Source, records: int | None, *, public: bool) -> dict[str, float]:
     """The risk of each combination; when public, 0 where it is that of one or two records."""
-    if isinstance(source, Evidence) and not _by_groups(source):
+    if isinstance(source, Evidence) and not _has_groups(source):
         raise SfumatoError(
             f"The picture 'known_groups' needs risks by what is known; '{source.name}' was "
             "measured without groups.",
             hint='measure it with groups={"census": [...], "family": [...]}.',
         )
-    rows = rows_of(source, NEEDED, picture="known_groups")
+    rows = read_rows(source, NEEDED, picture="known_groups")
     if len(rows) > _MOST:
         raise SfumatoError(f"The table has {len(rows)} rows; the picture shows {_MOST} at most.")
-    found = {str(row["known"]): real(row["reidentification"]) for row in rows}
+    risks = {str(row["known"]): to_float(row["reidentification"]) for row in rows}
     if not public:
-        return found
-    told = source.details.get("records") if isinstance(source, Evidence) else None
-    size = records if told is None else told
+        return risks
+    measured = source.details.get("records") if isinstance(source, Evidence) else None
+    size = records if measured is None else measured
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise SfumatoError(
             "A public 'known_groups' must hide 1 or 2 records, and shares alone do not tell them.",
             hint="say how many records there are: records=...",
         )
     return {
-        name: 0.0 if share * size < _FEWEST - _ROUNDING else share for name, share in found.items()
+        name: 0.0 if share * size < _FEWEST - _ROUNDING else share for name, share in risks.items()
     }
 
 
-def _by_groups(evidence: Evidence) -> bool:
+def _has_groups(evidence: Evidence) -> bool:
     if evidence.table is None:
         return False
-    return "known" in rows_of(evidence, [], picture="known_groups")[0]
+    return "known" in read_rows(evidence, [], picture="known_groups")[0]
 
 
-def _looks(given: Sequence[Source], names: Sequence[str] | None) -> tuple[Mark, ...]:
+def _choose_looks(subjects: Sequence[str], names: Sequence[str] | None) -> tuple[Mark, ...]:
     """Outlines and filled bars, so that nobody needs to tell colours apart."""
-    subjects = [one.subject if isinstance(one, Evidence) else "" for one in given]
-    known = len(set(subjects)) == len(given) and set(subjects) <= set(_LOOKS)
-    if len(given) > 1 and not known and names is None:
+    known = len(set(subjects)) == len(subjects) and set(subjects) <= set(_LOOKS)
+    if len(subjects) > 1 and not known and names is None:
         raise SfumatoError(
             "The picture 'known_groups' cannot tell the two apart: they are not the original and "
             "the released data.",
             hint='name them, for instance names=["k = 5", "k = 20"].',
         )
-    looks = [_LOOKS[one] if known else mark(at, f"{at + 1}") for at, one in enumerate(subjects)]
+    looks = [
+        _LOOKS[subject] if known else pick_mark(index, f"{index + 1}")
+        for index, subject in enumerate(subjects)
+    ]
     if names is not None:
-        if isinstance(names, str) or len(names) != len(given):
+        if isinstance(names, str) or len(names) != len(subjects):
             raise SfumatoError("The picture 'known_groups' needs a name for each, in a list.")
         looks = [replace(look, name=name) for look, name in zip(looks, names, strict=True)]
-    hollow = [one == "original" or (not known and at > 0) for at, one in enumerate(subjects)]
     return tuple(
-        replace(look, marker="s", line="", hollow=empty)
-        for look, empty in zip(looks, hollow, strict=True)
+        replace(
+            look, marker="s", line="", hollow=subject == "original" or (not known and index > 0)
+        )
+        for index, (look, subject) in enumerate(zip(looks, subjects, strict=True))
     )
 
 
-def _fill(
-    axes: Axes, rows: list[str], shares: Sequence[dict[str, float]], looks: Sequence[Mark]
-) -> None:
-    bars = [
-        Bar(at, one[name], place, len(shares))
-        for place, one in enumerate(shares)
-        for at, name in enumerate(rows)
-    ]
-    set_reach(axes, ends_of(bars), room=4.2, most=1.0)
-    for place, look in enumerate(looks):
-        put_bars(axes, [bar for bar in bars if bar.place == place], look)
-    for at, name in enumerate(rows):
-        name_row(axes, at, _short(name))
-
-
-def _short(name: str) -> str:
+def _shorten(name: str) -> str:
     """The combination on two lines, each of its groups cut alike: no two become the same."""
-    parts = [clean(one) for one in name.split(_BETWEEN)]
+    parts = [clean_name(part) for part in name.split(_BETWEEN)]
     room = max(4, _LETTERS // len(parts) - len(_BETWEEN))
     if len(_BETWEEN.join(parts)) > _LETTERS:
-        parts = [one if len(one) <= room else f"{one[: room - 1].rstrip()}…" for one in parts]
+        parts = [part if len(part) <= room else f"{part[: room - 1].rstrip()}…" for part in parts]
     return _BETWEEN.join(parts)

@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import finish, label_axes, sheet
-from sfumato.figures._sheet.style import INK, Mark, house_style, mark
-from sfumato.figures._sheet.words import number
-from sfumato.figures.custodian.source import Row, nothing, real, rows_of
+from sfumato.figures._sheet.sheet import label_axes, make_picture, make_sheet
+from sfumato.figures._sheet.style import INK, Mark, pick_mark, use_house_style
+from sfumato.figures._sheet.text import format_number
+from sfumato.figures.custodian.source import Row, read_rows, refuse_empty, to_float
 
-_NEEDED = ("from_quantile", "to_quantile")
+NEEDED = ("from_quantile", "to_quantile")
 _UP_TO = re.compile(r"up_to_(\d+)")
 _EVERYBODY = Mark("All targets", INK, "o")
-_MOST = 4
+_MOST_GROUPS = 4
 """Groups beside all: the outermost two, and those in the middle."""
+_ORDERS = {"sum": "the sum of the variables", "distance": "the distance from the centre"}
 
 
 def landing(found: Any, *, by: str | None = None, public: bool = False) -> Picture:
@@ -40,67 +41,57 @@ def landing(found: Any, *, by: str | None = None, public: bool = False) -> Pictu
 
     References: Goldstein & Shlomo (2020), Table 1.
     """
-    rows = rows_of(found, _NEEDED, picture="landing")
+    rows = read_rows(found, NEEDED, picture="landing")
     by = by or getattr(found, "details", {}).get("by")
-    places = sorted(int(one[1]) for name in rows[0] if (one := _UP_TO.fullmatch(name)))
-    drawn = [(row, _line(row, places)) for row in rows]
-    drawn = [(row, line) for row, line in drawn if line]
+    steps = sorted(int(match[1]) for name in rows[0] if (match := _UP_TO.fullmatch(name)))
+    drawn = [(row, line) for row in rows if (line := _read_line(row, steps))]
     if not drawn:
-        raise nothing("landing")
-    shown = [drawn[0], *_chosen(drawn[1:])]
-    marks = [_EVERYBODY, *(mark(at, _name(row)) for at, (row, _) in enumerate(shown[1:], 1))]
-    with house_style():
-        figure, (axes,) = sheet(3.1)
-        for (_, line), look in zip(shown, marks, strict=True):
+        raise refuse_empty("landing")
+    shown = [drawn[0], *_choose_groups(drawn[1:])]
+    names = [_name_group(row) for row, _ in shown[1:]]
+    looks = [_EVERYBODY, *(pick_mark(index, name) for index, name in enumerate(names, 1))]
+    order = f" in the order of {_ORDERS.get(by, by)}" if by else ""
+    with use_house_style():
+        figure, (axes,) = make_sheet(3.1)
+        for (_, line), look in zip(shown, looks, strict=True):
             # Zero has no logarithm: the axis counts from one.
             axes.plot(
                 [x + 1 for x, _ in line], [y for _, y in line], color=look.colour,
                 marker=look.marker, markersize=4.5, linewidth=1.4,
             )  # fmt: skip
-        _scale(axes, places)
+        axes.set_xscale("log")
+        axes.set_xticks([x + 1 for x in steps], labels=[format_number(x) for x in steps])
+        axes.set_xticks([], minor=True)
+        axes.set_xlim(0.9, (max(steps) + 1) * 1.1)
+        axes.set_ylim(-0.02, 1.02)
         label_axes(axes, "h: persons nearer to the target than the one found", "Share up to h",
                    width=60)  # fmt: skip
-        return finish(
+        return make_picture(
             figure,
             "How far off an attacker lands",
             "A line is the share of targets for which at most so many persons are nearer to the "
             "target than the one the attacker finds. At 0 the target itself is found, or somebody "
             "with equal values. The lower a line, the safer."
-            + (f" Groups are shares of the targets{_ordered(by)}." if shown[1:] else ""),
+            + (f" Groups are shares of the targets{order}." if shown[1:] else ""),
             public=public,
-            legend=marks,
+            legend=looks,
         )
 
 
-def _line(row: Row, places: Sequence[int]) -> list[tuple[int, float]]:
-    return [(x, y) for x in places if math.isfinite(y := real(row[f"up_to_{x}"]))]
+def _read_line(row: Row, steps: Sequence[int]) -> list[tuple[int, float]]:
+    return [(x, y) for x in steps if math.isfinite(y := to_float(row[f"up_to_{x}"]))]
 
 
-def _chosen(groups: list[Any]) -> list[Any]:
+def _choose_groups(groups: list[Any]) -> list[Any]:
     """The outermost groups and some between, so that lines can be told apart."""
-    if len(groups) <= _MOST:
+    if len(groups) <= _MOST_GROUPS:
         return groups
-    step = (len(groups) - 1) / (_MOST - 1)
-    return [groups[round(at * step)] for at in range(_MOST)]
+    step = (len(groups) - 1) / (_MOST_GROUPS - 1)
+    return [groups[round(index * step)] for index in range(_MOST_GROUPS)]
 
 
-def _name(row: Row) -> str:
-    start, end = real(row["from_quantile"]), real(row["to_quantile"])
+def _name_group(row: Row) -> str:
+    start, end = to_float(row["from_quantile"]), to_float(row["to_quantile"])
     if start == end:
-        return f"At quantile {number(start)}"
-    return f"From {number(start)} to {number(end)}"
-
-
-def _ordered(by: str | None) -> str:
-    if not by:
-        return ""
-    words = {"sum": "the sum of the variables", "distance": "the distance from the centre"}
-    return f" in the order of {words.get(by, by)}"
-
-
-def _scale(axes: Any, places: Sequence[int]) -> None:
-    axes.set_xscale("log")
-    axes.set_xticks([x + 1 for x in places], labels=[number(x) for x in places])
-    axes.set_xticks([], minor=True)
-    axes.set_xlim(0.9, (max(places) + 1) * 1.1)
-    axes.set_ylim(-0.02, 1.02)
+        return f"At quantile {format_number(start)}"
+    return f"From {format_number(start)} to {format_number(end)}"

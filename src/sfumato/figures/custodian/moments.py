@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from sfumato.errors import SfumatoError, did_you_mean
 from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import finish, label_axes, name_row, rows_only, sheet
-from sfumato.figures._sheet.style import FAINT, INK, ORIGINAL, RELEASED, house_style
-from sfumato.figures._sheet.words import clean
-from sfumato.figures.custodian.source import Source, nothing, real, rows_of
+from sfumato.figures._sheet.sheet import label_axes, make_picture, make_sheet, name_row, set_rows
+from sfumato.figures._sheet.style import FAINT, INK, ORIGINAL, RELEASED, use_house_style
+from sfumato.figures._sheet.text import clean_name
+from sfumato.figures.custodian.source import Source, read_rows, refuse_empty, to_float
 
 NEEDED = ("statistic", "variable", "original", "released")
-_MOST = 200
+_MOST_ROWS = 200
 
 
 def moments(evidence: Source, *, statistic: str = "correlation", public: bool = False) -> Picture:
@@ -40,37 +40,36 @@ def moments(evidence: Source, *, statistic: str = "correlation", public: bool = 
             "A quantile of the original is somebody's value; the picture cannot be public.",
             hint='show "mean", "sd" or "correlation" outside.',
         )
-    rows = rows_of(evidence, NEEDED, picture="moments")
-    kept = [row for row in rows if row["statistic"] == statistic]
-    if not kept:
-        known = {str(row["statistic"]) for row in rows}
+    table = read_rows(evidence, NEEDED, picture="moments")
+    rows = [row for row in table if row["statistic"] == statistic]
+    if not rows:
+        known = {str(row["statistic"]) for row in table}
         raise SfumatoError(
             f"The table has no statistic '{statistic}'.", hint=did_you_mean(statistic, known)
         )
-    if len(kept) > _MOST:
-        raise SfumatoError(f"The table has {len(kept)} rows; a picture shows {_MOST} at most.")
-    pairs = [(row["variable"], real(row["original"]), real(row["released"])) for row in kept]
-    ends = [value for _, *both in pairs for value in both if math.isfinite(value)]
+    if len(rows) > _MOST_ROWS:
+        raise SfumatoError(f"The table has {len(rows)} rows; a picture shows {_MOST_ROWS} at most.")
+    pairs = [(to_float(row["original"]), to_float(row["released"])) for row in rows]
+    ends = [value for pair in pairs for value in pair if math.isfinite(value)]
     if not ends:
-        raise nothing("moments")
-    with house_style():
-        figure, (axes,) = sheet(0.7 + 0.28 * len(pairs))
+        raise refuse_empty("moments")
+    name = clean_name(statistic).capitalize()
+    with use_house_style():
+        figure, (axes,) = make_sheet(0.7 + 0.28 * len(rows))
         pad = 0.06 * ((max(ends) - min(ends)) or 1.0)
         limits = (-1.05, 1.05) if statistic == "correlation" else (min(ends) - pad, max(ends) + pad)
-        axes.set(
-            xlim=limits,
-        )
-        rows_only(axes, len(pairs))
-        for at, (name, before, after) in enumerate(pairs):
-            axes.axhline(at, color=INK, alpha=FAINT, linewidth=0.6)
-            name_row(axes, at, name)
-            axes.plot([before, after], [at, at], color=INK, linewidth=1.0, alpha=0.6)
-            axes.plot([before], [at], color=INK, marker="o", markersize=6.5, fillstyle="none")
-            axes.plot([after], [at], color=RELEASED.colour, marker="D", markersize=3.6)
-        label_axes(axes, clean(statistic).capitalize())
-        return finish(
+        axes.set_xlim(*limits)
+        set_rows(axes, len(rows))
+        for index, (row, (before, after)) in enumerate(zip(rows, pairs, strict=True)):
+            axes.axhline(index, color=INK, alpha=FAINT, linewidth=0.6)
+            name_row(axes, index, row["variable"])
+            axes.plot([before, after], [index, index], color=INK, linewidth=1.0, alpha=0.6)
+            axes.plot([before], [index], color=INK, marker="o", markersize=6.5, fillstyle="none")
+            axes.plot([after], [index], color=RELEASED.colour, marker="D", markersize=3.6)
+        label_axes(axes, name)
+        return make_picture(
             figure,
-            f"{clean(statistic).capitalize()} in the original and in the release",
+            f"{name} in the original and in the release",
             "Circles are the original, diamonds the release.",
             public=public,
             legend=(replace(ORIGINAL, line="", hollow=True), replace(RELEASED, line="")),

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import finish, label_axes, name_row, rows_only, sheet, upright
-from sfumato.figures._sheet.style import ORIGINAL, RELEASED, SMALL, Mark, house_style
-from sfumato.figures._sheet.words import number
-from sfumato.figures.custodian.source import Row, Source, nothing, real, rows_of
+from sfumato.figures._sheet.sheet import (
+    draw_reference_line,
+    label_axes,
+    make_picture,
+    make_sheet,
+    name_row,
+    set_rows,
+)
+from sfumato.figures._sheet.style import ORIGINAL, RELEASED, SMALL, Mark, use_house_style
+from sfumato.figures._sheet.text import format_number
+from sfumato.figures.custodian.source import Source, read_rows, refuse_empty, to_float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +27,7 @@ _FIVE = ("low", "q1", "median", "q3", "high")
 NEEDED = ("data", *_FIVE)
 _LOOKS = {"original": ORIGINAL, "released": RELEASED}
 _EVEN = 0.5
+_HEIGHT = 0.46
 
 
 def propensity(evidence: Source, *, share: float | None = None, public: bool = False) -> Picture:
@@ -42,8 +50,8 @@ def propensity(evidence: Source, *, share: float | None = None, public: bool = F
 
     References: Avraam, Jones & Burton (2021), Figure 3.
     """
-    rows = rows_of(evidence, NEEDED, picture="propensity")
-    boxes = {str(row["data"]): _five(row) for row in rows}
+    rows = read_rows(evidence, NEEDED, picture="propensity")
+    boxes = {str(row["data"]): tuple(to_float(row[name]) for name in _FIVE) for row in rows}
     if not set(boxes) <= set(_LOOKS) or len(boxes) < len(rows):
         raise SfumatoError(
             "The picture 'propensity' needs one row for 'original' and one for 'released'.",
@@ -51,51 +59,47 @@ def propensity(evidence: Source, *, share: float | None = None, public: bool = F
         )
     ends = [value for five in boxes.values() for value in five if math.isfinite(value)]
     if not ends:
-        raise nothing("propensity")
+        raise refuse_empty("propensity")
     details = evidence.details if isinstance(evidence, Evidence) else {}
-    even = real(details.get("share_released", _EVEN)) if share is None else share
-    with house_style():
-        figure, (axes,) = sheet(1.75)
+    even = to_float(details.get("share_released", _EVEN)) if share is None else share
+    with use_house_style():
+        figure, (axes,) = make_sheet(1.75)
         reach = max(0.001, *(abs(value - even) for value in ends)) * 1.12
         axes.set_xlim(even - reach, even + reach)
-        rows_only(axes, len(_LOOKS))
-        upright(axes, even)
+        set_rows(axes, len(_LOOKS))
+        draw_reference_line(axes, even)
         axes.text(even, 1.02, "cannot be told apart", transform=axes.get_xaxis_transform(),
                   ha="center", va="bottom", fontsize=SMALL, alpha=0.75)  # fmt: skip
-        for at, (name, look) in enumerate(_LOOKS.items()):
-            name_row(axes, at, look.name)
-            _draw_box(axes, at, boxes.get(name, (math.nan,) * 5), look)
+        for row, (name, look) in enumerate(_LOOKS.items()):
+            name_row(axes, row, look.name)
+            _draw_box(axes, row, boxes.get(name, (math.nan,) * 5), look)
         label_axes(axes, "Propensity score: probability of being a released record", width=60)
-        return finish(
+        return make_picture(
             figure,
             "Propensity scores of original and released records",
-            "Boxes hold the middle half of the records, lines the middle 90\u00a0%; the mark is "
-            f"the median. Near {number(even)} the model cannot tell released records from others.",
+            "Boxes hold the middle half of the records, lines the middle 90\u00a0%; the symbol is "
+            f"the median. Near {format_number(even)} the model cannot tell released records from "
+            "others.",
             public=public,
         )
 
 
-def _five(row: Row) -> tuple[float, ...]:
-    return tuple(real(row[name]) for name in _FIVE)
-
-
-def _draw_box(axes: Axes, at: int, five: tuple[float, ...], look: Mark) -> None:
+def _draw_box(axes: Axes, row: int, five: tuple[float, ...], look: Mark) -> None:
     from matplotlib.patches import Rectangle
 
     low, first, middle, third, high = five
     if not all(map(math.isfinite, five)):
-        axes.text(0.5, at, "no scores", transform=axes.get_yaxis_transform(), ha="center",
+        axes.text(0.5, row, "no scores", transform=axes.get_yaxis_transform(), ha="center",
                   va="center", fontsize=SMALL)  # fmt: skip
         return
-    height = 0.46
     for start, end in ((low, first), (third, high)):
-        axes.plot([start, end], [at, at], color=look.colour, linewidth=1.3)
+        axes.plot([start, end], [row, row], color=look.colour, linewidth=1.3)
     for end in (low, high):
-        axes.plot([end, end], [at - 0.1, at + 0.1], color=look.colour, linewidth=1.3)
-    corner = (first, at - height / 2)
-    axes.add_patch(Rectangle(corner, third - first, height, color=look.colour, alpha=0.16,
-                             linewidth=0))  # fmt: skip
-    axes.add_patch(Rectangle(corner, third - first, height, fill=False, edgecolor=look.colour,
+        axes.plot([end, end], [row - 0.1, row + 0.1], color=look.colour, linewidth=1.3)
+    corner, width = (first, row - _HEIGHT / 2), third - first
+    axes.add_patch(Rectangle(corner, width, _HEIGHT, color=look.colour, alpha=0.16, linewidth=0))
+    axes.add_patch(Rectangle(corner, width, _HEIGHT, fill=False, edgecolor=look.colour,
                              linewidth=1.3))  # fmt: skip
-    axes.plot([middle] * 2, [at - height / 2, at + height / 2], color=look.colour, linewidth=2)
-    axes.plot([middle], [at], color=look.colour, marker=look.marker, markersize=6)
+    span = [row - _HEIGHT / 2, row + _HEIGHT / 2]
+    axes.plot([middle] * 2, span, color=look.colour, linewidth=2)
+    axes.plot([middle], [row], color=look.colour, marker=look.marker, markersize=6)

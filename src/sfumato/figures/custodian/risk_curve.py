@@ -7,10 +7,16 @@ from typing import Any
 
 from sfumato.errors import SfumatoError
 from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.sheet import finish, head_of_panel, key_below, label_axes, sheet
-from sfumato.figures._sheet.style import INK, MOST, Mark, house_style, mark
-from sfumato.figures._sheet.words import number
-from sfumato.figures.custodian.source import nothing, real, rows_of
+from sfumato.figures._sheet.sheet import (
+    label_axes,
+    make_picture,
+    make_sheet,
+    name_panel,
+    put_legend_below,
+)
+from sfumato.figures._sheet.style import INK, MOST_MARKS, Mark, pick_mark, use_house_style
+from sfumato.figures._sheet.text import format_number
+from sfumato.figures.custodian.source import read_rows, refuse_empty, to_float
 
 NEEDED = ("w1", "w2", "risk1", "risk2")
 _Points = dict[float, float]
@@ -40,40 +46,42 @@ def risk_curve(table: Any, *, records: int | None = None, public: bool = False) 
 
     References: Avraam, Jones & Burton (2021), Figure 5.
     """
-    rows = rows_of(table, NEEDED, picture="risk_curve")
+    rows = read_rows(table, NEEDED, picture="risk_curve")
     if public:
         _require_size(records)
     first: _Points = {}
     second: dict[float, _Points] = {}
     for row in rows:
-        near, far, one, two = (real(row[name]) for name in NEEDED)
-        if not (math.isfinite(near) and math.isfinite(far)):
+        w1, w2, risk1, risk2 = (to_float(row[name]) for name in NEEDED)
+        if not (math.isfinite(w1) and math.isfinite(w2)):
             raise SfumatoError("The table of 'risk_curve' has a row without w1 or w2.")
-        _add(first, near, one, "risk1")
-        _add(second.setdefault(far, {}), near, two, "risk2")
+        _add_point(first, w1, risk1, "risk1")
+        _add_point(second.setdefault(w2, {}), w1, risk2, "risk2")
     lines = [first, *second.values()]
-    if not any(math.isfinite(value) for line in lines for value in line.values()):
-        raise nothing("risk_curve")
-    if len(second) > MOST:
+    if not any(math.isfinite(risk) for line in lines for risk in line.values()):
+        raise refuse_empty("risk_curve")
+    if len(second) > MOST_MARKS:
         raise SfumatoError(
-            f"The table has {len(second)} values of w2; {MOST} lines at most can be told apart.",
+            f"The table has {len(second)} values of w2; {MOST_MARKS} lines at most can be told "
+            "apart.",
             hint="keep some of them.",
         )
     if public and records is not None:
-        first = _without_few(first, records)
-        second = {far: _without_few(line, records) for far, line in second.items()}
-    with house_style():
-        figure, panels = sheet(3.1, columns=2)
-        looks = [mark(at, f"w2 = {number(value)}") for at, value in enumerate(sorted(second))]
-        _curve(panels[0], first, Mark("risk1", INK))
-        for value, look in zip(sorted(second), looks, strict=True):
-            _curve(panels[1], second[value], look)
+        first = _suppress_few(first, records)
+        second = {w2: _suppress_few(line, records) for w2, line in second.items()}
+    with use_house_style():
+        figure, panels = make_sheet(3.1, columns=2)
+        values = sorted(second)
+        looks = [pick_mark(i, f"w2 = {format_number(value)}") for i, value in enumerate(values)]
+        _draw_curve(panels[0], first, Mark("risk1", INK))
+        for value, look in zip(values, looks, strict=True):
+            _draw_curve(panels[1], second[value], look)
         for axes, letter, name in zip(panels, "AB", ("risk1", "risk2"), strict=True):
-            head_of_panel(axes, letter, name)
+            name_panel(axes, letter, name)
             label_axes(axes, "w1", "Share of records at risk")
             axes.set_ylim(bottom=0)
-        key_below(panels[1], looks, 2.8)
-        return finish(
+        put_legend_below(panels[1], looks, 2.8)
+        return make_picture(
             figure,
             "Records at risk, by how near is called near",
             "risk1 counts the released records that lie near their original (within w1); risk2 "
@@ -92,12 +100,12 @@ def _require_size(records: int | None) -> None:
         )
 
 
-def _without_few(line: _Points, records: int) -> _Points:
+def _suppress_few(line: _Points, records: int) -> _Points:
     """0 where fewer records than may be shown are at risk."""
     return {x: 0.0 if y * records < _FEWEST - _ROUNDING else y for x, y in line.items()}
 
 
-def _add(line: _Points, x: float, y: float, name: str) -> None:
+def _add_point(line: _Points, x: float, y: float, name: str) -> None:
     if line.setdefault(x, y) != y and math.isfinite(y):
         raise SfumatoError(
             f"The table of 'risk_curve' holds different values of {name} for one w1.",
@@ -105,7 +113,7 @@ def _add(line: _Points, x: float, y: float, name: str) -> None:
         )
 
 
-def _curve(axes: Any, line: _Points, look: Mark) -> None:
+def _draw_curve(axes: Any, line: _Points, look: Mark) -> None:
     xs = sorted(line)
     axes.plot(xs, [line[x] for x in xs], color=look.colour, marker=look.marker, markersize=4,
               linewidth=1.4, clip_on=False)  # fmt: skip

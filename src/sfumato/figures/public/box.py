@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import label_axes, name_row, rows_only, sheet
-from sfumato.figures._sheet.style import BLUE, INK, Mark, house_style, mark
-from sfumato.figures.public.boxes import Box, cells_box, large_enough, protected_box, safe_box
-from sfumato.figures.public.drawn import finished, refusals
-from sfumato.figures.public.grid import Limits, allowed_bins, checked, edges, own_extremes
-from sfumato.figures.public.protection import (
-    Protecting,
-    Protection,
-    house_of,
-    points,
-    resolve,
-    subjects,
+from sfumato.figures._sheet.sheet import label_axes, make_sheet, name_row, set_rows
+from sfumato.figures._sheet.style import INK, Mark, pick_marks, use_house_style
+from sfumato.figures.public.grid import (
+    Limits,
+    check_limits,
+    choose_edges,
+    count_cells,
+    judge_limits,
+    resolve_bins,
+    suppress_small,
 )
-from sfumato.figures.public.small import Small, small_reasons
-from sfumato.figures.public.worded import worded
-from sfumato.outputs.judged import OutputRefused
-from sfumato.outputs.quantiles import FIVE, fewest, safe_quantiles
+from sfumato.figures.public.plot import Request, make_plot, make_request
+from sfumato.figures.public.protection import Protection, judge_small_cells
+from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.quantiles import (
+    FIVE,
+    choose_step,
+    count_needed_records,
+    safe_quantiles,
+    snap_to_grid,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed
+    from sfumato.figures.public.protection import Keyed, Protecting, Small
     from sfumato.figures.public.subjects import Subjects
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
@@ -47,6 +53,11 @@ _WORDS = {
 }
 _TUKEY = "Boxes, whiskers (1.5 box lengths at most) and points are of protected values, rounded."
 _LONELY = "Points with fewer than {k} values near them are not drawn."
+_REACH = 1.5
+"""Whiskers of protected values reach so many lengths of the box at most (Tukey)."""
+_CLOSE = 0.5
+"""Points are close together within so many SDs: twice the least noise of the house rules."""
+_HEIGHT = 0.56
 
 
 def box(  # noqa: PLR0913 - all but two by name only
@@ -67,14 +78,14 @@ def box(  # noqa: PLR0913 - all but two by name only
 ) -> Plot:
     """Boxes whose every line rests on at least k records.
 
-    Question: where does the bulk of a variable lie, and is it alike in all groups?
+    Question: where does the bulk of a variable lie, and is it the same in all groups?
     Assumes: one record is one person.
 
     Parameters
     ----------
     data : a frame, a Dataset or a release.
     x : the variable, or several; each has a panel of its own.
-    by : a variable that makes groups; each is protected by itself.
+    by : a variable that forms groups; each is protected by itself.
     protection : "suppress" (default): safe quantiles, whiskers at 5 and 95 %, no outliers.
         "generalise": the same, read off wide bins. "deterministic" and "noise": boxes of
         protected values, with whiskers and outliers as usual; an outlier is a protected value.
@@ -97,122 +108,230 @@ def box(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 4.
     """
-    house, k = house_of(rules, log, k)
     names = [x] if isinstance(x, str) else list(dict.fromkeys(x))
-    named = title or f"Box plot of {', '.join(names)}{f' by {by}' if by is not None else ''}"
-    groups = () if by is None else (by,)
-    with refusals(log, kind="box", title=named, variables=names, groups=groups):
-        who = _large(subjects(data, names, by, rules=house, k=k), k)
-        way = resolve(protection, default="suppress", why=_WHY, records=who.fewest, k=k,
-                      sd_share=sd_share, key=key, rules=house)  # fmt: skip
-        reasons = small_reasons(small, way)
-        allowed = allowed_bins(bins, _BINS, who.fewest, house)
-        made, notes = _boxes(who, way, allowed, lonely=small == "show")
-    if limits is not None and own_extremes(who.column(names[0]), limits):
-        reasons = (*reasons, "The limits of the axis are extremes of the data themselves.")
-    with house_style():
-        figure, panels = sheet(_height(names, who), rows=len(names))
+    heading = title or f"Box plot of {', '.join(names)}{f' by {by}' if by is not None else ''}"
+    request = make_request(
+        "box", heading, names, hue=by, protection=protection, k=k, bins=bins, sd_share=sd_share,
+        key=key, small=small, rules=rules, log=log,
+    )  # fmt: skip
+    with request.record_refusals():
+        subjects = _drop_small_groups(request.select(data), request.k)
+        resolved = request.resolve(subjects, default="suppress", why=_WHY)
+        reasons = judge_small_cells(small, resolved)
+        allowed = resolve_bins(bins, _BINS, subjects.fewest, request.rules)
+        boxes, notes = _compute_boxes(subjects, resolved, request, allowed)
+    with use_house_style():
+        height = len(names) * (0.62 + 0.42 * len(subjects.groups)) + 0.1
+        figure, panels = make_sheet(height, rows=len(names))
         for axes, name in zip(panels, names, strict=True):
-            _draw(axes, [one[name] for one in made], [one.label for one in who.groups])
+            _draw_panel(axes, [by_name[name] for by_name in boxes], subjects)
             label_axes(axes, name, width=60)
             if limits is not None and len(names) == 1:
-                axes.set_xlim(checked(limits))
-        return finished(
+                axes.set_xlim(check_limits(limits))
+        return make_plot(
             figure,
             panels,
-            kind="box",
-            title=named,
-            protection=worded(way, _WORDS),
-            shown_of=who,
-            table=_table(made, who),
+            request,
+            protection=resolved.with_wording(_WORDS),
+            subjects=subjects,
+            table=_make_table(boxes, subjects),
             notes=notes,
-            reasons=reasons,
-            rule={"bins": allowed} if way.name == "generalise" else {"small": small},
-            details={"boxes": len(made) * len(names)},
-            log=log,
+            reasons=[*reasons, *judge_limits(subjects, [limits])],
+            rule={"bins": allowed} if resolved.name == "generalise" else {"small": small},
+            details={"boxes": len(boxes) * len(names)},
         )
 
 
-def _large(who: Subjects, k: int) -> Subjects:
+def _drop_small_groups(subjects: Subjects, k: int) -> Subjects:
     """Only groups with enough records for five numbers of k records each."""
-    kept = tuple(one for one in who.groups if large_enough(len(one), k))
-    if not kept:
+    needed = count_needed_records(len(FIVE), k)
+    large = tuple(group for group in subjects.groups if len(group) >= needed)
+    if not large:
         raise OutputRefused(
             "There are too few records for a box whose every line rests on k of them.",
-            hint=f"with k = {k}, at least {fewest(len(FIVE), k)} are needed.",
+            hint=f"with k = {k}, at least {needed} are needed.",
         )
-    if len(kept) == len(who.groups):
-        return who
-    said = tuple(dict.fromkeys((*who.notes, "Groups of few records are left out.")))
-    return replace(who, groups=kept, notes=said)
+    if len(large) == len(subjects.groups):
+        return subjects
+    notes = tuple(dict.fromkeys((*subjects.notes, "Groups of few records are left out.")))
+    return replace(subjects, groups=large, notes=notes)
 
 
-def _boxes(
-    who: Subjects, way: Protection, bins: int, *, lonely: bool
+# The five numbers --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Box:
+    """One box: whisker, box, middle line, box, whisker, and the points beyond."""
+
+    low: float
+    lower: float
+    middle: float
+    upper: float
+    high: float
+    outliers: tuple[float, ...] = ()
+
+
+def _compute_boxes(
+    subjects: Subjects, protection: Protection, request: Request, bins: int
 ) -> tuple[list[dict[str, Box]], list[str]]:
-    """By group, the box of each variable; and what the reader must know of them."""
-    if not way.cells:
-        made = [points(one, who.names, way, lonely=lonely) for one in who.groups]
-        notes = [_TUKEY, *(said for one in made for said in one.notes())]
-        notes += [] if lonely else [_LONELY.format(k=way.k)]
-        boxes = [
-            {name: protected_box(one.column(name), way.k, lonely=lonely) for name in who.names}
-            for one in made
+    """By group, the box of each variable; and what the reader must know about them."""
+    names, k, lonely = subjects.names, protection.k, request.small == "show"
+    if not protection.cells:
+        points = request.protect(subjects, protection)
+        notes = [_TUKEY, *(note for values in points for note in values.notes())]
+        notes += [] if lonely else [_LONELY.format(k=k)]
+        protected = [
+            {name: compute_tukey_box(values.column(name), k, lonely=lonely) for name in names}
+            for values in points
         ]
-        return boxes, notes
-    found: list[dict[str, Box]] = [{} for _ in who.groups]
-    for name in who.names:
-        together = who.column(name)
+        return protected, notes
+    boxes: list[dict[str, Box]] = [{} for _ in subjects.groups]
+    for name in names:
+        pooled = subjects.column(name)
         # One grid for all groups: another grid for each would tell their spread twice.
-        if way.name == "generalise":
-            cuts = edges(together, bins, k=way.k, domain=who.bounds(name), whole=who.whole(name))
-            made_of = [cells_box(one.column(name), cuts, way.k) for one in who.groups]
+        if protection.name == "generalise":
+            cuts = choose_edges(pooled, bins, k=k, domain=subjects.bounds(name),
+                                whole=subjects.is_integer(name))  # fmt: skip
+            of_groups = [
+                read_box_off_bins(group.column(name), cuts, k) for group in subjects.groups
+            ]
         else:
-            step = safe_quantiles(together, k=way.k).step
-            made_of = [safe_box(one.column(name), way.k, step) for one in who.groups]
-        for place, one in zip(found, made_of, strict=True):
-            place[name] = one
-    return found, []
+            step = safe_quantiles(pooled, k=k).step
+            of_groups = [
+                # Whiskers at 5 and 95 %, no outliers; every number the mean of k records.
+                Box(*safe_quantiles(group.column(name), k=k, step=step).values)
+                for group in subjects.groups
+            ]
+        for by_name, box_of_group in zip(boxes, of_groups, strict=True):
+            by_name[name] = box_of_group
+    return boxes, []
 
 
-def _height(names: Sequence[str], who: Subjects) -> float:
-    return len(names) * (0.62 + 0.42 * len(who.groups)) + 0.1
+def read_box_off_bins(values: Floats, cuts: Floats, k: int) -> Box:
+    """The five numbers read off the counts of wide bins, those of fewer than k records hidden.
+
+    Within a bin the records are taken as evenly spread.
+
+    Examples
+    --------
+    >>> read_box_off_bins(np.arange(100.0), np.array([0.0, 25, 50, 75, 100]), 3)
+    Box(low=5.0, lower=25.0, middle=50.0, upper=75.0, high=95.0, outliers=())
+    """
+    return read_box_off_counts(suppress_small(count_cells([values], [cuts]), k)[0], cuts)
 
 
-def _draw(axes: Axes, boxes: Sequence[Box], labels: Sequence[str]) -> None:
-    rows_only(axes, len(boxes))
-    for at, (one, label) in enumerate(zip(boxes, labels, strict=True)):
-        look = mark(at, label) if label else Mark("", BLUE)
-        draw_box(axes, at, one, look)
-        if label:
-            name_row(axes, at, label)
+def read_box_off_counts(counts: Integers, cuts: Floats) -> Box:
+    """The same from counts that are safe already."""
+    if not counts.sum():
+        raise OutputRefused(
+            "No bin holds enough records for a box.", hint="take larger groups or fewer bins."
+        )
+    below = np.append(0, np.cumsum(counts)) / counts.sum()
+    quantiles = []
+    for share in FIVE:
+        index = int(np.searchsorted(below, share, "left")) - 1
+        within = (share - below[index]) / (below[index + 1] - below[index])
+        quantiles.append(cuts[index] + within * (cuts[index + 1] - cuts[index]))
+    step = choose_step(float(quantiles[-1] - quantiles[0]))
+    return Box(*(snap_to_grid(float(value), step) for value in quantiles))
+
+
+def compute_tukey_box(values: Floats, k: int, *, lonely: bool = False) -> Box:
+    """A box of values that are protected already; its whiskers and outliers as Tukey has them.
+
+    A whisker ends at the mean of the k outermost values it may reach. Points beyond are drawn
+    where at least k of them lie close together: noise does not hide who lies far from all others.
+    All of it lies on a coarse grid, so ten million values give a few hundred points at most.
+
+    Parameters
+    ----------
+    values : protected values.
+    k : how many share in each line.
+    lonely : take single values for the whiskers' ends, and points that lie alone, too.
+
+    Examples
+    --------
+    >>> values = np.append(np.linspace(0, 1, 100), [2.9, 3.0, 3.1, 9.0])
+    >>> compute_tukey_box(values, 3).outliers, compute_tukey_box(values, 3, lonely=True).outliers
+    ((2.9, 3.0, 3.1), (2.9, 3.0, 3.1, 9.0))
+    """
+    quartiles = safe_quantiles(values, at=FIVE[1:-1], k=k)
+    lower, middle, upper = quartiles.values
+    reach = _REACH * (upper - lower)
+    ordered = np.sort(values)
+    first, last = np.searchsorted(ordered, [lower - reach, upper + reach], "left")
+    last += int(np.searchsorted(ordered[last:], upper + reach, "right"))
+    step, shared = quartiles.step, 1 if lonely else k
+    reached = ordered[first:last]
+    low, high = lower, upper
+    if len(reached):
+        low, high = (
+            snap_to_grid(math.fsum(end) / len(end), step)
+            for end in (reached[:shared], reached[-shared:])
+        )
+    far = [ordered[:first], ordered[last:]]
+    if not lonely:
+        close = _CLOSE * _population_sd(ordered)
+        far = [side[_have_neighbours(side, ordered, close, k)] for side in far]
+    beyond = sorted({snap_to_grid(float(value), step) for value in np.concatenate(far)})
+    return Box(
+        min(low, lower), lower, middle, upper, max(high, upper),
+        tuple(value for value in beyond if not low <= value <= high),
+    )  # fmt: skip
+
+
+def _population_sd(ordered: Floats) -> float:
+    mean = math.fsum(ordered) / len(ordered)
+    return math.sqrt(math.fsum((ordered - mean) ** 2) / len(ordered))
+
+
+def _have_neighbours(values: Floats, ordered: Floats, close: float, k: int) -> Mask:
+    """Which values have at least k of all values (themselves counted) within reach."""
+    below = np.searchsorted(ordered, values - close, "left")
+    above = np.searchsorted(ordered, values + close, "right")
+    return np.asarray(above - below >= k)
+
+
+# Drawing -----------------------------------------------------------------------------------------
+
+
+def _draw_panel(axes: Axes, boxes: Sequence[Box], subjects: Subjects) -> None:
+    set_rows(axes, len(boxes))
+    looks = pick_marks(subjects.labels, grouped=subjects.hue is not None)
+    for row, (item, look) in enumerate(zip(boxes, looks, strict=True)):
+        _draw_box(axes, row, item, look)
+        if look.name:
+            name_row(axes, row, look.name)
     axes.margins(x=0.04)
 
 
-def draw_box(axes: Axes, at: float, one: Box, look: Mark, *, tall: float = 0.56) -> None:
+def _draw_box(axes: Axes, row: int, item: Box, look: Mark) -> None:
     """One box lying along its row."""
-    for start, end in ((one.low, one.lower), (one.upper, one.high)):
-        axes.plot([start, end], [at, at], color=look.colour, linewidth=1.2)
-    for end in (one.low, one.high):
-        axes.plot([end, end], [at - tall / 4, at + tall / 4], color=look.colour, linewidth=1.2)
-    axes.barh(at, one.upper - one.lower, tall, one.lower, facecolor=look.colour, alpha=0.3)
-    axes.barh(at, one.upper - one.lower, tall, one.lower, facecolor="none",
-              edgecolor=look.colour, linewidth=1.2)  # fmt: skip
-    axes.plot([one.middle] * 2, [at - tall / 2, at + tall / 2], color=INK, linewidth=2.0,
+    for start, end in ((item.low, item.lower), (item.upper, item.high)):
+        axes.plot([start, end], [row, row], color=look.colour, linewidth=1.2)
+    for end in (item.low, item.high):
+        cap = [row - _HEIGHT / 4, row + _HEIGHT / 4]
+        axes.plot([end, end], cap, color=look.colour, linewidth=1.2)
+    width = item.upper - item.lower
+    axes.barh(row, width, _HEIGHT, item.lower, facecolor=look.colour, alpha=0.3)
+    axes.barh(row, width, _HEIGHT, item.lower, facecolor="none", edgecolor=look.colour,
+              linewidth=1.2)  # fmt: skip
+    axes.plot([item.middle] * 2, [row - _HEIGHT / 2, row + _HEIGHT / 2], color=INK, linewidth=2.0,
               solid_capstyle="butt")  # fmt: skip
-    if one.outliers:
-        axes.plot(one.outliers, np.full(len(one.outliers), at), linestyle="", marker="o",
+    if item.outliers:
+        axes.plot(item.outliers, np.full(len(item.outliers), row), linestyle="", marker="o",
                   markersize=3.5, markerfacecolor="none", markeredgecolor=look.colour,
                   markeredgewidth=0.9)  # fmt: skip
 
 
-def _table(made: Sequence[dict[str, Box]], who: Subjects) -> pl.DataFrame:
+def _make_table(boxes: Sequence[dict[str, Box]], subjects: Subjects) -> pl.DataFrame:
     rows = []
-    for group, boxes in zip(who.groups, made, strict=True):
-        for name, one in boxes.items():
-            parts = [(part, getattr(one, part)) for part in _PARTS]
-            parts += [("outlier", value) for value in one.outliers]
-            rows += [(name, group.label, part, value) for part, value in parts]
+    for label, by_name in zip(subjects.labels, boxes, strict=True):
+        for name, item in by_name.items():
+            parts = [(part, getattr(item, part)) for part in _PARTS]
+            parts += [("outlier", value) for value in item.outliers]
+            rows += [(name, label, part, value) for part, value in parts]
     columns = ["variable", "group", "part", "value"]
     table = pl.DataFrame(rows, schema=columns, orient="row")
-    return table.drop("group") if who.hue is None else table
+    return table.drop("group") if subjects.hue is None else table

@@ -1,27 +1,42 @@
-"""The coefficients of one model with their intervals."""
+"""The coefficients of one model with their intervals, and on how many records each rests."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.errors import PlanError, SfumatoError, did_you_mean
-from sfumato.figures._sheet.sheet import beside, label_axes, name_row, rows_only, sheet, upright
-from sfumato.figures._sheet.style import BLUE, FAINT, INK, SMALL, house_style
-from sfumato.figures._sheet.words import number
-from sfumato.figures.public.coefficients import Coefficients, Term, coefficients_of
-from sfumato.figures.public.drawn import lay_out, logged, refusals
-from sfumato.figures.public.model_outcomes import records_of
-from sfumato.figures.public.plot import Plot
-from sfumato.figures.public.protection import Protection, house_of
+from sfumato.errors import DataError, PlanError, SfumatoError, did_you_mean
+from sfumato.figures._sheet.sheet import (
+    draw_reference_line,
+    label_axes,
+    make_sheet,
+    name_row,
+    put_head_and_foot,
+    set_rows,
+    write_beside,
+)
+from sfumato.figures._sheet.style import BLUE, FAINT, INK, SMALL, use_house_style
+from sfumato.figures._sheet.text import format_number, format_records
+from sfumato.figures.public.diagnostics import (
+    compute_leverage,
+    count_support,
+    find_design,
+    find_records,
+    read_outcomes,
+    refuse_many_parameters,
+)
+from sfumato.figures.public.plot import Plot, make_request, record_plot
+from sfumato.figures.public.protection import Protection
 from sfumato.figures.public.subjects import Group, Subjects
-from sfumato.figures.public.worded import worded
-from sfumato.figures.public.words import records_said
-from sfumato.outputs.judged import OutputRefused
+from sfumato.io import frames
+from sfumato.kernels.arrays import Floats
+from sfumato.outputs.output import OutputRefused
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,13 +44,19 @@ if TYPE_CHECKING:
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
-_MOST = 100
+_NEEDED = ("term", "estimate", "low", "high")
+_INTERCEPTS = {"intercept", "const", "(intercept)"}
+_DIGITS = 2
+"""Digits of the half-width of the interval that an estimate is rounded to."""
+_TOLERANCE = 1e-9
+_MOST_TERMS = 100
 _BESIDE = 112
 """Points from the edge of the panel to the end of the numbers beside it."""
-_UNKNOWN = "On how many records each term rests is not known from a table of coefficients."
+_UNKNOWN_OF_TABLE = "On how many records each term rests is not known from a table of coefficients."
+_UNKNOWN_OF_MODEL = "On how many records each term rests is not known for this model."
 _ROUNDED = "Numbers are rounded by their intervals."
+_KNOWN = "Every term rests on at least {k} records; numbers are rounded by their intervals."
 _PARTLY = "A single record has much influence on the model: look at its leverage."
-_NOT_TOLD = "On how many records each term rests is not known for this model."
 
 
 def forest(  # noqa: PLR0913 - all but two by name only
@@ -54,7 +75,7 @@ def forest(  # noqa: PLR0913 - all but two by name only
     """Estimates and intervals of a model that rests on enough records, term by term.
 
     Question: what did the model find, and how sure is it?
-    Assumes: a coefficient is a sum over all records, and tells nothing of one of them, unless
+    Assumes: a coefficient is a sum over all records, and says nothing about a single one, unless
     the model has nearly as many parameters as records, or a term belongs to a few of them.
     Such models and terms are refused. Numbers are rounded to what the interval warrants.
 
@@ -83,57 +104,228 @@ def forest(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam, Jones & Burton (2021), Figures 4 and 6.
     """
-    (house, k), named = house_of(rules, log, k), title or "Estimates of the model"
+    request = make_request(
+        "forest", title or "Estimates of the model", terms or (), k=k, rules=rules, log=log
+    )
+    house, fewest = request.rules, request.k
     if not 0 < level < 1:
         raise PlanError("level lies between 0 and 1.", hint="for instance level=0.95.")
-    with refusals(log, kind="forest", title=named, variables=terms or ()):
-        way = _way(protection, k, house)
-        found = coefficients_of(model, data, level=level)
-        _enough(found, house)
-        drawn, left_out = _chosen(found, terms, intercept=intercept, k=k)
-        _not_carried(found, k)
-    unknown = any(one.records is None for one in drawn)
-    from matplotlib.ticker import MaxNLocator
-
-    with house_style():
-        figure, (axes,) = sheet(0.75 + 0.34 * len(drawn))
-        rows_only(axes, len(drawn))
-        upright(axes, 0)
-        for at, one in enumerate(drawn):
-            _draw(axes, at, one)
-        axes.margins(x=0.05)
-        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-        label_axes(axes, "Coefficient", width=60)
-        which = f"{100 * found.level:g} % intervals" if found.level else "their intervals"
-        sentences = [
-            _ROUNDED if unknown else way.sentence(),
-            f"Points are estimates, lines {which}.",
-            *left_out,
-            f"It rests on {records_said(found.records)}." if found.records else "",
-        ]
-        caption = " ".join(one for one in sentences if one)
-        lay_out(figure, named, caption)
-    reasons = (_NOT_TOLD if found.records else _UNKNOWN,) if unknown else ()
-    if found.carried(k):
+    with request.record_refusals():
+        resolved = _check_protection(protection, fewest, house)
+        coefficients = read_coefficients(model, data, level=level)
+        _require_records(coefficients, house)
+        drawn, left_out = _choose_terms(coefficients, terms, intercept=intercept, k=fewest)
+        _refuse_carried(coefficients, fewest)
+    unknown = any(term.records is None for term in drawn)
+    which = f"{100 * coefficients.level:g} % intervals" if coefficients.level else "their intervals"
+    sentences = [
+        _ROUNDED if unknown else resolved.sentence(),
+        f"Points are estimates, lines {which}.",
+        *left_out,
+        f"It rests on {format_records(coefficients.records)}." if coefficients.records else "",
+    ]
+    caption = " ".join(sentence for sentence in sentences if sentence)
+    with use_house_style():
+        figure, (axes,) = make_sheet(0.75 + 0.34 * len(drawn))
+        _draw_terms(axes, drawn)
+        put_head_and_foot(figure, request.title, foot=caption)
+    reasons: tuple[str, ...] = ()
+    if unknown:
+        reasons = (_UNKNOWN_OF_MODEL if coefficients.records else _UNKNOWN_OF_TABLE,)
+    if coefficients.carried(fewest):
         reasons = (*reasons, _PARTLY)
-    made = Plot(
+    plot = Plot(
         figure=figure,
         axes=(axes,),
-        title=named,
+        title=request.title,
         caption=caption,
         audience="public",
-        table=_table(drawn),
-        rule={**way.rule(), **({"level": found.level} if found.level else {})},
+        table=_make_table(drawn),
+        rule={**resolved.rule(), **({"level": coefficients.level} if coefficients.level else {})},
         verdict="review" if reasons else "pass",
         reasons=reasons,
         details={"terms": len(drawn)},
     )
-    if log is None:
-        return made
-    return logged(made, "forest", _subjects(model, data, drawn), log)
+    return plot if log is None else record_plot(plot, request, _find_subjects(model, data, drawn))
 
 
-def _way(protection: Any, k: int, house: Rules) -> Protection:
+# Coefficients of whatever was fitted -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Term:
+    """One coefficient; `records` is None where nobody knows on how many it rests."""
+
+    name: str
+    estimate: float
+    low: float
+    high: float
+    records: int | None = None
+
+    @property
+    def is_intercept(self) -> bool:
+        """Whether it is the constant of the model."""
+        return self.name.casefold() in _INTERCEPTS
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all three numbers are there."""
+        return all(map(math.isfinite, (self.estimate, self.low, self.high)))
+
+    def round(self) -> Term:
+        """As many digits as the interval warrants: more would only help to work records out."""
+        half = (self.high - self.low) / 2
+        if not (half > 0 and math.isfinite(half)):
+            return self
+        digits = _DIGITS - 1 - math.floor(math.log10(half))
+        estimate, low, high = (
+            round(value, digits) + 0.0 for value in (self.estimate, self.low, self.high)
+        )
+        return replace(self, estimate=estimate, low=low, high=high)
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """All terms of a model; how many records and parameters it has, where known."""
+
+    terms: tuple[Term, ...]
+    records: int | None = None
+    parameters: int | None = None
+    level: float | None = None
+    leverage: Floats | None = field(default=None, repr=False)
+
+    def carried(self, k: int) -> Literal["", "partly", "wholly"]:
+        """Whether fewer than k records carry a part of the model by themselves.
+
+        Each of m records that have a parameter of their own (a rare level, the reference level
+        too) has a leverage of at least 1/m, and together they have at least 1.
+        """
+        if self.leverage is None:
+            return ""
+        strong = self.leverage[self.leverage >= 1 / (k - 1) - _TOLERANCE]
+        if not len(strong):
+            return ""
+        return "wholly" if math.fsum(strong) >= 1 - _TOLERANCE else "partly"
+
+
+def read_coefficients(model: Any, data: Any = None, *, level: float = 0.95) -> Coefficients:
+    """The coefficients of results of statsmodels, of a LinearRegression, an `sf.Fit` or a frame.
+
+    Parameters
+    ----------
+    model : what was fitted, or a frame with term, estimate, low and high (and perhaps records).
+    data : (X, y), for scikit-learn only.
+    level : of the intervals, where they are worked out here.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"term": ["age"], "estimate": [1.0], "low": [0.5], "high": [1.5]})
+    >>> read_coefficients(frame).terms
+    (Term(name='age', estimate=1.0, low=0.5, high=1.5, records=None),)
+    """
+    if hasattr(model, "rows") and hasattr(model, "terms") and hasattr(model, "records"):
+        return _read_fit(model)
+    if hasattr(model, "conf_int") and hasattr(model, "params"):
+        return _read_statsmodels(model, level)
+    if hasattr(model, "predict"):
+        return _read_sklearn(model, data, level)
+    if hasattr(model, "columns"):
+        return _read_frame(model)
+    raise SfumatoError(
+        "This is no model whose coefficients could be drawn.",
+        hint="pass results of statsmodels, a LinearRegression with data=(X, y), an sf.Fit, or a "
+        "frame with the columns 'term', 'estimate', 'low' and 'high'.",
+    )
+
+
+def _read_fit(fit: Any) -> Coefficients:
+    known = set(fit.terms)
+    terms = tuple(
+        Term(str(row["term"]), float(row["mean"]), float(row["low"]), float(row["high"]))
+        for row in fit.rows
+        if row["term"] in known
+    )
+    return Coefficients(terms, int(fit.records), len(fit.parameters), float(fit.level))
+
+
+def _read_statsmodels(results: Any, level: float) -> Coefficients:
+    estimates = np.asarray(results.params, np.float64)
+    if estimates.ndim != 1:
+        raise SfumatoError(
+            "A model of several outcomes has no single forest.",
+            hint="pass a frame with the columns 'term', 'estimate', 'low' and 'high'.",
+        )
+    ends = np.asarray(results.conf_int(alpha=1 - level), np.float64)
+    model = results.model
+    index = getattr(getattr(results, "params", None), "index", None)
+    names = [str(name) for name in (index if index is not None else model.exog_names)]
+    design = np.asarray(model.exog, np.float64)
+    columns = [str(name) for name in model.exog_names]
+    support = count_support(design, columns) if design.ndim == 2 else {}  # noqa: PLR2004 - a matrix
+    terms = tuple(
+        Term(name, float(value), float(low), float(high), support.get(name))
+        for name, value, (low, high) in zip(names, estimates, ends, strict=False)
+    )
+    if not support:
+        return Coefficients(terms, len(design), None, level)
+    leverage, rank = compute_leverage(design)
+    return Coefficients(terms, len(design), rank, level, leverage)
+
+
+def _read_sklearn(model: Any, data: Any, level: float) -> Coefficients:
+    from scipy.special import stdtrit
+
+    outcomes = read_outcomes(model, data)
+    design = find_design(model, data[0]) if outcomes.parameters else None
+    if design is None or outcomes.parameters is None:
+        raise SfumatoError(
+            "Intervals are known for a LinearRegression only.",
+            hint="pass a frame with the columns 'term', 'estimate', 'low' and 'high'.",
+        )
+    matrix = design.values
+    freedom = max(len(matrix) - outcomes.parameters, 1)
+    residual = outcomes.frame["residual"].to_numpy()
+    inverse = np.linalg.pinv(matrix.T @ matrix)
+    errors = np.sqrt(np.diag(inverse) * (residual**2).sum() / freedom)
+    last = model[-1] if hasattr(model, "steps") else model
+    values = np.append(last.intercept_, last.coef_) if last.fit_intercept else last.coef_
+    quantile = float(stdtrit(freedom, 0.5 + level / 2))
+    terms = tuple(
+        Term(name, float(value), float(value - quantile * error), float(value + quantile * error),
+             outcomes.support.get(name))
+        for name, value, error in zip(design.names, np.ravel(values), errors, strict=True)
+    )  # fmt: skip
+    leverage, _ = compute_leverage(matrix)
+    return Coefficients(terms, len(matrix), outcomes.parameters, level, leverage)
+
+
+def _read_frame(frame: Any) -> Coefficients:
+    known = list(frames.wrap(frame).columns)
+    for name in _NEEDED:
+        if name not in known:
+            raise DataError(
+                f"A forest plot needs a column '{name}'.", hint=did_you_mean(name, known)
+            )
+    numbers = {}
+    for name in (*_NEEDED[1:], *(["records"] if "records" in known else [])):
+        values = frames.get_column(frame, name)
+        if not values.dtype.is_numeric():
+            raise DataError(f"Column '{name}' of a forest plot must hold numbers.")
+        numbers[name] = [math.nan if value is None else float(value) for value in values]
+    terms = []
+    for row, name in enumerate(frames.get_column(frame, "term").to_list()):
+        counts = numbers.get("records")
+        records = None if counts is None or math.isnan(counts[row]) else int(counts[row])
+        estimate, low, high = (numbers[part][row] for part in _NEEDED[1:])
+        terms.append(Term(str(name), estimate, low, high, records))
+    return Coefficients(tuple(terms))
+
+
+# What may be shown -------------------------------------------------------------------------------
+
+
+def _check_protection(protection: Any, k: int, house: Rules) -> Protection:
     if protection not in (None, "suppress"):
         raise OutputRefused(
             "Coefficients are sums over all records: they are neither moved nor noised here.",
@@ -143,27 +335,22 @@ def _way(protection: Any, k: int, house: Rules) -> Protection:
         raise OutputRefused(
             "k is below what the house rules ask for.", hint=f"k must be at least {house.k}."
         )
-    said = "Every term rests on at least {k} records; numbers are rounded by their intervals."
-    return worded(Protection(name="suppress", k=k), {"suppress": said})
+    return Protection(name="suppress", k=k, wording=_KNOWN.format(k=k))
 
 
-def _enough(found: Coefficients, house: Rules) -> None:
-    if found.records is None:
+def _require_records(coefficients: Coefficients, house: Rules) -> None:
+    if coefficients.records is None:
         return
-    if found.records < house.records:
+    if coefficients.records < house.records:
         raise OutputRefused(
             f"The model rests on fewer than {house.records} records.",
             hint=f"an output on at least {house.records} records is allowed.",
         )
-    if found.parameters is not None and found.records - found.parameters < house.records:
-        raise OutputRefused(
-            "The model has nearly as many parameters as records: it repeats the data.",
-            hint=f"at least {house.records} records more than parameters are asked for.",
-        )
+    refuse_many_parameters(coefficients.records, coefficients.parameters, house)
 
 
-def _not_carried(found: Coefficients, k: int) -> None:
-    if found.carried(k) == "wholly":
+def _refuse_carried(coefficients: Coefficients, k: int) -> None:
+    if coefficients.carried(k) == "wholly":
         raise OutputRefused(
             f"Fewer than {k} records carry a part of the model by themselves: a rare level, "
             "perhaps that of reference.",
@@ -171,63 +358,69 @@ def _not_carried(found: Coefficients, k: int) -> None:
         )
 
 
-def _chosen(
-    found: Coefficients, terms: Sequence[str] | None, *, intercept: bool, k: int
+def _choose_terms(
+    coefficients: Coefficients, terms: Sequence[str] | None, *, intercept: bool, k: int
 ) -> tuple[list[Term], list[str]]:
     """The terms to draw, rounded; refused where one asked for rests on too few records."""
-    known = {one.name: one for one in found.terms}
+    known = {term.name: term for term in coefficients.terms}
     for name in terms or ():
         if name not in known:
             raise SfumatoError(f"The model has no term '{name}'.", hint=did_you_mean(name, known))
     if terms is not None:
         wanted = [known[name] for name in terms]
     else:
-        wanted = [one for one in found.terms if intercept or not one.intercept]
-    rare = [one.name for one in wanted if one.records is not None and one.records < k]
+        wanted = [term for term in coefficients.terms if intercept or not term.is_intercept]
+    rare = [term.name for term in wanted if term.records is not None and term.records < k]
     if rare:
         raise OutputRefused(
             f"Fewer than {k} records are behind: {', '.join(sorted(rare)[:5])}.",
             hint="join rare levels and fit again; leaving the term out of the figure does not "
-            "help, since the others would tell it.",
+            "help, since the others would give it away.",
         )
-    left_out = (
-        [] if all(one.known for one in wanted) else ["Terms without an interval are left out."]
-    )
-    drawn = [one.rounded() for one in wanted if one.known]
+    drawn = [term.round() for term in wanted if term.is_complete]
     if not drawn:
         raise SfumatoError("The model has no term to draw.", hint="pass intercept=True?")
-    if len(drawn) > _MOST:
+    if len(drawn) > _MOST_TERMS:
         raise SfumatoError(
-            f"A forest plot shows {_MOST} terms at most.", hint="name those to draw: terms=[...]."
+            f"A forest plot shows {_MOST_TERMS} terms at most.",
+            hint="name those to draw: terms=[...].",
         )
-    return drawn, left_out
+    return drawn, ["Terms without an interval are left out."] * (len(drawn) < len(wanted))
 
 
-def _draw(axes: Axes, at: int, one: Term) -> None:
-    if at:
-        axes.axhline(at - 0.5, color=INK, alpha=FAINT, linewidth=0.6)
-    name_row(axes, at, one.name)
-    axes.plot([one.low, one.high], [at, at], color=BLUE, linewidth=1.6, solid_capstyle="butt")
-    axes.plot([one.estimate], [at], color=BLUE, marker="o", markersize=4.5)
-    low, high = (number(end, 3) for end in (one.low, one.high))
-    beside(axes, at, f"{number(one.estimate, 3)}  ({low}, {high})", _BESIDE, size=SMALL)
+def _draw_terms(axes: Axes, terms: Sequence[Term]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    set_rows(axes, len(terms))
+    draw_reference_line(axes, 0)
+    for row, term in enumerate(terms):
+        if row:
+            axes.axhline(row - 0.5, color=INK, alpha=FAINT, linewidth=0.6)
+        name_row(axes, row, term.name)
+        axes.plot([term.low, term.high], [row, row], color=BLUE, linewidth=1.6,
+                  solid_capstyle="butt")  # fmt: skip
+        axes.plot([term.estimate], [row], color=BLUE, marker="o", markersize=4.5)
+        estimate, low, high = (
+            format_number(value, 3) for value in (term.estimate, term.low, term.high)
+        )
+        write_beside(axes, row, f"{estimate}  ({low}, {high})", _BESIDE, size=SMALL)
+    axes.margins(x=0.05)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    label_axes(axes, "Coefficient", width=60)
 
 
-def _subjects(model: Any, data: Any, drawn: Sequence[Term]) -> Subjects:
+def _find_subjects(model: Any, data: Any, drawn: Sequence[Term]) -> Subjects:
     """For the log: whose records these are, as far as anybody has said."""
-    records = records_of(model, data) or Dataset(pl.DataFrame({"record": []}, {"record": pl.Int64}))
+    records = find_records(model, data)
+    if records is None:
+        records = Dataset(pl.DataFrame({"record": []}, {"record": pl.Int64}))
     group = Group(label="", values=pl.DataFrame(), origin=records)
-    names = tuple(one.name for one in drawn)
+    names = tuple(term.name for term in drawn)
     return Subjects(names=names, groups=(group,), hue=None, data=records)
 
 
-def _table(drawn: Sequence[Term]) -> pl.DataFrame:
-    rows = [replace(one, records=None) for one in drawn]
+def _make_table(terms: Sequence[Term]) -> pl.DataFrame:
+    columns = {"term": "name", "estimate": "estimate", "low": "low", "high": "high"}
     return pl.DataFrame(
-        {
-            "term": [one.name for one in rows],
-            "estimate": [one.estimate for one in rows],
-            "low": [one.low for one in rows],
-            "high": [one.high for one in rows],
-        }
+        {column: [getattr(term, part) for term in terms] for column, part in columns.items()}
     )

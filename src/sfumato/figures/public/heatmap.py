@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.style import house_style
-from sfumato.figures.public.cells import (
-    bins_of,
-    cell_details,
-    extremes,
-    grids,
-    lost_said,
-    parts_in,
-    two_limits,
+from sfumato.figures._sheet.sheet import format_axis, label_axes, make_sheet, name_panel
+from sfumato.figures._sheet.style import SMALL, use_house_style
+from sfumato.figures.public.grid import (
+    Grid,
+    TwoLimits,
+    check_two_limits,
+    count_bins,
+    count_grid_cells,
+    describe_lost_of_grids,
+    judge_limits,
+    label_records_of_grids,
+    make_grids,
 )
-from sfumato.figures.public.drawn import finished, refusals
-from sfumato.figures.public.facets import coloured, facets, within
-from sfumato.figures.public.grid import allowed_bins
-from sfumato.figures.public.protection import Protecting, house_of, resolve, subjects
-from sfumato.figures.public.small import Small, full_reasons, small_reasons
+from sfumato.figures.public.plot import Request, make_plot, make_request
+from sfumato.figures.public.protection import judge_full_cells, judge_small_cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
 
-    from sfumato.figures.public.cells import Grid, TwoLimits
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed
+    from sfumato.figures.public.protection import Keyed, Protecting, Small
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
 BINS = {"suppress": 30}
-WHY = "Wide cells were chosen: in a fine grid most cells hold too few records to be shown."
+USUAL_BINS = 15
+_WHY = "Wide cells were chosen: in a fine grid most cells hold too few records to be shown."
+_ACROSS = 3
+_HEIGHTS = {1: 4.3, 2: 2.9, 3: 2.2}
+"""Inches of a panel when so many stand side by side."""
 
 
 def heatmap(  # noqa: PLR0913 - all but three by name only
@@ -55,19 +62,19 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
 ) -> Plot:
     """How many records lie where, as colours of cells of at least k records each.
 
-    Question: how do two variables go together, told so that no cell stands for a few people?
+    Question: how are two variables related, shown so that no cell stands for a few people?
     Assumes: one record is one person. Empty cells and hidden ones look the same.
 
     Parameters
     ----------
     data : a frame, a Dataset or a release.
-    x : the variable across.
-    y : the variable upwards.
-    hue : a variable that makes groups, each in a panel of its own.
+    x : the variable on the horizontal axis.
+    y : the variable on the vertical axis.
+    hue : a variable that forms groups, each in a panel of its own.
     protection : "suppress" hides cells of fewer than k in a fine grid, "generalise" in a coarse
         one, the default. "deterministic" and "noise" count protected values.
     k : fewest records behind a cell. Default: the rules' k, which is 3.
-    bins : bins an axis. Default: about 15, or 30 of "suppress".
+    bins : bins an axis. Default: about 15, or 30 for "suppress".
     limits : ((low, high), (low, high)) of the two axes. Default: round numbers.
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
@@ -87,40 +94,113 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 3.
     """
-    (house, k), named = house_of(rules, log, k), title or f"{y} by {x}"
-    groups = () if hue is None else (hue,)
-    with refusals(log, kind="heatmap", title=named, variables=[x, y], groups=groups):
-        who = subjects(data, [x, y], hue, rules=house, k=k)
-        way = resolve(protection, default="generalise", why=WHY, records=who.fewest, k=k,
-                      sd_share=sd_share, key=key, rules=house)  # fmt: skip
-        concerns = small_reasons(small, way)
-        ends = two_limits(x, y, limits)
-        allowed = allowed_bins(bins, BINS.get(way.name, 15), who.fewest, house)
-        made = grids(who, [x, y], way, bins=allowed, exact=bins is not None, limits=ends,
-                     k=k if small == "hide" else 1)  # fmt: skip
-        concerns = (*concerns, *full_reasons([one.counts for one in made], house))
-    with house_style():
-        figure, panels = facets([one.label for one in made], x, y)
-        _draw(panels, made)
-        return finished(
+    request = make_request(
+        "heatmap", title or f"{y} by {x}", [x, y], hue=hue, protection=protection, k=k, bins=bins,
+        sd_share=sd_share, key=key, small=small, rules=rules, log=log,
+    )  # fmt: skip
+    return plot_grids(data, request, limits, _draw)
+
+
+def plot_grids(
+    data: Any,
+    request: Request,
+    limits: TwoLimits | None,
+    draw: Callable[[Sequence[Axes], Sequence[Grid]], None],
+    rule: Mapping[str, Any] | None = None,
+) -> Plot:
+    """Count in cells, and draw a panel for each group; what heatmap and contour share."""
+    x, y = request.variables
+    with request.record_refusals():
+        subjects = request.select(data)
+        resolved = request.resolve(subjects, default="generalise", why=_WHY)
+        concerns = judge_small_cells(request.small, resolved)
+        ends = check_two_limits(x, y, limits)
+        grids = make_grids(subjects, resolved, request, limits=ends,
+                           default=BINS.get(resolved.name, USUAL_BINS))  # fmt: skip
+        concerns += judge_full_cells([grid.counts for grid in grids], request.rules)
+    with use_house_style():
+        figure, panels = _make_panels(subjects.labels, x, y)
+        draw(panels, grids)
+        return make_plot(
             figure,
             panels,
-            kind="heatmap",
-            title=named,
-            protection=way,
-            shown_of=who,
-            table=pl.concat([one.table(grouped=hue is not None) for one in made]),
-            notes=[*lost_said(made, k), *(said for one in made for said in one.notes)],
-            reasons=[*concerns, *extremes(who, [x, y], ends)],
-            rule={"bins": bins_of(made), "small": small},
-            details=cell_details(made),
-            log=log,
-            parts=parts_in(who, [x, y], way, made) if log is not None else None,
+            request,
+            protection=resolved,
+            subjects=subjects,
+            table=pl.concat([grid.table(grouped=subjects.hue is not None) for grid in grids]),
+            notes=[
+                *describe_lost_of_grids(grids, request.k),
+                *(note for grid in grids for note in grid.notes),
+            ],
+            reasons=[*concerns, *judge_limits(subjects, ends)],
+            rule={"bins": count_bins(grids), "small": request.small, **(rule or {})},
+            details=count_grid_cells(grids),
+            parts=None
+            if request.log is None
+            else label_records_of_grids(subjects, resolved, grids),
         )
 
 
-def _draw(panels: Sequence[Axes], made: Sequence[Grid]) -> None:
-    most = max(int(one.counts.max()) for one in made)
-    for axes, one in zip(panels, made, strict=True):
-        coloured(axes, one, most)
-    within(panels, made)
+def _make_panels(labels: Sequence[str], x: str, y: str) -> tuple[Figure, list[Axes]]:
+    """A sheet with a panel for each label."""
+    columns = min(len(labels), _ACROSS)
+    rows = math.ceil(len(labels) / columns)
+    figure, panels = make_sheet(_HEIGHTS[columns] * rows, rows=rows, columns=columns)
+    for spare in panels[len(labels) :]:
+        spare.remove()
+    used = panels[: len(labels)]
+    for index, (axes, label) in enumerate(zip(used, labels, strict=True)):
+        if label:
+            name_panel(axes, "", label)
+        label_axes(axes, x, y if index % columns == 0 else "", width=40 // columns)
+    return figure, used
+
+
+def get_colormap() -> Colormap:
+    """From few to many: told apart by everybody, on white paper and on black."""
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    return ListedColormap(colormaps["viridis"](np.linspace(0.12, 0.95, 200)))
+
+
+def _draw(panels: Sequence[Axes], grids: Sequence[Grid]) -> None:
+    """The cells of a grid in colour; those that are empty or hidden have none."""
+    most = max(int(grid.counts.max()) for grid in grids)
+    for axes, grid in zip(panels, grids, strict=True):
+        counts = np.where(grid.counts > 0, grid.counts, np.nan).T
+        mesh = axes.pcolormesh(
+            grid.x, grid.y, counts, cmap=get_colormap(), vmin=0, vmax=most, rasterized=True
+        )
+        mesh.set_edgecolor("none")
+        _draw_colorbar(axes, mesh, "Values per cell")
+    crop_to_grids(panels, grids)
+
+
+def _draw_colorbar(axes: Axes, mesh: Any, text: str) -> None:
+    """What the colours mean."""
+    from matplotlib.ticker import MaxNLocator
+
+    figure = axes.get_figure(root=True)
+    if figure is None:
+        return
+    bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.06, aspect=24)
+    if bar.solids is not None:
+        bar.solids.set_rasterized(True)
+    bar.ax.set_facecolor("none")
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=2, labelsize=SMALL)
+    bar.locator = MaxNLocator(integer=True, nbins=6)
+    format_axis(bar.ax.yaxis)
+    bar.set_label(text, fontsize=SMALL)
+
+
+def crop_to_grids(panels: Sequence[Axes], grids: Sequence[Grid], *, room: float = 1.0) -> None:
+    """The part of the common grid that shows something in any panel, and some cells more."""
+    shown = np.logical_or.reduce([grid.counts > 0 for grid in grids])
+    for axis, cuts in enumerate((grids[0].x, grids[0].y)):
+        filled = np.flatnonzero(shown.any(axis=1 - axis))
+        step = room * (cuts[1] - cuts[0])
+        limits = (float(cuts[filled[0]] - step), float(cuts[filled[-1] + 1] + step))
+        for axes in panels:
+            axes.set(**{"xlim" if axis == 0 else "ylim": limits})

@@ -1,52 +1,67 @@
-"""How one variable is spread, as bars of many records each: paper 003, Figure 1."""
+"""How one variable is distributed, as bars of many records each: paper 003, Figure 1."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import label_axes, sheet
-from sfumato.figures._sheet.style import house_style
-from sfumato.figures.public.bars import Bars, draw_bars
-from sfumato.figures.public.drawn import finished, refusals
+from sfumato.figures._sheet.sheet import label_axes, make_sheet
+from sfumato.figures._sheet.style import Mark, pick_marks, use_house_style
 from sfumato.figures.public.grid import (
     Limits,
-    adaptive,
-    allowed_bins,
-    checked,
-    counts,
-    edges,
-    own_extremes,
-    parts_of,
-    reach,
-    suppressed,
+    check_limits,
+    choose_edges,
+    count_beyond,
+    count_cells,
+    describe_lost,
+    judge_limits,
+    label_records,
+    merge_small_bins,
+    pool_groups,
+    resolve_bins,
+    suppress_small,
 )
-from sfumato.figures.public.protection import (
-    Protecting,
-    Protection,
-    house_of,
-    points,
-    resolve,
-    subjects,
-)
-from sfumato.figures.public.small import Small, full_reasons, small_reasons
-from sfumato.figures.public.words import share_said
+from sfumato.figures.public.plot import Request, make_plot, make_request
+from sfumato.figures.public.protection import Protection, judge_full_cells, judge_small_cells
 from sfumato.kernels.arrays import Floats, Integers
-from sfumato.outputs.judged import OutputRefused
+from sfumato.outputs.output import OutputRefused
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed
-    from sfumato.figures.public.subjects import Group, Subjects
+    from sfumato.figures.public.protection import Keyed, Protecting, Small
+    from sfumato.figures.public.subjects import Subjects
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
 _BINS = {"suppress": 30, "generalise": 15}
 _MUCH = 0.05
 """Where equal bins hide more than this share of the records, the bins adapt."""
+
+
+@dataclass(frozen=True)
+class Bars:
+    """The bars of one group."""
+
+    label: str
+    cuts: Floats
+    counts: Integers
+    hidden: int
+    lost: float
+    notes: tuple[str, ...] = ()
+
+    def heights(self, *, density: bool) -> Floats:
+        """How high each bar is."""
+        if not density:
+            return self.counts.astype(np.float64)
+        # By the records shown: their share would tell how many are not.
+        heights: Floats = self.counts / np.diff(self.cuts) / self.counts.sum()
+        return heights
 
 
 def histogram(  # noqa: PLR0913 - all but two by name only
@@ -68,19 +83,19 @@ def histogram(  # noqa: PLR0913 - all but two by name only
 ) -> Plot:
     """Bars of at least k records each.
 
-    Question: how is a variable spread, told so that no bar stands for a few people?
+    Question: how is a variable distributed, shown so that no bar stands for a few people?
     Assumes: one record is one person. Edges are round numbers; no extreme is one of them.
 
     Parameters
     ----------
     data : a frame, a Dataset or a release.
     x : the variable.
-    hue : a variable that makes groups; each is protected by itself.
+    hue : a variable that forms groups; each is protected by itself.
     protection : "suppress" hides bars of fewer than k. "generalise" makes wide bins: as wide as
         they must be, or so many equal ones as `bins` says. "deterministic" and "noise" count
         protected values. Default: suppress, unless that hides more than 5 % of the records.
     k : fewest records behind a bar. Default: the rules' k, which is 3.
-    bins : how many equal bins. Default: about 30, or 15 of protection "generalise".
+    bins : how many equal bins. Default: about 30, or 15 for protection "generalise".
     limits : where the first bin begins and the last ends. Default: round numbers.
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
@@ -100,100 +115,99 @@ def histogram(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 1.
     """
-    house, k = house_of(rules, log, k)
-    named = title or f"Histogram of {x}"
-    groups = () if hue is None else (hue,)
-    with refusals(log, kind="histogram", title=named, variables=[x], groups=groups):
-        who = subjects(data, [x], hue, rules=house, k=k)
-        way = resolve(protection, default="suppress", why="", records=who.fewest, k=k,
-                      sd_share=sd_share, key=key, rules=house)  # fmt: skip
-        reasons = small_reasons(small, way)
-        allowed = allowed_bins(bins, _BINS.get(way.name, 30), who.fewest, house)
-        asked = _Asked(x, bins, allowed, limits, small)
-        bars = _bars(who, way, asked)
+    request = make_request(
+        "histogram", title or f"Histogram of {x}", [x], hue=hue, protection=protection, k=k,
+        bins=bins, sd_share=sd_share, key=key, small=small, rules=rules, log=log,
+    )  # fmt: skip
+    with request.record_refusals():
+        subjects = request.select(data)
+        resolved = request.resolve(subjects, default="suppress")
+        reasons = judge_small_cells(small, resolved)
+        allowed = resolve_bins(bins, _BINS.get(resolved.name, 30), subjects.fewest, request.rules)
+        ends = None if limits is None else check_limits(limits)
+        bars = _count_bars(subjects, resolved, request, allowed, ends)
         if protection is None:
-            way, bars = _chosen(who, way, asked, bars)
-        if way.name == "generalise" and bins is None:
-            way = replace(way, wording=f"Each bar is so wide that it holds at least {k} records.")
-        reasons = (*reasons, *full_reasons([one.counts for one in bars], house))
-    if own_extremes(who.column(x), limits):
-        reasons = (*reasons, "The limits of the axis are extremes of the data themselves.")
-    with house_style():
-        figure, (axes,) = sheet(3.1)
-        legend = draw_bars(axes, bars, density=density)
+            resolved = _choose_protection(resolved, bars, bins)
+            if resolved.name == "generalise":
+                bars = _count_bars(subjects, resolved, request, allowed, ends)
+        if resolved.name == "generalise" and bins is None:
+            wording = f"Each bar is so wide that it holds at least {request.k} records."
+            resolved = replace(resolved, wording=wording)
+        reasons += judge_full_cells([group.counts for group in bars], request.rules)
+    sizes = map(len, subjects.groups)
+    lost = sum(group.lost * size for group, size in zip(bars, sizes, strict=True))
+    with use_house_style():
+        figure, (axes,) = make_sheet(3.1)
+        legend = _draw_bars(axes, bars, density=density)
         label_axes(axes, x, "Density" if density else "Records", width=60)
-        return finished(
+        return make_plot(
             figure,
             [axes],
-            kind="histogram",
-            title=named,
-            protection=way,
-            shown_of=who,
-            table=_table(bars, hue, density=density),
-            notes=[*_notes(bars, who, way.k), *(one for bar in bars for one in bar.notes)],
-            reasons=reasons,
-            rule={"bins": max(len(one.counts) for one in bars), "small": small},
+            request,
+            protection=resolved,
+            subjects=subjects,
+            table=_make_table(bars, hue, density=density),
+            notes=[
+                *describe_lost(lost, subjects.records, resolved.k),
+                *(note for group in bars for note in group.notes),
+            ],
+            reasons=[*reasons, *judge_limits(subjects, [limits])],
+            rule={"bins": max(len(group.counts) for group in bars), "small": small},
             details={
-                "cells": sum(len(one.counts) for one in bars),
-                "suppressed": sum(one.hidden for one in bars),
+                "cells": sum(len(group.counts) for group in bars),
+                "suppressed": sum(group.hidden for group in bars),
             },
             legend=legend,
-            log=log,
-            parts=_parts(who, way, x, bars) if log is not None else None,
+            parts=_label_records(subjects, x, bars) if log is not None and resolved.cells else None,
         )
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What the user said of the bins."""
-
-    x: str
-    bins: int | None
-    allowed: int
-    limits: Limits | None
-    small: Small
-
-
-def _chosen(
-    who: Subjects, way: Protection, asked: _Asked, bars: list[Bars]
-) -> tuple[Protection, list[Bars]]:
+def _choose_protection(
+    protection: Protection, bars: Sequence[Bars], bins: int | None
+) -> Protection:
     """Suppression where it hides little, else bins that adapt."""
-    if max(one.lost for one in bars) <= _MUCH or asked.bins is not None:
-        why = "Equal bins were kept: hiding small ones loses little." if asked.bins is None else ""
-        return replace(way, reason=why), bars
+    if bins is not None:
+        return protection
+    if max(group.lost for group in bars) <= _MUCH:
+        return replace(protection, reason="Equal bins were kept: hiding small ones loses little.")
     why = "Bins adapt to the data: with equal ones, more than 5 % of the records would be hidden."
-    wide = replace(way, name="generalise", reason=why)
-    return wide, _bars(who, wide, asked)
+    return replace(protection, name="generalise", reason=why)
 
 
-def _bars(who: Subjects, way: Protection, asked: _Asked) -> list[Bars]:
-    if way.cells:
-        values = [one.column(asked.x) for one in who.groups]
-        extra: list[tuple[str, ...]] = [()] * len(values)
+def _count_bars(
+    subjects: Subjects, protection: Protection, request: Request, bins: int, limits: Limits | None
+) -> list[Bars]:
+    (x,) = subjects.names
+    notes: list[tuple[str, ...]] = [()] * len(subjects.groups)
+    if protection.cells:
+        values = [group.column(x) for group in subjects.groups]
     else:
-        made = [points(one, [asked.x], way, lonely=asked.small == "show") for one in who.groups]
-        values = [one.column(asked.x) for one in made]
-        extra = [one.notes() for one in made]
-    limits = None if asked.limits is None else checked(asked.limits)
-    domain = who.bounds(asked.x)
-    whole = way.cells and who.whole(asked.x)
-    if way.name == "generalise" and asked.bins is None:
+        points = request.protect(subjects, protection)
+        values = [group.column(x) for group in points]
+        notes = [group.notes() for group in points]
+    exact, domain = request.bins is not None, subjects.bounds(x)
+    whole = protection.cells and subjects.is_integer(x)
+    if protection.name == "generalise" and not exact:
+        merged = [
+            merge_small_bins(column, protection.k, 2 * bins, limits, domain=domain, whole=whole)
+            for column in values
+        ]
         return [
-            _adapted(one, held, way.k, asked.allowed * 2, limits, domain=domain, whole=whole)
-            for one, held in zip(who.groups, values, strict=True)
+            _make_bars(label, cuts, counts, 0, len(column))
+            for label, column, (cuts, counts) in zip(subjects.labels, values, merged, strict=True)
         ]
-    together = values[0] if len(values) == 1 else np.concatenate(values)
-    bins, k = asked.allowed, way.k if asked.small == "hide" else 1
+    pooled = pool_groups(values)
     while True:
-        cuts = edges(together, bins, limits, reach(way), domain=domain,
-                     exact=asked.bins is not None, whole=whole and asked.bins is None)  # fmt: skip
-        made_of = [
-            _counted(one, held, cuts, k, notes)
-            for one, held, notes in zip(who.groups, values, extra, strict=True)
-        ]
-        if all(one.counts.any() for one in made_of):
-            return made_of
-        if asked.bins is not None or bins <= 1:
+        cuts = choose_edges(pooled, bins, limits, count_beyond(protection), domain=domain,
+                            exact=exact, whole=whole and not exact)  # fmt: skip
+        bars = [
+            _make_bars(label, cuts, *suppress_small(count_cells([column], [cuts]), request.least),
+                       len(column), sentences)
+            for label, column, sentences in zip(subjects.labels, values, notes, strict=True)
+        ]  # fmt: skip
+        if all(group.counts.any() for group in bars):
+            return bars
+        if exact or bins <= 1:
             raise OutputRefused(
                 "Not one bar would hold enough records.",
                 hint="take fewer bins, or leave them out.",
@@ -202,59 +216,68 @@ def _bars(who: Subjects, way: Protection, asked: _Asked) -> list[Bars]:
         bins //= 2
 
 
-def _adapted(
-    group: Group,
-    values: Floats,
-    k: int,
-    bins: int,
-    limits: Limits | None,
-    *,
-    domain: Limits | None,
-    whole: bool,
+def _make_bars(
+    label: str,
+    cuts: Floats,
+    counts: Integers,
+    hidden: int,
+    records: int,
+    notes: tuple[str, ...] = (),
 ) -> Bars:
-    cuts, held = adaptive(values, k, bins, limits, domain=domain, whole=whole)
-    return _shown(group.label, cuts, held, 0, len(values))
+    return Bars(label, cuts, counts, hidden, 1 - float(counts.sum()) / records, notes)
 
 
-def _counted(group: Group, values: Floats, cuts: Floats, k: int, notes: tuple[str, ...]) -> Bars:
-    held, hidden = suppressed(counts([values], [cuts]), k)
-    return _shown(group.label, cuts, held, hidden, len(values), notes)
+def _draw_bars(axes: Axes, bars: list[Bars], *, density: bool) -> list[Mark]:
+    """Draw the bars of all groups; the legend."""
+    single = len(bars) == 1
+    looks = pick_marks([group.label for group in bars], grouped=not single or bool(bars[0].label))
+    for group, look in zip(bars, looks, strict=True):
+        heights = group.heights(density=density)
+        filled = heights > 0
+        starts, widths = group.cuts[:-1][filled], np.diff(group.cuts)[filled]
+        axes.bar(starts, heights[filled], widths, align="edge", facecolor=look.colour,
+                 alpha=0.3 if single else 0.1, linewidth=0)  # fmt: skip
+        if single:
+            axes.bar(starts, heights[filled], widths, align="edge", facecolor="none",
+                     edgecolor=look.colour, linewidth=1.0)  # fmt: skip
+        else:
+            _draw_outline(axes, group, heights, look)
+    axes.margins(x=0.03)
+    axes.grid(visible=False, axis="x")
+    return [replace(look, marker="s", line="") if single else look for look in looks if look.name]
 
 
-def _shown(
-    label: str, cuts: Floats, held: Integers, hidden: int, records: int, notes: tuple[str, ...] = ()
-) -> Bars:
-    return Bars(label, cuts, held, hidden, 1 - float(held.sum()) / records, notes)
+def _draw_outline(axes: Axes, bars: Bars, heights: Floats, look: Mark) -> None:
+    """Only the outline of all bars, and a shape on each: several groups lie over one another."""
+    (filled,) = np.nonzero(heights)
+    span = slice(filled[0], filled[-1] + 1)
+    axes.stairs(heights[span], bars.cuts[span.start : span.stop + 1], color=look.colour,
+                linewidth=1.3)  # fmt: skip
+    middles = (bars.cuts[:-1] + bars.cuts[1:])[filled] / 2
+    axes.plot(middles, heights[filled], linestyle="", marker=look.marker, color=look.colour,
+              markersize=3.2)  # fmt: skip
 
 
-def _parts(who: Subjects, way: Protection, x: str, bars: list[Bars]) -> list[Any] | None:
+def _label_records(subjects: Subjects, x: str, bars: list[Bars]) -> list[Any]:
     """For the log: in which bar each record is; only where bars count the original's."""
-    if not way.cells:
-        return None
-    return parts_of(
-        [[one.column(x)] for one in who.groups],
-        [[one.cuts] for one in bars],
-        [one.counts for one in bars],
+    return label_records(
+        [[group.column(x)] for group in subjects.groups],
+        [[group.cuts] for group in bars],
+        [group.counts for group in bars],
     )
 
 
-def _notes(bars: list[Bars], who: Subjects, k: int) -> list[str]:
-    lost = sum(one.lost * len(group) for one, group in zip(bars, who.groups, strict=True))
-    if not lost:
-        return []
-    said = share_said(lost / who.records, records=who.records, k=k)
-    return [f"Not shown: {said} of the values."]
-
-
-def _table(bars: list[Bars], hue: str | None, *, density: bool) -> pl.DataFrame:
-    made = []
-    for one in bars:
-        filled = one.counts > 0
-        columns: dict[str, Any] = {} if hue is None else {"group": [one.label] * int(filled.sum())}
+def _make_table(bars: list[Bars], hue: str | None, *, density: bool) -> pl.DataFrame:
+    tables = []
+    for group in bars:
+        filled = group.counts > 0
+        columns: dict[str, Any] = {}
+        if hue is not None:
+            columns["group"] = [group.label] * int(filled.sum())
         columns |= {
-            "low": one.cuts[:-1][filled],
-            "high": one.cuts[1:][filled],
-            "density" if density else "records": one.heights(density=density)[filled],
+            "low": group.cuts[:-1][filled],
+            "high": group.cuts[1:][filled],
+            "density" if density else "records": group.heights(density=density)[filled],
         }
-        made.append(pl.DataFrame(columns))
-    return pl.concat(made)
+        tables.append(pl.DataFrame(columns))
+    return pl.concat(tables)

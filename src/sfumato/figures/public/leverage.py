@@ -9,27 +9,23 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import SfumatoError
-from sfumato.figures._sheet.sheet import label_axes, sheet
-from sfumato.figures._sheet.style import SMALL, VERMILION, Mark, house_style
-from sfumato.figures._sheet.words import number, write
-from sfumato.figures.public.diagnostic import (
+from sfumato.figures._sheet.sheet import label_axes, make_sheet
+from sfumato.figures._sheet.style import SMALL, VERMILION, Mark, use_house_style
+from sfumato.figures._sheet.text import format_number, write
+from sfumato.figures.public.diagnostics import (
     NOT_REFITTED,
-    Asked,
     Cloud,
-    cloud,
-    draw,
-    level_line,
-    told_by,
+    draw_level_line,
+    protect_cloud,
+    read_model,
 )
-from sfumato.figures.public.drawn import finished, refusals
-from sfumato.figures.public.protection import house_of
+from sfumato.figures.public.plot import make_request
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting
-    from sfumato.figures.public.small import Small
+    from sfumato.figures.public.protection import Keyed, Protecting, Small
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
@@ -57,7 +53,7 @@ def leverage(  # noqa: PLR0913 - all but two by name only
 
     Question: do a few records carry the model?
     Assumes: the model was fitted to the original and is not fitted again. A single record of
-    great influence is what protection hides: look at it inside, and tell of it in words.
+    great influence is what protection hides: look at it inside, and describe it in words.
 
     Parameters
     ----------
@@ -67,7 +63,7 @@ def leverage(  # noqa: PLR0913 - all but two by name only
     protection : "deterministic" (default), "noise", "suppress", "generalise", or a method.
     k : how many records share in a centre, and fewest records behind a cell.
         Default: the rules' k, which is 3.
-    bins : cells an axis. Default: about 30, or 15 of "generalise".
+    bins : cells an axis. Default: about 30, or 15 for "generalise".
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
     small : "show" cells of fewer than k protected values, where many points become a grid.
@@ -87,84 +83,80 @@ def leverage(  # noqa: PLR0913 - all but two by name only
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.2; Cook (1977),
     Technometrics 19:15.
     """
-    named, names = title or "Standardised residuals against leverage", ("leverage", "standardised")
-    rules, k = house_of(rules, log, k)
-    asked = Asked(protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small,
-                  rules=rules)  # fmt: skip
-    with refusals(log, kind="leverage", title=named, variables=names):
-        told, records = told_by(model, data, asked)
-        if not told.has_leverage:
+    request = make_request(
+        "leverage", title or "Standardised residuals against leverage",
+        ["leverage", "standardised"], protection=protection, k=k, bins=bins, sd_share=sd_share,
+        key=key, small=small, rules=rules, log=log,
+    )  # fmt: skip
+    with request.record_refusals():
+        outcomes, records = read_model(model, data, request)
+        if not outcomes.has_leverage:
             raise SfumatoError(
                 "The leverage of the records is not known for this model.",
                 hint="pass results of statsmodels, a LinearRegression, or a frame with 'leverage'.",
             )
-        made = _not_below_zero(cloud(records, names, asked))
-    with house_style():
-        figure, (axes,) = sheet(3.9)
-        legend = draw(axes, made)
-        _window(axes, made)
-        level_line(axes)
-        seen = _contours(axes, told.parameters)
+        cloud = _clip_at_zero(protect_cloud(records, request))
+    with use_house_style():
+        figure, (axes,) = make_sheet(3.9)
+        legend = cloud.draw(axes)
+        _set_window(axes, cloud)
+        draw_level_line(axes)
+        visible = _draw_contours(axes, outcomes.parameters)
         label_axes(axes, "Leverage", "Standardised residual", width=60)
-        beyond = [] if seen or not told.parameters else [
-            f"Cook's distance stays below {number(CONTOURS[0])} all over the panel."]  # fmt: skip
-        return finished(
+        notes = [NOT_REFITTED]
+        if outcomes.parameters and not visible:
+            least = format_number(CONTOURS[0])
+            notes.append(f"Cook's distance stays below {least} all over the panel.")
+        return cloud.make_plot(
             figure,
-            [axes],
-            kind="leverage",
-            title=named,
-            protection=made.way,
-            shown_of=made.who,
-            table=made.table(),
-            notes=[NOT_REFITTED, *beyond, *made.notes],
-            reasons=made.reasons,
-            rule=made.rule(small),
-            details={**made.details(), "contours": seen},
-            legend=[*legend, *([_COOK] if seen else [])],
-            log=log,
+            axes,
+            notes=notes,
+            details={"contours": visible},
+            legend=[*legend, *([_COOK] if visible else [])],
         )
 
 
-def _not_below_zero(made: Cloud) -> Cloud:
+def _clip_at_zero(cloud: Cloud) -> Cloud:
     """No record has a leverage below 0, though noise may say so."""
-    if made.points is None or made.cells is not None:
-        return made
-    (one,) = made.points
-    values = one.values
-    if not (values["leverage"] < 0).any():
-        return made
-    inside = values.with_columns(pl.col("leverage").clip(0.0))
-    points = [replace(one, values=inside, coinciding=inside.is_duplicated().to_numpy())]
-    return replace(made, points=points, notes=(*made.notes, _BELOW))
+    if cloud.points is None or cloud.grids is not None:
+        return cloud
+    (points,) = cloud.points
+    if not (points.values["leverage"] < 0).any():
+        return cloud
+    clipped = points.values.with_columns(pl.col("leverage").clip(0.0))
+    points = replace(points, values=clipped, coinciding=clipped.is_duplicated().to_numpy())
+    return replace(cloud, points=[points], notes=(*cloud.notes, _BELOW))
 
 
-def _window(axes: Axes, made: Cloud) -> None:
+def _set_window(axes: Axes, cloud: Cloud) -> None:
     """Fix the window by what is drawn, so that contours far away do not shrink it."""
-    x, y, _ = made.pairs()
+    x, y, _ = cloud.pairs()
     room_x, room_y = 0.05 * (x.max() - x.min() or 1), 0.06 * (y.max() - y.min() or 1)
     axes.set_xlim(max(0.0, float(x.min() - room_x)), float(x.max() + room_x))
     axes.set_ylim(float(y.min() - room_y), float(y.max() + room_y))
 
 
-def _contours(axes: Axes, parameters: int | None) -> list[float]:
-    """Lines of equal influence; those that can be seen."""
+def _draw_contours(axes: Axes, parameters: int | None) -> list[float]:
+    """Lines of equal influence; those that can be seen.
+
+    Cook's distance D is constant where the residual is ±sqrt(D p (1 - h) / h), at leverage h.
+    """
     if not parameters:
         return []
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    pull = np.linspace(max(left, 1e-6), min(right, 1 - 1e-9), _POINTS)
-    seen = []
+    (start, end), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    h = np.linspace(max(start, 1e-6), min(end, 1 - 1e-9), _POINTS)
+    visible = set()
     for distance in CONTOURS:
-        height = np.sqrt(distance * parameters * (1 - pull) / pull)
+        height = np.sqrt(distance * parameters * (1 - h) / h)
         for side in (height, -height):
-            inside = (side >= bottom) & (side <= top)
-            if not inside.any():
+            if not ((side >= bottom) & (side <= top)).any():
                 continue
-            axes.plot(pull, side, color=VERMILION, linewidth=1.1, linestyle=(0, (5, 2)),
+            axes.plot(h, side, color=VERMILION, linewidth=1.1, linestyle=(0, (5, 2)),
                       alpha=0.9, scalex=False, scaley=False)  # fmt: skip
-            told = axes.annotate("", (pull[-1], np.clip(side[-1], bottom, top)),
-                                 xytext=(-3, -10 if side[-1] > 0 else 4),
-                                 textcoords="offset points", ha="right", fontsize=SMALL,
-                                 color=VERMILION)  # fmt: skip
-            write(told, number(distance))
-            seen.append(distance)
-    return sorted(set(seen))
+            label = axes.annotate("", (h[-1], np.clip(side[-1], bottom, top)),
+                                  xytext=(-3, -10 if side[-1] > 0 else 4),
+                                  textcoords="offset points", ha="right", fontsize=SMALL,
+                                  color=VERMILION)  # fmt: skip
+            write(label, format_number(distance))
+            visible.add(distance)
+    return sorted(visible)

@@ -1,10 +1,11 @@
-"""A finished plot: what was drawn, the protected values in it, and what a checker must know."""
+"""A plot from what somebody asks for to the finished figure, with its verdict and its log entry."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,32 @@ import polars.selectors as cs
 
 from sfumato.errors import SfumatoError
 from sfumato.figures._sheet.picture import Picture
-from sfumato.figures._sheet.style import INK
+from sfumato.figures._sheet.sheet import format_stamp, put_head_and_foot
+from sfumato.figures._sheet.style import INK, Mark
+from sfumato.figures._sheet.text import format_records
+from sfumato.figures.public.protected_values import STAYS, ProtectedValues, protect_values
+from sfumato.figures.public.protection import (
+    Keyed,
+    Named,
+    Protecting,
+    Protection,
+    Small,
+    resolve_protection,
+    resolve_rules,
+)
+from sfumato.figures.public.subjects import Subjects, select_subjects
+from sfumato.kernels.arrays import Integers
+from sfumato.outputs.output import Output, OutputRefused, digest_of
+from sfumato.outputs.rules import warn_of_shared_persons
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-    from sfumato.outputs.judged import Verdict
+    from sfumato.evidence import Audience
+    from sfumato.outputs.log import Log
+    from sfumato.outputs.output import Verdict
+    from sfumato.outputs.rules import Rules
 
 _TABLES = (".csv", ".json")
 
@@ -51,8 +72,6 @@ class Plot(Picture):
 
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the table of what is drawn, as CSV or JSON by the suffix."""
-        from sfumato.io.atomic import replacing
-
         target = Path(path)
         kind = target.suffix.lower()
         if kind not in _TABLES:
@@ -60,27 +79,16 @@ class Plot(Picture):
                 f"A table of a plot cannot be written as '{kind or 'a file without a suffix'}'.",
                 hint="the suffixes are .csv and .json.",
             )
-        if target.exists() and not overwrite:
-            raise SfumatoError(
-                f"'{target}' exists already.",
-                hint="choose another name, or pass overwrite=True.",
-            )
-        text = self._csv() if kind == ".csv" else self.table.write_json() + "\n"
-        mode = 0o644 if self.audience == "public" else 0o600
-        with replacing(target) as sibling:
-            handle = os.open(sibling, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with os.fdopen(handle, "wb") as file:
-                file.write(text.encode())
-        return target
+        text = self._to_csv() if kind == ".csv" else self.table.write_json() + "\n"
+        return self._write(target, text.encode(), overwrite=overwrite)
 
-    def _csv(self) -> str:
+    def _to_csv(self) -> str:
         """The table as text, harmless in a spreadsheet: labels of groups are anybody's words."""
-        from sfumato.io.formulas import escape
-        from sfumato.io.formulas import escape_name as safe
+        from sfumato.io.formulas import escape, escape_name
 
         texts = self.table.select(cs.string(include_categorical=True)).columns
         table = self.table.with_columns(escape(pl.col(name).cast(pl.String)) for name in texts)
-        return table.rename({name: safe(name) for name in table.columns}).write_csv()
+        return table.rename({name: escape_name(name) for name in table.columns}).write_csv()
 
     def __repr__(self) -> str:
         return f"Plot({self.title!r}, {self.verdict}, {self.table.height} rows drawn)"
@@ -93,14 +101,194 @@ class Plot(Picture):
         """Whether pixels need white paper: ink of the page, as pixels, would vanish in the dark."""
         if self.audience != "public":
             return super()._holds_pixels()
-        return any(_inked(one) for one in self.figure.findobj() if one.get_rasterized() is True)
+        return any(
+            _has_ink(item) for item in self.figure.findobj() if item.get_rasterized() is True
+        )
 
 
-def _inked(artist: Any) -> bool:
+def _has_ink(artist: Any) -> bool:
     from matplotlib.colors import to_rgb, to_rgba_array
 
     for name in ("get_color", "get_facecolor", "get_edgecolor"):
-        colours = getattr(artist, name, lambda: "none")()
-        if any(tuple(one[:3]) == to_rgb(INK) for one in to_rgba_array(colours) if one[3] > 0):
+        colours = to_rgba_array(getattr(artist, name, lambda: "none")())
+        if any(tuple(rgba[:3]) == to_rgb(INK) for rgba in colours if rgba[3] > 0):
             return True
     return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What somebody asks of a plot, under the rules of the house.
+
+    Parameters
+    ----------
+    kind : the name of the plot, for the log.
+    title : of the figure.
+    variables : what it shows.
+    k : fewest records behind anything drawn.
+    rules : the house rules.
+    log : where the output is listed.
+    hue : the variable that makes groups.
+    protection : what was asked for; None leaves it to the plot.
+    bins : how many bins an axis has; None leaves it to the plot.
+    sd_share : SD of the noise as a share of the variable's.
+    key : the custodian's secret.
+    small : whether cells of few protected values are shown.
+    """
+
+    kind: str
+    title: str
+    variables: tuple[str, ...]
+    k: int
+    rules: Rules
+    log: Log | None
+    hue: str | None = None
+    protection: Protecting | None = None
+    bins: int | None = None
+    sd_share: float = 0.25
+    key: Keyed = None
+    small: Small = "hide"
+
+    @property
+    def least(self) -> int:
+        """Cells of fewer values are hidden."""
+        return self.k if self.small == "hide" else 1
+
+    @contextmanager
+    def record_refusals(self) -> Iterator[None]:
+        """Put a refusal into the log before it is raised on."""
+        try:
+            yield
+        except OutputRefused as error:
+            if self.log is not None:
+                self.log.refused(
+                    Output(
+                        kind=self.kind,
+                        title=self.title,
+                        variables=self.variables,
+                        groups=() if self.hue is None else (self.hue,),
+                        verdict="refuse",
+                        reasons=(error.what,),
+                    )
+                )
+            raise
+
+    def select(self, data: Any) -> Subjects:
+        """The records that the plot rests on."""
+        return select_subjects(data, self.variables, self.hue, rules=self.rules, k=self.k)
+
+    def resolve(self, subjects: Subjects, *, default: Named, why: str = "") -> Protection:
+        """The protection asked for, or the plot's default with the reason for it."""
+        return resolve_protection(
+            self.protection, default=default, why=why, records=subjects.fewest, k=self.k,
+            sd_share=self.sd_share, key=self.key, rules=self.rules,
+        )  # fmt: skip
+
+    def protect(self, subjects: Subjects, protection: Protection) -> list[ProtectedValues]:
+        """The protected values of each group."""
+        lonely = self.small == "show"
+        return [
+            protect_values(group, subjects.names, protection, lonely=lonely)
+            for group in subjects.groups
+        ]
+
+
+def make_request(
+    kind: str,
+    title: str,
+    variables: Sequence[str],
+    *,
+    k: int | None,
+    rules: Rules | None,
+    log: Log | None,
+    **options: Any,
+) -> Request:
+    """What was asked for, with the house rules or those of the log."""
+    house, fewest = resolve_rules(rules, log, k)
+    return Request(kind=kind, title=title, variables=tuple(variables), k=fewest, rules=house,
+                   log=log, **options)  # fmt: skip
+
+
+def make_plot(  # noqa: PLR0913 - all but three by name only
+    figure: Figure,
+    axes: Sequence[Axes],
+    request: Request,
+    *,
+    protection: Protection,
+    subjects: Subjects,
+    table: pl.DataFrame,
+    notes: Sequence[str] = (),
+    reasons: Sequence[str] = (),
+    rule: Mapping[str, Any] | None = None,
+    details: Mapping[str, Any] | None = None,
+    legend: Sequence[Mark] = (),
+    parts: Sequence[Integers] | None = None,
+) -> Plot:
+    """Put head and foot on the sheet, settle the layout, judge it, and list it in the log.
+
+    Parameters
+    ----------
+    figure : with everything drawn in it.
+    axes : its panels.
+    request : what was asked for.
+    protection : as resolved.
+    subjects : the records it rests on.
+    table : exactly the protected values that are drawn.
+    notes : further sentences for the caption.
+    reasons : why somebody should have a second look, besides those of the protection.
+    rule : further parameters for the log, such as the bins.
+    details : a few numbers for the custodian.
+    legend : what the symbols mean.
+    parts : the cell of each record, group after group, where counts in cells are shown; below 0
+        where the cell is hidden. The log compares them with those of other outputs.
+    """
+    sentences = [
+        protection.sentence(),
+        protection.reason,
+        *notes,
+        *subjects.notes,
+        f"It rests on {format_records(subjects.records)}.",
+    ]
+    caption = " ".join(dict.fromkeys(sentence for sentence in sentences if sentence))
+    concerns = tuple(
+        dict.fromkeys([*protection.concerns, *reasons, *warn_of_shared_persons(subjects.data)])
+    )
+    audience: Audience = "public"
+    stamp = ""
+    if STAYS in notes:
+        audience, stamp, concerns = "custodian", format_stamp(), (*concerns, STAYS)
+    put_head_and_foot(figure, request.title, legend=legend, stamp=stamp, foot=caption)
+    plot = Plot(
+        figure=figure,
+        axes=tuple(axes),
+        title=request.title,
+        caption=caption,
+        audience=audience,
+        stamp=stamp,
+        table=table,
+        rule={**protection.rule(), **(rule or {})},
+        verdict="refuse" if audience != "public" else "review" if concerns else "pass",
+        reasons=concerns,
+        details=details or {},
+    )
+    return record_plot(plot, request, subjects, parts)
+
+
+def record_plot(
+    plot: Plot, request: Request, subjects: Subjects, parts: Sequence[Integers] | None = None
+) -> Plot:
+    """List a plot in the log of outputs; the log may know reasons for a second look."""
+    if request.log is None:
+        return plot
+    output = Output(
+        kind=request.kind,
+        title=plot.title,
+        variables=subjects.names,
+        groups=() if subjects.hue is None else (subjects.hue,),
+        rule=plot.rule,
+        verdict=plot.verdict,
+        reasons=plot.reasons,
+        digest=digest_of(plot.table),
+    )
+    judged = request.log.add(output, subjects.population, parts=parts, grouped=parts is not None)
+    return replace(plot, verdict=judged.verdict, reasons=judged.reasons)

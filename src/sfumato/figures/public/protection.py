@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+import numpy as np
+
 from sfumato.errors import PlanError, did_you_mean
-from sfumato.figures.public.points import Protected, points
-from sfumato.figures.public.subjects import Group, Subjects, subjects
 from sfumato.method import Method
-from sfumato.outputs.judged import OutputRefused
-from sfumato.parameters import given
+from sfumato.outputs.output import OutputRefused
+from sfumato.parameters import list_settings
 from sfumato.randomness import Key
 
 if TYPE_CHECKING:
@@ -20,25 +21,11 @@ if TYPE_CHECKING:
 Named = Literal["suppress", "generalise", "deterministic", "noise"]
 Protecting = Named | Method
 Keyed = Key | bytes | str | None
+Small = Literal["hide", "show"]
 _CELLS = ("suppress", "generalise")
-_AGAIN = (
+_NO_KEY = (
     "Without a key the noise is new each time; several drawings could be averaged (pass key=…)."
 )
-
-__all__ = [
-    "Group",
-    "Keyed",
-    "Named",
-    "Protected",
-    "Protecting",
-    "Protection",
-    "Subjects",
-    "house_of",
-    "house_rules",
-    "points",
-    "resolve",
-    "subjects",
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,36 +73,36 @@ class Protection:
             f"{100 * self.sd_share:g} % of the variable's.",
         }[self.name]
 
+    def with_wording(self, sentences: Mapping[str, str]) -> Protection:
+        """The same, described by the sentence for its name where there is one."""
+        sentence = sentences.get(self.name, "").format(k=self.k)
+        return replace(self, wording=sentence or self.wording)
+
     def rule(self) -> dict[str, Any]:
         """The protection and its parameters, for the log. Never the key."""
-        told: dict[str, Any] = {"protection": self.name, "k": self.k}
+        rule: dict[str, Any] = {"protection": self.name, "k": self.k}
         if self.name == "noise" and self.method is None:
-            told["sd_share"] = self.sd_share
+            rule["sd_share"] = self.sd_share
         if self.method is not None:
-            told["method"] = {"method": self.method.name, **given(self.method)}
-        return told
+            rule["method"] = {"method": self.method.name, **list_settings(self.method)}
+        return rule
 
 
-def house_rules(rules: Rules | None) -> Rules:
-    """The rules given, or the safe defaults."""
-    from sfumato.outputs.rules import Rules as House
-
-    if rules is not None and not isinstance(rules, House):
-        raise PlanError("rules must be Rules.", hint="sf.outputs.Rules.load('rules.toml').")
-    return House() if rules is None else rules
-
-
-def house_of(rules: Rules | None, log: Log | None, k: int | None) -> tuple[Rules, int]:
+def resolve_rules(rules: Rules | None, log: Log | None, k: int | None) -> tuple[Rules, int]:
     """The rules given, or else those the log was begun with; and k, by default theirs."""
-    from sfumato.outputs.log import Log as Listed
+    from sfumato.outputs.log import Log as LogOfOutputs
+    from sfumato.outputs.rules import Rules as HouseRules
 
-    if log is not None and not isinstance(log, Listed):
+    if log is not None and not isinstance(log, LogOfOutputs):
         raise PlanError("log must be a Log.", hint="for instance log=sf.outputs.Log('outputs').")
-    house = house_rules(log.rules if rules is None and log is not None else rules)
+    house = log.rules if rules is None and log is not None else rules
+    if house is not None and not isinstance(house, HouseRules):
+        raise PlanError("rules must be Rules.", hint="sf.outputs.Rules.load('rules.toml').")
+    house = HouseRules() if house is None else house
     return house, house.k if k is None else k
 
 
-def resolve(  # noqa: PLR0913 - all but one by name only
+def resolve_protection(  # noqa: PLR0913 - all but one by name only
     protection: Protecting | None,
     *,
     default: Named,
@@ -142,13 +129,15 @@ def resolve(  # noqa: PLR0913 - all but one by name only
     _check_k(k, records, rules)
     if isinstance(protection, Method):
         concern = f"The method '{protection.name}' was chosen by hand; no house rule covers it."
-        made = Protection(name=protection.name, k=k, sd_share=rules.noise, method=protection,
+        resolved = Protection(name=protection.name, k=k, sd_share=rules.noise, method=protection,
                           concerns=(concern,))  # fmt: skip
-        return _with_key(made, key) if protection.keyed else made
-    name = default if protection is None else _known(protection)
-    made = Protection(name=name, k=k, sd_share=sd_share, reason=why if protection is None else "")
+        return _with_key(resolved, key) if protection.keyed else resolved
+    name = default if protection is None else _check_name(protection)
+    resolved = Protection(
+        name=name, k=k, sd_share=sd_share, reason=why if protection is None else ""
+    )
     if name != "noise":
-        return made
+        return resolved
     if isinstance(sd_share, bool) or not isinstance(sd_share, (int, float)):
         raise PlanError("sd_share is a number.", hint=f"for instance sd_share={rules.noise:g}.")
     if not sd_share >= rules.noise:
@@ -156,17 +145,15 @@ def resolve(  # noqa: PLR0913 - all but one by name only
             "The noise is less than the house rules ask for.",
             hint=f"sd_share must be at least {rules.noise:g}.",
         )
-    return _with_key(made, key)
+    return _with_key(resolved, key)
 
 
-def _with_key(made: Protection, key: Keyed) -> Protection:
-    again: tuple[str, ...] = ()
-    if key is None:
-        again = (_AGAIN,)
-    return replace(made, key=Key.of(key), concerns=(*made.concerns, *again))
+def _with_key(protection: Protection, key: Keyed) -> Protection:
+    concerns = protection.concerns if key is not None else (*protection.concerns, _NO_KEY)
+    return replace(protection, key=Key.of(key), concerns=concerns)
 
 
-def _known(name: Any) -> Named:
+def _check_name(name: Any) -> Named:
     if name not in get_args(Named):
         raise PlanError(
             "This protection is not known.",
@@ -179,17 +166,38 @@ def _check_k(k: int, records: int, rules: Rules) -> None:
     most = records - rules.k
     if isinstance(k, bool) or not isinstance(k, int):
         raise PlanError("k is a whole number.", hint=f"for instance k={rules.k}.")
-    if not rules.k <= k <= most:
-        allowed = f"from {rules.k} to {most}" if most >= rules.k else "none with so few records"
+    if rules.k <= k <= most:
+        return
+    allowed = "none with so few records"
+    if most >= rules.k:
+        # The exact upper end would tell the exact number of records.
+        step = 5 if most >= rules.k + 5 else 1
+        allowed = f"from {rules.k} to {max(rules.k, most // step * step)}"
+    raise OutputRefused(
+        f"k = {k} is out of the range that the house rules allow for these records.",
+        hint=f"allowed: {allowed}.",
+    )
+
+
+def judge_small_cells(small: Small, protection: Protection) -> tuple[str, ...]:
+    """Why showing small cells asks for a second look; refused where the cells are original."""
+    if small not in ("hide", "show"):
+        raise PlanError('small is "hide" or "show".')
+    if small == "hide":
+        return ()
+    if protection.cells:
         raise OutputRefused(
-            f"k = {k} is out of the range that the house rules allow for these records.",
-            # The upper end would tell the exact number of records.
-            hint=f"allowed: {_rough(allowed, rules.k, most)}.",
+            f"Cells of fewer than {protection.k} original records are never shown.",
+            hint='leave small="hide", or take protection="deterministic" or "noise".',
         )
+    return (f"Cells of fewer than {protection.k} protected values are shown.",)
 
 
-def _rough(allowed: str, least: int, most: int) -> str:
-    if most < least:
-        return allowed
-    step = 5 if most >= least + 5 else 1
-    return f"from {least} to {max(least, most // step * step)}"
+def judge_full_cells(counts: Iterable[Any], rules: Rules) -> tuple[str, ...]:
+    """Why a group whose records all lie in one cell needs a second look: it shows their value."""
+    if rules.full == "show" or all(np.count_nonzero(cells) > 1 for cells in counts):
+        return ()
+    what = "All records that are shown, or all of one group, lie in one cell."
+    if rules.full == "hide":
+        raise OutputRefused(what, hint="take narrower cells, or other groups.")
+    return (what,)

@@ -9,31 +9,26 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import SfumatoError
-from sfumato.figures._sheet.sheet import label_axes, sheet
-from sfumato.figures._sheet.style import INK, Mark, house_style
-from sfumato.figures.public.diagnostic import (
+from sfumato.figures._sheet.sheet import label_axes, make_sheet
+from sfumato.figures._sheet.style import INK, Mark, use_house_style
+from sfumato.figures.public.diagnostics import (
     NOT_REFITTED,
-    Asked,
+    WHY,
     Cloud,
-    cloud_of,
-    draw,
     is_frame,
-    pairs_as,
-    told_by,
-    way_of,
+    make_cloud,
+    read_model,
+    replace_values,
 )
-from sfumato.figures.public.drawn import finished, refusals
-from sfumato.figures.public.points import Protected, points
-from sfumato.figures.public.protection import house_of, house_rules
-from sfumato.figures.public.subjects import dataset_of, subjects
+from sfumato.figures.public.plot import make_request
+from sfumato.figures.public.subjects import to_dataset
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting
-    from sfumato.figures.public.small import Small
+    from sfumato.figures.public.plot import Plot, Request
+    from sfumato.figures.public.protection import Keyed, Protecting, Small
     from sfumato.figures.public.subjects import Subjects
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
@@ -76,7 +71,7 @@ def qq(  # noqa: PLR0913 - all but two by name only
         values, before ordering; residuals are called "standardised".
     k : how many records share in a centre, and fewest records behind a cell.
         Default: the rules' k, which is 3.
-    bins : cells an axis. Default: about 30, or 15 of "generalise".
+    bins : cells an axis. Default: about 30, or 15 for "generalise".
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
     small : "show" cells of fewer than k protected values, where many points become a grid.
@@ -94,67 +89,53 @@ def qq(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.2 and its discussion.
     """
-    name = "standardised" if x is None else x
-    shown = "standardised residuals" if x is None else x
-    named = title or f"Normal QQ plot of {shown}"
-    rules, k = house_of(rules, log, k)
-    asked = Asked(protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small,
-                  rules=rules)  # fmt: skip
-    with refusals(log, kind="qq", title=named, variables=[name]):
-        who = _who(model, x, data, asked)
-        made = _paired(who, name, asked)
-    with house_style():
-        figure, (axes,) = sheet(3.9)
-        legend = draw(axes, made)
-        line = _straight(axes, made)
+    subject = "standardised residuals" if x is None else x
+    request = make_request(
+        "qq", title or f"Normal QQ plot of {subject}", ["standardised" if x is None else x],
+        protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small,
+        rules=rules, log=log,
+    )  # fmt: skip
+    with request.record_refusals():
+        subjects = request.select(_read_records(model, x, data, request))
+        cloud = _pair_quantiles(subjects, request)
+    with use_house_style():
+        figure, (axes,) = make_sheet(3.9)
+        legend = cloud.draw(axes)
+        if _draw_normal_line(axes, cloud):
+            legend.append(_LINE)
         label_axes(axes, "Quantile of the normal distribution",
                    "Standardised residual" if x is None else x, width=60)  # fmt: skip
-        return finished(
-            figure,
-            [axes],
-            kind="qq",
-            title=named,
-            protection=made.way,
-            shown_of=who,
-            table=made.table(),
-            notes=[*([NOT_REFITTED] if x is None else []), *made.notes],
-            reasons=made.reasons,
-            rule=made.rule(small),
-            details=made.details(),
-            legend=[*legend, *([_LINE] if line else [])],
-            log=log,
-        )
+        notes = [NOT_REFITTED] if x is None else []
+        return cloud.make_plot(figure, axes, subjects=subjects, notes=notes, legend=legend)
 
 
-def _who(model: Any, x: str | None, data: Any, asked: Asked) -> Subjects:
-    house = house_rules(asked.rules)
+def _read_records(model: Any, x: str | None, data: Any, request: Request) -> Any:
     if x is None:
-        return subjects(told_by(model, data, asked)[1], ["standardised"], rules=house, k=asked.k)
+        return read_model(model, data, request)[1]
     if not is_frame(model):
         raise SfumatoError(
             "A variable can be named for records only, not for a model.",
             hint="leave x out for the residuals of the model.",
         )
-    return subjects(dataset_of(model), [x], rules=house, k=asked.k)
+    return to_dataset(model)
 
 
-def _paired(who: Subjects, name: str, asked: Asked) -> Cloud:
+def _pair_quantiles(subjects: Subjects, request: Request) -> Cloud:
     """Pairs of theoretical and observed quantile, protected."""
-    way = way_of(who, asked)
-    if way.name != "noise" and way.method is None:
-        table = pl.DataFrame(_pairs(who.column(name)))
-        return cloud_of(pairs_as(who, table), way, asked)
-    moved = points(who, [name], way, lonely=asked.small == "show")
-    table = pl.DataFrame(_pairs(moved.column(name)))
-    made = Protected(values=table, coinciding=np.zeros(len(table), np.bool_),
-                     left_out=moved.left_out, outside=moved.outside, stays=moved.stays,
-                     alone=moved.alone)  # fmt: skip
-    cloud = cloud_of(pairs_as(who, table), way, asked, [made])
-    said = _BEFORE if way.method is None else _METHOD
-    return replace(cloud, notes=(said, *cloud.notes))
+    (name,) = subjects.names
+    resolved = request.resolve(subjects, default="deterministic", why=WHY)
+    if resolved.name != "noise" and resolved.method is None:
+        table = pl.DataFrame(_compute_quantiles(subjects.column(name)))
+        return make_cloud(replace_values(subjects, table), resolved, request)
+    (values,) = request.protect(subjects, resolved)
+    table = pl.DataFrame(_compute_quantiles(values.column(name)))
+    points = replace(values, values=table, coinciding=np.zeros(len(table), np.bool_))
+    cloud = make_cloud(replace_values(subjects, table), resolved, request, [points])
+    note = _BEFORE if resolved.method is None else _METHOD
+    return replace(cloud, notes=(note, *cloud.notes))
 
 
-def _pairs(values: Floats) -> dict[str, Floats]:
+def _compute_quantiles(values: Floats) -> dict[str, Floats]:
     from scipy.special import ndtri
 
     count = len(values)
@@ -164,31 +145,32 @@ def _pairs(values: Floats) -> dict[str, Floats]:
     }
 
 
-def _straight(axes: Axes, made: Cloud) -> bool:
+def _draw_normal_line(axes: Axes, cloud: Cloud) -> bool:
     """The line of a normal distribution, through the quarters of what is shown."""
-    x, y, weights = made.pairs()
+    x, y, weights = cloud.pairs()
     order = np.argsort(x, kind="stable")
     x, y, weights = x[order], y[order], weights[order]
-    low, high = _quarters(x, weights)
+    low, high = _find_quarters(x, weights)
     if not high > low:
         return False
-    if made.cells is None:
-        near = [float(np.mean(y[_around(x, at, made.way.k)])) for at in (low, high)]
+    if cloud.grids is None:
+        levels = [float(np.mean(y[_window(x, end, cloud.protection.k)])) for end in (low, high)]
     else:
-        near = [float(np.average(y[x == at], weights=weights[x == at])) for at in (low, high)]
-    axes.axline((low, near[0]), (high, near[1]), color=INK, linewidth=1.1,
+        levels = [float(np.average(y[x == end], weights=weights[x == end])) for end in (low, high)]
+    axes.axline((low, levels[0]), (high, levels[1]), color=INK, linewidth=1.1,
                 linestyle=(0, (5, 2)), zorder=1)  # fmt: skip
     return True
 
 
-def _quarters(ordered: Floats, weights: Floats) -> tuple[float, float]:
+def _find_quarters(ordered: Floats, weights: Floats) -> tuple[float, float]:
     """Where a quarter and three quarters of what is shown lie; a cell stands for all it holds."""
     reached = np.cumsum(weights)
     low, high = np.searchsorted(reached, np.array(_QUARTERS) * reached[-1])
     return float(ordered[low]), float(ordered[high])
 
 
-def _around(ordered: Floats, at: float, k: int) -> slice:
-    place = int(np.searchsorted(ordered, at))
-    start = min(max(place - k // 2, 0), max(len(ordered) - k, 0))
+def _window(ordered: Floats, value: float, k: int) -> slice:
+    """The k values around one of them."""
+    index = int(np.searchsorted(ordered, value))
+    start = min(max(index - k // 2, 0), max(len(ordered) - k, 0))
     return slice(start, start + k)

@@ -6,33 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.figures._sheet.sheet import label_axes, sheet
-from sfumato.figures._sheet.style import INK, Mark, house_style
-from sfumato.figures.public.diagnostic import (
+from sfumato.figures._sheet.sheet import label_axes, make_sheet
+from sfumato.figures._sheet.style import INK, Mark, use_house_style
+from sfumato.figures.public.diagnostics import (
     NOT_REFITTED,
-    Asked,
     Cloud,
-    cloud,
-    draw,
-    level_line,
-    told_by,
+    draw_level_line,
+    protect_cloud,
+    read_model,
 )
-from sfumato.figures.public.drawn import finished, refusals
-from sfumato.figures.public.protection import house_of
+from sfumato.figures.public.plot import make_request
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed, Protecting
-    from sfumato.figures.public.small import Small
+    from sfumato.figures.public.protection import Keyed, Protecting, Small
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
 _MEANS = Mark("Smoothed mean of what is shown", INK, "", "-")
-_PLACES, _WIDTH, _TAIL, _NEAR = 80, 0.3, 0.02, 0.4
-"""Where the mean is taken, over how many SDs, and which share at either end is left alone."""
+_POSITIONS, _BANDWIDTH, _TAIL, _NEAR = 80, 0.3, 0.02, 0.4
+"""How often the mean is taken, over how many SDs, and which share at either end is left alone."""
 
 
 def residuals(  # noqa: PLR0913 - all but two by name only
@@ -52,7 +48,7 @@ def residuals(  # noqa: PLR0913 - all but two by name only
 ) -> Plot:
     """What a model leaves over, against what it predicts, without anybody's outcome.
 
-    Question: is the relation straight, and is the spread the same everywhere?
+    Question: is the relation linear, and is the spread the same everywhere?
     Assumes: the model was fitted to the original. Fitted value and residual add up to the
     outcome of a record, so the pair is protected as a pair; the model is not fitted again.
 
@@ -65,7 +61,7 @@ def residuals(  # noqa: PLR0913 - all but two by name only
     protection : "deterministic" (default), "noise", "suppress", "generalise", or a method.
     k : how many records share in a centre, and fewest records behind a cell.
         Default: the rules' k, which is 3.
-    bins : cells an axis. Default: about 30, or 15 of "generalise".
+    bins : cells an axis. Default: about 30, or 15 for "generalise".
     trend : draw the smoothed mean of what is shown.
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
@@ -84,73 +80,61 @@ def residuals(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.2 and Figures 5 to 7.
     """
-    named = title or "Residuals against fitted values"
-    names = ("fitted", "residual")
-    rules, k = house_of(rules, log, k)
-    asked = Asked(protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small,
-                  rules=rules)  # fmt: skip
-    with refusals(log, kind="residuals", title=named, variables=names):
-        told, records = told_by(model, data, asked)
-        made = cloud(records, names, asked)
-    with house_style():
-        figure, (axes,) = sheet(3.9)
-        legend = draw(axes, made)
-        level_line(axes)
-        if trend and _means(axes, made):
+    request = make_request(
+        "residuals", title or "Residuals against fitted values", ["fitted", "residual"],
+        protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small,
+        rules=rules, log=log,
+    )  # fmt: skip
+    with request.record_refusals():
+        outcomes, records = read_model(model, data, request)
+        cloud = protect_cloud(records, request)
+    with use_house_style():
+        figure, (axes,) = make_sheet(3.9)
+        legend = cloud.draw(axes)
+        draw_level_line(axes)
+        if trend and _draw_means(axes, cloud):
             legend.append(_MEANS)
-        label_axes(axes, f"Fitted value{f' of {told.outcome}' if told.outcome else ''}",
+        label_axes(axes, f"Fitted value{f' of {outcomes.outcome}' if outcomes.outcome else ''}",
                    "Residual", width=60)  # fmt: skip
-        return finished(
-            figure,
-            [axes],
-            kind="residuals",
-            title=named,
-            protection=made.way,
-            shown_of=made.who,
-            table=made.table(),
-            notes=[NOT_REFITTED, *made.notes],
-            reasons=made.reasons,
-            rule=made.rule(small),
-            details=made.details(),
-            legend=legend,
-            log=log,
-        )
+        return cloud.make_plot(figure, axes, notes=[NOT_REFITTED], legend=legend)
 
 
-def _means(axes: Axes, made: Cloud) -> bool:
+def _draw_means(axes: Axes, cloud: Cloud) -> bool:
     """The smoothed mean of what is shown, from left to right; whether there is one."""
-    x, y, weights = made.pairs()
-    found = smoothed(x, y, weights, made.way.k)
-    if found is None:
+    x, y, weights = cloud.pairs()
+    curve = fit_local_lines(x, y, weights, cloud.protection.k)
+    if curve is None:
         return False
-    places, level = found
-    # Across a gap with nothing in it, a line would tell of nobody.
-    gaps = np.flatnonzero(np.diff(places) > 1.5 * np.diff(places).min()) + 1
-    for part in np.split(np.arange(len(places)), gaps):
-        axes.plot(places[part], level[part], color=INK, linewidth=1.4, zorder=4)
+    positions, level = curve
+    # Across a gap with nothing in it, a line would stand for nobody.
+    gaps = np.flatnonzero(np.diff(positions) > 1.5 * np.diff(positions).min()) + 1
+    for part in np.split(np.arange(len(positions)), gaps):
+        axes.plot(positions[part], level[part], color=INK, linewidth=1.4, zorder=4)
     return True
 
 
-def smoothed(x: Floats, y: Floats, weights: Floats, k: int) -> tuple[Floats, Floats] | None:
-    """Straight lines fitted around each place, near points counting more (local regression).
+def fit_local_lines(x: Floats, y: Floats, weights: Floats, k: int) -> tuple[Floats, Floats] | None:
+    """Local linear regression: lines fitted around each position, near points counting more.
 
-    Only where at least k of them are near. None where x does not vary.
+    Only where at least k points are near. None where x does not vary.
     """
     order = np.lexsort((y, x))
     x, y, weights = x[order], y[order], weights[order]
     total = weights.sum()
-    middle = (weights * x).sum() / total
-    spread = np.sqrt((weights * (x - middle) ** 2).sum() / total)
+    mean = (weights * x).sum() / total
+    spread = np.sqrt((weights * (x - mean) ** 2).sum() / total)
     if not spread > 0:
         return None
     low, high = np.interp([_TAIL * total, (1 - _TAIL) * total], np.cumsum(weights), x)
-    places = np.linspace(float(low), float(high), _PLACES)
-    away = (x[None, :] - places[:, None]) / (_WIDTH * spread)
-    near = np.exp(-0.5 * away**2) * weights
-    moments = [near.sum(axis=1), (near * away).sum(axis=1), (near * away**2).sum(axis=1)]
-    means = [(near * y).sum(axis=1), (near * away * y).sum(axis=1)]
+    positions = np.linspace(float(low), float(high), _POSITIONS)
+    distance = (x[None, :] - positions[:, None]) / (_BANDWIDTH * spread)
+    kernel = np.exp(-0.5 * distance**2) * weights
+    # The intercept of weighted least squares at each position, by its moments.
+    moments = [(kernel * distance**power).sum(axis=1) for power in range(3)]
+    means = [(kernel * y).sum(axis=1), (kernel * distance * y).sum(axis=1)]
     with np.errstate(divide="ignore", invalid="ignore"):
         level = moments[2] * means[0] - moments[1] * means[1]
         level /= moments[0] * moments[2] - moments[1] ** 2
-    held = np.isfinite(level) & (((np.abs(away) < _NEAR) * weights).sum(axis=1) >= k)
-    return (places[held], level[held]) if held.any() else None
+    near = ((np.abs(distance) < _NEAR) * weights).sum(axis=1)
+    known = np.isfinite(level) & (near >= k)
+    return (positions[known], level[known]) if known.any() else None

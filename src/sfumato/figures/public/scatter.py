@@ -3,48 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import label_axes, sheet
-from sfumato.figures._sheet.style import BLUE, Mark, house_style, mark
-from sfumato.figures.public.cells import (
-    bins_of,
-    cell_details,
-    extremes,
-    grids,
-    lost_said,
-    parts_in,
-    protected,
-    two_limits,
+from sfumato.figures._sheet.sheet import label_axes, make_sheet
+from sfumato.figures._sheet.style import (
+    FAINT,
+    INK,
+    VERMILION,
+    Mark,
+    pick_marks,
+    use_house_style,
 )
-from sfumato.figures.public.drawn import finished, refusals
-from sfumato.figures.public.grid import allowed_bins
-from sfumato.figures.public.heatmap import BINS
-from sfumato.figures.public.protection import Protecting, house_of, resolve, subjects
-from sfumato.figures.public.small import Small, full_reasons, small_reasons
-from sfumato.figures.public.strewn import bubbles, dots, mist, spots
-from sfumato.figures.public.trend import TREND, Line, draw_line
+from sfumato.figures.public.grid import (
+    Grid,
+    TwoLimits,
+    check_two_limits,
+    count_bins,
+    count_grid_cells,
+    describe_lost_of_grids,
+    judge_limits,
+    label_records_of_grids,
+    make_grids,
+)
+from sfumato.figures.public.heatmap import BINS, USUAL_BINS
+from sfumato.figures.public.plot import make_plot, make_request
+from sfumato.figures.public.protection import judge_full_cells, judge_small_cells
+from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sfumato.figures.public.cells import Grid, TwoLimits
-    from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.points import Protected
-    from sfumato.figures.public.protection import Keyed, Protection
+    from sfumato.figures.public.plot import Plot, Request
+    from sfumato.figures.public.protected_values import ProtectedValues
+    from sfumato.figures.public.protection import Keyed, Protecting, Protection, Small
     from sfumato.figures.public.subjects import Subjects
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
 MANY = 20_000
 """More points than this are drawn as a fine grid of counts."""
+AS_GRID = "So many points are drawn as a fine grid of counts."
 _FINE = 150
 _WHY = "Centres of neighbours were chosen: they keep the shape of the cloud, and nothing is random."
 _FLATTER = "Noise makes the trend a little flatter than it is."
-_AS_GRID = "So many points are drawn as a fine grid of counts."
+_TREND = Mark("Trend of what is shown", INK, "", "--")
+_COINCIDING = Mark("Several at the same place", VERMILION, "o", "")
+_COINCIDING_IN_GROUPS = Mark(_COINCIDING.name, INK, "o", "", hollow=True)
+"""Where there are groups, vermilion is the colour of one of them."""
+_LARGEST = 130.0
+"""Area of the largest cell's dot, in square points."""
+_FEW, _LARGE_DOT, _SMALL_DOT = 600, 13.0, 5.0
 
 
 def scatter(  # noqa: PLR0913 - all but three by name only
@@ -67,22 +79,22 @@ def scatter(  # noqa: PLR0913 - all but three by name only
 ) -> Plot:
     """Points that are nobody's: centres of neighbours, noisy values, or cells sized by count.
 
-    Question: how do two variables go together, told without anybody's point?
+    Question: how are two variables related, shown without anybody's own point?
     Assumes: one record is one person. Trend lines are fitted to what is drawn, not to the
     original.
 
     Parameters
     ----------
     data : a frame, a Dataset or a release.
-    x : the variable across.
-    y : the variable upwards.
-    hue : a variable that makes groups; each is protected by itself.
+    x : the variable on the horizontal axis.
+    y : the variable on the vertical axis.
+    hue : a variable that forms groups; each is protected by itself.
     protection : "deterministic" draws the centre of every record and its k - 1 nearest, the
         default. "noise" draws noisy values. "suppress" and "generalise" draw the middle of every
         cell of at least k records, its size by the count.
     k : how many records share in a centre, and fewest records behind a cell.
         Default: the rules' k, which is 3.
-    bins : cells an axis. Default: about 30, or 15 of "generalise".
+    bins : cells an axis. Default: about 30, or 15 for "generalise".
     limits : ((low, high), (low, high)) of the two axes. Default: what the protected values need.
     trend : draw the straight line through what is shown, weighted by the counts.
     sd_share : SD of the noise as a share of the variable's.
@@ -103,120 +115,212 @@ def scatter(  # noqa: PLR0913 - all but three by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 2.
     """
-    (house, k), named = house_of(rules, log, k), title or f"{y} by {x}"
-    groups = () if hue is None else (hue,)
-    with refusals(log, kind="scatter", title=named, variables=[x, y], groups=groups):
-        who = subjects(data, [x, y], hue, rules=house, k=k)
-        way = resolve(protection, default="deterministic", why=_WHY, records=who.fewest, k=k,
-                      sd_share=sd_share, key=key, rules=house)  # fmt: skip
-        concerns = small_reasons(small, way)
-        ends = two_limits(x, y, limits)
-        points = None if way.cells else protected(who, [x, y], way, lonely=small == "show")
-        cells = _cells(who, way, points, bins=bins, limits=ends, small=small, house=house)
-        concerns = (*concerns, *full_reasons([one.counts for one in cells or []], house))
-    with house_style():
-        figure, (axes,) = sheet(4.3)
-        looks = _looks(who)
-        lines, legend = _draw(axes, way, points, cells, looks, ends=ends, trend=trend)
+    request = make_request(
+        "scatter", title or f"{y} by {x}", [x, y], hue=hue, protection=protection, k=k, bins=bins,
+        sd_share=sd_share, key=key, small=small, rules=rules, log=log,
+    )  # fmt: skip
+    with request.record_refusals():
+        subjects = request.select(data)
+        resolved = request.resolve(subjects, default="deterministic", why=_WHY)
+        concerns = judge_small_cells(small, resolved)
+        ends = check_two_limits(x, y, limits)
+        points = None if resolved.cells else request.protect(subjects, resolved)
+        grids = choose_grids(subjects, resolved, request, points, limits=ends)
+        concerns += judge_full_cells([grid.counts for grid in grids or []], request.rules)
+    with use_house_style():
+        figure, (axes,) = make_sheet(4.3)
+        looks = pick_marks(subjects.labels, grouped=hue is not None)
+        lines, legend = _draw(axes, resolved, points, grids, looks, ends=ends, trend=trend)
         label_axes(axes, x, y, width=60)
-        notes = [] if cells is None else lost_said(cells, k)
-        if cells is not None and not way.cells:
-            notes.append(_AS_GRID)
-        if trend and way.name == "noise":
+        notes = [] if grids is None else describe_lost_of_grids(grids, request.k)
+        if grids is not None and not resolved.cells:
+            notes.append(AS_GRID)
+        if trend and resolved.name == "noise":
             notes.append(_FLATTER)
-        return finished(
+        return make_plot(
             figure,
             [axes],
-            kind="scatter",
-            title=named,
-            protection=way,
-            shown_of=who,
-            table=_table(who, points, cells),
-            notes=[*notes, *(said for one in points or [] for said in one.notes())],
-            reasons=[*concerns, *extremes(who, [x, y], ends)],
-            rule={} if cells is None else {"bins": bins_of(cells), "small": small},
+            request,
+            protection=resolved,
+            subjects=subjects,
+            table=_make_table(subjects, points, grids),
+            notes=[*notes, *(note for group in points or [] for note in group.notes())],
+            reasons=[*concerns, *judge_limits(subjects, ends)],
+            rule={} if grids is None else {"bins": count_bins(grids), "small": small},
             details={
-                **({} if cells is None else cell_details(cells)),
-                "trend": [one.plain() for one in lines],
+                **({} if grids is None else count_grid_cells(grids)),
+                "trend": [{"slope": line.slope, "intercept": line.intercept} for line in lines],
             },
             legend=legend,
-            log=log,
-            parts=parts_in(who, [x, y], way, cells) if log is not None else None,
+            parts=None if log is None else label_records_of_grids(subjects, resolved, grids),
         )
 
 
-def _cells(
-    who: Subjects,
-    way: Protection,
-    points: Sequence[Protected] | None,
+def choose_grids(
+    subjects: Subjects,
+    protection: Protection,
+    request: Request,
+    points: Sequence[ProtectedValues] | None,
     *,
-    bins: int | None,
-    limits: TwoLimits,
-    small: Small,
-    house: Rules,
+    limits: TwoLimits = (None, None),
 ) -> list[Grid] | None:
     """The cells to draw; None where points are drawn."""
     if points is not None and sum(map(len, points)) <= MANY:
         return None
-    usual = BINS.get(way.name, 15) if way.cells else _FINE
-    allowed = allowed_bins(bins, usual, who.fewest, house)
-    return grids(
-        who,
-        who.names,
-        way,
-        bins=allowed,
-        exact=bins is not None,
-        limits=limits,
-        k=way.k if small == "hide" else 1,
-        made=points,
-    )
-
-
-def _looks(who: Subjects) -> list[Mark]:
-    if who.hue is None:
-        return [Mark("", BLUE)]
-    return [mark(at, one.label) for at, one in enumerate(who.groups)]
+    default = BINS.get(protection.name, USUAL_BINS) if protection.cells else _FINE
+    return make_grids(subjects, protection, request, default=default, limits=limits, points=points)
 
 
 def _draw(
     axes: Axes,
-    way: Protection,
-    points: Sequence[Protected] | None,
-    cells: Sequence[Grid] | None,
+    protection: Protection,
+    points: Sequence[ProtectedValues] | None,
+    grids: Sequence[Grid] | None,
     looks: Sequence[Mark],
     *,
     ends: TwoLimits,
     trend: bool,
-) -> tuple[list[Line], list[Mark]]:
+) -> tuple[list[TrendLine], list[Mark]]:
     """Draw all groups; the lines that were fitted, and the legend."""
-    lines, legend = [], [replace(one, line="") for one in looks if one.name]
-    for at, look in enumerate(looks):
-        if cells is not None and way.cells:
-            line = bubbles(axes, cells[at], look, cells)
-        elif cells is not None:
-            line = mist(axes, cells[at], look)
-        elif points is not None:
-            line = dots(axes, points[at], look)
+    legend = [replace(look, line="") for look in looks if look.name]
+    lines = []
+    for index, look in enumerate(looks):
+        if grids is not None:
+            draw_grid(axes, grids, index, look, sized=protection.cells)
+            x, y, counts = grids[index].centres()
+            line = fit_line(x, y, counts.astype(np.float64))
+        else:
+            values = (points or [])[index]
+            draw_dots(axes, values, look)
+            x, y = _take_pair(values)
+            line = fit_line(x, y, np.ones(len(x)))
         if trend and line is not None:
             draw_line(axes, line, look)
             lines.append(line)
-    if points is not None and cells is None:
-        legend += spots(axes, points, looks)
+    if points is not None and grids is None:
+        legend += mark_coinciding(axes, points, looks)
     if lines and len(looks) == 1:
-        legend.append(TREND)
-    axes.set(**{name: one for name, one in zip(("xlim", "ylim"), ends, strict=True) if one})
+        legend.append(_TREND)
+    axes.set(**{name: end for name, end in zip(("xlim", "ylim"), ends, strict=True) if end})
     return lines, legend
 
 
-def _table(
-    who: Subjects, points: Sequence[Protected] | None, cells: Sequence[Grid] | None
+def draw_dots(axes: Axes, values: ProtectedValues, look: Mark) -> None:
+    """Each protected value as a dot, as pixels."""
+    x, y = _take_pair(values)
+    size = _LARGE_DOT if len(values) <= _FEW else _SMALL_DOT
+    axes.scatter(x, y, s=size, marker=look.marker, color=look.colour, alpha=0.65, linewidths=0,
+                 rasterized=True)  # fmt: skip
+
+
+def mark_coinciding(
+    axes: Axes, points: Sequence[ProtectedValues], looks: Sequence[Mark]
+) -> list[Mark]:
+    """Mark where several protected values coincide; the legend, if there are any."""
+    legend = []
+    for values, look in zip(points, looks, strict=True):
+        if not values.coinciding.any():
+            continue
+        x, y = (column[values.coinciding] for column in _take_pair(values))
+        if look.name:
+            axes.scatter(x, y, s=_LARGE_DOT * 1.3, marker=look.marker, facecolors="none",
+                         edgecolors=look.colour, linewidths=0.7, rasterized=True,
+                         zorder=3)  # fmt: skip
+        else:
+            axes.scatter(x, y, s=_LARGE_DOT * 0.8, color=VERMILION, linewidths=0, rasterized=True,
+                         zorder=3)  # fmt: skip
+        legend = [_COINCIDING_IN_GROUPS if look.name else _COINCIDING]
+    return legend
+
+
+def draw_grid(axes: Axes, grids: Sequence[Grid], index: int, look: Mark, *, sized: bool) -> None:
+    """The grid of one group: dots sized by count, or an image that is denser where more lie."""
+    if sized:
+        _draw_bubbles(axes, grids, index, look)
+    else:
+        _draw_density_image(axes, grids[index], look)
+
+
+def _draw_bubbles(axes: Axes, grids: Sequence[Grid], index: int, look: Mark) -> None:
+    """The middle of each cell, its area by the count."""
+    grid = grids[index]
+    x, y, counts = grid.centres()
+    most = max(int(other.counts.max()) for other in grids)
+    axes.scatter(x, y, s=_LARGEST * counts / most, marker=look.marker, color=look.colour,
+                 alpha=0.6, linewidths=0, rasterized=True)  # fmt: skip
+    if index == 0:
+        for cuts, draw_edge in ((grid.x, axes.axvline), (grid.y, axes.axhline)):
+            for cut in cuts:
+                draw_edge(float(cut), color=INK, alpha=FAINT / 2, linewidth=0.4, zorder=0)
+        axes.grid(visible=False)
+
+
+def _draw_density_image(axes: Axes, grid: Grid, look: Mark) -> None:
+    """Many values as a fine grid in one colour, the denser the stronger."""
+    from matplotlib.colors import to_rgb
+
+    strength = np.sqrt(grid.counts / grid.counts.max()).T
+    image = np.empty((*strength.shape, 4))
+    image[..., :3] = to_rgb(look.colour)
+    image[..., 3] = np.where(strength > 0, 0.12 + 0.88 * strength, 0.0)
+    mesh = axes.pcolormesh(grid.x, grid.y, image, rasterized=True)
+    mesh.set_edgecolor("none")
+
+
+def _take_pair(values: ProtectedValues) -> tuple[Floats, Floats]:
+    names = values.values.columns
+    return values.column(names[0]), values.column(names[-1])
+
+
+# The trend ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrendLine:
+    """Slope and intercept, and from where to where it is drawn."""
+
+    slope: float
+    intercept: float
+    low: float
+    high: float
+
+
+def fit_line(x: Floats, y: Floats, weights: Floats) -> TrendLine | None:
+    """The least-squares line through what is drawn; it never sees the original.
+
+    None where x does not vary. The order of the points is the caller's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> fit_line(np.array([0.0, 1.0]), np.array([1.0, 3.0]), np.ones(2)).slope
+    2.0
+    """
+    total = weights.sum()
+    mean_x, mean_y = (weights * x).sum() / total, (weights * y).sum() / total
+    spread = (weights * (x - mean_x) ** 2).sum()
+    if not spread > 0:
+        return None
+    slope = float((weights * (x - mean_x) * (y - mean_y)).sum() / spread)
+    return TrendLine(slope, float(mean_y - slope * mean_x), float(x.min()), float(x.max()))
+
+
+def draw_line(axes: Axes, line: TrendLine, look: Mark) -> None:
+    """Draw it: in ink where there is one group, else in the colour of its group."""
+    ends = np.array([line.low, line.high])
+    axes.plot(ends, line.intercept + line.slope * ends, color=look.colour if look.name else INK,
+              linewidth=1.3, linestyle=(0, (5, 2)), zorder=4)  # fmt: skip
+
+
+def _make_table(
+    subjects: Subjects, points: Sequence[ProtectedValues] | None, grids: Sequence[Grid] | None
 ) -> pl.DataFrame:
-    grouped = who.hue is not None
-    if cells is not None:
-        return pl.concat([one.table(grouped=grouped) for one in cells])
-    made = []
-    for group, one in zip(who.groups, points or [], strict=True):
-        columns = {"x": one.column(who.names[0]), "y": one.column(who.names[-1])}
-        told = {"group": [group.label] * len(one)} if grouped else {}
-        made.append(pl.DataFrame({**told, **columns}))
-    return pl.concat(made)
+    grouped = subjects.hue is not None
+    if grids is not None:
+        return pl.concat([grid.table(grouped=grouped) for grid in grids])
+    tables = []
+    for label, values in zip(subjects.labels, points or [], strict=True):
+        x, y = _take_pair(values)
+        labels: dict[str, Any] = {"group": [label] * len(values)} if grouped else {}
+        tables.append(pl.DataFrame({**labels, "x": x, "y": y}))
+    return pl.concat(tables)

@@ -13,10 +13,10 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import DataError, PlanError
-from sfumato.figures._sheet.style import MOST
-from sfumato.figures.public.words import share_said
+from sfumato.figures._sheet.style import MOST_MARKS
+from sfumato.figures._sheet.text import format_rough_share
 from sfumato.kernels.arrays import Floats
-from sfumato.outputs.judged import OutputRefused
+from sfumato.outputs.output import OutputRefused
 from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Group:
     label : the level of the grouping variable; empty where there is none.
     values : one column a variable.
     origin : the data they come from.
-    positions : where they stand in there; None when all of them do, in order.
+    positions : their positions in there; None when they are all of them, in order.
     """
 
     label: str
@@ -47,20 +47,19 @@ class Group:
         """One variable."""
         return self.values[name].to_numpy()
 
-    def without(self, some: npt.NDArray[np.bool_]) -> Group:
-        """The same group less some of its records."""
-        kept = np.flatnonzero(~some)
-        places = kept if self.positions is None else self.positions[kept]
-        return replace(self, values=self.values[kept], positions=places)
+    def take(self, indices: npt.NDArray[np.intp]) -> Group:
+        """The same group with some of its records only."""
+        positions = indices if self.positions is None else self.positions[indices]
+        return replace(self, values=self.values[indices], positions=positions)
 
     def dataset(self, *, identity: bool) -> Dataset:
         """These records and variables alone; with `identity`, each still knows who it is."""
-        kept = None
+        identities = None
         if identity:
-            kept = self.origin.identity
-            kept = kept if self.positions is None else kept.take(self.positions)
-        told = {name: Column(kind="continuous") for name in self.values.columns}
-        return Dataset(self.values, Schema(told), given_identity=kept)
+            identities = self.origin.identity
+            identities = identities if self.positions is None else identities.take(self.positions)
+        columns = {name: Column(kind="continuous") for name in self.values.columns}
+        return Dataset(self.values, Schema(columns), given_identity=identities)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,31 +91,36 @@ class Subjects:
         """How many records the smallest group has."""
         return min(map(len, self.groups))
 
+    @property
+    def labels(self) -> list[str]:
+        """What the groups are called."""
+        return [group.label for group in self.groups]
+
     def column(self, name: str) -> Floats:
         """One variable, all groups together."""
         if len(self.groups) == 1:
             return self.groups[0].column(name)
-        return np.concatenate([one.column(name) for one in self.groups])
+        return np.concatenate([group.column(name) for group in self.groups])
 
-    def whole(self, name: str) -> bool:
+    def is_integer(self, name: str) -> bool:
         """Whether the variable consists of whole numbers by its type."""
         return self.data.column(name).dtype.is_integer()
 
     def bounds(self, name: str) -> tuple[float, float] | None:
         """The declared domain of a variable."""
-        found = self.data.schema[name].bounds
-        return None if found is None else (float(found[0]), float(found[1]))
+        bounds = self.data.schema[name].bounds
+        return None if bounds is None else (float(bounds[0]), float(bounds[1]))
 
     @cached_property
     def population(self) -> Dataset:
-        """The records drawn, with all their variables: what the log tells populations apart by."""
-        places = [one.positions for one in self.groups]
-        if any(one is None for one in places):
+        """The records drawn, with all their variables: the log tells populations apart by them."""
+        positions = [group.positions for group in self.groups if group.positions is not None]
+        if len(positions) < len(self.groups):
             return self.data
-        return self.data.take(np.concatenate([one for one in places if one is not None]))
+        return self.data.take(np.concatenate(positions))
 
 
-def dataset_of(data: Any) -> Dataset:
+def to_dataset(data: Any) -> Dataset:
     """A Dataset from what people have: a Dataset, a release, or a frame."""
     if isinstance(data, Dataset):
         return data
@@ -124,36 +128,54 @@ def dataset_of(data: Any) -> Dataset:
     return inner if isinstance(inner, Dataset) else Dataset(data)
 
 
-def subjects(
+def select_subjects(
     data: Any, names: Sequence[str], hue: str | None = None, *, rules: Rules, k: int = 3
 ) -> Subjects:
     """The complete records by these variables, and the groups that are large enough."""
-    whole = dataset_of(data)
-    wanted = _wanted(names, hue)
-    whole.schema.require([*wanted, *([hue] if hue is not None else [])])
-    _nobodys_name(whole, [*wanted, *([hue] if hue is not None else [])])
-    frame = pl.DataFrame([_numbers(whole, name) for name in wanted])
-    labels = None if hue is None else _labels(whole, hue)
-    kept = frame.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+    dataset = to_dataset(data)
+    variables = _check_names(names, hue)
+    _refuse_direct_identifiers(dataset, [*variables, *([hue] if hue is not None else [])])
+    frame = pl.DataFrame([_read_numbers(dataset, name) for name in variables])
+    labels = None if hue is None else _read_labels(dataset, hue)
+    complete = frame.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
     if labels is not None:
-        kept &= labels.is_not_null()
+        complete &= labels.is_not_null()
+    if int(complete.sum()) < rules.records:
+        raise OutputRefused(
+            f"Fewer than {rules.records} records have all the values of this figure.",
+            hint=f"an output on at least {rules.records} records is allowed.",
+        )
     notes = []
-    _enough(int(kept.sum()), rules)
-    if missing := int((~kept).sum()):
-        said = share_said(missing / len(kept), records=len(kept), k=k)
-        notes.append(f"Left out since a value is missing: {said} of the records.")
+    if missing := int((~complete).sum()):
+        share = format_rough_share(missing / len(complete), records=len(complete), k=k)
+        notes.append(f"Left out since a value is missing: {share} of the records.")
     if labels is None:
-        groups: tuple[Group, ...] = (_group("", frame, kept, whole),)
+        groups: tuple[Group, ...] = (_make_group("", frame, complete, dataset),)
     else:
-        groups = _groups(frame, labels, kept, whole, fewest=max(rules.records, k + rules.k))
-        if sum(map(len, groups)) < int(kept.sum()):
+        groups = _split_into_groups(
+            frame, labels, complete, dataset, fewest=max(rules.records, k + rules.k)
+        )
+        if sum(map(len, groups)) < int(complete.sum()):
             notes.append("Groups of few records, or of one value, are left out.")
-    for name in wanted:
-        _varies(name, groups)
-    return Subjects(names=wanted, groups=groups, hue=hue, data=whole, notes=tuple(notes))
+    for name in variables:
+        _require_variation(name, groups)
+    return Subjects(names=variables, groups=groups, hue=hue, data=dataset, notes=tuple(notes))
 
 
-def _nobodys_name(data: Dataset, names: Sequence[str]) -> None:
+def _check_names(names: Sequence[str], hue: str | None) -> tuple[str, ...]:
+    variables = list(names)
+    if not variables or not all(isinstance(name, str) for name in variables):
+        raise PlanError(
+            "A plot needs the names of its variables, each as text.",
+            hint="for instance sf.plots.histogram(data, 'age').",
+        )
+    if hue is not None and not isinstance(hue, str):
+        raise PlanError("The groups are made by one variable.", hint="for instance hue='sex'.")
+    return tuple(dict.fromkeys(variables))
+
+
+def _refuse_direct_identifiers(data: Dataset, names: Sequence[str]) -> None:
+    data.schema.require(names)
     direct = [name for name in names if data.schema[name].role == "direct"]
     if direct:
         raise OutputRefused(
@@ -162,24 +184,12 @@ def _nobodys_name(data: Dataset, names: Sequence[str]) -> None:
         )
 
 
-def _wanted(names: Sequence[str], hue: str | None) -> tuple[str, ...]:
-    listed = list(names)
-    if not listed or not all(isinstance(one, str) for one in listed):
-        raise PlanError(
-            "A plot needs the names of its variables, each as text.",
-            hint="for instance sf.plots.histogram(data, 'age').",
-        )
-    if hue is not None and not isinstance(hue, str):
-        raise PlanError("The groups are made by one variable.", hint="for instance hue='sex'.")
-    return tuple(dict.fromkeys(listed))
-
-
-def _numbers(data: Dataset, name: str) -> pl.Series:
+def _read_numbers(data: Dataset, name: str) -> pl.Series:
     values = data.column(name)
     if not values.dtype.is_numeric():
-        held, hint = _no_numbers(values.dtype)
+        content, hint = _describe_content(values.dtype)
         raise DataError(
-            f"A plot of numbers cannot show variable '{name}': it holds {held}.", hint=hint
+            f"A plot of numbers cannot show variable '{name}': it holds {content}.", hint=hint
         )
     if values.dtype.is_float() and values.is_infinite().any():
         raise DataError(
@@ -189,8 +199,8 @@ def _numbers(data: Dataset, name: str) -> pl.Series:
     return values.cast(pl.Float64)
 
 
-def _no_numbers(dtype: pl.DataType) -> tuple[str, str]:
-    """What a variable holds in the place of numbers, and what to do about it."""
+def _describe_content(dtype: pl.DataType) -> tuple[str, str]:
+    """What a variable holds instead of numbers, and what to do about it."""
     if dtype.is_temporal():
         return (
             "dates or times",
@@ -201,24 +211,29 @@ def _no_numbers(dtype: pl.DataType) -> tuple[str, str]:
     return "no numbers", "name a variable of numbers; categories can be the groups (hue)."
 
 
-def _labels(data: Dataset, hue: str) -> pl.Series:
+def _read_labels(data: Dataset, hue: str) -> pl.Series:
     values = data.column(hue).cast(pl.String)
-    if values.n_unique() > 20 * MOST:  # nobody means a measured number by this
-        raise _too_many(hue)
+    if values.n_unique() > 20 * MOST_MARKS:  # nobody means a measured number by this
+        raise _too_many_groups(hue)
     return values
 
 
-def _groups(
-    frame: pl.DataFrame, labels: pl.Series, kept: pl.Series, data: Dataset, *, fewest: int
+def _split_into_groups(
+    frame: pl.DataFrame, labels: pl.Series, complete: pl.Series, data: Dataset, *, fewest: int
 ) -> tuple[Group, ...]:
-    levels = sorted(labels.filter(kept).unique().to_list())
-    if (told := data.schema[labels.name].levels) is not None:
-        place = {str(one): at for at, one in enumerate(told)}
-        levels.sort(key=lambda one: place.get(one, len(place)))
-    made = [_group(one, frame, kept & (labels == one), data) for one in levels]
-    large = [one for one in made if len(one) >= fewest and all(map(_spread, one.values))]
-    if len(large) > MOST:
-        raise _too_many(labels.name)
+    levels = sorted(labels.filter(complete).unique().to_list())
+    if (declared := data.schema[labels.name].levels) is not None:
+        order = {str(level): index for index, level in enumerate(declared)}
+        levels.sort(key=lambda level: order.get(level, len(order)))
+    groups = [_make_group(level, frame, complete & (labels == level), data) for level in levels]
+    # Where a variable does not vary, the figure of a group would show everybody's value.
+    large = [
+        group
+        for group in groups
+        if len(group) >= fewest and all(values.min() != values.max() for values in group.values)
+    ]
+    if len(large) > MOST_MARKS:
+        raise _too_many_groups(labels.name)
     if not large:
         raise OutputRefused(
             f"No group of '{labels.name}' has enough records to be shown.",
@@ -227,38 +242,25 @@ def _groups(
     return tuple(large)
 
 
-def _group(label: str, frame: pl.DataFrame, kept: pl.Series, data: Dataset) -> Group:
-    if kept.all():
+def _make_group(label: str, frame: pl.DataFrame, mask: pl.Series, data: Dataset) -> Group:
+    if mask.all():
         return Group(label=label, values=frame, origin=data)
-    places = np.flatnonzero(kept.to_numpy())
-    return Group(label=label, values=frame.filter(kept), origin=data, positions=places)
+    positions = np.flatnonzero(mask.to_numpy())
+    return Group(label=label, values=frame.filter(mask), origin=data, positions=positions)
 
 
-def _too_many(hue: str) -> DataError:
+def _too_many_groups(hue: str) -> DataError:
     return DataError(
         f"Variable '{hue}' has more groups than one figure can show.",
-        hint=f"at most {MOST}: use a broader grouping.",
+        hint=f"at most {MOST_MARKS}: use a broader grouping.",
     )
 
 
-def _enough(records: int, rules: Rules) -> None:
-    if records < rules.records:
-        raise OutputRefused(
-            f"Fewer than {rules.records} records have all the values of this figure.",
-            hint=f"an output on at least {rules.records} records is allowed.",
-        )
-
-
-def _spread(values: pl.Series) -> bool:
-    """Whether a variable varies; where it does not, a group's picture tells everybody's value."""
-    return bool(values.min() != values.max())
-
-
-def _varies(name: str, groups: Sequence[Group]) -> None:
-    low = min(float(one.column(name).min()) for one in groups)
-    high = max(float(one.column(name).max()) for one in groups)
+def _require_variation(name: str, groups: Sequence[Group]) -> None:
+    low = min(float(group.column(name).min()) for group in groups)
+    high = max(float(group.column(name).max()) for group in groups)
     if low == high:
         raise OutputRefused(
-            f"Variable '{name}' does not vary: a figure would tell everybody's value.",
+            f"Variable '{name}' does not vary: a figure would show everybody's value.",
             hint="leave it out.",
         )

@@ -1,38 +1,42 @@
-"""The share that is still free of an event as time goes by, in steps of many events each."""
+"""The share that is still free of an event as time goes by, in steps of many events each.
+
+The curve of Kaplan and Meier falls at each event, so every step of it is somebody's time. The safe
+curve is read at round times only, and the steps between two of them are one step where they hold
+few events.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from sfumato.errors import PlanError
-from sfumato.figures._sheet.sheet import label_axes, sheet
-from sfumato.figures._sheet.style import BLUE, Mark, house_style, mark
-from sfumato.figures.public.drawn import finished, refusals
-from sfumato.figures.public.grid import allowed_bins
-from sfumato.figures.public.lives import Lives, lives_of
-from sfumato.figures.public.protection import Protecting, Protection, house_of, points, resolve
-from sfumato.figures.public.subjects import Group
-from sfumato.figures.public.survived import SafeCurve, safe_curve, time_step
-from sfumato.figures.public.worded import worded
-from sfumato.outputs.judged import OutputRefused
+from sfumato.errors import DataError, PlanError
+from sfumato.figures._sheet.sheet import label_axes, make_sheet
+from sfumato.figures._sheet.style import Mark, pick_marks, use_house_style
+from sfumato.figures.public.grid import resolve_bins
+from sfumato.figures.public.plot import make_plot, make_request
+from sfumato.figures.public.protected_values import protect_values
+from sfumato.figures.public.protection import Protection
+from sfumato.figures.public.subjects import Group, Subjects, select_subjects, to_dataset
+from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.quantiles import FIVE, choose_step, find_windows, order_statistics
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from matplotlib.axes import Axes
 
     from sfumato.figures.public.plot import Plot
-    from sfumato.figures.public.protection import Keyed
-    from sfumato.figures.public.subjects import Subjects
+    from sfumato.figures.public.protection import Keyed, Protecting
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
 _STEPS = {"generalise": 20}
-_MOST = 100
+_MOST_STEPS = 100
 """Round times along the axis; fewer for "generalise"."""
 _WHY = "Steps were merged: that keeps the curve exact at every step."
 _WORDS = {
@@ -40,9 +44,14 @@ _WORDS = {
     f"least {{k}} records are at risk{more}."
     for name, more in (("suppress", ""), ("generalise", ", in wide steps"))
 }
-_KEPT = (
+_MERGED = (
     "Steps of fewer than {k} events are merged, and the curve ends while {k} records are at risk."
 )
+_MANY = 1000
+_FINE, _COARSE = 0.001, 0.005
+"""To what a share is rounded, by whether there are many records."""
+_GRAINS = 200
+"""What `grain` cuts a spread into."""
 
 
 def survival(  # noqa: PLR0913 - all but three by name only
@@ -65,15 +74,15 @@ def survival(  # noqa: PLR0913 - all but three by name only
     """The curve of Kaplan and Meier, read at round times, every step at least k events.
 
     Question: how long do people stay free of the event, and does it differ by group?
-    Assumes: who leaves early (event 0) has the same outlook as who stays. At the foot of each
-    step the share is exact but for rounding; just before it, the true curve may lie lower.
+    Assumes: those who leave early (event 0) have the same outlook as those who stay. At the foot
+    of each step the share is exact but for rounding; just before it, the true curve may lie lower.
 
     Parameters
     ----------
     data : a frame, a Dataset or a release.
-    time : how long each record was looked at.
+    time : how long each record was followed up.
     event : 1 (or yes) where the event ended that time, 0 where something else did.
-    hue : a variable that makes groups; each is protected by itself.
+    hue : a variable that forms groups; each is protected by itself.
     protection : "suppress" (default) merges steps; "generalise" reads the curve at 20 times only;
         "deterministic" and "noise" make the curve from protected times, and merge all the same.
     k : fewest events in a step, and fewest records at risk at the end.
@@ -98,131 +107,343 @@ def survival(  # noqa: PLR0913 - all but three by name only
 
     References: Kaplan & Meier (1958), JASA 53:457.
     """
-    house, k = house_of(rules, log, k)
-    named = title or f"Time to {event}{f' by {hue}' if hue is not None else ''}"
-    groups = () if hue is None else (hue,)
+    heading = title or f"Time to {event}{f' by {hue}' if hue is not None else ''}"
+    request = make_request(
+        "survival", heading, [time, event], hue=hue, protection=protection, k=k, bins=bins,
+        sd_share=sd_share, key=key, rules=rules, log=log,
+    )  # fmt: skip
     if not 0 < level < 1:
         raise PlanError("level lies between 0 and 1.", hint="for instance level=0.95.")
-    with refusals(log, kind="survival", title=named, variables=[time, event], groups=groups):
-        made = lives_of(data, time, event, hue, rules=house, k=k)
-        who = made.named(event)
-        way = resolve(protection, default="suppress", why=_WHY, records=who.fewest, k=k,
-                      sd_share=sd_share, key=key, rules=house)  # fmt: skip
+    with request.record_refusals():
+        times = select_survival_times(data, time, event, hue, rules=request.rules, k=request.k)
+        resolved = request.resolve(times.subjects, default="suppress", why=_WHY)
         # A step ends at the round time after somebody's event: round times must be few.
-        steps = allowed_bins(bins, _STEPS.get(way.name, _MOST), who.fewest, house)
-        kept, curves, notes = _curves(made, way, steps, level)
-        who = replace(who, groups=kept)
-    with house_style():
-        figure, (axes,) = sheet(3.4)
-        looks = [mark(at, one.label) for at, one in enumerate(who.groups)]
-        looks = looks if hue is not None else [Mark("", BLUE)]
-        for at, (one, look) in enumerate(zip(curves, looks, strict=True)):
-            _draw(axes, one, look, at, interval=interval)
+        steps = resolve_bins(bins, _STEPS.get(resolved.name, _MOST_STEPS),
+                             times.subjects.fewest, request.rules)  # fmt: skip
+        groups, curves, notes = _compute_curves(times, resolved, steps, level)
+    # The log names both variables.
+    subjects = replace(times.subjects, groups=groups, names=(time, event))
+    with use_house_style():
+        figure, (axes,) = make_sheet(3.4)
+        looks = pick_marks(subjects.labels, grouped=hue is not None)
+        for index, (curve, look) in enumerate(zip(curves, looks, strict=True)):
+            _draw_curve(axes, curve, look, index, interval=interval)
         axes.set_ylim(0, 1.02)
         axes.set_xlim(left=0)
         label_axes(axes, time, f"Share without {event}", width=60)
         band = [f"Bands are {100 * level:g} % intervals, time by time."] if interval else []
-        return finished(
+        return make_plot(
             figure,
             [axes],
-            kind="survival",
-            title=named,
-            protection=worded(way, _WORDS),
-            shown_of=who,
-            table=_table(curves, who, interval=interval),
+            request,
+            protection=resolved.with_wording(_WORDS),
+            subjects=subjects,
+            table=_make_table(curves, subjects, interval=interval),
             notes=[*notes, *band],
             rule={"bins": steps, "level": level},
-            details={"steps": sum(len(one.times) for one in curves)},
-            legend=looks if hue is not None else (),
-            log=log,
+            details={"steps": sum(len(curve.times) for curve in curves)},
+            legend=looks if hue is not None else [],
         )
 
 
-def _curves(
-    lives: Lives, way: Protection, steps: int, level: float
-) -> tuple[tuple[Group, ...], list[SafeCurve], list[str]]:
+# Times and events --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalTimes:
+    """The records of a survival curve; `events` says by group who had the event."""
+
+    subjects: Subjects
+    events: tuple[Mask, ...]
+
+
+def select_survival_times(
+    data: Any, time: str, event: str, hue: str | None = None, *, rules: Rules, k: int
+) -> SurvivalTimes:
+    """The complete records. Everybody may have had the event, so it need not vary."""
+    dataset = to_dataset(data)
+    dataset.schema.require([time, event])
+    happened = dataset.column(event)
+    if (missing := happened.is_null()).any():
+        # Who lacks the event lacks both, so that all are counted as missing together.
+        dataset = dataset.with_columns(pl.DataFrame([dataset.column(time).set(missing, None)]))
+    mask = _read_events(happened, event)
+    subjects = select_subjects(dataset, [time], hue, rules=rules, k=k)
+    if (subjects.column(time) < 0).any():
+        raise PlanError(
+            f"Variable '{time}' holds times below 0.", hint="time runs from the start, which is 0."
+        )
+    events = [mask if group.positions is None else mask[group.positions]
+              for group in subjects.groups]  # fmt: skip
+    return SurvivalTimes(subjects, tuple(events))
+
+
+def _read_events(values: pl.Series, name: str) -> Mask:
+    known = values.drop_nulls()
+    binary = known.dtype == pl.Boolean or known.dtype.is_numeric()
+    if not binary or not known.cast(pl.Float64).is_in([0.0, 1.0]).all():
+        raise DataError(
+            f"Variable '{name}' must say with 0 and 1 (or yes/no values) whether the event came.",
+            hint="recode it: 1 where the event ended the time, 0 where something else did.",
+        )
+    return np.asarray(values.cast(pl.Float64).fill_null(0.0).to_numpy() == 1.0)
+
+
+def _compute_curves(
+    times: SurvivalTimes, protection: Protection, steps: int, level: float
+) -> tuple[tuple[Group, ...], list[SafeSurvivalCurve], list[str]]:
     """The curve of every group that has enough events; the others are left out."""
-    who, (time,) = lives.who, lives.who.names
+    (time,) = times.subjects.names
     protected, notes = [], []
-    for group, happened in zip(who.groups, lives.events, strict=True):
-        if way.cells:
+    for group, happened in zip(times.subjects.groups, times.events, strict=True):
+        if protection.cells:
             protected.append((group.column(time), happened))
         else:
-            times, events, said = _moved(group, happened, way, time)
-            protected.append((times, events))
-            notes += [*said, _KEPT.format(k=way.k)]
-    step = time_step(np.concatenate([one for one, _ in protected]), steps=steps, k=way.k)
-    made = [safe_curve(*one, step=step, k=way.k, level=level) for one in protected]
-    kept = [(one, curve) for one, curve in zip(who.groups, made, strict=True) if curve]
-    if not kept:
+            moved, events, sentences = _protect_times(group, happened, protection, time)
+            protected.append((moved, events))
+            notes += [*sentences, _MERGED.format(k=protection.k)]
+    pooled = np.concatenate([column for column, _ in protected])
+    step = choose_time_step(pooled, steps=steps, k=protection.k)
+    curves = [
+        compute_safe_curve(column, events, step=step, k=protection.k, level=level)
+        for column, events in protected
+    ]
+    pairs = [(group, curve) for group, curve in zip(times.subjects.groups, curves, strict=True)
+             if curve]  # fmt: skip
+    if not pairs:
         raise OutputRefused(
-            f"There are fewer than {way.k} events to show.",
+            f"There are fewer than {protection.k} events to show.",
             hint="take larger groups, or a longer time.",
         )
-    if len(kept) < len(made):
+    if len(pairs) < len(curves):
         notes.append("Groups with few events are left out.")
-    return tuple(one for one, _ in kept), [one for _, one in kept], notes
+    return tuple(group for group, _ in pairs), [curve for _, curve in pairs], notes
 
 
-def _moved(
-    group: Group, happened: npt.NDArray[np.bool_], way: Protection, time: str
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], list[str]]:
+def _protect_times(
+    group: Group, happened: Mask, protection: Protection, time: str
+) -> tuple[Floats, Mask, list[str]]:
     """Protected times: of events and of ends without one apart, so that each stays what it is."""
     times, events = [], []
-    said: list[str] = []
-    for what in (True, False):
-        some = np.flatnonzero(happened == what)
-        if not len(some):
+    notes: list[str] = []
+    for had_event in (True, False):
+        rows = np.flatnonzero(happened == had_event)
+        if not len(rows):
             continue
-        if len(some) < 2 * way.k:
+        if len(rows) < 2 * protection.k:
             raise OutputRefused(
                 "A group has too few events, or too few ends without one, to protect their times.",
                 hint='take larger groups, or protection="suppress".',
             )
-        places = some if group.positions is None else group.positions[some]
-        values = group.values[some].select(time)
-        part = Group(label=group.label, values=values, origin=group.origin, positions=places)
-        made = points(part, [time], way)
+        moved = protect_values(group.take(rows), [time], protection)
         # Time has a natural end: nobody has the event before the start.
-        times.append(np.maximum(made.column(time), 0.0))
-        events.append(np.full(len(made), what))
-        said += made.notes()
-    if any((one == 0).any() for one in times):
-        said.append("Times that would fall before the start are set to it.")
-    return np.concatenate(times), np.concatenate(events), said
+        times.append(np.maximum(moved.column(time), 0.0))
+        events.append(np.full(len(moved), had_event))
+        notes += moved.notes()
+    if any((column == 0).any() for column in times):
+        notes.append("Times that would fall before the start are set to it.")
+    return np.concatenate(times), np.concatenate(events), notes
 
 
-def _draw(axes: Axes, one: SafeCurve, look: Mark, at: int, *, interval: bool) -> None:
-    times = [0.0, *one.times, one.end]
-    shares = [1.0, *one.survival, one.survival[-1]]
+# Curves ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KaplanMeierCurve:
+    """The exact curve, for the custodian: one row for each time at which something happened.
+
+    Parameters
+    ----------
+    times : distinct times of events, rising.
+    at_risk, events : how many had neither event nor end before that time; how many have it then.
+    survival : share that is free of the event after that time.
+    error : the standard error of that share (Greenwood).
+    """
+
+    times: Floats
+    at_risk: Integers
+    events: Integers
+    survival: Floats
+    error: Floats
+
+
+@dataclass(frozen=True)
+class SafeSurvivalCurve:
+    """What may be drawn: the share at a few round times, with its band."""
+
+    times: tuple[float, ...]
+    survival: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    end: float
+
+
+def kaplan_meier(times: Floats, events: Mask) -> KaplanMeierCurve:
+    """Multiply, from event to event, the share of those at risk who stay free of it.
+
+    Examples
+    --------
+    >>> curve = kaplan_meier(np.array([1.0, 2, 2, 3]), np.array([True, True, False, True]))
+    >>> curve.survival.round(3).tolist(), curve.at_risk.tolist()
+    ([0.75, 0.5, 0.0], [4, 3, 1])
+    """
+    order = np.sort(times)
+    happened, counts = np.unique(times[events], return_counts=True)
+    at_risk = len(times) - np.searchsorted(order, happened, "left")
+    survival = np.asarray(np.cumprod(1 - counts / at_risk), np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = np.sqrt(np.cumsum(counts / (at_risk * (at_risk - counts))))
+        error = np.where(survival > 0, survival * spread, np.nan)
+    return KaplanMeierCurve(
+        happened, at_risk.astype(np.int64), counts.astype(np.int64), survival, error
+    )
+
+
+def choose_time_step(times: Floats, *, steps: int, k: int) -> float:
+    """A round length of time, about so many of which make up the time of most records."""
+    (start,) = find_windows(len(times), FIVE[-1:], k)
+    most = math.fsum(order_statistics(times, np.arange(start, start + k))) / k
+    return choose_step(most * _GRAINS / steps)
+
+
+def compute_safe_curve(
+    times: Floats, events: Mask, *, step: float, k: int = 3, level: float = 0.95
+) -> SafeSurvivalCurve | None:
+    """The curve at round times, each step at least k events, as long as k records are at risk.
+
+    At the foot of a step the share is exact but for its rounding. None where fewer than k events
+    can be shown: then there is no curve to draw.
+
+    Parameters
+    ----------
+    times : how long each record was followed up; not below 0.
+    events : whether the event ended it.
+    step : the grid of times, see `choose_time_step`.
+    k : least number of events in a step, and of records at risk at the end.
+    level : of the band, point by point.
+
+    Examples
+    --------
+    >>> times = np.arange(1.0, 21.0)
+    >>> made = compute_safe_curve(times, np.ones(20, bool), step=1.0, k=3)
+    >>> made.times, made.survival[:2], made.end
+    ((3.0, 6.0, 9.0, 12.0, 15.0), (0.85, 0.7), 15.0)
+    """
+    if len(times) <= k or step <= 0:
+        return None
+    end = _find_end(times, step, k)
+    curve = kaplan_meier(times, events)
+    ticks = _count_ticks(curve.times, step)
+    shown = ticks <= end
+    feet, end = _merge_steps(ticks[shown], curve.events[shown], end, k)
+    if not feet:
+        return None
+    index = np.searchsorted(ticks, feet, "right") - 1
+    low, high = confidence_band(curve.survival[index], curve.error[index], level)
+    fine = _FINE if len(times) >= _MANY else _COARSE
+    return SafeSurvivalCurve(
+        tuple(_round_time(foot, step) for foot in feet),
+        _round_shares(curve.survival[index], fine),
+        _round_shares(low, fine),
+        _round_shares(high, fine),
+        _round_time(end, step),
+    )
+
+
+def confidence_band(survival: Floats, error: Floats, level: float) -> tuple[Floats, Floats]:
+    """Limits that stay between 0 and 1: symmetric for the logarithm of the cumulated risk.
+
+    Examples
+    --------
+    >>> low, high = confidence_band(np.array([0.8]), np.array([0.05]), 0.95)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.68], [0.879])
+    """
+    quantile = NormalDist().inv_cdf(0.5 + level / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        risk = -np.log(survival)
+        factor = np.exp(quantile * error / (survival * risk))
+        low, high = np.exp(-risk * factor), np.exp(-risk / factor)
+    return low, high
+
+
+def _count_ticks(times: Floats, step: float) -> Integers:
+    """The first round time not before each time, in steps; exact, whatever division says."""
+    ticks = np.ceil(times / step)
+    ticks += ticks * step < times
+    ticks -= (ticks - 1) * step >= times
+    return ticks.astype(np.int64)
+
+
+def _find_end(times: Floats, step: float, k: int) -> int:
+    """The last round time after which at least k records are still at risk, in steps."""
+    (last,) = order_statistics(times, np.array([len(times) - k]))
+    # The k-th longest time lies after the round time before its own, so k records do.
+    return max(int(_count_ticks(np.array([last]), step)[0]) - 1, 0)
+
+
+def _merge_steps(ticks: Integers, counts: Integers, end: int, k: int) -> tuple[list[int], int]:
+    """The feet of the steps, as soon as k events have come, and where the curve ends.
+
+    It ends with its last step where a few more events follow: drawn on, it would deny them.
+    """
+    feet: list[int] = []
+    waiting = 0
+    distinct, starts = np.unique(ticks, return_index=True)
+    sums = np.add.reduceat(counts, starts) if len(starts) else counts
+    for tick, count in zip(distinct.tolist(), sums.tolist(), strict=True):
+        waiting += count
+        if waiting >= k:
+            feet.append(tick)
+            waiting = 0
+    return feet, feet[-1] if waiting and feet else end
+
+
+def _round_time(ticks: int, step: float) -> float:
+    return float(f"{ticks * step:.12g}")
+
+
+def _round_shares(values: Floats, fine: float) -> tuple[float, ...]:
+    return tuple(round(round(value / fine) * fine, 3) for value in values.tolist())
+
+
+# Drawing -----------------------------------------------------------------------------------------
+
+
+def _draw_curve(
+    axes: Axes, curve: SafeSurvivalCurve, look: Mark, index: int, *, interval: bool
+) -> None:
+    times = [0.0, *curve.times, curve.end]
+    shares = [1.0, *curve.survival, curve.survival[-1]]
     axes.plot(times, shares, drawstyle="steps-post", color=look.colour, linewidth=1.6)
     if look.name:
         # A few shapes along the line: colour alone tells nobody apart.
-        every = max(1, len(one.times) // 4)
-        axes.plot(one.times[at % every :: every], one.survival[at % every :: every], linestyle="",
-                  marker=look.marker, color=look.colour, markersize=4.5)  # fmt: skip
+        stride = max(1, len(curve.times) // 4)
+        marked = slice(index % stride, None, stride)
+        axes.plot(curve.times[marked], curve.survival[marked], linestyle="", marker=look.marker,
+                  color=look.colour, markersize=4.5)  # fmt: skip
     if interval:
-        low = [_known(value, 1.0) for value in (1.0, *one.low, one.low[-1])]
-        high = [_known(value, 1.0) for value in (1.0, *one.high, one.high[-1])]
+        low, high = (
+            [value if math.isfinite(value) else 1.0 for value in (1.0, *ends, ends[-1])]
+            for ends in (curve.low, curve.high)
+        )
         axes.fill_between(times, low, high, step="post", color=look.colour, alpha=0.16,
                           linewidth=0)  # fmt: skip
 
 
-def _known(value: float, otherwise: float) -> float:
-    return value if math.isfinite(value) else otherwise
-
-
-def _table(curves: list[SafeCurve], who: Subjects, *, interval: bool) -> pl.DataFrame:
-    made = []
-    for group, one in zip(who.groups, curves, strict=True):
-        times = [0.0, *one.times]
-        columns: dict[str, Any] = {"group": [group.label] * len(times), "time": times}
-        columns["survival"] = [1.0, *one.survival]
+def _make_table(
+    curves: list[SafeSurvivalCurve], subjects: Subjects, *, interval: bool
+) -> pl.DataFrame:
+    tables = []
+    for label, curve in zip(subjects.labels, curves, strict=True):
+        times = [0.0, *curve.times]
+        columns: dict[str, Any] = {"group": [label] * len(times), "time": times}
+        columns["survival"] = [1.0, *curve.survival]
         if interval:
-            columns |= {"low": [1.0, *one.low], "high": [1.0, *one.high]}
-        if one.end > times[-1]:
-            columns = {name: [*held, held[-1]] for name, held in columns.items()}
-            columns["time"][-1] = one.end
-        made.append(pl.DataFrame(columns))
-    table = pl.concat(made)
-    return table.drop("group") if who.hue is None else table
+            columns |= {"low": [1.0, *curve.low], "high": [1.0, *curve.high]}
+        if curve.end > times[-1]:
+            columns = {name: [*values, values[-1]] for name, values in columns.items()}
+            columns["time"][-1] = curve.end
+        tables.append(pl.DataFrame(columns))
+    table = pl.concat(tables)
+    return table.drop("group") if subjects.hue is None else table

@@ -3,6 +3,8 @@
 A clustering is `order`, the records cluster after cluster, and `starts`, where each begins and the
 last ends. Ranges and sets are kept per cluster: writing them out per record costs more than
 finding them.
+
+Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, supplement, algorithms S2 and S4.
 """
 
 from __future__ import annotations
@@ -10,15 +12,21 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from sfumato.kernels.arrays import Array, Integers
-from sfumato.kernels.clustering.distances import ascend
-from sfumato.kernels.clustering.orders import ascending, dealt, join, numbered, squared, whole_sums
-from sfumato.kernels.sums import exact_parts
+from sfumato.kernels.clustering.closeness import (
+    ROUNDING,
+    PartTally,
+    count_codes,
+    earth_movers_distance,
+    sort_few,
+)
+from sfumato.kernels.compiled import compiled, inner
+from sfumato.kernels.exact_sums import exact_parts
 
-_ROUNDING = 1e-12
-"""Relative slack: Eq. 8 at the t of k = 3 gives 3.0000000000000004, which means 3."""
+_FEW = 32
+"""Up to so many records in a tie are put in order one by one."""
+_SMALL = 1 << 14
 
 
 def origin_order(values: Array, k: int) -> tuple[Integers, Integers]:
@@ -34,9 +42,9 @@ def origin_order(values: Array, k: int) -> tuple[Integers, Integers]:
     >>> order.tolist(), starts.tolist()
     ([1, 3, 2, 0, 4], [0, 2, 5])
     """
-    n = _enough(values, k)
+    n = _check_size(values, k)
     starts = np.append(np.arange(n // k, dtype=np.int64) * k, n)
-    return _by_distance(np.asarray(values)), starts
+    return _sort_by_distance(np.asarray(values)), starts
 
 
 def spread_order(
@@ -64,22 +72,22 @@ def spread_order(
 
     References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Eq. 6–8.
     """
-    n = _enough(values, k)
+    n = _check_size(values, k)
     limit = bound_t(n, k) if t is None else t
     count = n // max(k, smallest_k(n, limit))
     by = np.asarray(confidential)
     if by.dtype.kind == "f" and not np.isfinite(by).all():
         raise ValueError("The confidential variable has values that are missing or infinite.")
-    near = _by_distance(np.asarray(values), by)
-    by = by[near]
-    rank, keys = ascending(by, np.empty((n, 0)), by[:0])
-    codes, tally = numbered(by, rank, keys)
-    order, starts = dealt(rank, count)
+    by_distance = _sort_by_distance(np.asarray(values), by)
+    by = by[by_distance]
+    rank, keys = sort_by_number(by, np.empty((n, 0)), by[:0])
+    codes, tally = _number_values(by, rank, keys)
+    order, starts = _deal(rank, count)
     below = np.cumsum(tally)
     sums = np.concatenate(([0], np.cumsum(below)))
     ranked = np.repeat(np.arange(len(tally), dtype=np.int32), tally)
-    starts = starts[: 1 + join(codes, order, starts, limit, below, sums, ranked)]
-    return near[order], starts
+    starts = starts[: 1 + _join_clusters(codes, order, starts, limit, below, sums, ranked)]
+    return by_distance[order], starts
 
 
 def bound_t(n: int, k: int) -> float:
@@ -103,33 +111,34 @@ def smallest_k(n: int, t: float) -> int:
     """
     if not t >= 0:
         raise ValueError(f"A distance t cannot be {t}.")
-    return max(1, math.ceil(n / (2 * (n - 1) * t + 1) * (1 - _ROUNDING)))
+    # Relative slack: Eq. 8 at the t of k = 3 gives 3.0000000000000004, which means 3.
+    return max(1, math.ceil(n / (2 * (n - 1) * t + 1) * (1 - ROUNDING)))
 
 
-def _enough(values: Array, k: int) -> int:
+def _check_size(values: Array, k: int) -> int:
     if k < 1 or len(values) < k:
         raise ValueError(f"Clusters of {k} records need at least as many: there are {len(values)}.")
     return len(values)
 
 
-def _by_distance(values: Array, tied: Array | None = None) -> Integers:
+def _sort_by_distance(values: Array, tied: Array | None = None) -> Integers:
     """The records by their standardised distance to the zero record.
 
     Records equally far are ordered by their values, equal ones by `tied`.
     """
     if values.dtype not in (np.int32, np.int64, np.float64):  # compiled once for each type
         values = values.astype(np.float64)
-    far = squared(values, np.array([_inverse_variance(column) for column in values.T]))
+    far = _squared_distances(values, np.array([_inverse_variance(column) for column in values.T]))
     if not np.isfinite(far).all():
         raise ValueError("A distance needs numbers; some values are missing or infinite.")
-    return ascending(far, values, far[:0] if tied is None else tied)[0]
+    return sort_by_number(far, values, far[:0] if tied is None else tied)[0]
 
 
 def _inverse_variance(column: Array) -> float:
     """One over the variance; 0 where nothing varies. The same whatever the order of the records."""
     n = len(column)
-    whole, total, squares = whole_sums(column)
-    if whole:
+    exact, total, squares = _sum_whole_numbers(column)
+    if exact:
         spread = int(squares) * n - int(total) ** 2
         return n * n / spread if spread else 0.0
     numbers = np.asarray(column, np.float64)
@@ -140,29 +149,29 @@ def _inverse_variance(column: Array) -> float:
     return 1.0 / variance if variance > 0 else 0.0
 
 
-def ranges(codes: Array, order: Integers, starts: Integers) -> tuple[Array, Array]:
+def find_ranges(codes: Array, order: Integers, starts: Integers) -> tuple[Array, Array]:
     """The lowest and the highest value of every cluster in every variable.
 
     Examples
     --------
-    >>> low, high = ranges(np.array([[3], [1], [7]]), np.array([1, 0, 2]), np.array([0, 2, 3]))
+    >>> low, high = find_ranges(np.array([[3], [1], [7]]), np.array([1, 0, 2]), np.array([0, 2, 3]))
     >>> low.ravel().tolist(), high.ravel().tolist()
     ([1, 7], [3, 7])
     """
-    found: tuple[Array, Array] = _ranges(codes, order, starts)
-    return found
+    spans: tuple[Array, Array] = _find_ranges(codes, order, starts)
+    return spans
 
 
-@njit(cache=True, nogil=True)
-def _ranges(codes, order, starts):  # type: ignore[no-untyped-def]
+@compiled(small=_SMALL)
+def _find_ranges(codes, order, starts):  # type: ignore[no-untyped-def]
     low = np.empty((len(starts) - 1, codes.shape[1]), codes.dtype)
     high = np.empty((len(starts) - 1, codes.shape[1]), codes.dtype)
     for cluster in range(len(low)):
         row = order[starts[cluster]]
         for column in range(codes.shape[1]):
             low[cluster, column] = high[cluster, column] = codes[row, column]
-        for at in range(starts[cluster] + 1, starts[cluster + 1]):
-            row = order[at]
+        for i in range(starts[cluster] + 1, starts[cluster + 1]):
+            row = order[i]
             for column in range(codes.shape[1]):
                 value = codes[row, column]
                 low[cluster, column] = min(low[cluster, column], value)
@@ -170,31 +179,234 @@ def _ranges(codes, order, starts):  # type: ignore[no-untyped-def]
     return low, high
 
 
-def level_sets(codes: Array, order: Integers, starts: Integers) -> tuple[Integers, Integers]:
-    """The levels of one variable that occur in every cluster, ascending, as (levels, starts).
+def find_level_sets(codes: Array, order: Integers, starts: Integers) -> tuple[Integers, Integers]:
+    """The levels of one variable that occur in each cluster, ascending, as (levels, starts).
 
     Examples
     --------
-    >>> level_sets(np.array([3, 1, 3]), np.array([1, 0, 2]), np.array([0, 2, 3]))
+    >>> find_level_sets(np.array([3, 1, 3]), np.array([1, 0, 2]), np.array([0, 2, 3]))
     (array([1, 3, 3]), array([0, 2, 3]))
     """
     count = int(codes.max(initial=-1)) + 1
-    found: tuple[Integers, Integers] = _level_sets(codes, order, starts, np.zeros(count, np.int64))
-    return found
+    spans: tuple[Integers, Integers] = _find_level_sets(
+        codes, order, starts, np.zeros(count, np.int64)
+    )
+    return spans
 
 
-@njit(cache=True, nogil=True)
-def _level_sets(codes, order, starts, seen):  # type: ignore[no-untyped-def]
+@compiled(small=_SMALL)
+def _find_level_sets(codes, order, starts, last_cluster):  # type: ignore[no-untyped-def]
     levels = np.empty(len(order), np.int64)
     ends = np.zeros(len(starts), np.int64)
     to = 0
     for cluster in range(len(starts) - 1):
-        for at in range(starts[cluster], starts[cluster + 1]):
-            level = codes[order[at]]
-            if seen[level] != cluster + 1:
-                seen[level] = cluster + 1
+        for i in range(starts[cluster], starts[cluster + 1]):
+            level = codes[order[i]]
+            if last_cluster[level] != cluster + 1:
+                last_cluster[level] = cluster + 1
                 levels[to] = level
                 to += 1
-        ascend(levels[ends[cluster] : to], to - ends[cluster])
+        sort_few(levels[ends[cluster] : to], to - ends[cluster])
         ends[cluster + 1] = to
     return levels[:to], ends
+
+
+@compiled(small=_SMALL)
+def _sum_whole_numbers(column):  # type: ignore[no-untyped-def]
+    """Whether the values are whole numbers small enough to be added up exactly, and their sums."""
+    most = 2.0**31 / np.sqrt(len(column))
+    total, squares = np.int64(0), np.int64(0)
+    for row in range(len(column)):
+        value = column[row]
+        if not -most < value < most or value != np.int64(value):
+            return False, 0, 0
+        total += np.int64(value)
+        squares += np.int64(value) * np.int64(value)
+    return True, total, squares
+
+
+@compiled(small=_SMALL)
+def _squared_distances(values, scale):  # type: ignore[no-untyped-def]
+    """Squared standardised distances to the zero record (Eq. 2)."""
+    out = np.empty(len(values))
+    for row in range(len(values)):
+        far = 0.0
+        for column in range(len(scale)):
+            far += float(values[row, column]) * float(values[row, column]) * scale[column]
+        out[row] = far
+    return out
+
+
+def sort_by_number(numbers: Array, values: Array, last: Array) -> tuple[Integers, Integers]:
+    """Records in the order of their numbers, and that order's keys, equal where numbers may be.
+
+    Equal numbers are ordered by their row of `values`, then by `last` (both may be empty), and
+    what is still equal stays in order. Sorting the leading bits of each number together with its
+    position, as one word, is several times faster than sorting positions by number; the few that
+    agree in those bits are put right afterwards.
+    """
+    words = (np.asarray(numbers, np.float64) + 0.0).view(np.int64)  # + 0: no negative zero
+    return _sort_words(words, numbers, values, last)
+
+
+def group_equal(keys: Integers) -> tuple[Integers, Integers]:
+    """Records with equal keys together, in an order that only the keys decide; where groups start.
+
+    The keys are scattered first (an odd factor loses nothing), so that their leading bits tell
+    nearly all of them apart.
+    """
+    none = np.empty((len(keys), 0), np.int64)
+    words = (keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
+    order, leading = _sort_words(words, keys, none, keys[:0])
+    return order, _find_changes(keys, order, leading)
+
+
+def _sort_words(
+    words: Integers, numbers: Array, values: Array, last: Array
+) -> tuple[Integers, Integers]:
+    bits = max(1, len(words) - 1).bit_length()
+    keys, exact = _pack_words(words, bits)
+    keys.sort()
+    order, keys = keys & ((1 << bits) - 1), keys >> bits
+    if exact and not values.shape[1] and not len(last):
+        return order, keys
+    for first, end in zip(*_order_ties(numbers, values, last, keys, order), strict=True):
+        rows = order[first:end]
+        sorting = [*([last[rows]] if len(last) else []), *values[rows].T[::-1], numbers[rows]]
+        order[first:end] = rows[np.lexsort(sorting)]
+    return order, keys
+
+
+@compiled(small=_SMALL)
+def _pack_words(words, bits):  # type: ignore[no-untyped-def]
+    """The leading bits of numbers, such that they sort as words, with their positions below."""
+    out = np.empty(len(words), np.int64)
+    mask = (np.int64(1) << bits) - 1
+    lost = np.int64(0)
+    for row in range(len(words)):
+        word = words[row] ^ ((words[row] >> 63) & 0x7FFFFFFFFFFFFFFF)
+        lost |= words[row] & mask
+        out[row] = (word & ~mask) | row
+    return out, lost == 0
+
+
+@inner
+def _precedes(numbers, values, last, record, other):  # type: ignore[no-untyped-def]
+    """Whether a record comes before another."""
+    if numbers[record] != numbers[other]:
+        return numbers[record] < numbers[other]
+    for column in range(values.shape[1]):
+        if values[record, column] != values[other, column]:
+            return values[record, column] < values[other, column]
+    return len(last) > 0 and last[record] < last[other]
+
+
+@compiled(small=_SMALL)
+def _order_ties(numbers, values, last, keys, order):  # type: ignore[no-untyped-def]
+    """Put stretches of equal keys in order; the long ones in disorder are left and returned."""
+    firsts, ends = [0 for _ in range(0)], [0 for _ in range(0)]
+    first = 0
+    for end in range(1, len(keys) + 1):
+        if end < len(keys) and keys[end] == keys[first]:
+            continue
+        for i in range(first + 1, end):
+            record, to = order[i], i
+            if end - first > _FEW:
+                if _precedes(numbers, values, last, record, order[i - 1]):
+                    firsts.append(first)
+                    ends.append(end)
+                    break
+                continue
+            while to > first and _precedes(numbers, values, last, record, order[to - 1]):
+                order[to] = order[to - 1]
+                to -= 1
+            order[to] = record
+        first = end
+    return firsts, ends
+
+
+@compiled(small=_SMALL)
+def _find_changes(keys, order, leading):  # type: ignore[no-untyped-def]
+    """Where in the order another key begins, and its end."""
+    out, count = np.empty(len(order) + 1, np.int64), 0
+    for i in range(len(order)):
+        if not i or leading[i] != leading[i - 1] or keys[order[i]] != keys[order[i - 1]]:
+            out[count] = i
+            count += 1
+    out[count] = len(order)
+    return out[: count + 1].copy()
+
+
+@compiled(small=_SMALL)
+def _number_values(by, order, keys):  # type: ignore[no-untyped-def]
+    """The values numbered from the lowest, for each record, and how often each occurs."""
+    codes, often = np.empty(len(order), np.int32), np.zeros(len(order), np.int64)
+    number = 0
+    for i in range(len(order)):
+        if i and (keys[i] != keys[i - 1] or by[order[i]] != by[order[i - 1]]):
+            number += 1
+        codes[order[i]] = number
+        often[number] += 1
+    return codes, often[: number + 1].copy()
+
+
+@compiled(small=_SMALL)
+def _deal(rank, count):  # type: ignore[no-untyped-def]
+    """Clusters that take one record of each subset, nearest first.
+
+    Records are numbered by nearness; `rank` lists them by the confidential variable. Where some
+    clusters have one record more, every so many-th in the list is for those.
+    """
+    n = len(rank)
+    size = n // count
+    more = n - count * size
+    few, extra = count - more, more * (size + 1)
+    subset = np.empty(n, np.int64)
+    half = n // 2  # from the middle of each stretch, not from its end
+    for i in range(n):
+        before = (i * extra + half) // n
+        if ((i + 1) * extra + half) // n > before:
+            subset[rank[i]] = size + before // more
+        else:
+            subset[rank[i]] = (i - before) // few
+    filled = np.zeros(2 * size + 1, np.int64)
+    order = np.empty(n, np.int64)
+    for i in range(n):
+        group = subset[i]
+        if group < size:
+            order[filled[group] * size + group] = i
+        else:
+            order[few * size + filled[group] * (size + 1) + group - size] = i
+        filled[group] += 1
+    starts = np.empty(count + 1, np.int64)
+    for i in range(count + 1):
+        starts[i] = i * size + max(0, i - few)
+    return order, starts
+
+
+@compiled
+def _join_clusters(codes, order, starts, limit, below, sums, ranked):  # type: ignore[no-untyped-def]
+    """Join clusters that are too far with those after them; how many remain, their starts in place.
+
+    A cluster that still fails takes in a quarter more at a time, so that the work stays linear.
+    The last three arrays are those of `earth_movers_distance`.
+    """
+    n, most = len(order), limit * (1.0 + ROUNDING)
+    tally = PartTally(np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(len(below), np.int64))
+    joined, cluster, clusters = 0, 0, len(starts) - 1
+    while cluster < clusters:
+        to = cluster + 1
+        while True:
+            first, size = starts[joined], starts[to] - starts[joined]
+            for row in range(size):
+                tally.codes[row] = codes[order[first + row]]
+            distinct = count_codes(tally, size)
+            if earth_movers_distance(tally, distinct, size, n, below, sums, ranked) <= most:
+                break
+            if to < clusters:
+                to = min(clusters, to + 1 + (to - cluster) // 4)
+            else:  # nothing comes after: take in the one before
+                joined -= 1
+        joined += 1
+        starts[joined], cluster = starts[to], to
+    return joined

@@ -1,23 +1,48 @@
-"""Clusters of at least k similar records, by cutting the data in two again and again."""
+"""Mondrian: clusters of at least k similar records, by cutting the data in two again and again.
+
+LeFevre, DeWitt & Ramakrishnan (2006), "Mondrian multidimensional k-anonymity", with strict cuts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from sfumato.kernels.arrays import AnyIntegers, Integers
-from sfumato.kernels.clustering.cuts import partition
-from sfumato.kernels.clustering.distances import ROUNDING, cluster_scores, keeps, workspace
-from sfumato.kernels.clustering.orders import grouped
-from sfumato.kernels.clustering.rules import DIVERSITY, Rule, Whole, prepared
+from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask
+from sfumato.kernels.clustering.closeness import (
+    DIVERSITY,
+    ROUNDING,
+    Population,
+    Rule,
+    keeps_rules,
+    make_tally,
+    prepare_rules,
+    score_parts,
+    sort_few,
+)
+from sfumato.kernels.clustering.clusters import group_equal
+from sfumato.kernels.compiled import compiled, inner
 
 Values = Sequence[npt.NDArray[Any] | None]
 _KEY_BITS = 63
+_FEW = 32
+"""Up to so many rows a part is sorted instead of counted."""
+_BINS = 4096
+"""At most so many bins when counting towards a median."""
+_MANY = 16
+"""A part of more than so many times k rows is large."""
+_SPENT = 0.5
+"""The share of t that a cut of a large part may use up."""
+_DISTANCES = 2
+"""The kinds of rules below this are distances, where less is safer; see `closeness`."""
+_WORD = 64
+_HALF = 32
+"""Bits of a code beside a count in one sortable number; there are fewer than 2^31 records."""
+_SMALL = 1 << 14
 
 
 def mondrian(
@@ -34,8 +59,8 @@ def mondrian(
     `order` lists the records cluster after cluster, cluster i being `order[starts[i]:starts[i+1]]`.
 
     Records with the same values in all variables always stay together. Where k or more of them
-    share all values they are a cluster of their own, untouched, unless the records left over would
-    be too few (or break a rule): then those nearest to the others join them. What is left is cut
+    share all values they are a cluster by themselves, untouched, unless the other records would be
+    too few (or break a rule): then those nearest to the others join them. The others are cut
     at the variable in which the part is widest, between two values beside the median; where that
     leaves fewer than k on a side the next widest variable is tried. Levels of a nominal variable
     are dealt to two sides of similar size; they have no order. A part that no variable can cut is
@@ -64,31 +89,74 @@ def mondrian(
     """
     codes = np.asarray(codes)
     _check(codes, k, ordered, sensitive, rules)
-    secret, whole = prepared(_none(codes) if sensitive is None else np.asarray(sensitive), rules)
-    _check_possible(rules, secret, whole)
-    order, starts = distinct_rows(codes)
-    scale = _scale(codes, ordered, values)
-    alone = _untouched(codes, order, starts, k, scale, secret, whole)
-    groups = np.flatnonzero(alone)
-    rest = np.flatnonzero(~alone)
-    kept, kept_starts = _members(order, starts, groups)
-    if not len(rest):
-        return kept, kept_starts
+    hidden = np.zeros((len(codes), 0), np.int64) if sensitive is None else np.asarray(sensitive)
+    secret, population = prepare_rules(hidden, rules)
+    _check_possible(rules, secret, population)
+    order, starts = group_equal_rows(codes)
+    scale = _measure_scale(codes, ordered, values)
+    alone = _find_untouched(codes, order, starts, k, scale, secret, population)
+    untouched, edges = _list_members(order, starts, np.flatnonzero(alone))
+    groups = np.flatnonzero(~alone)
+    if not len(groups):
+        return untouched, edges
     if rules:  # each record counts by itself
-        order, _ = _members(order, starts, rest)
-        starts, rest = np.arange(len(order) + 1), np.arange(len(order))
-    cut, cut_starts = _cut_up(codes, order, starts, rest, k, scale, secret, whole)
-    return np.concatenate([kept, cut]), np.concatenate([kept_starts, len(kept) + cut_starts[1:]])
+        order, _ = _list_members(order, starts, groups)
+        starts, groups = np.arange(len(order) + 1), np.arange(len(order))
+    cut, cut_edges = _cut_rows(codes, order, starts, groups, k, scale, secret, population)
+    return np.concatenate([untouched, cut]), np.concatenate([edges, len(untouched) + cut_edges[1:]])
 
 
 @dataclass(frozen=True)
 class _Scale:
     """Units of the variables: which are nominal, their levels, what a code is worth."""
 
-    nominal: npt.NDArray[np.bool_]
+    nominal: Mask
     levels: Integers
-    scaled: npt.NDArray[np.float64]
+    worth: Floats
     firsts: Integers
+
+
+class _Rows(NamedTuple):
+    """What is cut: rows of which each stands for one or more records.
+
+    columns : the codes, a row per variable, so that looking for the spread and the median of a
+        part reads memory in sequence.
+    ids : what each row is. Columns, ids and weights move together: a part is always a stretch.
+    weights : how many records each row stands for.
+    nominal, levels : of each variable, whether it has no order, and how many levels.
+    worth, firsts : what each code is worth as a share of the whole, variable after variable.
+    """
+
+    columns: Codes
+    ids: Integers
+    weights: Integers
+    nominal: Mask
+    levels: Integers
+    worth: Floats
+    firsts: Integers
+
+
+class _Part(NamedTuple):
+    """A stretch of rows, and how many records they stand for."""
+
+    first: int
+    last: int
+    records: int
+
+
+class _Scratch(NamedTuple):
+    """Arrays to work in.
+
+    front : of each row of a part, whether it belongs to the front half of the cut.
+    spare : as many whole numbers as there are rows.
+    bins : zero between uses.
+    extremes : lowest and highest code of each ordered variable in the part.
+    """
+
+    front: Mask
+    spare: Integers
+    bins: Integers
+    extremes: Integers
 
 
 def _check(
@@ -108,11 +176,11 @@ def _check(
         raise ValueError("Rules need confidential codes.")
 
 
-def _check_possible(rules: Sequence[Rule], secret: npt.NDArray[np.int32], whole: Whole) -> None:
+def _check_possible(rules: Sequence[Rule], secret: Codes, population: Population) -> None:
     """Refuse a diversity that even all records together do not have; every t is possible."""
     everyone = np.arange(secret.shape[1]), np.array([0, secret.shape[1]])
-    for at, rule in enumerate(rules):
-        best = cluster_scores(secret[rule.column], *everyone, at, whole)[0]
+    for number, rule in enumerate(rules):
+        best = score_parts(secret[rule.column], *everyone, number, population)[0]
         if rule.kind in DIVERSITY and best < rule.limit * (1 - ROUNDING):
             raise ValueError(
                 f"No cluster can reach a diversity ({rule.kind}) of {rule.limit:g}: "
@@ -120,171 +188,406 @@ def _check_possible(rules: Sequence[Rule], secret: npt.NDArray[np.int32], whole:
             )
 
 
-def _none(codes: AnyIntegers) -> AnyIntegers:
-    return np.zeros((len(codes), 0), np.int64)
-
-
-def _scale(codes: AnyIntegers, ordered: Sequence[bool], values: Values | None) -> _Scale:
-    lowest, highest = _extremes(codes)
+def _measure_scale(codes: AnyIntegers, ordered: Sequence[bool], values: Values | None) -> _Scale:
+    lowest, highest = codes.min(axis=0), codes.max(axis=0)
     levels = highest.astype(np.int64) + 1
     worth = []
-    for at, count in enumerate(levels):
-        given = values[at] if values is not None and ordered[at] else None
-        units = np.arange(count) if given is None else np.asarray(given)[:count]
+    for variable, count in enumerate(levels):
+        numbers = values[variable] if values is not None and ordered[variable] else None
+        units = np.arange(count) if numbers is None else np.asarray(numbers)[:count]
         units = units.astype(np.float64)
-        span = float(units[-1] - units[lowest[at]])
+        span = float(units[-1] - units[lowest[variable]])
         worth.append(units / span if span > 0 else units * 0.0)
     firsts = np.concatenate(([0], np.cumsum(levels)))
     return _Scale(~np.asarray(ordered, np.bool_), levels, np.concatenate(worth), firsts)
 
 
-def distinct_rows(codes: AnyIntegers) -> tuple[Integers, Integers]:
+def group_equal_rows(codes: AnyIntegers) -> tuple[Integers, Integers]:
     """Records with equal rows together, in an order only values decide, as (order, starts)."""
     key, free = np.zeros(len(codes), np.int64), _KEY_BITS
-    for at, most in enumerate(_extremes(codes)[1]):
-        bits = int(most).bit_length()
+    for variable, highest in enumerate(codes.max(axis=0)):
+        bits = int(highest).bit_length()
         if bits > free:  # number what there is so far, which needs fewer bits
             key = np.unique(key, return_inverse=True)[1].ravel().astype(np.int64)
             free = _KEY_BITS - int(key.max()).bit_length()
-        _append(key, codes, at, bits)
+        key <<= bits
+        key |= codes[:, variable].astype(np.int64, copy=False)
         free -= bits
-    return grouped(key)
+    return group_equal(key)
 
 
-@njit(cache=True, nogil=True)
-def _append(key, codes, column, bits):  # type: ignore[no-untyped-def]
-    for row in range(len(key)):
-        key[row] = (key[row] << bits) | codes[row, column]
-
-
-@njit(cache=True, nogil=True)
-def _extremes(codes):  # type: ignore[no-untyped-def]
-    """The lowest and the highest code of each variable."""
-    low, high = codes[0].copy(), codes[0].copy()
-    for row in range(1, len(codes)):
-        for column in range(codes.shape[1]):
-            low[column] = min(low[column], codes[row, column])
-            high[column] = max(high[column], codes[row, column])
-    return low, high
-
-
-def _untouched(
+def _find_untouched(
     codes: AnyIntegers,
     order: Integers,
     starts: Integers,
     k: int,
     scale: _Scale,
-    secret: npt.NDArray[np.int32],
-    whole: Whole,
-) -> npt.NDArray[np.bool_]:
-    """Which groups of equal rows are clusters of their own."""
+    secret: Codes,
+    population: Population,
+) -> Mask:
+    """Which groups of equal rows are clusters by themselves."""
     sizes = np.diff(starts)
     alone = sizes >= k
-    if len(whole[1]):
-        alone[alone] = _kept(secret, order, *_bounds(starts, np.flatnonzero(alone)), whole)
+    ruled = len(population.kinds) > 0
+    if ruled:
+        groups = np.flatnonzero(alone)
+        alone[alone] = _test_rules(secret, order, starts[groups], starts[groups + 1], population)
     back = 1
     free = np.flatnonzero(alone)
     while True:
-        rest = np.flatnonzero(~alone)
-        count = int(sizes[rest].sum())
-        if not count or (count >= k and not len(whole[1])):
+        others = np.flatnonzero(~alone)
+        count = int(sizes[others].sum())
+        if not count or (count >= k and not ruled):
             return alone
         if count >= k:
-            left, _ = _members(order, starts, rest)
-            if _kept(secret, left, np.array([0]), np.array([count]), whole)[0]:
+            members, _ = _list_members(order, starts, others)
+            if _test_rules(secret, members, np.array([0]), np.array([count]), population)[0]:
                 return alone
         if back == 1:
-            near = _nearness(codes, order[starts[rest]], order[starts[free]], sizes[free], scale)
-            free = free[np.argsort(near, kind="stable")]
+            cost = _measure_cost(codes, order[starts[others]], order[starts[free]], scale)
+            free = free[np.argsort(cost * sizes[free], kind="stable")]
         alone[free[:back]] = False
         back *= 2
 
 
-def _nearness(
-    codes: AnyIntegers, rest: Integers, rows: Integers, sizes: Integers, scale: _Scale
-) -> Any:
-    """What it would cost each group to be one cluster with all that is left over."""
+def _measure_cost(codes: AnyIntegers, others: Integers, rows: Integers, scale: _Scale) -> Floats:
+    """How wide each group would be as one cluster with all the others."""
     wide = np.zeros(len(rows))
-    for at, first in enumerate(scale.firsts[:-1]):
-        others, own = codes[rest, at], codes[rows, at]
-        if scale.nominal[at]:
-            there = np.unique(others)
-            wide += (len(there) - np.isin(own, there)) / max(1, scale.levels[at] - 1)
+    for variable, first in enumerate(scale.firsts[:-1]):
+        theirs, ours = codes[others, variable], codes[rows, variable]
+        if scale.nominal[variable]:
+            there = np.unique(theirs)
+            wide += (len(there) - np.isin(ours, there)) / max(1, scale.levels[variable] - 1)
         else:
-            high, low = np.maximum(own, others.max()), np.minimum(own, others.min())
-            wide += scale.scaled[first + high] - scale.scaled[first + low]
-    return wide * sizes
+            high, low = np.maximum(ours, theirs.max()), np.minimum(ours, theirs.min())
+            wide += scale.worth[first + high] - scale.worth[first + low]
+    return wide
 
 
-def _bounds(starts: Integers, groups: Integers) -> tuple[Integers, Integers]:
-    return starts[groups], starts[groups + 1]
-
-
-def _members(order: Integers, starts: Integers, groups: Integers) -> tuple[Integers, Integers]:
+def _list_members(order: Integers, starts: Integers, groups: Integers) -> tuple[Integers, Integers]:
     """The records of some groups, group after group, as (order, starts)."""
-    out: tuple[Integers, Integers] = _copied(order, starts, groups)
-    return out
+    sizes = starts[groups + 1] - starts[groups]
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    return order[np.arange(ends[-1]) + np.repeat(starts[groups] - ends[:-1], sizes)], ends
 
 
-@njit(cache=True, nogil=True)
-def _copied(order, starts, groups):  # type: ignore[no-untyped-def]
-    ends = np.zeros(len(groups) + 1, np.int64)
-    for at in range(len(groups)):
-        ends[at + 1] = ends[at] + starts[groups[at] + 1] - starts[groups[at]]
-    out = np.empty(ends[-1], np.int64)
-    for at in range(len(groups)):
-        first = starts[groups[at]] - ends[at]
-        for to in range(ends[at], ends[at + 1]):
-            out[to] = order[first + to]
-    return out, ends
-
-
-@njit(cache=True, nogil=True)
-def _kept(secret, order, firsts, lasts, whole):  # type: ignore[no-untyped-def]
-    """Which stretches of the order keep all rules."""
-    most = 0
-    for at in range(len(firsts)):
-        most = max(most, lasts[at] - firsts[at])
-    value, count, held = workspace(most, whole)
-    out = np.empty(len(firsts), np.bool_)
-    for at in range(len(firsts)):
-        out[at] = keeps(secret, order, firsts[at], lasts[at], whole, value, count, held)
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _columns(codes, rows):  # type: ignore[no-untyped-def]
-    """The codes of some records, variable after variable."""
-    out = np.empty((codes.shape[1], len(rows)), np.int32)
-    for at in range(len(rows)):
-        for column in range(codes.shape[1]):
-            out[column, at] = codes[rows[at], column]
-    return out
-
-
-def _cut_up(
+def _cut_rows(
     codes: AnyIntegers,
     order: Integers,
     starts: Integers,
-    rest: Integers,
+    groups: Integers,
     k: int,
     scale: _Scale,
-    secret: npt.NDArray[np.int32],
-    whole: Whole,
+    secret: Codes,
+    population: Population,
 ) -> tuple[Integers, Integers]:
     """Cut groups of equal rows, each counting with its size; the clusters of their records."""
-    first = order[starts[rest]]
-    columns = _columns(codes, first)
-    # With rules a group is one record, and the compiled code needs to know which.
-    ids = first.copy() if len(whole[1]) else rest.copy()
-    weights = np.diff(starts)[rest]
-    ends = np.empty(len(rest), np.int64)
-    clusters = partition(
-        columns, ids, weights, scale.nominal, scale.levels, scale.scaled, scale.firsts,
-        k, secret, whole, ends,
-    )  # fmt: skip
+    first = order[starts[groups]]
+    ruled = len(population.kinds) > 0
+    rows = _Rows(
+        columns=np.ascontiguousarray(codes[first].T, np.int32),
+        # With rules a group is one record, and the compiled code needs to know which.
+        ids=first.copy() if ruled else groups.copy(),
+        weights=np.diff(starts)[groups],
+        nominal=scale.nominal,
+        levels=scale.levels,
+        worth=scale.worth,
+        firsts=scale.firsts,
+    )
+    ends = np.empty(len(groups), np.int64)
+    cut = _cut_all.kernel if ruled else _cut_all  # logarithms have other last bits in Python
+    clusters = cut(rows, k, secret, population, ends)
     edges = np.concatenate(([0], ends[:clusters]))
-    if len(whole[1]):
-        return ids, edges
-    records, inner = _members(order, starts, ids)
-    return records, inner[edges]
+    if ruled:
+        return rows.ids, edges
+    records, inner_starts = _list_members(order, starts, rows.ids)
+    return records, inner_starts[edges]
+
+
+@compiled
+def _test_rules(secret, order, firsts, lasts, population):  # type: ignore[no-untyped-def]
+    """Which stretches of the order keep all rules."""
+    most = 0
+    for part in range(len(firsts)):
+        most = max(most, lasts[part] - firsts[part])
+    tally = make_tally(most, population)
+    kept = np.empty(len(firsts), np.bool_)
+    for part in range(len(firsts)):
+        kept[part] = keeps_rules(secret, order, firsts[part], lasts[part], population, tally)
+    return kept
+
+
+@compiled(small=_SMALL)
+def _cut_all(rows, k, secret, population, ends):  # type: ignore[no-untyped-def]
+    """Cut until no part can be cut; the clusters' ends among the rows, and how many there are.
+
+    The rows are rearranged so that clusters are stretches of them. A part is cut at the variable
+    where it is widest and that allows a cut.
+    """
+    columns = rows.columns
+    count = columns.shape[1]
+    lasts, totals = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
+    scratch = _Scratch(
+        np.empty(count, np.bool_),
+        np.empty(count, np.int64),
+        np.zeros(max(_BINS, rows.firsts[-1]), np.int64),
+        np.empty((2, len(columns)), np.int64),
+    )
+    tally = make_tally(count if len(population.kinds) else 0, population)
+    widths, tries = np.empty(len(columns)), np.empty(len(columns))
+    tight = _tighten(population)
+    lasts[0], totals[0], top, clusters = count, 0, 1, 0
+    for row in range(count):
+        totals[0] += rows.weights[row]
+    first = lasts[0] - count  # a whole number of 64 bits from the start, or all compiles twice
+    while top:
+        part = _Part(first, lasts[top - 1], totals[top - 1])
+        heavy = np.int64(0)
+        if part.records >= 2 * k and part.last - part.first > 1:
+            _measure_widths(rows, part, scratch, widths)
+            if len(tight.kinds) > 0 and part.last - part.first > _MANY * k:
+                tries[:] = widths
+                heavy = _find_cut(rows, part, tries, k, secret, tight, scratch, tally)
+            if heavy == 0:
+                heavy = _find_cut(rows, part, widths, k, secret, population, scratch, tally)
+        if heavy == 0:
+            ends[clusters], first = part.last, part.last
+            clusters, top = clusters + 1, top - 1
+            continue
+        moved = _move_front(rows.ids, part, scratch)
+        _move_front(rows.weights, part, scratch)
+        for variable in range(len(columns)):
+            _move_front(columns[variable], part, scratch)
+        totals[top - 1] = part.records - heavy
+        lasts[top], totals[top] = first + moved, heavy
+        top += 1
+    return clusters
+
+
+@inner
+def _tighten(population):  # type: ignore[no-untyped-def]
+    """The rules for large parts: only a share of each distance may be used up; none without one.
+
+    A cut at a variable that goes with the confidential one brings both halves close to the bound
+    at once, and then nothing can be cut any more. Cuts at other variables come first that way.
+    """
+    limits, close = population.limits.copy(), 0
+    for rule in range(len(limits)):
+        if population.kinds[rule] < _DISTANCES:
+            limits[rule] *= _SPENT
+            close += 1
+    return Population(
+        population.n,
+        population.kinds if close else population.kinds[:0],
+        population.columns,
+        limits,
+        population.ratios,
+        population.firsts,
+        population.below,
+        population.sums,
+        population.ranked,
+        population.level_starts,
+        population.heights,
+        population.groups,
+        population.totals,
+    )
+
+
+@inner
+def _find_cut(rows, part, widths, k, secret, population, scratch, tally):  # type: ignore[no-untyped-def]
+    """Mark the front of the cut at the widest variable that allows one; its records, or 0."""
+    variable = _find_widest(widths)
+    while variable >= 0:
+        if rows.nominal[variable]:
+            heavy = _deal_levels(rows.columns[variable], rows.weights, part, scratch)
+        else:
+            heavy = _cut_at_median(rows.columns[variable], variable, rows.weights, part, scratch)
+        if min(heavy, part.records - heavy) >= k and _keep_rules(
+            secret, rows.ids, part, population, scratch, tally
+        ):
+            return heavy
+        widths[variable] = -1.0
+        variable = _find_widest(widths)
+    return np.int64(0)
+
+
+@inner
+def _find_widest(widths):  # type: ignore[no-untyped-def]
+    """The widest variable that is not yet ruled out; -1 where there is none."""
+    widest, width = -1, 0.0
+    for variable in range(len(widths)):
+        if widths[variable] > width:
+            widest, width = variable, widths[variable]
+    return widest
+
+
+@inner
+def _keep_rules(secret, ids, part, population, scratch, tally):  # type: ignore[no-untyped-def]
+    """Whether both halves of a cut keep all rules."""
+    if len(population.kinds) == 0:
+        return True
+    trial, size = scratch.spare, part.last - part.first
+    middle, end, zero = np.int64(0), size, np.int64(0)
+    for row in range(size):
+        if scratch.front[row]:
+            trial[middle] = ids[part.first + row]
+            middle += 1
+        else:
+            end -= 1
+            trial[end] = ids[part.first + row]
+    return keeps_rules(secret, trial, zero, middle, population, tally) and keeps_rules(
+        secret, trial, middle, size, population, tally
+    )
+
+
+@inner
+def _move_front(items, part, scratch):  # type: ignore[no-untyped-def]
+    """The marked rows first, then the others, in their order; how many are marked."""
+    first, spare = part.first, scratch.spare
+    to, other = first, 0
+    for row in range(first, part.last):
+        item, marked = items[row], scratch.front[row - first]
+        items[to] = item  # that row has been read already
+        spare[other] = item
+        to += marked
+        other += not marked
+    for row in range(other):
+        items[to + row] = spare[row]
+    return to - first
+
+
+@inner
+def _measure_widths(rows, part, scratch, widths):  # type: ignore[no-untyped-def]
+    """How wide the part is in each variable, as a share of the whole; lowest and highest codes."""
+    worth, levels, extremes = rows.worth, rows.levels, scratch.extremes
+    for variable in range(len(widths)):
+        column = rows.columns[variable]
+        if rows.nominal[variable]:
+            distinct = _count_levels(column, part, levels[variable], scratch.bins)
+            widths[variable] = (distinct - 1) / max(1, levels[variable] - 1)
+        else:
+            low, high = column[part.first], column[part.first]
+            for row in range(part.first + 1, part.last):
+                low, high = min(low, column[row]), max(high, column[row])
+            first = rows.firsts[variable]
+            widths[variable] = worth[first + high] - worth[first + low]
+            extremes[0, variable], extremes[1, variable] = low, high
+
+
+@inner
+def _count_levels(column, part, levels, bins):  # type: ignore[no-untyped-def]
+    """How many levels occur. Few levels fit one word, a bit each: no memory to write and clear."""
+    distinct = 0
+    if levels <= _WORD:
+        word = np.uint64(0)
+        for row in range(part.first, part.last):
+            word |= np.uint64(1) << np.uint64(column[row])
+        while word:
+            word &= word - np.uint64(1)
+            distinct += 1
+        return distinct
+    for row in range(part.first, part.last):
+        distinct += 1 - bins[column[row]]
+        bins[column[row]] = 1
+    for row in range(part.first, part.last):
+        bins[column[row]] = 0
+    return distinct
+
+
+@inner
+def _cut_at_median(column, variable, weights, part, scratch):  # type: ignore[no-untyped-def]
+    """Cut an ordered variable beside its median, equal values together, as evenly as that allows.
+
+    Marks the rows in front and returns their records. No cut of this variable is more even.
+    """
+    if part.last - part.first <= _FEW:
+        below, equal, median = _find_median_by_sorting(column, weights, part, scratch.spare)
+    else:
+        below, equal, median = _find_median_by_counting(column, variable, weights, part, scratch)
+    upto = below + equal
+    if min(below, part.records - below) > min(upto, part.records - upto):
+        median, upto = median - 1, below
+    for row in range(part.first, part.last):
+        scratch.front[row - part.first] = column[row] <= median
+    return upto
+
+
+@inner
+def _find_median_by_sorting(column, weights, part, keys):  # type: ignore[no-untyped-def]
+    """The records below the median, the records at it, and its code."""
+    size = part.last - part.first
+    for row in range(size):
+        key = (np.int64(column[part.first + row]) << _HALF) | weights[part.first + row]
+        to = row
+        while to and keys[to - 1] > key:
+            keys[to] = keys[to - 1]
+            to -= 1
+        keys[to] = key
+    mask = (np.int64(1) << _HALF) - 1
+    below, equal, median = np.int64(0), np.int64(0), np.int64(-1)
+    for row in range(size):
+        if keys[row] >> _HALF != median:
+            if 2 * (below + equal) >= part.records:
+                break
+            below, equal, median = below + equal, np.int64(0), keys[row] >> _HALF
+        equal += keys[row] & mask
+    return below, equal, median
+
+
+@inner
+def _find_median_by_counting(column, variable, weights, part, scratch):  # type: ignore[no-untyped-def]
+    """The same by counting in ever finer bins around the median."""
+    bins = scratch.bins
+    low, high = scratch.extremes[0, variable], scratch.extremes[1, variable]
+    most = min(_BINS, part.last - part.first)
+    below = np.int64(0)
+    while True:
+        shift = 0
+        while (high - low) >> shift >= most:
+            shift += 1
+        for row in range(part.first, part.last):
+            if low <= column[row] <= high:
+                bins[(column[row] - low) >> shift] += weights[row]
+        bin_ = 0
+        while 2 * (below + bins[bin_]) < part.records:
+            below += bins[bin_]
+            bin_ += 1
+        equal = bins[bin_]
+        for empty in range(((high - low) >> shift) + 1):
+            bins[empty] = 0
+        low += bin_ << shift
+        high = min(high, low + (1 << shift) - 1)
+        if low == high:
+            return below, equal, low
+
+
+@inner
+def _deal_levels(column, weights, part, scratch):  # type: ignore[no-untyped-def]
+    """Deal the levels of a nominal variable to two halves, the commonest first to the lighter one.
+
+    Marks the rows in front and returns their records.
+    """
+    bins, keys = scratch.bins, scratch.spare
+    present = 0
+    for row in range(part.first, part.last):
+        if bins[column[row]] == 0:
+            keys[present] = column[row]
+            present += 1
+        bins[column[row]] += weights[row]
+    for i in range(present):
+        keys[i] -= bins[keys[i]] << _HALF
+    sort_few(keys, present)
+    front, back = np.int64(0), np.int64(0)
+    mask = (np.int64(1) << _HALF) - 1
+    for i in range(present):
+        level = keys[i] & mask
+        if front <= back:
+            front += bins[level]
+            bins[level] = -1
+        else:
+            back += bins[level]
+    for row in range(part.first, part.last):
+        scratch.front[row - part.first] = bins[column[row]] < 0
+    for i in range(present):
+        bins[keys[i] & mask] = 0
+    return front

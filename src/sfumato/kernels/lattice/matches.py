@@ -1,37 +1,56 @@
 """Protective peers over every combination of variables, where matching is not just equality.
 
 A record matches another by equal values, by values within a tolerance, or by cells that fit. What
-`lattice` finds for equal values this finds for any of these, with every pair of records compared,
-or by sorting where that is less work. Both are exact.
+`peers` counts for equal values this counts for any of these, with every pair of records compared,
+or by sorting where that is less work. Both are exact. What each way takes is estimated first, in
+steps: a step is about what it takes to look at one row in one combination of a lattice (20 ns).
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from contextvars import copy_context
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.kernels.arrays import AnyIntegers, Floats
-from sfumato.kernels.lattice import matches_listed, matches_pairs
-from sfumato.kernels.lattice.lattice import Effort, Peers
-from sfumato.kernels.lattice.limits import Limits, limits
-from sfumato.kernels.lattice.matches_cost import Question, Way, checked
-from sfumato.kernels.lattice.matches_relations import Relation, equal, fitting, near, packed
-from sfumato.kernels.lattice.matches_sweep import Sweep
-from sfumato.kernels.lattice.rounds import Say
+from sfumato.kernels.arrays import AnyIntegers, Floats, Integers, Mask
+from sfumato.kernels.lattice import match_pairs
+from sfumato.kernels.lattice.combinations import (
+    Effort,
+    Limits,
+    count_combinations,
+    list_combinations,
+    set_limits,
+)
+from sfumato.kernels.lattice.match_pairs import Masks, PairQuestion, SensitiveValues
+from sfumato.kernels.lattice.match_sweep import Sweep
+from sfumato.kernels.lattice.peers import COLUMNS, RECORDS, Peers, read_share
+from sfumato.kernels.lattice.relations import (
+    Relation,
+    match_cells,
+    match_equal,
+    match_near,
+    pack_relations,
+)
+from sfumato.progress import Progress
 
-__all__ = ["Matches", "Relation", "allowed", "equal", "fitting", "matches", "near"]
+__all__ = ["Matches", "Relation", "count_matches", "match_cells", "match_equal", "match_near"]
 
-_RECORDS = 1 << 31
-_COLUMNS = 56
+Way = Literal["sums", "list", "sweep"]
 _PAIRS = 1 << 24
-"""Pairs of rows that a thread compares before it tells how far it is."""
+"""Pairs of rows that a thread compares before it reports progress."""
+_SUMMED = 16
+"""Up to so many variables all counts of a record are held at once."""
+_FOLLOWED = 1 << 22
+"""Steps per record up to which other values are followed through all combinations."""
+_MANY = 3
+"""From so many tolerances on, pairs are gone through one by one."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,7 +67,7 @@ class Matches(Peers):
     """
 
     targets: AnyIntegers
-    exact: npt.NDArray[np.bool_]
+    exact: Mask
     way: Way
 
     @property
@@ -62,7 +81,7 @@ class Matches(Peers):
         return np.where(self.fewest_alternatives < 0, np.nan, super().least_poac)
 
 
-def matches(
+def count_matches(
     relations: Sequence[Relation],
     counts: AnyIntegers,
     *,
@@ -75,7 +94,7 @@ def matches(
     q: float | Fraction = 0.0,
     p: float | Fraction = 0.0,
     way: Way | None = None,
-    say: Say | None = None,
+    say: Progress | None = None,
 ) -> Matches:
     """Peers of target rows among all rows, over every non-empty combination of `known`.
 
@@ -85,7 +104,7 @@ def matches(
 
     Parameters
     ----------
-    relations : how rows match, one for each variable; see `equal`, `near` and `fitting`.
+    relations : how rows match, a relation for each variable; see `equal`, `near` and `fitting`.
     counts : how many records each row stands for.
     sensitive, known : the variables, by their place in `relations`.
     targets : the rows to look at. Default: all.
@@ -96,205 +115,319 @@ def matches(
     Examples
     --------
     >>> age = near(np.array([0, 1, 2]), low=np.array([0, 0, 2]), high=np.array([1, 1, 2]))
-    >>> found = matches([age, equal([0, 1, 1])], np.ones(3, int), sensitive=[1], known=[0])
-    >>> found.least_ppp
+    >>> matches = count_matches([age, equal([0, 1, 1])], np.ones(3, int), sensitive=[1], known=[0])
+    >>> matches.least_ppp
     array([[0.5, 0.5, 0. ]])
     """
-    counts = _checked(relations, counts, sensitive, known)
+    counts = _check(relations, counts, sensitive, known)
     rows = np.arange(len(counts)) if targets is None else np.asarray(targets, np.int64)
-    within = limits(len(relations), most, effort)
-    looked = _looked(within, sensitive, known)
-    everything = np.array([2 ** len({*known} - {one}) - 1 for one in sensitive], object)
+    limits = set_limits(len(relations), most, effort)
+    looked = count_combinations(limits, sensitive, known)
+    everything = np.array([2 ** len({*known} - {column}) - 1 for column in sensitive], object)
     complete = bool((looked == everything).all())
-    shares = _share(p, "p"), _share(q, "q")
-    asked = Question(
+    shares = read_share(p, "p"), read_share(q, "q")
+    question = MatchQuestion(
         relations, tuple(sensitive), tuple(known), len(counts), len(rows),
         follow=shares[1] > 0 or not complete,
     )  # fmt: skip
-    way = checked(asked, len(relations), most, effort, budget) if way is None else way
-    every = allowed(within, known)
-    counted = _swept if way == "sweep" else _paired
-    out, exact = counted(asked, counts, rows, every, shares, way, say)
+    way = choose_way(question, len(relations), most, effort, budget) if way is None else way
+    combinations = list_combinations(limits, known)
+    if way == "sweep":
+        out, exact = _count_by_sweep(question, counts, rows, combinations, shares, say)
+    else:
+        out, exact = _count_by_pairs(question, counts, rows, combinations, shares, way, say)
     field = dict(enumerate(np.moveaxis(out, 2, 0).transpose(0, 2, 1)))
     return Matches(
-        sensitive=asked.sensitive,
-        known=asked.known,
+        sensitive=question.sensitive,
+        known=question.known,
         complete=complete,
         combinations=looked,
         left_out=everything - looked,
-        values=np.array([len(np.unique(relations[one].low)) for one in sensitive]),
-        peers=field[matches_pairs.PEERS],
-        same=field[matches_pairs.SAME],
-        alternatives=field[matches_pairs.ALTERNATIVES],
-        least_protective=field[matches_pairs.LEAST_PROTECTIVE],
-        least_peers=field[matches_pairs.LEAST_PEERS],
-        least_mask=field[matches_pairs.LEAST_MASK],
-        fewest_protective=field[matches_pairs.FEWEST_PROTECTIVE],
-        fewest_alternatives=field[matches_pairs.FEWEST_ALTERNATIVES],
-        breach_mask=field[matches_pairs.BREACH],
-        breach_size=np.bitwise_count(field[matches_pairs.BREACH]),
+        values=np.array([len(np.unique(relations[column].low)) for column in sensitive]),
+        peers=field[match_pairs.PEERS],
+        same=field[match_pairs.SAME],
+        alternatives=field[match_pairs.ALTERNATIVES],
+        least_protective=field[match_pairs.LEAST_PROTECTIVE],
+        least_peers=field[match_pairs.LEAST_PEERS],
+        least_mask=field[match_pairs.LEAST_MASK],
+        fewest_protective=field[match_pairs.FEWEST_PROTECTIVE],
+        fewest_alternatives=field[match_pairs.FEWEST_ALTERNATIVES],
+        breach_mask=field[match_pairs.BREACH],
+        breach_size=np.bitwise_count(field[match_pairs.BREACH]),
         targets=rows,
         exact=exact,
         way=way,
     )
 
 
-def allowed(within: Limits, known: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The combinations that are looked at as bit masks, small ones first, then low ones."""
-    columns = sorted(known)
-    masks, last, spent = np.zeros(1, np.int64), np.full(1, -1), np.zeros(1, np.int64)
-    found = []
-    for _ in range(min(within.most, len(columns))):
-        level = []
-        for at, column in enumerate(columns):
-            cost = int(within.costs[column])
-            some = (last < at) & (spent + cost <= within.dearest)
-            added = masks[some] | (1 << column), np.full(int(some.sum()), at), spent[some] + cost
-            level.append(added)
-        masks, last, spent = (np.concatenate(one) for one in zip(*level, strict=True))
-        order = np.argsort(masks)
-        masks, last, spent = masks[order], last[order], spent[order]
-        found.append(masks)
-    return np.concatenate(found).astype(np.int64)
-
-
-def _tops(asked: Question) -> npt.NDArray[np.int64]:
-    """For each sensitive variable everything that may be known, as a mask."""
-    whole = sum(1 << one for one in asked.known)
-    return np.array([whole & ~(1 << one) for one in asked.sensitive], np.int64)
-
-
-def _paired(
-    asked: Question,
-    counts: AnyIntegers,
-    rows: AnyIntegers,
-    every: AnyIntegers,
-    shares: Any,
-    way: Way,
-    say: Say | None,
-) -> tuple[AnyIntegers, npt.NDArray[np.bool_]]:
-    """Each target row with all rows, slices of targets at a time, by threads."""
-    listed = way == "list"
-    follow = asked.follow and (listed or asked.followed > 0)
-    parts = [one for share in shares for one in share.as_integer_ratio()]
-    question = (np.array(asked.sensitive), _tops(asked), asked.boxed, follow, *parts)
-    table, weights = packed(asked.relations).arrays, counts.astype(np.int32)
-    values = _values(asked)
-    out = np.empty((len(rows), len(asked.sensitive), matches_pairs.FIELDS), np.int64)
-    exact = np.ones(len(rows), bool)
-    work = matches_listed.by_list if listed else matches_pairs.by_sums
-    kind = np.int64 if listed else np.int32
-
-    def part(some: slice) -> int:
-        masks = np.empty(len(counts), kind), np.empty(len(counts) if asked.boxed else 1, kind)
-        if not asked.boxed:
-            masks = masks[0], masks[0]
-        work(rows[some], table, weights, question, every, values, masks, out[some], exact[some])
-        return len(rows[some])
-
-    step = max(1, _PAIRS // (len(counts) + len(every) * len(asked.sensitive)))
-    slices = [slice(at, at + step) for at in range(0, len(rows), step)]
-    done = 0
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, len(slices))) as pool:
-        for one in as_completed([pool.submit(part, some) for some in slices]):
-            done += one.result()
-            if say is not None:
-                say("records", done, len(rows))
-    if asked.follow and not follow:
-        out[:, :, matches_pairs.FEWEST_ALTERNATIVES] = -1
-    return out, exact
-
-
-def _values(asked: Question) -> tuple[AnyIntegers, AnyIntegers, AnyIntegers, AnyIntegers]:
-    """Values of the sensitive variables, how many; the rows by value, and where each starts."""
-    codes = np.stack([asked.relations[one].low for one in asked.sensitive])
-    sizes = np.array([asked.values(one) for one in asked.sensitive])
-    order = np.argsort(codes, axis=1, kind="stable")
-    starts = np.zeros((len(codes), int(sizes.max()) + 1), np.int64)
-    for at, size in enumerate(sizes):
-        starts[at, : size + 1] = np.searchsorted(codes[at][order[at]], np.arange(size + 1))
-    return codes, sizes, order, starts
-
-
-def _swept(
-    asked: Question,
-    counts: AnyIntegers,
-    rows: AnyIntegers,
-    every: AnyIntegers,
-    shares: Any,
-    way: Way,
-    say: Say | None,
-) -> tuple[AnyIntegers, npt.NDArray[np.bool_]]:
-    """Combination after combination, all target rows at once."""
-    del way
-    sweep = Sweep(asked.relations, counts, rows)
-    (above, below), _ = (share.as_integer_ratio() for share in shares)
-    out = np.empty((len(rows), len(asked.sensitive), matches_pairs.FIELDS), np.int64)
-    out[:, :, matches_pairs.LEAST_PROTECTIVE] = 1
-    out[:, :, matches_pairs.FEWEST_PROTECTIVE] = 1 << 62
-    for field in (matches_pairs.LEAST_PEERS, matches_pairs.LEAST_MASK, matches_pairs.BREACH):
-        out[:, :, field] = 0
-    for done, mask in enumerate(every.tolist()):
-        for at, secret in enumerate(asked.sensitive):
-            if not mask >> secret & 1:
-                peers, same = sweep.count(mask), sweep.count(mask | 1 << secret)
-                _keep(out[:, at], peers - same, peers, mask, above, below)
-        if say is not None:
-            say("combinations", done + 1, len(every))
-    for at, (secret, top) in enumerate(zip(asked.sensitive, _tops(asked).tolist(), strict=True)):
-        out[:, at, matches_pairs.PEERS] = sweep.count(top)
-        out[:, at, matches_pairs.SAME] = sweep.count(top | 1 << secret)
-        told = asked.values(secret) and not shares[1]
-        others = sweep.values(top, secret) if told else -1
-        out[:, at, matches_pairs.ALTERNATIVES] = others
-        out[:, at, matches_pairs.FEWEST_ALTERNATIVES] = -1 if asked.follow else others
-    return out, np.ones(len(rows), bool)
-
-
-def _keep(
-    out: AnyIntegers, others: AnyIntegers, peers: AnyIntegers, mask: int, above: int, below: int
-) -> None:
-    """Keep what one combination says where it is worse than all before."""
-    least = [matches_pairs.LEAST_PROTECTIVE, matches_pairs.LEAST_PEERS, matches_pairs.LEAST_MASK]
-    worse = others * out[:, least[1]] < out[:, least[0]] * peers
-    for field, value in zip(least, (others, peers, np.full(len(peers), mask)), strict=True):
-        out[worse, field] = value[worse]
-    fewest, breach = matches_pairs.FEWEST_PROTECTIVE, matches_pairs.BREACH
-    out[:, fewest] = np.minimum(out[:, fewest], others)
-    out[(out[:, breach] == 0) & (others * below <= above * peers), breach] = mask
-
-
-def _checked(
+def _check(
     relations: Sequence[Relation],
     counts: AnyIntegers,
     sensitive: Sequence[int],
     known: Sequence[int],
-) -> npt.NDArray[np.int64]:
+) -> Integers:
     """The counts as whole numbers, if the question makes sense."""
     counts = np.asarray(counts)
-    if not len(counts) or not relations or any(len(one) != len(counts) for one in relations):
+    if (
+        not len(counts)
+        or not relations
+        or any(len(relation) != len(counts) for relation in relations)
+    ):
         raise ValueError("There is at least one row and one variable, and a count for each row.")
-    if len(relations) > _COLUMNS:
-        raise ValueError(f"At most {_COLUMNS} variables; there are {len(relations)}.")
+    if len(relations) > COLUMNS:
+        raise ValueError(f"At most {COLUMNS} variables; there are {len(relations)}.")
     if not sensitive or not {*sensitive, *known} <= {*range(len(relations))}:
         raise ValueError("Sensitive and known variables are among those given, at least one each.")
     if len({*sensitive}) < len(sensitive) or len({*known}) < len(known):
         raise ValueError("A variable is named once.")
-    if counts.dtype.kind not in "iu" or counts.min() < 1 or counts.sum() >= _RECORDS:
-        raise ValueError(f"Counts are whole numbers from 1 on, and below {_RECORDS:,} together.")
+    if counts.dtype.kind not in "iu" or counts.min() < 1 or counts.sum() >= RECORDS:
+        raise ValueError(f"Counts are whole numbers from 1 on, and below {RECORDS:,} together.")
     return counts.astype(np.int64)
 
 
-def _looked(within: Limits, sensitive: Sequence[int], known: Sequence[int]) -> AnyIntegers:
-    """How many combinations are looked at for each sensitive variable; never none."""
-    sizes = [sum(within.sizes([c for c in known if c != one])) for one in sensitive]
-    for column, number in zip(sensitive, sizes, strict=True):
-        if not number:
-            raise ValueError(f"No combination is left from which to learn about column {column}.")
-    return np.array(sizes, object)
+@dataclass(frozen=True)
+class MatchQuestion:
+    """What is counted, of how many rows.
+
+    rows, targets : all rows, and those whose peers are counted.
+    follow : whether other values are to be followed through the combinations.
+    """
+
+    relations: Sequence[Relation]
+    sensitive: tuple[int, ...]
+    known: tuple[int, ...]
+    rows: int
+    targets: int
+    follow: bool
+
+    @property
+    def boxed(self) -> bool:
+        """Whether some cells stand for several values."""
+        return not all(relation.certain for relation in self.relations)
+
+    @property
+    def tops(self) -> Integers:
+        """For each sensitive variable everything that may be known, as a mask."""
+        everything = sum(1 << column for column in self.known)
+        return np.array([everything & ~(1 << column) for column in self.sensitive], np.int64)
+
+    def count_values(self, column: int) -> int:
+        """How many values a variable has, 0 where they cannot be told apart."""
+        relation = self.relations[column]
+        return int(relation.low.max()) + 1 if relation.kind == "equal" else 0
+
+    @property
+    def following_steps(self) -> int:
+        """Steps for one record to follow other values; 0 where they are not, or too many."""
+        columns = len(self.relations)
+        if not self.follow or columns > _SUMMED:
+            return 0
+        per_value = (columns + 2) << columns
+        steps = sum(self.count_values(column) for column in self.sensitive) * per_value // 32
+        return max(1, steps) if steps <= _FOLLOWED else 0
 
 
-def _share(number: float | Fraction, name: str) -> Fraction:
-    if not 0 <= number < 1:
-        raise ValueError(f"{name} is 0 or more and below 1.")
-    return Fraction(number).limit_denominator(_RECORDS - 1)
+def _count_by_pairs(
+    question: MatchQuestion,
+    counts: AnyIntegers,
+    rows: AnyIntegers,
+    combinations: AnyIntegers,
+    shares: tuple[Fraction, Fraction],
+    way: Way,
+    say: Progress | None,
+) -> tuple[AnyIntegers, Mask]:
+    """Each target row with all rows, slices of targets at a time, by threads."""
+    by_list = way == "list"
+    follow = question.follow and (by_list or question.following_steps > 0)
+    boxed = question.boxed
+    p, q = (share.as_integer_ratio() for share in shares)
+    pairs = PairQuestion(np.array(question.sensitive), question.tops, boxed, follow, *p, *q)
+    table, weights = pack_relations(question.relations), counts.astype(np.int32)
+    values = _list_values(question)
+    out = np.empty((len(rows), len(question.sensitive), match_pairs.FIELDS), np.int64)
+    exact = np.ones(len(rows), bool)
+    work = match_pairs.count_by_list if by_list else match_pairs.count_by_sums
+    kind: type[np.integer[Any]] = np.int64 if by_list else np.int32
+
+    def count_slice(part: slice) -> int:
+        sure: AnyIntegers = np.empty(len(counts), kind)
+        masks = Masks(sure, np.empty(len(counts), kind) if boxed else sure)
+        work(rows[part], table, weights, pairs, combinations, values, masks, out[part], exact[part])
+        return len(rows[part])
+
+    step = max(1, _PAIRS // (len(counts) + len(combinations) * len(question.sensitive)))
+    slices = [slice(start, start + step) for start in range(0, len(rows), step)]
+    done = 0
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, len(slices))) as pool:
+        running = [pool.submit(copy_context().run, count_slice, part) for part in slices]
+        for finished in as_completed(running):
+            done += finished.result()
+            if say is not None:
+                say("records", done, len(rows))
+    if question.follow and not follow:
+        out[:, :, match_pairs.FEWEST_ALTERNATIVES] = -1
+    return out, exact
+
+
+def _list_values(question: MatchQuestion) -> SensitiveValues:
+    """Values of the sensitive variables, and the rows by value."""
+    codes = np.stack([question.relations[column].low for column in question.sensitive])
+    sizes = np.array([question.count_values(column) for column in question.sensitive])
+    order = np.argsort(codes, axis=1, kind="stable")
+    starts = np.zeros((len(codes), int(sizes.max()) + 1), np.int64)
+    for i, size in enumerate(sizes):
+        starts[i, : size + 1] = np.searchsorted(codes[i][order[i]], np.arange(size + 1))
+    return SensitiveValues(codes, sizes, order, starts)
+
+
+def _count_by_sweep(
+    question: MatchQuestion,
+    counts: AnyIntegers,
+    rows: AnyIntegers,
+    combinations: AnyIntegers,
+    shares: tuple[Fraction, Fraction],
+    say: Progress | None,
+) -> tuple[AnyIntegers, Mask]:
+    """Combination after combination, all target rows at once."""
+    sweep = Sweep(question.relations, counts, rows)
+    out = np.empty((len(rows), len(question.sensitive), match_pairs.FIELDS), np.int64)
+    out[:, :, match_pairs.LEAST_PROTECTIVE] = 1
+    out[:, :, match_pairs.FEWEST_PROTECTIVE] = 1 << 62
+    for field in (match_pairs.LEAST_PEERS, match_pairs.LEAST_MASK, match_pairs.BREACH):
+        out[:, :, field] = 0
+    for done, mask in enumerate(combinations.tolist()):
+        for i, secret in enumerate(question.sensitive):
+            if not mask >> secret & 1:
+                peers, same = sweep.count(mask), sweep.count(mask | 1 << secret)
+                _keep_worst(out[:, i], peers - same, peers, mask, shares[0])
+        if say is not None:
+            say("combinations", done + 1, len(combinations))
+    for i, (secret, top) in enumerate(zip(question.sensitive, question.tops.tolist(), strict=True)):
+        out[:, i, match_pairs.PEERS] = sweep.count(top)
+        out[:, i, match_pairs.SAME] = sweep.count(top | 1 << secret)
+        countable = question.count_values(secret) and not shares[1]
+        others = sweep.count_other_values(top, secret) if countable else -1
+        out[:, i, match_pairs.ALTERNATIVES] = others
+        out[:, i, match_pairs.FEWEST_ALTERNATIVES] = -1 if question.follow else others
+    return out, np.ones(len(rows), bool)
+
+
+def _keep_worst(
+    out: AnyIntegers, others: AnyIntegers, peers: AnyIntegers, mask: int, p: Fraction
+) -> None:
+    """Keep the protection of one combination where it is less than in all before."""
+    least = [match_pairs.LEAST_PROTECTIVE, match_pairs.LEAST_PEERS, match_pairs.LEAST_MASK]
+    worse = others * out[:, least[1]] < out[:, least[0]] * peers
+    for field, value in zip(least, (others, peers, np.full(len(peers), mask)), strict=True):
+        out[worse, field] = value[worse]
+    fewest, breach = match_pairs.FEWEST_PROTECTIVE, match_pairs.BREACH
+    out[:, fewest] = np.minimum(out[:, fewest], others)
+    out[(out[:, breach] == 0) & (others * p.denominator <= p.numerator * peers), breach] = mask
+
+
+# What counting takes by each way, and whether that fits into a budget.
+
+
+def find_cheapest(question: MatchQuestion, limits: Limits) -> tuple[Way, int]:
+    """The way that takes fewest steps, and how many."""
+    steps = {way: _count_steps(question, limits, way) for way in list_ways(question)}
+    best = min(steps, key=lambda way: (steps[way], way))
+    return best, steps[best]
+
+
+def list_ways(question: MatchQuestion) -> tuple[Way, ...]:
+    """The ways that would answer the whole question; a sweep does not follow other values."""
+    pairs: Way = "sums" if len(question.relations) <= _SUMMED else "list"
+    valued = any(question.count_values(column) for column in question.sensitive)
+    if question.boxed or (question.follow and valued):
+        return (pairs,)
+    return (pairs, "sweep")
+
+
+def _count_steps(question: MatchQuestion, limits: Limits, way: Way) -> int:
+    secrets, columns = len(question.sensitive), len(question.relations)
+    number, boxed = sum(limits.sizes(question.known)), question.boxed
+    if way == "sweep":
+        return _count_sweep_steps(question, limits, number)
+    passes = (2 if boxed else 1) * columns + (secrets if boxed else 1)
+    steps = question.rows * passes // 40 + 1
+    if way == "sums":
+        folds = 1 + (secrets if boxed else 0)
+        steps += (folds * columns << columns) // 64 + number * secrets // 16
+        steps += question.following_steps
+    else:
+        steps += question.rows // 4 + number * (1 + min(question.rows, 1 << columns) // 8)
+    return question.targets * steps
+
+
+def _count_sweep_steps(question: MatchQuestion, limits: Limits, number: int) -> int:
+    """Sorting for every combination; and pairs where three tolerances or more come together."""
+    relations, rows, targets = question.relations, question.rows, question.targets
+    per_sort = (rows + targets) * max(1, int(math.log2(rows + 1))) * 3 // 4
+    total = number * (1 + len(question.sensitive)) * per_sort
+    close = [column for column in question.known if relations[column].kind == "near"]
+    secret = [column for column in question.sensitive if relations[column].kind == "near"]
+    most = min(limits.most, len(close)) + (1 if secret else 0)
+    if not close and not secret:
+        return total
+    share = min(_measure_share(relations[column]) for column in {*close, *secret})
+    pairs = targets * rows * share
+    if most >= _MANY:
+        total += number * (1 + len(secret)) * int(pairs) * 3 // 5
+    # With everything known, whatever the limits: other values, and counts where pairs are needed.
+    at_top = sum(question.count_values(column) > 0 for column in question.sensitive if close)
+    if len(close) + (1 if secret else 0) >= _MANY:
+        at_top += 2 * len(question.sensitive)
+    for column in {*question.known} - {*question.sensitive}:
+        if relations[column].kind == "equal":
+            pairs *= float((np.bincount(relations[column].low) ** 2.0).sum()) / rows**2
+    return total + at_top * int(pairs) * 3 // 5
+
+
+def _measure_share(relation: Relation) -> float:
+    """The share of all pairs that match on a variable with a tolerance."""
+    below = np.concatenate([[0], np.cumsum(np.bincount(relation.low))])
+    matching = below[relation.sure[0].astype(np.int64) + 1] - below[relation.sure[1]]
+    return float(matching.mean()) / len(relation)
+
+
+def choose_way(
+    question: MatchQuestion,
+    columns: int,
+    most: int | None,
+    effort: Effort | None,
+    budget: int | None,
+) -> Way:
+    """The cheapest way; an error with what would fit if it takes more steps than the budget.
+
+    Where only a sweep fits, it is taken: who protects matters more than which values are left.
+    """
+    limits = set_limits(columns, most, effort)
+    way, steps = find_cheapest(question, limits)
+    if budget is None or steps <= budget:
+        return way
+    if _fits(question, limits, budget):
+        return "sweep"
+    fits, fewer = 0, replace(question, follow=True)
+    while fits < limits.most and _fits(fewer, set_limits(columns, fits + 1, effort), budget):
+        fits += 1
+    some = min(_count_affordable(question, limits, budget), question.targets)
+    hints = [f"most={fits}"] * (fits > 0) + [f"individuals={some}"] * (some > 0)
+    hint = f"{' or '.join(hints)} would fit" if hints else "fewer variables might"
+    raise ValueError(
+        f"matching {question.targets:,} distinct rows with {question.rows:,} in "
+        f"{sum(limits.sizes(question.known)):,} combinations takes {steps:,} steps, more than the "
+        f"budget of {budget:,}; {hint}."
+    )
+
+
+def _fits(question: MatchQuestion, limits: Limits, budget: int) -> bool:
+    """Whether some way fits, if need be without following other values."""
+    by_sweep = not question.boxed and _count_steps(question, limits, "sweep") <= budget
+    return by_sweep or find_cheapest(question, limits)[1] <= budget
+
+
+def _count_affordable(question: MatchQuestion, limits: Limits, budget: int) -> int:
+    """How many records could be looked at within the budget."""
+    single = replace(question, targets=1)
+    return budget // max(1, _count_steps(single, limits, list_ways(single)[0]))

@@ -1,4 +1,4 @@
-"""Normal and Laplace numbers from uniform ones, the same on every machine.
+"""Normal and Laplace numbers from uniform ones by inversion, the same on every machine.
 
 A library's logarithm may differ in the last bit from one processor to the next, and a release
 must not. So only what IEEE 754 fixes to the last bit is used: + - * / and the square root.
@@ -13,10 +13,8 @@ import numpy as np
 from sfumato.kernels.arrays import Floats
 
 FEW = 10_000
-"""Up to this many numbers, loading compiled code costs more than it saves."""
-_ROWS = 6
-"""Of the place to work in."""
-_MIDDLE_SQUARE, _NEAR, _FAR = 0.180625, 1.6, 5.0
+"""Up to this many numbers, loading compiled code costs more than it saves (`bench_noise`)."""
+MIDDLE_SQUARE, TAIL_SHIFT, FAR_SHIFT = 0.180625, 1.6, 5.0
 # Wichura (1988), algorithm AS 241 (PPND16): numerators and denominators, highest power first.
 CENTRE = (
     (
@@ -65,7 +63,7 @@ LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 
 
 def normal(uniform: Floats, out: Floats | None = None) -> Floats:
-    """Standard normal numbers: the inverse of the distribution at each uniform number.
+    """Standard normal numbers: the quantile function at each uniform number.
 
     With `out`, which may be the uniform numbers themselves, they are put there.
 
@@ -74,14 +72,14 @@ def normal(uniform: Floats, out: Floats | None = None) -> Floats:
     >>> normal(np.array([0.5, 0.975])).round(6) + 0.0
     array([0.      , 1.959964])
     """
-    made = np.empty(len(uniform)) if out is None else out
-    if len(made) > FEW:
+    quantiles = np.empty(len(uniform)) if out is None else out
+    if len(quantiles) > FEW:
         from sfumato.kernels.sampling import deviates_compiled
 
-        deviates_compiled.normal(uniform, made)
-        return made
-    _normal(uniform, made, np.empty((_ROWS, len(made))))
-    return made
+        deviates_compiled.fill_normal(uniform, quantiles)
+    else:
+        quantiles[:] = _normal_quantiles(uniform)
+    return quantiles
 
 
 def laplace(uniform: Floats, out: Floats | None = None) -> Floats:
@@ -92,91 +90,53 @@ def laplace(uniform: Floats, out: Floats | None = None) -> Floats:
     >>> laplace(np.array([0.5, 0.975])).round(6) + 0.0
     array([0.      , 2.118303])
     """
-    made = np.empty(len(uniform)) if out is None else out
-    if len(made) > FEW:
+    quantiles = np.empty(len(uniform)) if out is None else out
+    if len(quantiles) > FEW:
         from sfumato.kernels.sampling import deviates_compiled
 
-        deviates_compiled.laplace(uniform, made)
-        return made
-    _laplace(uniform, made, np.empty((_ROWS, len(made))))
-    return made
+        deviates_compiled.fill_laplace(uniform, quantiles)
+    else:
+        size = log(2.0 * np.minimum(uniform, 1.0 - uniform)) * -ROOT_HALF
+        quantiles[:] = np.copysign(size, uniform - 0.5)
+    return quantiles
 
 
-def _normal(uniform: Floats, out: Floats, work: Floats) -> None:
-    from_middle, square, low = work[:3, : len(out)]
-    np.subtract(uniform, 0.5, out=from_middle)
-    np.multiply(from_middle, from_middle, out=square)
-    np.subtract(_MIDDLE_SQUARE, square, out=square)
+def _normal_quantiles(p: Floats) -> Floats:
+    from_middle = p - 0.5
+    square = MIDDLE_SQUARE - from_middle * from_middle
+    quantiles = _polynomial_ratio(square, CENTRE) * from_middle
+    # Beyond the middle, in powers of √(-log p) of the nearer tail.
     tails = np.flatnonzero(square < 0)
-    outside = uniform[tails]
-    _ratio(square, CENTRE, low, out)
-    out *= from_middle
-    out[tails] = _tails(outside, work[:, : len(tails)])
-
-
-def _tails(uniform: Floats, work: Floats) -> Floats:
-    inside = np.subtract(1.0, uniform, out=work[0])
-    np.minimum(uniform, inside, out=inside)
-    root = _log(inside, work[1:])
-    np.sqrt(np.negative(root, out=root), out=root)
-    made = _ratio(np.subtract(root, _NEAR, out=inside), TAIL, work[3], work[4])
-    if (far := np.flatnonzero(root > _FAR)).size:
-        made[far] = _ratio(root[far] - _FAR, FAR_TAIL, np.empty(len(far)), np.empty(len(far)))
-    np.copysign(made, np.subtract(uniform, 0.5, out=inside), out=made)
-    return made
-
-
-def _laplace(uniform: Floats, out: Floats, work: Floats) -> None:
-    inside = np.subtract(1.0, uniform, out=work[0])
-    np.minimum(uniform, inside, out=inside)
-    inside *= 2.0
-    size = _log(inside, work[1:])
-    size *= -ROOT_HALF
-    np.copysign(size, np.subtract(uniform, 0.5, out=inside), out=out)
+    root = np.sqrt(-log(np.minimum(p, 1.0 - p)[tails]))
+    sizes = _polynomial_ratio(root - TAIL_SHIFT, TAIL)
+    far = root > FAR_SHIFT
+    sizes[far] = _polynomial_ratio(root[far] - FAR_SHIFT, FAR_TAIL)
+    quantiles[tails] = np.copysign(sizes, from_middle[tails])
+    return quantiles
 
 
 def log(x: Floats) -> Floats:
     """The natural logarithm of positive numbers, within one unit in the last place."""
-    return _log(x, np.empty((_ROWS, len(x))))
-
-
-def _log(x: Floats, work: Floats) -> Floats:
-    rest: Floats
-    power: Floats
-    rest, power, share, half, series = work[:5]
-    exponent = np.frexp(x, rest, np.empty(len(x), np.int32))[1]
-    small = rest < ROOT_HALF
-    np.subtract(exponent, small, out=power)
-    np.multiply(rest, 2.0, out=rest, where=small)
-    rest -= 1.0
-    np.divide(rest, np.add(rest, 2.0, out=share), out=share)
-    square = np.multiply(share, share, out=half)
-    _polynomial(square, LOG, series)
-    np.multiply(rest, rest, out=half)
-    half *= 0.5
-    series += half
-    series *= share
+    # x = 2^power (1 + f), and log(1 + f) = f - (f²/2 - s (f²/2 + R(s²))), s = f / (2 + f).
+    fraction, exponent = np.frexp(x)
+    small = fraction < ROOT_HALF
+    power = (exponent - small).astype(float)
+    fraction = np.where(small, 2.0 * fraction, fraction) - 1.0
+    ratio = fraction / (fraction + 2.0)
+    half = fraction * fraction * 0.5
     # High and low part of the logarithm of the power of two, smallest terms first.
-    series += np.multiply(power, LN2_LOW, out=share)
-    half -= series
-    half -= rest
-    power *= LN2_HIGH
-    power -= half
-    return power
+    series = (_polynomial(ratio * ratio, LOG) + half) * ratio + power * LN2_LOW
+    logs: Floats = power * LN2_HIGH - (half - series - fraction)
+    return logs
 
 
-def _ratio(
-    x: Floats, both: tuple[tuple[float, ...], tuple[float, ...]], work: Floats, out: Floats
-) -> Floats:
-    _polynomial(x, both[0], out)
-    out /= _polynomial(x, both[1], work)
-    return out
+def _polynomial_ratio(x: Floats, both: tuple[tuple[float, ...], tuple[float, ...]]) -> Floats:
+    numerator, denominator = both
+    return _polynomial(x, numerator) / _polynomial(x, denominator)
 
 
-def _polynomial(x: Floats, factors: tuple[float, ...], out: Floats) -> Floats:
-    np.multiply(x, factors[0], out=out)
-    out += factors[1]
-    for one in factors[2:]:
-        out *= x
-        out += one
-    return out
+def _polynomial(x: Floats, coefficients: tuple[float, ...]) -> Floats:
+    value = x * coefficients[0] + coefficients[1]
+    for coefficient in coefficients[2:]:
+        value = value * x + coefficient
+    return value

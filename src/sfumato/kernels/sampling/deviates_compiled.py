@@ -1,6 +1,7 @@
 """The same steps as in `deviates`, compiled: the same bits in half the time, for many numbers.
 
-They are the same because nothing but + - * / and the square root is used, one after the other.
+They are the same because nothing but + - * / and the square root is used, one after the other. The
+file is apart so that few numbers can be drawn without loading the compiler.
 """
 
 from __future__ import annotations
@@ -12,65 +13,70 @@ from numba import njit
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.sampling.deviates import (
     CENTRE,
+    FAR_SHIFT,
     FAR_TAIL,
     LN2_HIGH,
     LN2_LOW,
     LOG,
+    MIDDLE_SQUARE,
     ROOT_HALF,
     TAIL,
+    TAIL_SHIFT,
 )
 
-_SIDE, _MIDDLE_SQUARE, _NEAR, _FAR, _TERMS = 0.5, 0.180625, 1.6, 5.0, 8
+_MIDDLE, _TERMS = 0.5, 8
 
 
 @njit(cache=True, nogil=True)
-def _polynomial(x, factors):  # type: ignore[no-untyped-def]
-    made = x * factors[0] + factors[1]
-    for at in range(2, _TERMS):
-        made = made * x + factors[at]
-    return made
+def _polynomial(x, coefficients):  # type: ignore[no-untyped-def]
+    value = x * coefficients[0] + coefficients[1]
+    for power in range(2, _TERMS):
+        value = value * x + coefficients[power]
+    return value
 
 
 @njit(cache=True, nogil=True)
 def _log(x):  # type: ignore[no-untyped-def]
-    rest, whole = math.frexp(x)
-    power = float(whole)
-    if rest < ROOT_HALF:
-        rest *= 2.0
+    fraction, exponent = math.frexp(x)
+    power = float(exponent)
+    if fraction < ROOT_HALF:
+        fraction *= 2.0
         power -= 1.0
-    rest -= 1.0
-    share = rest / (rest + 2.0)
-    half = rest * rest * 0.5
-    series = (_polynomial(share * share, LOG) + half) * share + power * LN2_LOW
-    return power * LN2_HIGH - (half - series - rest)
+    fraction -= 1.0
+    ratio = fraction / (fraction + 2.0)
+    half = fraction * fraction * 0.5
+    series = (_polynomial(ratio * ratio, LOG) + half) * ratio + power * LN2_LOW
+    return power * LN2_HIGH - (half - series - fraction)
 
 
 @njit(cache=True, nogil=True)
-def _tail(inside):  # type: ignore[no-untyped-def]
-    root = math.sqrt(-_log(inside))
-    if root > _FAR:
-        return _polynomial(root - _FAR, FAR_TAIL[0]) / _polynomial(root - _FAR, FAR_TAIL[1])
-    return _polynomial(root - _NEAR, TAIL[0]) / _polynomial(root - _NEAR, TAIL[1])
+def _tail_quantile(smaller):  # type: ignore[no-untyped-def]
+    root = math.sqrt(-_log(smaller))
+    if root > FAR_SHIFT:
+        x = root - FAR_SHIFT
+        return _polynomial(x, FAR_TAIL[0]) / _polynomial(x, FAR_TAIL[1])
+    x = root - TAIL_SHIFT
+    return _polynomial(x, TAIL[0]) / _polynomial(x, TAIL[1])
 
 
 @njit(cache=True, nogil=True)
-def normal(uniform: Floats, out: Floats) -> None:
+def fill_normal(uniform: Floats, out: Floats) -> None:
     """Standard normal numbers into `out`, which may be the uniform numbers themselves."""
-    for at in range(len(uniform)):
-        one = uniform[at]
-        from_middle = one - _SIDE
-        square = _MIDDLE_SQUARE - from_middle * from_middle
+    for i in range(len(uniform)):
+        p = uniform[i]
+        from_middle = p - _MIDDLE
+        square = MIDDLE_SQUARE - from_middle * from_middle
         if square >= 0:
             ratio = _polynomial(square, CENTRE[0]) / _polynomial(square, CENTRE[1])
-            out[at] = ratio * from_middle
+            out[i] = ratio * from_middle
         else:
-            out[at] = math.copysign(_tail(min(one, 1.0 - one)), from_middle)
+            out[i] = math.copysign(_tail_quantile(min(p, 1.0 - p)), from_middle)
 
 
 @njit(cache=True, nogil=True)
-def laplace(uniform: Floats, out: Floats) -> None:
+def fill_laplace(uniform: Floats, out: Floats) -> None:
     """Laplace numbers of variance 1 into `out`."""
-    for at in range(len(uniform)):
-        one = uniform[at]
-        size = _log(2.0 * min(one, 1.0 - one)) * -ROOT_HALF
-        out[at] = math.copysign(size, one - _SIDE)
+    for i in range(len(uniform)):
+        p = uniform[i]
+        size = _log(2.0 * min(p, 1.0 - p)) * -ROOT_HALF
+        out[i] = math.copysign(size, p - _MIDDLE)

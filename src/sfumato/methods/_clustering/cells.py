@@ -10,13 +10,15 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from sfumato.cells.notation import WILDCARD, range_of, set_of, written
+from sfumato.cells.notation import WILDCARD, format_range, format_set, format_value
 from sfumato.errors import MethodError
-from sfumato.kernels.arrays import Integers
-from sfumato.methods._clustering.averages import means, medians
-from sfumato.methods._clustering.coded import Variable, beginning
+from sfumato.kernels.arrays import Codes, Floats, Integers
+from sfumato.methods._clustering.variables import Variable, common_prefix
 
 Output = Literal["range", "set", "level", "mean", "median", "mode"]
+# Up to here floats hold every whole number.
+_EXACT = 2**53
+_INT64 = 2**63
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,194 +28,281 @@ class Clusters:
     order: Integers
     starts: Integers
 
-    def of_each(self) -> Integers:
+    def number_records(self) -> Integers:
         """The number of each record's cluster."""
-        found = np.empty(len(self.order), np.int64)
-        found[self.order] = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        return found
+        numbers = np.empty(len(self.order), np.int64)
+        numbers[self.order] = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        return numbers
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class ClusterCells:
     """The distinct cells of a variable, and which of them each cluster has."""
 
     table: pl.Series
-    at: Integers
+    of_cluster: Integers
 
 
-def cells(one: Variable, clusters: Clusters, output: Output) -> Cells | None:
+def write_cells(variable: Variable, clusters: Clusters, output: Output) -> ClusterCells | None:
     """The cell of each cluster; None where every cluster has a single value already."""
-    from sfumato.kernels.clustering.clusters import ranges
-
-    low, high = (
-        end[:, 0].astype(np.int64)
-        for end in ranges(one.codes[:, None], clusters.order, clusters.starts)
-    )
+    low, high = _code_ranges(variable.codes, clusters)
     if bool((low == high).all()):
         return None
     if output in ("mean", "median", "mode"):
-        return _averaged(one, clusters, output)
-    if output == "range" and one.column.kind == "text" and one.levels.dtype == pl.String:
-        return _masks(one, clusters, low, high)
-    if output == "set" or (output == "range" and not _ordered(one)):
-        return _sets(one, clusters)
+        return _average(variable, clusters, output)
+    if output == "range" and variable.column.kind == "text" and variable.levels.dtype == pl.String:
+        return _write_masks(variable, clusters, low, high)
+    if output == "set" or (output == "range" and not _is_ordered(variable)):
+        return _write_sets(variable, clusters)
     if output == "level":
-        return _groups(one, clusters, low, high)
-    return _tabled(one, low, high, lambda a, b: _range(one, a, b))
+        return _write_groups(variable, clusters, low, high)
+
+    def write_range(first: int, last: int) -> str:
+        return format_range(_text(variable, first), _text(variable, last), variable.name)
+
+    return _tabulate(variable, low, high, write_range)
 
 
-def _ordered(one: Variable) -> bool:
+def _code_ranges(codes: Codes, clusters: Clusters) -> tuple[Integers, Integers]:
+    """The lowest and the highest code of each cluster."""
+    from sfumato.kernels.clustering.clusters import find_ranges
+
+    ends = find_ranges(codes[:, None], clusters.order, clusters.starts)
+    low, high = (end[:, 0].astype(np.int64) for end in ends)
+    return low, high
+
+
+def _is_ordered(variable: Variable) -> bool:
     """Whether a range can be written; along a hierarchy there is an order, but no range."""
-    return one.worth is not None and one.column.kind not in ("nominal", "text")
+    return variable.worth is not None and variable.column.kind not in ("nominal", "text")
 
 
-def _range(one: Variable, low: int, high: int) -> str:
-    ends = _text(one, low), _text(one, high)
-    return range_of(*ends, one.name)
+def _text(variable: Variable, code: int) -> str:
+    return format_value(variable.levels[code])
 
 
-def _text(one: Variable, code: int) -> str:
-    return written(one.levels[code])
-
-
-def _plain(one: Variable, low: int, high: int) -> tuple[bool, str | None]:
+def _write_single(variable: Variable, low: int, high: int) -> tuple[bool, str | None]:
     """The cell of a cluster that needs no range: one value, or missing, or both."""
-    if low == high and low >= one.missing:
-        return True, _text(one, low)
-    if high < one.missing:
+    if low == high and low >= variable.missing:
+        return True, _text(variable, low)
+    if high < variable.missing:
         # Codes for missing are kept where text is written as text; several become plain missing.
-        kept = low == high and one.levels.dtype == pl.String
-        return True, one.levels[low] if kept else None
-    return low < one.missing, WILDCARD
+        as_code = low == high and variable.levels.dtype == pl.String
+        return True, variable.levels[low] if as_code else None
+    return low < variable.missing, WILDCARD
 
 
-def _tabled(
-    one: Variable, low: Integers, high: Integers, between: Callable[[int, int], str | None]
-) -> Cells:
+def _tabulate(
+    variable: Variable, low: Integers, high: Integers, between: Callable[[int, int], str | None]
+) -> ClusterCells:
     """A table with one text for each distinct pair of ends."""
-    count = len(one.levels)
-    pairs, at = np.unique(low * count + high, return_inverse=True)
+    count = len(variable.levels)
+    # One number for each pair of codes, so that each text is written once.
+    pairs, of_cluster = np.unique(low * count + high, return_inverse=True)
     texts = []
     for pair in pairs.tolist():
-        done, text = _plain(one, *divmod(pair, count))
+        done, text = _write_single(variable, *divmod(pair, count))
         texts.append(text if done else between(*divmod(pair, count)))
-    return Cells(pl.Series(one.name, texts, dtype=pl.String), at.ravel())
+    return ClusterCells(pl.Series(variable.name, texts, dtype=pl.String), of_cluster.ravel())
 
 
-def _masks(one: Variable, clusters: Clusters, low: Integers, high: Integers) -> Cells:
+def _write_masks(
+    variable: Variable, clusters: Clusters, low: Integers, high: Integers
+) -> ClusterCells:
     """What codes of one length begin with, `937**`; `*` where they share no beginning.
 
     In the order of spelling the first and the last share what all of them share.
     """
-    from sfumato.kernels.clustering.clusters import ranges
 
-    lengths = one.levels.str.len_chars().fill_null(0).cast(pl.Int32).to_numpy()
-    least, most = ranges(lengths[one.codes][:, None], clusters.order, clusters.starts)
-    even = (least == most)[:, 0]
-    made = _tabled(one, low, high, lambda a, b: _mask(_text(one, a), _text(one, b)))
-    texts = made.table.to_list()
-    plain = (low == high) | (high < one.missing)
-    at = np.where(even | plain, made.at, len(texts))
-    return Cells(pl.Series(one.name, [*texts, WILDCARD], dtype=pl.String), at)
+    def write_mask(first: int, last: int) -> str:
+        text = _text(variable, first)
+        start = common_prefix(text, _text(variable, last))
+        return start + "*" * (len(text) - len(start)) if start else WILDCARD
 
-
-def _mask(low: str, high: str) -> str:
-    start = beginning(low, high)
-    return start + "*" * (len(low) - len(start)) if start else WILDCARD
+    lengths = variable.levels.str.len_chars().fill_null(0).cast(pl.Int32).to_numpy()
+    shortest, longest = _code_ranges(lengths[variable.codes], clusters)
+    cells = _tabulate(variable, low, high, write_mask)
+    texts = cells.table.to_list()
+    single = (low == high) | (high < variable.missing)
+    of_cluster = np.where((shortest == longest) | single, cells.of_cluster, len(texts))
+    return ClusterCells(pl.Series(variable.name, [*texts, WILDCARD], dtype=pl.String), of_cluster)
 
 
-def _sets(one: Variable, clusters: Clusters) -> Cells:
-    from sfumato.kernels.clustering.clusters import level_sets
+def _write_sets(variable: Variable, clusters: Clusters) -> ClusterCells:
+    from sfumato.kernels.clustering.clusters import find_level_sets
 
-    levels, starts = level_sets(one.codes, clusters.order, clusters.starts)
-    named: list[Any] = [written(level) for level in one.levels.to_list()]
-    table: dict[Any, int] = {}
-    several = levels.astype(np.int32)
-    at = [
-        table.setdefault(several[first:last].tobytes(), len(table))
+    levels, starts = find_level_sets(variable.codes, clusters.order, clusters.starts)
+    names: list[Any] = [format_value(level) for level in variable.levels.to_list()]
+    table: dict[bytes, int] = {}
+    codes_of_clusters = levels.astype(np.int32)
+    of_cluster = [
+        table.setdefault(codes_of_clusters[first:last].tobytes(), len(table))
         for first, last in pairwise(starts.tolist())
     ]
     texts = []
     for key in table:
         codes = np.frombuffer(key, np.int32).tolist()
-        done, text = _plain(one, codes[0], codes[-1])
-        names = [named[code] for code in codes]
+        done, text = _write_single(variable, codes[0], codes[-1])
+        members = [names[code] for code in codes]
         # Along a hierarchy the codes have its order, which means nothing in a set.
-        listed = sorted(names) if one.column.hierarchy else names
-        texts.append(text if done else set_of(listed, one.name))
-    return Cells(pl.Series(one.name, texts, dtype=pl.String), np.array(at))
+        members = sorted(members) if variable.column.hierarchy else members
+        texts.append(text if done else format_set(members, variable.name))
+    return ClusterCells(pl.Series(variable.name, texts, dtype=pl.String), np.array(of_cluster))
 
 
-def _groups(one: Variable, clusters: Clusters, low: Integers, high: Integers) -> Cells:
+def _write_groups(
+    variable: Variable, clusters: Clusters, low: Integers, high: Integers
+) -> ClusterCells:
     """The narrowest group of the hierarchy that holds a whole cluster; else `*`."""
-    from sfumato.kernels.clustering.clusters import ranges
-
-    groups = one.groups
+    groups = variable.groups
     if groups is None:
         raise MethodError(
-            f"Variable '{one.name}' has no hierarchy, so there is no level to write.",
+            f"Variable '{variable.name}' has no hierarchy, so there is no level to write.",
             hint='declare one in the schema, or choose the output "range" or "set".',
         )
-    plain = _tabled(one, low, high, lambda *_: None)
-    texts = plain.table.to_list()
-    at = np.where(low == high, plain.at, -1)
-    at[high < one.missing] = plain.at[high < one.missing]
-    inside = (low >= one.missing) & (low != high)
+    single = _tabulate(variable, low, high, lambda *_: None)
+    texts = single.table.to_list()
+    of_cluster = np.where(low == high, single.of_cluster, -1)
+    of_cluster[high < variable.missing] = single.of_cluster[high < variable.missing]
+    several = (low >= variable.missing) & (low != high)
     for names in zip(*groups, strict=True):
         known = list(dict.fromkeys(names))
-        number = {name: place for place, name in enumerate(known)}
-        codes = np.array([-1] * one.missing + [number[name] for name in names], np.int32)
-        ends = ranges(codes[one.codes][:, None], clusters.order, clusters.starts)
-        least, most = (end[:, 0].astype(np.int64) for end in ends)
-        found = (at < 0) & inside & (least == most)
-        at[found] = len(texts) + least[found]
+        number = {name: index for index, name in enumerate(known)}
+        codes = np.array([-1] * variable.missing + [number[name] for name in names], np.int32)
+        least, most = _code_ranges(codes[variable.codes], clusters)
+        fits = (of_cluster < 0) & several & (least == most)
+        of_cluster[fits] = len(texts) + least[fits]
         texts += known
-    at[at < 0] = len(texts)
-    return Cells(pl.Series(one.name, [*texts, WILDCARD], dtype=pl.String), at)
+    of_cluster[of_cluster < 0] = len(texts)
+    return ClusterCells(pl.Series(variable.name, [*texts, WILDCARD], dtype=pl.String), of_cluster)
 
 
-def _averaged(one: Variable, clusters: Clusters, output: Output) -> Cells:
+# Averages ----------------------------------------------------------------------------------------
+
+
+def _average(variable: Variable, clusters: Clusters, output: Output) -> ClusterCells:
     if output == "mode":
-        return Cells(one.levels, _modes(one, clusters))
-    if one.missing:
+        return ClusterCells(variable.levels, _find_modes(variable, clusters))
+    if variable.missing:
         raise MethodError(
-            f"Variable '{one.name}' has missing values, which have no {output}.",
+            f"Variable '{variable.name}' has missing values, which have no {output}.",
             hint='choose the output "range" (missing among others becomes `*`) or "mode", or fill '
             "them in first.",
         )
-    ranked = one.column.kind == "ordinal" and one.column.levels is not None
-    if one.worth is None or not _ordered(one) or (ranked and output == "mean"):
+    ranked = variable.column.kind == "ordinal" and variable.column.levels is not None
+    if variable.worth is None or not _is_ordered(variable) or (ranked and output == "mean"):
         raise MethodError(
-            f"Variable '{one.name}' has no {output}: it is {one.column.kind}.",
-            hint='choose another output, such as {"' + one.name + '" = "mode"}.',
+            f"Variable '{variable.name}' has no {output}: it is {variable.column.kind}.",
+            hint='choose another output, such as {"' + variable.name + '" = "mode"}.',
         )
-    middle = _medians(one, clusters)
+    middle = _find_middles(variable, clusters)
     if ranked:
-        return Cells(one.levels, middle[0])
+        return ClusterCells(variable.levels, middle[0])
     if output == "median":
-        made = medians(one, one.worth, *middle)
+        averages = _compute_medians(variable, variable.worth, *middle)
     else:
-        made = means(one, one.worth, one.codes[clusters.order], clusters.starts)
-    return Cells(made, np.arange(len(made)))
+        codes = variable.codes[clusters.order]
+        averages = _compute_means(variable, variable.worth, codes, clusters.starts)
+    return ClusterCells(averages, np.arange(len(averages)))
 
 
-def _medians(one: Variable, clusters: Clusters) -> tuple[Integers, Integers]:
+def _find_middles(variable: Variable, clusters: Clusters) -> tuple[Integers, Integers]:
     """The codes of the two middle records of each cluster; one twice where the size is odd."""
     sizes = np.diff(clusters.starts)
-    codes = one.codes[clusters.order]
+    codes = variable.codes[clusters.order]
+    # Sorted within each cluster, the middle records stand at fixed positions.
     ranked = codes[np.lexsort((codes, np.repeat(np.arange(len(sizes)), sizes)))].astype(np.int64)
     first = clusters.starts[:-1]
     return ranked[first + (sizes - 1) // 2], ranked[first + sizes // 2]
 
 
-def _modes(one: Variable, clusters: Clusters) -> Integers:
+def _find_modes(variable: Variable, clusters: Clusters) -> Integers:
     """The commonest code of each cluster; among equally common ones the lowest."""
-    count = len(one.levels)
+    count = len(variable.levels)
     sizes = np.diff(clusters.starts)
-    pairs = np.repeat(np.arange(len(sizes)), sizes) * count + one.codes[clusters.order]
-    found, often = np.unique(pairs, return_counts=True)
-    cluster, code = np.divmod(found, count)
+    pairs = np.repeat(np.arange(len(sizes)), sizes) * count + variable.codes[clusters.order]
+    distinct, often = np.unique(pairs, return_counts=True)
+    cluster, code = np.divmod(distinct, count)
+    # Cluster by cluster, the commonest first, and of those the lowest code.
     order = np.lexsort((code, -often, cluster))
     first = np.unique(cluster[order], return_index=True)[1]
-    chosen: Integers = code[order][first]
-    return chosen
+    modes: Integers = code[order][first]
+    return modes
+
+
+def _compute_medians(
+    variable: Variable, worth: Floats, first: Integers, last: Integers
+) -> pl.Series:
+    """The median of each cluster, given the codes of its two middle records.
+
+    Of whole numbers it is whole or ends in .5. Where floats would not hold all of them, halves
+    are rounded down: any number between the two middles is a median.
+    """
+    levels = _to_integers(variable.levels)
+    if levels is None:
+        low, high = worth[first], worth[last]
+        # Halves of halves stay exact, but for the very smallest numbers.
+        return _restore_type(variable, np.where(low == high, low, low / 2 + high / 2))
+    low, high = levels[first], levels[last]
+    middle = (low & high) + ((low ^ high) >> 1)  # rounded down, and never too large
+    half = ((low ^ high) & 1).astype(bool)
+    numbers = middle.astype(np.float64)
+    if not half.any() or np.abs(numbers).max() >= _EXACT / 2:
+        return _restore_integers(variable, middle)
+    return _restore_type(variable, numbers + half / 2)
+
+
+def _compute_means(variable: Variable, worth: Floats, codes: Codes, starts: Integers) -> pl.Series:
+    """The mean of each cluster, given all codes cluster after cluster; of one value that value."""
+    levels, sizes = _to_integers(variable.levels), np.diff(starts)
+    firsts = codes[starts[:-1]]
+    single = np.add.reduceat(codes != np.repeat(firsts, sizes), starts[:-1]) == 0
+    if levels is None:
+        means = np.add.reduceat(worth[codes], starts[:-1]) / sizes
+        # A sum of equal numbers, divided by how many, need not be that number again.
+        return _restore_type(variable, np.where(single, worth[firsts], means))
+    largest = max(abs(int(levels.min())), abs(int(levels.max())))
+    exact = levels.astype(np.int64 if largest * int(sizes.max()) < _INT64 else object)
+    totals = np.add.reduceat(exact[codes], starts[:-1])
+    if not (totals % sizes).any():
+        return _restore_integers(variable, totals // sizes)
+    constant = exact[firsts[single]]
+    if any(int(float(value)) != value for value in constant.tolist()):
+        raise MethodError(
+            f"Variable '{variable.name}' has whole numbers too large to stand beside means with a "
+            "fraction.",
+            hint='choose the output "median" or "range" for it.',
+        )
+    means = (totals / sizes).astype(np.float64)
+    means[single] = constant
+    return _restore_type(variable, means)
+
+
+def _to_integers(levels: pl.Series) -> Any:
+    """All levels as whole numbers, of any length; None where one is not."""
+    if levels.dtype.is_integer() and levels.dtype != pl.Int128:
+        return levels.to_numpy()
+    if not levels.dtype.is_integer() and not levels.dtype.is_decimal():
+        return None
+    values = levels.to_list()
+    exact = np.array([int(value) for value in values], dtype=object)
+    return exact if exact.tolist() == values else None
+
+
+def _restore_integers(variable: Variable, numbers: Any) -> pl.Series:
+    """Whole numbers in the type that the variable has."""
+    dtype = variable.levels.dtype
+    if dtype.is_decimal() or dtype == pl.Int128:
+        return pl.Series(variable.name, numbers.tolist(), pl.Int128).cast(dtype)
+    return pl.Series(variable.name, numbers.astype(variable.levels.to_numpy().dtype))
+
+
+def _restore_type(variable: Variable, numbers: Floats) -> pl.Series:
+    """Dates as dates, and what is whole in a variable of whole numbers as whole numbers."""
+    values = pl.Series(variable.name, numbers)
+    if variable.levels.dtype == pl.Date:
+        return values.floor().cast(pl.Int32).cast(pl.Date)
+    if variable.column.kind != "integer":
+        return values
+    integers = bool(((values == values.floor()) & (values.abs() <= _EXACT)).all())
+    return values.cast(pl.Int64) if integers else values

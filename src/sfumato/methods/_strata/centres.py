@@ -1,9 +1,9 @@
-"""Each record becomes the centre of its neighbours: the steps behind the deterministic method."""
+"""Each record becomes the centre of its k nearest neighbours; and the k that moves enough."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -12,27 +12,29 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sfumato.cells.pairs import measure_distances, quote_names, read_matrix
 from sfumato.data import Dataset
 from sfumato.engines import Engine
+from sfumato.engines.local import find_class_of_each
 from sfumato.engines.summaries import Deviation, Mean
 from sfumato.errors import MethodError
-from sfumato.kernels.arrays import Integers
-from sfumato.methods._strata.sizes import texts
+from sfumato.kernels.arrays import Integers, Mask
+from sfumato.methods._strata.strata import format_levels
 
 Spread = Mapping[str, Mapping[str, float]]
 """The mean and standard deviation of each variable."""
 _COLLINEAR = 1e-10
 _ROUNDS = 200
 _CLOSE = 1e-12
+# Beyond this, not every whole number is one of the machine's.
 _EXACT = 2.0**53
-"""Beyond this, not every whole number is one of the machine's."""
 
 
 @dataclass(frozen=True, eq=False)
-class Ready:
-    """The records that will be released: as they are (`kept`), and with their gaps filled."""
+class PreparedRecords:
+    """The records that will be released: as they are, and with their gaps filled (`full`)."""
 
-    kept: Dataset
+    original: Dataset
     full: Dataset
     variables: tuple[str, ...]
     by: tuple[str, ...]
@@ -46,22 +48,22 @@ class Ready:
         numbers = [batch[name].cast(pl.Float64) for name in self.variables]
         return Dataset(batch.with_columns(numbers), given_identity=self.full.identity)
 
-    def whole(self, name: str) -> bool:
+    def is_integer(self, name: str) -> bool:
         """Whether a variable holds whole numbers."""
-        column = self.kept.column(name)
-        return self.kept.schema[name].kind == "integer" or column.dtype.is_integer()
+        column = self.original.column(name)
+        return self.original.schema[name].kind == "integer" or column.dtype.is_integer()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moving:
+class MoveSettings:
     """How records are moved; see the parameters of the deterministic method."""
 
     k: int
     spread: Spread
     weights: list[list[float]] | None
-    inside: bool
-    whole: bool
-    gaps: bool
+    within_bounds: bool
+    round_integers: bool
+    keep_gaps: bool
     at_most: float | None
     within: float
     by_stratum: bool
@@ -78,29 +80,27 @@ class Stages:
     released: pl.DataFrame = field(repr=False)
 
 
-def spread_of(data: Dataset, names: Sequence[str], engine: Engine) -> dict[str, dict[str, float]]:
+def fit_spread(data: Dataset, names: Sequence[str], engine: Engine) -> dict[str, dict[str, float]]:
     """The mean and SD of each variable, by exact sums; fail where all values are the same."""
-    found = engine.aggregate(data, {name: [Mean(), Deviation()] for name in names})
-    spread = {name: {"mean": found[name]["mean"], "sd": found[name]["sd"]} for name in names}
-    wide = [name for name, one in spread.items() if any(map(math.isinf, one.values()))]
+    summary = engine.aggregate(data, {name: [Mean(), Deviation()] for name in names})
+    spread = {name: {"mean": summary[name]["mean"], "sd": summary[name]["sd"]} for name in names}
+    wide = [name for name, moments in spread.items() if any(map(math.isinf, moments.values()))]
     if wide:
-        listed = ", ".join(f"'{name}'" for name in wide)
         raise MethodError(
-            f"These values are too large to be squared: {listed}.",
+            f"These values are too large to be squared: {quote_names(wide)}.",
             hint="give the variable in a larger unit.",
         )
-    flat = [name for name, one in spread.items() if not one["sd"] > 0]
+    flat = [name for name, moments in spread.items() if not moments["sd"] > 0]
     if flat:
-        listed = ", ".join(f"'{name}'" for name in flat)
         raise MethodError(
             f"All values are the same, or too near to be told apart, so there is nothing to "
-            f"blur: {listed}.",
+            f"blur: {quote_names(flat)}.",
             hint="leave the variable out of `variables`, or give it in another unit.",
         )
     return spread
 
 
-def weights_of(
+def fit_weights(
     data: Dataset, spread: Spread, distance: str, engine: Engine
 ) -> list[list[float]] | None:
     """For Mahalanobis distances: the matrix that makes the variables uncorrelated."""
@@ -115,80 +115,89 @@ def weights_of(
         return pl.DataFrame([(z[a] * z[b]).alias(f"{a} {b}") for a, b in pairs])
 
     slim = Dataset(data.batch(names), given_identity=data.identity)
-    made = engine.map_rows(slim, products, reads=names)
-    found = engine.aggregate(made, {f"{a} {b}": [Mean()] for a, b in pairs})
+    multiplied = engine.map_rows(slim, products, reads=names)
+    means = engine.aggregate(multiplied, {f"{a} {b}": [Mean()] for a, b in pairs})
     relation = np.empty((len(names), len(names)))
     for a, b in pairs:
-        relation[a, b] = relation[b, a] = found[f"{a} {b}"]["mean"]
+        relation[a, b] = relation[b, a] = means[f"{a} {b}"]["mean"]
     if np.linalg.eigvalsh(relation)[0] < _COLLINEAR:
         raise MethodError(
             f"One of these variables follows from the others: {', '.join(names)}.",
             hint='leave it out, or say distance = "euclidean".',
         )
+    # With R the correlations and L L' = inv(R), |L'z| is the Mahalanobis distance of z from 0.
     root = np.linalg.cholesky(np.linalg.inv(relation)).T
     weights: list[list[float]] = (root / [spread[name]["sd"] for name in names]).tolist()
     return weights
 
 
-def moved(ready: Ready, moving: Moving, k: Mapping[str, Any], engine: Engine) -> list[pl.Series]:
+def move_records(
+    records: PreparedRecords, settings: MoveSettings, k: Mapping[str, Any], engine: Engine
+) -> list[pl.Series]:
     """The new values of each variable: centres, stretched back to the original spread."""
-    centre = centres_of(ready, moving, k, engine)
-    found = engine.aggregate(centre, {name: [Deviation()] for name in ready.variables})
-    made = []
-    for name in ready.variables:
-        mean, sd = moving.spread[name]["mean"], moving.spread[name]["sd"]
-        if not found[name]["sd"] > 0:
+    centre = find_centres(records, settings, k, engine)
+    shrunk = engine.aggregate(centre, {name: [Deviation()] for name in records.variables})
+    released = []
+    for name in records.variables:
+        mean, sd = settings.spread[name]["mean"], settings.spread[name]["sd"]
+        if not shrunk[name]["sd"] > 0:
             raise MethodError(
                 f"With k = {k['all'] or 'this'} every record would get the same '{name}'.",
                 hint="choose a smaller k.",
             )
         values = centre.column(name)
-        factor = sd / found[name]["sd"]
+        factor = sd / shrunk[name]["sd"]
+        # Centres lie closer together than the records: stretch them about the mean.
         new = mean + (values - mean) * factor
-        bounds = ready.kept.schema[name].bounds
-        if moving.inside and bounds is not None:
-            new = _inside(values, factor, moving.spread[name], bounds, engine)
-        if moving.whole and ready.whole(name):
-            new = _rounded(new.alias(name), bounds if moving.inside else None)
-        new = _beside(new, ready.codes.get(name, ()))
-        if moving.gaps:
-            new = new.set(ready.kept.column(name).is_null(), None)
-        made.append(new.alias(name))
-    return made
+        bounds = records.original.schema[name].bounds
+        if settings.within_bounds and bounds is not None:
+            new = _stretch_within(values, factor, settings.spread[name], bounds, engine)
+        if settings.round_integers and records.is_integer(name):
+            new = _round_values(new.alias(name), bounds if settings.within_bounds else None)
+        new = _avoid_codes(new, records.codes.get(name, ()))
+        if settings.keep_gaps:
+            new = new.set(records.original.column(name).is_null(), None)
+        released.append(new.alias(name))
+    return released
 
 
-def centres_of(ready: Ready, moving: Moving, k: Mapping[str, Any], engine: Engine) -> Dataset:
+def find_centres(
+    records: PreparedRecords, settings: MoveSettings, k: Mapping[str, Any], engine: Engine
+) -> Dataset:
     """The centre of each record and its nearest in the stratum, on the original's scale."""
-    names = list(ready.variables)
-    each = [1 / moving.spread[name]["sd"] for name in names]
-    scale = np.array(moving.weights if moving.weights is not None else each)
+    # In units of standard deviations, or in those that take out correlation.
+    names = list(records.variables)
+    inverse = [1 / settings.spread[name]["sd"] for name in names]
+    scale = np.array(settings.weights if settings.weights is not None else inverse)
     chosen = {tuple(row[:-1]): row[-1] for row in k["strata"]}
 
-    def centred(batch: pl.DataFrame, starts: Integers, draws: object) -> pl.DataFrame:
+    def centre(batch: pl.DataFrame, starts: Integers, draws: object) -> pl.DataFrame:
         from sfumato.kernels.trees.neighbours import centroids
 
         del draws
         if chosen:
             first = batch[starts[:-1]]
-            levels = zip(*(texts(first[name]).to_list() for name in ready.by), strict=True)
-            sizes = np.array([chosen[one] for one in levels])
+            levels = zip(
+                *(format_levels(first[name]).to_list() for name in records.by), strict=True
+            )
+            sizes = np.array([chosen[stratum] for stratum in levels])
         else:
             sizes = np.full(len(starts) - 1, k["all"])
         values = np.column_stack([batch[name].to_numpy() for name in names])
         try:
-            made = centroids(values, scale, starts, sizes)
+            means = centroids(values, scale, starts, sizes)
         except ValueError as error:  # too large to be squared, or k beyond what a stratum can be
             raise MethodError(
                 f"No neighbours can be found of {', '.join(names)}. {error}",
                 hint="give the variables in another unit, or take a smaller k.",
             ) from None
-        return pl.DataFrame({name: made[:, at] for at, name in enumerate(names)})
+        return pl.DataFrame({name: means[:, column] for column, name in enumerate(names)})
 
-    reads = [*names, *ready.by] if chosen else names
-    return engine.map_groups(ready.slim, centred, by=ready.by, reads=reads)
+    reads = [*names, *records.by] if chosen else names
+    return engine.map_groups(records.slim, centre, by=records.by, reads=reads)
 
 
-def _inside(
+def _stretch_within(
     values: pl.Series,
     factor: float,
     spread: Mapping[str, float],
@@ -198,30 +207,32 @@ def _inside(
     """Stretch and shift so that, cut off at the bounds, mean and SD are those of the original."""
     mean, sd = spread["mean"], spread["sd"]
     slope, shift = factor, mean - mean * factor
+    # Clipping pulls mean and SD inwards; correct both by what was lost, and clip again.
     best = (values * slope + shift).clip(*map(float, bounds))
     for _ in range(_ROUNDS):
-        told = engine.aggregate(Dataset(pl.DataFrame({"x": best})), {"x": [Mean(), Deviation()]})
-        off, ratio = told["x"]["mean"] - mean, told["x"]["sd"] / sd
+        clipped = Dataset(pl.DataFrame({"x": best}))
+        moments = engine.aggregate(clipped, {"x": [Mean(), Deviation()]})["x"]
+        off, ratio = moments["mean"] - mean, moments["sd"] / sd
         if (abs(off) < _CLOSE * sd and abs(ratio - 1) < _CLOSE) or not ratio > 0:
             break
-        slope, shift = slope / ratio, mean + (shift - told["x"]["mean"]) / ratio
+        slope, shift = slope / ratio, mean + (shift - moments["mean"]) / ratio
         best = (values * slope + shift).clip(*map(float, bounds))
     return best
 
 
-def _rounded(values: pl.Series, bounds: tuple[Any, Any] | None) -> pl.Series:
-    whole = pl.Series(values.name, np.rint(values.to_numpy()))
+def _round_values(values: pl.Series, bounds: tuple[Any, Any] | None) -> pl.Series:
+    rounded = pl.Series(values.name, np.rint(values.to_numpy()))
     if bounds is not None:
-        whole = whole.clip(float(np.ceil(bounds[0])), float(np.floor(bounds[1])))
-    if float(np.abs(whole.to_numpy()).max()) >= _EXACT:
+        rounded = rounded.clip(float(np.ceil(bounds[0])), float(np.floor(bounds[1])))
+    if float(np.abs(rounded.to_numpy()).max()) >= _EXACT:
         raise MethodError(
             f"Variable '{values.name}' is too large to be rounded to whole numbers.",
             hint="give it in a larger unit, or leave out `whole`.",
         )
-    return whole.cast(pl.Int64)
+    return rounded.cast(pl.Int64)
 
 
-def _beside(values: pl.Series, codes: tuple[Any, ...]) -> pl.Series:
+def _avoid_codes(values: pl.Series, codes: tuple[Any, ...]) -> pl.Series:
     """The values, with those that happen to equal a code for "missing" moved next to it."""
     taken = [float(code) for code in codes if isinstance(code, (int, float))]
     new = values
@@ -232,3 +243,83 @@ def _beside(values: pl.Series, codes: tuple[Any, ...]) -> pl.Series:
             free += step
         new = new.set(new == code, free if values.dtype.is_float() else int(free))
     return new
+
+
+# The smallest k that moves enough records --------------------------------------------------------
+
+
+def choose_k(records: PreparedRecords, settings: MoveSettings, engine: Engine) -> dict[str, Any]:
+    """The k as given or, with a floor on displacement, the smallest that moves enough records."""
+    at_most = settings.at_most
+    if at_most is None:
+        return {"k": {"all": settings.k, "strata": []}}
+    distinct = engine.distinct(records.slim, records.by)
+    levels = [format_levels(distinct.values[name]).to_list() for name in records.by]
+    strata = list(zip(*levels, strict=True)) if records.by else [()]
+    stratum_of = np.zeros(len(records.full), int)
+    if records.by:
+        stratum_of = find_class_of_each(records.slim.batch(records.by), distinct.values)
+    original = read_matrix(records.original, records.variables)
+    # Of the values that are there: gaps that were filled would make the spread too small.
+    summary = engine.aggregate(
+        records.original, {name: [Deviation()] for name in records.variables}
+    )
+    sds = np.array([summary[name]["sd"] for name in records.variables])
+    shares: list[float] = []
+
+    def specify(k: Integers) -> dict[str, Any]:
+        if not settings.by_stratum or not records.by:
+            return {"all": int(k[0]), "strata": []}
+        rows = [[*stratum, int(size)] for stratum, size in zip(strata, k, strict=True)]
+        return {"all": None, "strata": sorted(rows, key=lambda row: list(map(str, row[:-1])))}
+
+    def is_enough(k: Integers) -> Mask:
+        released = move_records(records, settings, specify(k), engine)
+        values = np.column_stack([column.cast(pl.Float64).to_numpy() for column in released])
+        distance = measure_distances(original, values, sds)
+        stayed, known = distance <= settings.within, ~np.isnan(distance)
+        shares.append(float(stayed.sum() / max(1, known.sum())))
+        if settings.by_stratum:
+            sizes = np.bincount(stratum_of, known, len(strata))
+            return np.bincount(stratum_of, stayed, len(strata)) <= at_most * sizes
+        return np.array([shares[-1] <= at_most])
+
+    high = distinct.counts if settings.by_stratum else np.array([distinct.counts.min()])
+    k = find_smallest_k(is_enough, np.full(len(high), settings.k), high)
+    if k is None:
+        raise MethodError(
+            f"No k up to the size of the strata moves enough records: at best "
+            f"{min(shares):.3g} of them stay within {settings.within:g} SD of their original, and "
+            f"at_most is {at_most:g}.",
+            hint='use fewer strata, say k_by = "stratum", allow more, or put another method '
+            "beside this one.",
+        )
+    return {"k": specify(k), "stayed": shares[-1]}
+
+
+def find_smallest_k(
+    is_enough: Callable[[Integers], Mask], low: Integers, high: Integers
+) -> Integers | None:
+    """The smallest k of each group that is enough; None when even `high` is not.
+
+    Groups are searched together, by strides and then by halves. One less would not be enough,
+    as far as more k never means less protection, which holds nearly, not always.
+    """
+    fails, k = low - 1, low.copy()
+    while not (met := is_enough(k)).all():
+        if (k[~met] >= high[~met]).any():
+            return None
+        # Strides of half of k again, until each group has a k that is enough.
+        fails = np.where(met, fails, k)
+        k = np.where(met, k, np.minimum(high, k + np.maximum(1, k // 2)))
+    meets = k
+    while (meets - fails > 1).any():
+        k = np.where(meets - fails > 1, (meets + fails) // 2, meets)
+        met = is_enough(k)
+        fails, meets = np.where(met, fails, k), np.where(met, k, meets)
+    # In strata the spread, and with it every distance, depends on the k of the others.
+    while not (met := is_enough(meets)).all():
+        if (meets[~met] >= high[~met]).any():
+            return None
+        meets = np.where(met, meets, meets + 1)
+    return meets

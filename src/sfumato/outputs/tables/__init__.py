@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato.outputs.tables.crossing import crosstab, pivot
+    from sfumato.outputs.tables.crosstabs import crosstab, pivot
     from sfumato.outputs.tables.table import Table
 
-_HOMES = {"Table": "table", "crosstab": "crossing", "pivot": "crossing"}
+_HOMES = {"Table": "table", "crosstab": "crosstabs", "pivot": "crosstabs"}
 
 __all__ = ["Table", "crosstab", "pivot"]
 

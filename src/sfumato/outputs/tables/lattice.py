@@ -16,8 +16,8 @@ from sfumato.kernels.arrays import Floats, Integers
 class Lattice:
     """A table of one or more variables with the margin over every set of them.
 
-    Cells are numbered flat, the last variable fastest; the last place along a variable is its
-    total. A variable that is nested in another (district in region) is one more variable here:
+    Cells are numbered flat, the last variable fastest; the last position along a variable is
+    its total. A variable that is nested in another (district in region) is one more variable here:
     its subtotals are margins, and combinations that cannot occur are empty cells.
 
     Parameters
@@ -34,7 +34,7 @@ class Lattice:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many places there are along each variable, the total among them."""
+        """How many positions there are along each variable, the total among them."""
         return tuple(size + 1 for size in self.sizes)
 
     @property
@@ -44,15 +44,15 @@ class Lattice:
 
     @cached_property
     def depth(self) -> Integers:
-        """Over how many variables a cell is a total: 0 for the cells inside."""
-        places = np.indices(self.shape).reshape(len(self.sizes), -1)
+        """Over how many variables a cell is a total: 0 for the inner cells."""
+        positions = np.indices(self.shape).reshape(len(self.sizes), -1)
         last = np.array(self.sizes)[:, None]
-        found: Integers = (places == last).sum(axis=0).astype(np.int64)
-        return found
+        depth: Integers = (positions == last).sum(axis=0).astype(np.int64)
+        return depth
 
-    def with_margins(self, inside: Floats) -> Floats:
-        """The cells inside and all their sums, flat."""
-        values = np.asarray(inside, np.float64).reshape(self.sizes)
+    def with_margins(self, inner: Floats) -> Floats:
+        """The inner cells and all their sums, flat."""
+        values = np.asarray(inner, np.float64).reshape(self.sizes)
         for axis in range(len(self.sizes)):
             total = values.sum(axis=axis, keepdims=True)
             values = np.concatenate([values, total], axis=axis)
@@ -62,18 +62,18 @@ class Lattice:
     def lines(self) -> Integers:
         """Every line of cells that ends in its total, as (first cell, step, how many) rows."""
         numbers = np.arange(self.cells).reshape(self.shape)
-        found = []
+        lines = []
         for axis, size in enumerate(self.sizes):
             first = np.take(numbers, 0, axis=axis).ravel()
             step = prod(self.shape[axis + 1 :])
-            found.append(
+            lines.append(
                 np.column_stack([first, np.full(len(first), step), np.full(len(first), size)])
             )
-        return np.concatenate(found)
+        return np.concatenate(lines)
 
     @cached_property
     def sums(self) -> Any:
-        """A sparse matrix with a row for each line: its cells less its total is nothing."""
+        """A sparse matrix with a row for each line: its cells less its total are zero."""
         from scipy.sparse import csc_array
 
         rows, cells, signs = [], [], []

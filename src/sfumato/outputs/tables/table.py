@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -14,18 +14,17 @@ import polars as pl
 
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Mask
-from sfumato.outputs.judged import Verdict
+from sfumato.outputs.output import Verdict
 from sfumato.outputs.tables.lattice import Lattice
 
 LIBRARIES = ("polars", "pandas", "pyarrow")
-_LAST = "hidden"
-_SHARE = 1e-9
 
-Place = tuple[int, ...]
+Position = tuple[int, ...]
+"""The index of the level of each variable; that of the total comes last."""
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class AttackerKnowledge:
     """Additive numbers that an attacker may have of every cell that is shown; NaN if hidden."""
 
     cells: Floats
@@ -60,7 +59,7 @@ class Table:
     labels: tuple[tuple[str, ...], ...] = field(repr=False)
     occupied: Mask = field(repr=False)
     shown: Mapping[str, Floats] = field(repr=False)
-    known: Mapping[str, Known] = field(repr=False)
+    known: Mapping[str, AttackerKnowledge] = field(repr=False)
     margins: bool = True
     subtotals: bool = False
     verdict: Verdict = "pass"
@@ -80,63 +79,62 @@ class Table:
         return tuple(self.shown)
 
     @cached_property
-    def down(self) -> list[Place]:
-        """The rows that are shown: a place for each of their variables."""
-        return self._places(0, len(self.rows))
+    def down(self) -> list[Position]:
+        """The rows that are shown: a level index for each of their variables."""
+        return self._list_positions(0, len(self.rows))
 
     @cached_property
-    def across(self) -> list[Place]:
+    def across(self) -> list[Position]:
         """The columns that are shown."""
-        return self._places(len(self.rows), len(self.labels))
+        return self._list_positions(len(self.rows), len(self.labels))
 
-    def _places(self, first: int, last: int) -> list[Place]:
+    def _list_positions(self, first: int, last: int) -> list[Position]:
         sizes = self.lattice.sizes
         # Somebody is in the row when its total over all other variables is occupied.
-        at = tuple(slice(None) if first <= here < last else size for here, size in enumerate(sizes))
-        anybody = self.occupied.reshape(self.lattice.shape)[at]
-        mine = sizes[first:last]
-        found = []
-        for place in product(*(range(size + 1) for size in mine)):
-            total = [here == size for here, size in zip(place, mine, strict=True)]
+        selection = tuple(
+            slice(None) if first <= axis < last else size for axis, size in enumerate(sizes)
+        )
+        occupied = self.occupied.reshape(self.lattice.shape)[selection]
+        side = sizes[first:last]
+        positions = []
+        for position in product(*(range(size + 1) for size in side)):
+            total = [index == size for index, size in zip(position, side, strict=True)]
             nested = sorted(total) == total  # once a total, all within it are totals
-            whole = not any(total) or all(total)
-            asked = not any(total) or (self.margins and (whole or self.subtotals))
-            if nested and asked and anybody[place]:
-                found.append(place)
-        return found if mine else [()]
+            grand = not any(total) or all(total)
+            wanted = not any(total) or (self.margins and (grand or self.subtotals))
+            if nested and wanted and occupied[position]:
+                positions.append(position)
+        return positions if side else [()]
 
-    def cell(self, statistic: str, row: Place, column: Place) -> float:
+    def cell(self, statistic: str, row: Position, column: Position) -> float:
         """One cell; NaN where it is hidden."""
-        at = np.ravel_multi_index((*row, *column), self.lattice.shape)
-        return float(self.shown[statistic][at])
+        index = np.ravel_multi_index((*row, *column), self.lattice.shape)
+        return float(self.shown[statistic][index])
 
-    def names_of(self, place: Place, *, row: bool) -> tuple[str, ...]:
+    def names_of(self, place: Position, *, row: bool) -> tuple[str, ...]:
         """The labels of a row or column."""
         start = 0 if row else len(self.rows)
-        return tuple(self.labels[start + at][here] for at, here in enumerate(place))
+        return tuple(self.labels[start + axis][index] for axis, index in enumerate(place))
 
     @cached_property
     def cells(self) -> pl.DataFrame:
-        """Every cell that is shown or hidden, one a line: labels, statistic, value, hidden."""
+        """Every cell that is shown or hidden, a line each: labels, statistic, value, hidden."""
         lines = [
-            (*self.names_of(row, row=True), *self.names_of(column, row=False), name,
-             self.cell(name, row, column))
+            (*self._get_labels(row, column), name, self.cell(name, row, column))
             for row in self.down for column in self.across for name in self.statistics
         ]  # fmt: skip
-        names = [*self.rows, *self.columns]
-        more = [_free(one, names) for one in ("statistic", "value", _LAST)]
-        schema = {**dict.fromkeys(names, pl.String), more[0]: pl.String, more[1]: pl.Float64}
-        made = pl.DataFrame(lines, schema=schema, orient="row")
-        return made.with_columns(
-            pl.col(more[1]).is_nan().alias(more[2]), pl.col(more[1]).fill_nan(None)
+        frame = self._build_lines(lines, ("value",))
+        value, hidden = frame.columns[-1], _make_unique("hidden", [*self.rows, *self.columns])
+        return frame.with_columns(
+            pl.col(value).is_nan().alias(hidden), pl.col(value).fill_nan(None)
         )
 
     @cached_property
     def frame(self) -> Any:
         """The table as it is read, in the user's library; missing where hidden."""
-        from sfumato.outputs.tables.shown import as_frame
+        from sfumato.outputs.tables.rendering import build_frame
 
-        return as_frame(self)
+        return build_frame(self)
 
     def attack(self, *, unshown: bool = False) -> pl.DataFrame:
         """Between which values each hidden cell must lie, for whoever has this table.
@@ -144,69 +142,76 @@ class Table:
         Needs no secret: only what is shown goes in. With `unshown`, hidden cells of margins that
         the table leaves out are listed as well.
         """
-        from sfumato.outputs.tables.attack import intervals
+        from sfumato.outputs.tables.attack import compute_feasibility_intervals
 
         if not self.known:
-            return self._attack_on_rounded()
+            return self._attack_rounded()
         lines = []
         for name, known in self.known.items():
-            found = intervals(self.lattice, known.cells, nonnegative=known.nonnegative)
-            for at in np.flatnonzero(np.isnan(known.cells)).tolist():
-                place = tuple(int(one) for one in np.unravel_index(at, self.lattice.shape))
-                row, column = place[: len(self.rows)], place[len(self.rows) :]
+            intervals = compute_feasibility_intervals(
+                self.lattice, known.cells, nonnegative=known.nonnegative
+            )
+            for cell in np.flatnonzero(np.isnan(known.cells)).tolist():
+                position = tuple(map(int, np.unravel_index(cell, self.lattice.shape)))
+                row, column = position[: len(self.rows)], position[len(self.rows) :]
                 if unshown or (row in self.down and column in self.across):
-                    labels = self.names_of(row, row=True) + self.names_of(column, row=False)
-                    lines.append((*labels, name, float(found.low[at]), float(found.high[at])))
-        return self._lines(lines)
+                    ends = float(intervals.low[cell]), float(intervals.high[cell])
+                    lines.append((*self._get_labels(row, column), name, *ends))
+        return self._build_lines(lines, ("low", "high"))
 
-    def _attack_on_rounded(self) -> pl.DataFrame:
+    def _attack_rounded(self) -> pl.DataFrame:
         if "base" not in self.rule or "count" not in self.shown:
             raise MeasureError("Nothing is known of this table that could be attacked.")
+        # See `controlled_rounding`: nobody learns more than base - 1 either way.
         reach = self.rule["base"] - 1
         lines = []
         for row, column in product(self.down, self.across):
             value = self.cell("count", row, column)
-            labels = self.names_of(row, row=True) + self.names_of(column, row=False)
-            lines.append((*labels, "count", max(value - reach, 0.0), value + reach))
-        return self._lines(lines)
+            ends = max(value - reach, 0.0), value + reach
+            lines.append((*self._get_labels(row, column), "count", *ends))
+        return self._build_lines(lines, ("low", "high"))
 
-    def _lines(self, lines: list[tuple[Any, ...]]) -> pl.DataFrame:
+    def _get_labels(self, row: Position, column: Position) -> tuple[str, ...]:
+        return self.names_of(row, row=True) + self.names_of(column, row=False)
+
+    def _build_lines(self, lines: list[tuple[Any, ...]], numbers: Sequence[str]) -> pl.DataFrame:
+        """A frame of labels, statistic and numbers; its own columns give way to variables."""
         names = [*self.rows, *self.columns]
-        more = [_free(one, names) for one in ("statistic", "low", "high")]
+        texts = [*names, _make_unique("statistic", names)]
         schema = {
-            **dict.fromkeys([*names, more[0]], pl.String),
-            **dict.fromkeys(more[1:], pl.Float64),
+            **dict.fromkeys(texts, pl.String),
+            **{_make_unique(name, names): pl.Float64 for name in numbers},
         }
         return pl.DataFrame(lines, schema=cast("Any", schema), orient="row")
 
     def to_html(self) -> str:
         """The table as an HTML fragment."""
-        from sfumato.outputs.tables.shown import as_html
+        from sfumato.outputs.tables.rendering import render_html
 
-        return as_html(self)
+        return render_html(self)
 
     def to_markdown(self) -> str:
         """The table as Markdown."""
-        from sfumato.outputs.tables.shown import as_markdown
+        from sfumato.outputs.tables.rendering import render_markdown
 
-        return as_markdown(self)
+        return render_markdown(self)
 
     def to_latex(self) -> str:
         """The table as LaTeX with booktabs rules."""
-        from sfumato.outputs.tables.shown import as_latex
+        from sfumato.outputs.tables.rendering import render_latex
 
-        return as_latex(self)
+        return render_latex(self)
 
     def to_csv(self, path: str | Path | None = None, *, overwrite: bool = False) -> str:
         """The cells as CSV text, one a line; written to a file where one is named."""
-        from sfumato.outputs.tables.shown import write_csv
+        from sfumato.outputs.tables.rendering import write_csv
 
         return write_csv(self, None if path is None else Path(path), overwrite=overwrite)
 
     def __str__(self) -> str:
-        from sfumato.outputs.tables.shown import as_text
+        from sfumato.outputs.tables.rendering import render_text
 
-        return as_text(self)
+        return render_text(self)
 
     __repr__ = __str__
 
@@ -214,7 +219,7 @@ class Table:
         return self.to_html()
 
 
-def _free(name: str, taken: list[str]) -> str:
+def _make_unique(name: str, taken: list[str]) -> str:
     while name in taken:
         name += "_"
     return name

@@ -5,24 +5,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sfumato.risk._attacks.adjustments import expected, rescaled
+from sfumato.risk._attacks.distances import Space, space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
-from sfumato.risk._attacks.rescaling import rescaled
-from sfumato.risk._attacks.shrinkage import expected
-from sfumato.risk._attacks.spaces import Space, space
 from sfumato.risk._attacks.targets import Groups, at_quantiles, order_values, tenths
 
 if TYPE_CHECKING:
     from sfumato.tuning.attacks import attacks, tried
-    from sfumato.tuning.redraws import Redrawn, redrawn
-    from sfumato.tuning.several import averaged_over, several
+    from sfumato.tuning.redraws import Redrawn, averaged_over, redrawn, several
 
 # What runs whole plans stands above the measures; `sf.attackers` is only a door to it.
 _ABOVE = {
     "Redrawn": "redraws",
     "attacks": "attacks",
-    "averaged_over": "several",
+    "averaged_over": "redraws",
     "redrawn": "redraws",
-    "several": "several",
+    "several": "redraws",
     "tried": "attacks",
 }
 

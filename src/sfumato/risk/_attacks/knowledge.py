@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.cells.pairs import matrix, numbers_of
+from sfumato.cells.pairs import find_numeric_variables, read_matrix
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Mask
@@ -43,46 +43,52 @@ def knowledge(
     By default the attacker knows the numbers whose role is "quasi"; where there are none, those
     whose role is "sensitive". Variables that somebody named must be numbers in both data sets.
     """
-    _require_pairs(original, released, owner)
-    wanted = _by_default(original, owner) if named is None else tuple(named)
+    require_pairs(original, released, owner)
+    wanted = _choose_default(original, owner) if named is None else tuple(named)
     original.schema.require(wanted)
     names = tuple(name for name in wanted if _is_number(original, name) and name in released.schema)
     names = tuple(name for name in names if _is_number(released, name))
-    gone = ", ".join(f"'{name}'" for name in wanted if name not in names)
-    if gone and (named is not None or not names):
+    dropped = ", ".join(f"'{name}'" for name in wanted if name not in names)
+    if dropped and (named is not None or not names):
         raise MeasureError(
             f"'{owner}' compares numbers, and these are none in the original or in the release: "
-            f"{gone}.",
+            f"{dropped}.",
             hint="leave them out of `variables`; for ranges and categories, see 'uniqueness'.",
         )
     if not names:
         raise MeasureError(f"'{owner}' needs a variable.", hint="name some: variables = [...].")
-    sides = [matrix(data, names) for data in (original, released)]
+    # A distance needs all coordinates, so only complete records are compared.
+    sides = [read_matrix(data, names) for data in (original, released)]
     complete: Mask = np.logical_not(np.isnan(np.concatenate(sides, axis=1)).any(axis=1))
-    left = int((~complete).sum())
-    if left == len(complete):
+    incomplete = int((~complete).sum())
+    if incomplete == len(complete):
         raise MeasureError(
             f"No record has a value of each variable in both data sets, so '{owner}' cannot "
             "compare any.",
             hint="name variables with fewer missing values.",
         )
-    told = []
-    if gone:
-        told.append(f"Not compared, since the release no longer holds numbers there: {gone}.")
-    if left:
-        told.append(
-            f"{left} records lack a value in one of the data sets and were left out; their risk "
-            "is not known, and all shares are of the others."
+    warnings = []
+    if dropped:
+        warnings.append(
+            f"Not compared, since the release no longer holds numbers there: {dropped}."
+        )
+    if incomplete:
+        warnings.append(
+            f"{incomplete} records lack a value in one of the data sets and were left out; their "
+            "risk is not known, and all shares are of the others."
         )
     other = ", ".join(f"'{n}'" for n in wanted if n not in names and n in released.schema)
     unseen = other and (
         f"the release shows {other}, but not as numbers, so '{owner}' cannot compare all that is "
         "known; name the variables that it is to compare."
     )
-    return Knowledge(names, sides[0][complete], sides[1][complete], complete, tuple(told), unseen)
+    return Knowledge(
+        names, sides[0][complete], sides[1][complete], complete, tuple(warnings), unseen
+    )
 
 
-def _require_pairs(original: Dataset, released: Dataset, owner: str) -> None:
+def require_pairs(original: Dataset, released: Dataset, owner: str) -> None:
+    """Fail unless each original record has its released one, and there is any."""
     if len(original) != len(released):
         raise MeasureError(
             f"'{owner}' must know which records belong together; the original has {len(original)} "
@@ -93,12 +99,12 @@ def _require_pairs(original: Dataset, released: Dataset, owner: str) -> None:
         raise MeasureError("There is no record to look for.", hint="are the data empty?")
 
 
-def _by_default(original: Dataset, owner: str) -> tuple[str, ...]:
-    numbers = numbers_of(original)
+def _choose_default(original: Dataset, owner: str) -> tuple[str, ...]:
+    numbers = find_numeric_variables(original)
     for role in ("quasi", "sensitive"):
-        found = tuple(name for name in numbers if original.schema[name].role == role)
-        if found:
-            return found
+        of_role = tuple(name for name in numbers if original.schema[name].role == role)
+        if of_role:
+            return of_role
     raise MeasureError(
         f"'{owner}' compares numbers, and no number has the role quasi or sensitive.",
         hint="say what the attacker knows: variables = [...].",

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Positions
-from sfumato.risk._attacks.spaces import Space
+from sfumato.risk._attacks.distances import Space
 
 TENTHS = 10
 
@@ -47,20 +47,20 @@ def order_values(where: Space, by: str, *, standardise: bool, owner: str) -> Flo
             hint="rename the variable.",
         )
     if by == "distance":
-        apart = np.zeros(len(where.original))
-        for at, scale in enumerate(where.scale):
-            apart += ((where.original[:, at] - where.centre[at]) * scale) ** 2
-        return np.sqrt(apart)
+        squares = np.zeros(len(where.original))
+        for index, scale in enumerate(where.scale):
+            squares += ((where.original[:, index] - where.centre[index]) * scale) ** 2
+        return np.sqrt(squares)
     if by == "sum":
         total = np.zeros(len(where.original))
         for column, mean, spread in zip(where.plain.T, where.means, where.deviations, strict=True):
             total += (column - mean) / spread if standardise else column
         return total
     if by not in where.names:
-        listed = ", ".join(f"'{name}'" for name in where.names)
+        names = ", ".join(f"'{name}'" for name in where.names)
         raise MeasureError(
             f"'{owner}' orders targets by 'sum', by 'distance', or by a variable that is compared "
-            f"and varies: {listed}. '{by}' is none of these.",
+            f"and varies: {names}. '{by}' is none of these.",
             hint="choose one of them.",
         )
     return where.plain[:, where.names.index(by)]
@@ -70,11 +70,11 @@ def tenths(values: Floats) -> Groups:
     """Ten groups along an order; equal values are in the same group, so that some may be empty."""
     less = np.searchsorted(np.sort(values), values, side="left")
     tenth = less * TENTHS // len(values)
-    used = [int(at) for at in np.unique(tenth)]
+    used = [int(tenth_index) for tenth_index in np.unique(tenth)]
     return Groups(
-        tuple(at / TENTHS for at in used),
-        tuple((at + 1) / TENTHS for at in used),
-        tuple(np.flatnonzero(tenth == at) for at in used),
+        tuple(tenth_index / TENTHS for tenth_index in used),
+        tuple((tenth_index + 1) / TENTHS for tenth_index in used),
+        tuple(np.flatnonzero(tenth == tenth_index) for tenth_index in used),
     )
 
 
@@ -85,6 +85,6 @@ def at_quantiles(values: Floats, quantiles: Sequence[float]) -> Groups:
     """
     ordered = np.sort(values)
     # 0.1 of 1000 records is the hundredth, whatever a float makes of it.
-    places = [max(math.ceil(one * len(values) - 1e-9) - 1, 0) for one in quantiles]
-    rows = tuple(np.flatnonzero(values == ordered[place]) for place in places)
+    positions = [max(math.ceil(quantile * len(values) - 1e-9) - 1, 0) for quantile in quantiles]
+    rows = tuple(np.flatnonzero(values == ordered[position]) for position in positions)
     return Groups(tuple(quantiles), tuple(quantiles), rows)

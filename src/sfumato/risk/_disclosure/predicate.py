@@ -77,13 +77,13 @@ def parse(text: str) -> Predicate:
     'blood group'
     """
     if len(text) > _LONGEST:
-        raise _refused(f"is longer than {_LONGEST} characters")
+        raise _refuse(f"is longer than {_LONGEST} characters")
     names: dict[str, str] = {}
 
-    def named(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
-        if not name or (found[2] and not name.isidentifier()):
-            return found[0]
+    def substitute(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        if not name or (match[2] and not name.isidentifier()):
+            return match[0]
         # A name that the text cannot hold already, so that it hides no other variable.
         stand_in = f"_{'_' * text.count('_')}{len(names)}"
         names[stand_in] = name
@@ -93,34 +93,37 @@ def parse(text: str) -> Predicate:
         text.encode()
         with warnings.catch_warnings():
             warnings.simplefilter("error", SyntaxWarning)
-            tree = ast.parse(_QUOTED.sub(named, text).strip(), mode="eval")
-        found = _read(tree.body, names, _DEEPEST)
-        for one in comparisons(found):
-            "".join(map(str, one.constants)).encode()
+            # Python reads the syntax; nothing of it is ever evaluated.
+            tree = ast.parse(_QUOTED.sub(substitute, text).strip(), mode="eval")
+        predicate = _read(tree.body, names, _DEEPEST)
+        for comparison in list_comparisons(predicate):
+            "".join(map(str, comparison.constants)).encode()
     except UnicodeEncodeError:
-        raise _refused("has half a character, which no text can hold") from None
+        raise _refuse("has half a character, which no text can hold") from None
     except (SyntaxError, RecursionError, MemoryError):
-        raise _refused("is not a statement that can be read", _slips(text) + ALLOWED) from None
-    return found
+        raise _refuse(
+            "is not a statement that can be read", _suggest_corrections(text) + ALLOWED
+        ) from None
+    return predicate
 
 
-def variables_of(predicate: Predicate) -> tuple[str, ...]:
+def list_variables(predicate: Predicate) -> tuple[str, ...]:
     """The variables it names, each once, in the order in which it names them."""
-    return tuple(dict.fromkeys(one.variable for one in comparisons(predicate)))
+    return tuple(dict.fromkeys(comparison.variable for comparison in list_comparisons(predicate)))
 
 
-def comparisons(predicate: Predicate) -> Iterator[Comparison]:
+def list_comparisons(predicate: Predicate) -> Iterator[Comparison]:
     """All its comparisons."""
     if isinstance(predicate, Comparison):
         yield predicate
     elif isinstance(predicate, Not):
-        yield from comparisons(predicate.part)
+        yield from list_comparisons(predicate.part)
     else:
         for part in predicate.parts:
-            yield from comparisons(part)
+            yield from list_comparisons(part)
 
 
-def _slips(text: str) -> str:
+def _suggest_corrections(text: str) -> str:
     """What people write who know another language."""
     bare = _QUOTED.sub(" ", text)
     hints = []
@@ -131,13 +134,13 @@ def _slips(text: str) -> str:
     return "".join(f"{hint}; " for hint in hints)
 
 
-def _refused(what: str, hint: str = ALLOWED) -> ValueError:
+def _refuse(what: str, hint: str = ALLOWED) -> ValueError:
     return ValueError(f"{what}. Hint: {hint}")
 
 
 def _read(node: ast.expr, names: dict[str, str], depth: int) -> Predicate:
     if not depth:
-        raise _refused(f"is nested more than {_DEEPEST} times")
+        raise _refuse(f"is nested more than {_DEEPEST} times")
     if isinstance(node, ast.BoolOp):
         parts = tuple(_read(part, names, depth - 1) for part in node.values)
         return Joined(isinstance(node.op, ast.And), parts)
@@ -145,37 +148,42 @@ def _read(node: ast.expr, names: dict[str, str], depth: int) -> Predicate:
         return Not(_read(node.operand, names, depth - 1))
     if isinstance(node, ast.Compare):
         sides = [node.left, *node.comparators]
+        # 1 < x < 5 is 1 < x and x < 5, as in Python.
         pairs = zip(sides, node.ops, sides[1:], strict=False)
-        parts = tuple(_compared(left, op, right, names) for left, op, right in pairs)
+        parts = tuple(_read_comparison(first, op, second, names) for first, op, second in pairs)
         return parts[0] if len(parts) == 1 else Joined(True, parts)
-    raise _refused("has a part that compares nothing")
+    raise _refuse("has a part that compares nothing")
 
 
-def _compared(left: ast.expr, op: ast.cmpop, right: ast.expr, names: dict[str, str]) -> Predicate:
+def _read_comparison(
+    first: ast.expr, op: ast.cmpop, second: ast.expr, names: dict[str, str]
+) -> Predicate:
     sign = _SIGNS.get(type(op))
     if sign is None:
-        raise _refused("uses a comparison that is not known")
+        raise _refuse("uses a comparison that is not known")
     if sign == "in":
-        if not isinstance(left, ast.Name) or not isinstance(right, ast.List | ast.Tuple | ast.Set):
-            raise _refused("uses `in` other than with a variable and a list of values")
-        held = tuple(_constant(one) for one in right.elts)
-        if not held:
-            raise _refused("uses `in` with an empty list")
-        made = Comparison(names.get(left.id, left.id), sign, held)
-        return Not(made) if isinstance(op, ast.NotIn) else made
-    if isinstance(left, ast.Name) and not isinstance(right, ast.Name):
-        return Comparison(names.get(left.id, left.id), sign, (_constant(right),))
-    if isinstance(right, ast.Name) and not isinstance(left, ast.Name):
-        return Comparison(names.get(right.id, right.id), _TURNED[sign], (_constant(left),))
-    raise _refused("has a comparison that is not between a variable and a value")
+        if not isinstance(first, ast.Name) or not isinstance(
+            second, ast.List | ast.Tuple | ast.Set
+        ):
+            raise _refuse("uses `in` other than with a variable and a list of values")
+        constants = tuple(_read_constant(element) for element in second.elts)
+        if not constants:
+            raise _refuse("uses `in` with an empty list")
+        comparison = Comparison(names.get(first.id, first.id), sign, constants)
+        return Not(comparison) if isinstance(op, ast.NotIn) else comparison
+    if isinstance(first, ast.Name) and not isinstance(second, ast.Name):
+        return Comparison(names.get(first.id, first.id), sign, (_read_constant(second),))
+    if isinstance(second, ast.Name) and not isinstance(first, ast.Name):
+        return Comparison(names.get(second.id, second.id), _TURNED[sign], (_read_constant(first),))
+    raise _refuse("has a comparison that is not between a variable and a value")
 
 
-def _constant(node: ast.expr) -> Constant:
+def _read_constant(node: ast.expr) -> Constant:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _constant(node.operand)
+        inner = _read_constant(node.operand)
         if not isinstance(inner, str):
             return -inner
     value = node.value if isinstance(node, ast.Constant) else None
     if isinstance(value, str) or (isinstance(value, (int, float)) and abs(value) <= _LARGEST):
         return value
-    raise _refused("has something else where a number, a text or True or False belongs")
+    raise _refuse("has something else where a number, a text or True or False belongs")

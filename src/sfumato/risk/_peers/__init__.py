@@ -5,19 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sfumato.risk._peers.equal_widths import widths
 from sfumato.risk._peers.gains import Gains, gains
 from sfumato.risk._peers.who import by_value, who
-from sfumato.risk._peers.widths import widths
 
 if TYPE_CHECKING:
     from sfumato.tuning.recommendation.joint import JointRecommendation, recommend_jointly
-    from sfumato.tuning.recommendation.recommended import Recommendation, recommend
+    from sfumato.tuning.recommendation.single import Recommendation, recommend
 
 # Steps of a plan are recommended above the measures; `sf.peering` is only a door to them.
 _ABOVE = {
     "JointRecommendation": "joint",
-    "Recommendation": "recommended",
-    "recommend": "recommended",
+    "Recommendation": "single",
+    "recommend": "single",
     "recommend_jointly": "joint",
 }
 

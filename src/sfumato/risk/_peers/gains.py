@@ -12,8 +12,15 @@ import numpy as np
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.risk._peers.cuts import is_above
-from sfumato.risk._peers.rows import Rows, distinct_rows, share_of
+from sfumato.kernels.arrays import AnyIntegers
+from sfumato.risk._peers.distinct_records import (
+    DistinctRecords,
+    find_distinct_records,
+    read_threshold,
+)
+from sfumato.risk._peers.equal_widths import is_above
+
+_DIGITS = 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -68,24 +75,27 @@ def gains(
     References: Kroes, Janssen, Groenwold & van Leeuwen (2021), Health Informatics Journal 27(2),
     Fig. 3.
     """
-    above, likely = share_of(p, "p"), share_of(q, "q")
-    rows = distinct_rows(data, sensitive, known)
-    everything = _Seen.of(rows, range(len(rows.known)), above, likely)
+    above, likely = read_threshold(p, "p"), read_threshold(q, "q")
+    records = find_distinct_records(data, sensitive, known)
+    columns = range(len(records.known))
+    complete = _Protection.of(records, columns, above, likely)
     table, peers, alternatives = [], {}, {}
-    for at, name in enumerate(rows.known):
-        seen = _Seen.of(rows, [c for c in range(len(rows.known)) if c != at], above, likely)
-        peers[name], alternatives[name] = seen.peers[rows.of], seen.alternatives[rows.of]
+    for column, name in enumerate(records.known):
+        others = [other for other in columns if other != column]
+        without = _Protection.of(records, others, above, likely)
+        peers[name] = without.peers[records.row_of]
+        alternatives[name] = without.alternatives[records.row_of]
         table.append(
             {
                 "variable": name,
-                "protected": everything.protected / rows.records,
-                "without": seen.protected / rows.records,
-                "gain": (seen.protected - everything.protected) / rows.records,
-                "gained_records": seen.protected - everything.protected,
-                "mean_ppp": _mean(everything.peers, rows),
-                "mean_ppp_without": _mean(seen.peers, rows),
-                "mean_poac": _mean(everything.alternatives, rows),
-                "mean_poac_without": _mean(seen.alternatives, rows),
+                "protected": complete.protected / records.records,
+                "without": without.protected / records.records,
+                "gain": (without.protected - complete.protected) / records.records,
+                "gained_records": without.protected - complete.protected,
+                "mean_ppp": _mean(complete.peers, records),
+                "mean_ppp_without": _mean(without.peers, records),
+                "mean_poac": _mean(complete.alternatives, records),
+                "mean_poac_without": _mean(without.alternatives, records),
             }
         )
     return Gains(
@@ -98,7 +108,7 @@ def gains(
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class _Protection:
     """Protective peers and alternatives of each distinct record, and how many are protected."""
 
     peers: Any
@@ -106,20 +116,81 @@ class _Seen:
     protected: int
 
     @classmethod
-    def of(cls, rows: Rows, known: Sequence[int], p: Fraction, q: Fraction) -> _Seen:
-        from sfumato.kernels.lattice.groups import at_maximum
+    def of(
+        cls, records: DistinctRecords, known: Sequence[int], p: Fraction, q: Fraction
+    ) -> _Protection:
+        from sfumato.kernels.lattice.peers import count_at_maximum
 
-        last = len(rows.known)
-        peers, same, others = at_maximum(rows.codes, rows.counts, last, known, q)
+        last = len(records.known)
+        # With everything known, the equivalence class of a record is its set of peers.
+        peers, same, others = count_at_maximum(records.codes, records.counts, last, known, q)
         protective = peers - same
-        values = len(np.unique(rows.codes[:, last]))
+        values = len(np.unique(records.codes[:, last]))
         return cls(
             protective / peers,
             others / (values - 1 if values > 1 else math.nan),
-            int(rows.counts[is_above(protective, peers, p)].sum()),
+            int(records.counts[is_above(protective, peers, p)].sum()),
         )
 
 
-def _mean(values: Any, rows: Rows) -> float:
+def _mean(values: Any, records: DistinctRecords) -> float:
     # An exact sum does not depend on the order of the records.
-    return math.fsum((values * rows.counts).tolist()) / rows.records
+    return math.fsum((values * records.counts).tolist()) / records.records
+
+
+def rank_gains(
+    codes: AnyIntegers,
+    counts: AnyIntegers,
+    names: Sequence[str],
+    sensitive: str,
+    known: Sequence[str],
+    p: Fraction,
+) -> list[dict[str, Any]]:
+    """What would be gained for one variable if one of those that are known were unknown.
+
+    Question: which variable should be made coarser first?
+    Assumes: the outsider knows exact cells: all of those known, or all but one.
+
+    Parameters
+    ----------
+    codes : distinct records x variables, values numbered from 0.
+    counts : how many records each row stands for.
+    names : the variables, in the order of the columns.
+    sensitive : the variable to protect.
+    known : the variables that an outsider knows.
+    p : the share of protective peers that is still a breach.
+
+    Returns rows for JSON, what gains most first: `variable`, and the shares of records that
+    are `protected` when everything is known, `without` this variable, and the `gain`.
+
+    Examples
+    --------
+    >>> codes = np.array([[0, 0, 0], [1, 0, 1], [0, 1, 0]])
+    >>> names = ["age", "sex", "ill"]
+    >>> rank_gains(codes, np.ones(3, int), names, "ill", names[:2], Fraction(0))
+    [{'variable': 'age', 'protected': 0.0, 'without': 0.667, 'gain': 0.667}, \
+{'variable': 'sex', 'protected': 0.0, 'without': 0.0, 'gain': 0.0}]
+    """
+    from sfumato.kernels.lattice.peers import count_at_maximum
+
+    secret, people = list(names).index(sensitive), int(counts.sum())
+    columns = [list(names).index(name) for name in known if name != sensitive]
+
+    def count_safe(columns: Sequence[int]) -> int:
+        peers, same, _ = count_at_maximum(codes, counts, secret, columns, Fraction(0))
+        return int(counts[is_above(peers - same, peers, p)].sum())
+
+    complete = count_safe(columns)
+    rows = []
+    for column in columns:
+        without = count_safe([other for other in columns if other != column])
+        rows.append((without - complete, column, without))
+    return [
+        {
+            "variable": names[column],
+            "protected": round(complete / people, _DIGITS),
+            "without": round(without / people, _DIGITS),
+            "gain": round(gain / people, _DIGITS),
+        }
+        for gain, column, without in sorted(rows, key=lambda row: (-row[0], row[1]))
+    ]

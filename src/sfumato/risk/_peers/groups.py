@@ -1,29 +1,33 @@
-"""Groups of people who are protected alike: large enough to be told of, nobody's values in them."""
+"""Groups of people who are protected alike: large enough to publish, nobody's values in them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.kernels.arrays import AnyIntegers, Floats
-from sfumato.risk._peers.groups_order import at_or_below, leaf_of_each, patterns
 
 FLOOR = 10
-"""No group is smaller, and no smaller number of people is told."""
+"""No group is smaller, and no smaller number of people is published."""
 FEW, MOST = "few", "nearly all"
-"""Said in place of a share where those meant, or those not meant, are fewer than the floor."""
+"""Stands for a share where those meant, or those not meant, are fewer than the floor."""
+CLUSTERED = 600
+"""Kinds of people that are really clustered; ten times as many take a thousand times as long."""
 _GROUPS = 8
 _KINDS = 100
 """Kinds of people that are clustered. More would cost more time than the measure itself."""
 _DIGITS = 3
+_FINEST = 10
+_LARGEST = 1 << 62
+_ROUNDING = 1e-12
 
 
-def groups_of(
+def group_by_protection(
     least: Floats, counts: AnyIntegers, names: Sequence[str], p: float, *, most: int = _GROUPS
 ) -> list[dict[str, Any]]:
     """Groups of people who are alike in how well each variable is protected; [] of too few people.
@@ -40,15 +44,15 @@ def groups_of(
     p : the share of protective peers that is still a breach.
     most : how many groups there may be.
 
-    Returns plain rows for JSON: `group`, `records`, and for each variable the share that is
-    `breached` ("few" or "nearly all" where a number would tell of fewer than 10 people) and the
-    mean least share of protective peers (`mean_least_ppp`).
+    Returns rows for JSON: `group`, `records`, and for each variable the share that is `breached`
+    ("few" or "nearly all" where a number would speak of fewer than 10 people) and the mean least
+    share of protective peers (`mean_least_ppp`).
 
     Examples
     --------
     >>> least = np.array([[0.0, 0.5], [0.4, 0.5]])
-    >>> found = groups_of(least, np.array([30, 20]), ["salary", "illness"], 0.0)
-    >>> [(one["records"], one["variables"][0]["breached"]) for one in found]
+    >>> groups = group_by_protection(least, np.array([30, 20]), ["salary", "illness"], 0.0)
+    >>> [(group["records"], group["variables"][0]["breached"]) for group in groups]
     [(30, 1.0), (20, 0.0)]
 
     References: Kroes, Janssen, Groenwold & van Leeuwen (2021), Health Informatics Journal 27(2),
@@ -56,17 +60,18 @@ def groups_of(
     """
     if int(counts.sum()) < FLOOR:
         return []
-    features, of = patterns(least, p, _KINDS)
-    people = np.bincount(of, counts).astype(np.int64)
-    leaf = leaf_of_each(features, people, _KINDS)
+    features, kind_of = _find_kinds(least, p, _KINDS)
+    people = np.bincount(kind_of, counts).astype(np.int64)
+    leaf = _assign_leaves(features, people, _KINDS)
     blocks = [
-        _Block.of(features[at], people[at])
-        for at in (np.flatnonzero(leaf == one) for one in range(int(leaf.max()) + 1))
+        _Block.of(features[leaf == index], people[leaf == index])
+        for index in range(int(leaf.max()) + 1)
     ]
-    ends = np.cumsum([one.leaves for one in _joined(blocks, most)])
-    group = np.searchsorted(ends, leaf, side="right")[of]
+    ends = np.cumsum([block.leaves for block in _join_blocks(blocks, most)])
+    group = np.searchsorted(ends, leaf, side="right")[kind_of]
     return [
-        _told(at + 1, least[group == at], counts[group == at], names, p) for at in range(len(ends))
+        _describe_group(index + 1, least[group == index], counts[group == index], names, p)
+        for index in range(len(ends))
     ]
 
 
@@ -83,50 +88,51 @@ class _Block:
         # Features are whole multiples of a power of two, so that these sums are exact.
         return cls(1, int(people.sum()), people @ features)
 
-    def with_next(self, other: _Block) -> _Block:
+    def join(self, other: _Block) -> _Block:
         return _Block(
             self.leaves + other.leaves, self.people + other.people, self.total + other.total
         )
 
-    def apart(self, other: _Block) -> float:
-        """By how much joining both would spread the group (Ward)."""
+    def ward_distance(self, other: _Block) -> float:
+        """By how much joining both would increase the sum of squares within (Ward 1963)."""
         between = self.total / self.people - other.total / other.people
         share = self.people * other.people / (self.people + other.people)
         return share * float(np.dot(between, between))
 
 
-def _joined(blocks: list[_Block], most: int) -> list[_Block]:
+def _join_blocks(blocks: list[_Block], most: int) -> list[_Block]:
     """Neighbours joined until few enough are left, and none is too small."""
     while len(blocks) > 1:
-        small = [at for at, one in enumerate(blocks) if one.people < FLOOR]
+        small = [index for index, block in enumerate(blocks) if block.people < FLOOR]
         if not small and len(blocks) <= most:
             break
-        near = range(len(blocks) - 1)
+        candidates = range(len(blocks) - 1)
         if small:
-            at = min(small, key=lambda one: blocks[one].people)
-            near = range(max(at - 1, 0), min(at + 1, len(blocks) - 1))
-        first = min(near, key=lambda one: (blocks[one].apart(blocks[one + 1]), one))
-        blocks = [
-            *blocks[:first], blocks[first].with_next(blocks[first + 1]), *blocks[first + 2 :]
-        ]  # fmt: skip
+            smallest = min(small, key=lambda index: blocks[index].people)
+            candidates = range(max(smallest - 1, 0), min(smallest + 1, len(blocks) - 1))
+        first = min(
+            candidates, key=lambda index: (blocks[index].ward_distance(blocks[index + 1]), index)
+        )
+        joined = blocks[first].join(blocks[first + 1])
+        blocks = [*blocks[:first], joined, *blocks[first + 2 :]]
     return blocks
 
 
-def _told(
+def _describe_group(
     number: int, least: Floats, counts: AnyIntegers, names: Sequence[str], p: float
 ) -> dict[str, Any]:
     people = int(counts.sum())
-    low = counts @ at_or_below(least, p)
+    breached = counts @ at_or_below(least, p)
     return {
         "group": number,
         "records": people,
         "variables": [
             {
                 "variable": name,
-                "breached": share_told(int(low[at]), people),
-                "mean_least_ppp": round(_mean(least[:, at], counts), _DIGITS),
+                "breached": format_share(int(breached[index]), people),
+                "mean_least_ppp": round(_mean(least[:, index], counts), _DIGITS),
             }
-            for at, name in enumerate(names)
+            for index, name in enumerate(names)
         ],
     }
 
@@ -136,12 +142,12 @@ def _mean(values: Floats, counts: AnyIntegers) -> float:
     return math.fsum((values * counts).tolist()) / int(counts.sum())
 
 
-def share_told(number: int, people: int) -> float | str:
-    """A share of a group; in words where it would tell of fewer people than the floor.
+def format_share(number: int, people: int) -> float | str:
+    """A share of a group; in words where it would speak of fewer people than the floor.
 
     Examples
     --------
-    >>> share_told(25, 100), share_told(3, 100), share_told(0, 100), share_told(99, 100)
+    >>> format_share(25, 100), format_share(3, 100), format_share(0, 100), format_share(99, 100)
     (0.25, 'few', 0.0, 'nearly all')
     """
     if 0 < number < FLOOR:
@@ -155,59 +161,95 @@ def share_told(number: int, people: int) -> float | str:
     return min(max(round(number / people, _DIGITS), step), 1 - step)
 
 
-def gains_of(
-    codes: AnyIntegers,
-    counts: AnyIntegers,
-    names: Sequence[str],
-    sensitive: str,
-    known: Sequence[str],
-    p: Fraction,
-) -> list[dict[str, Any]]:
-    """What would be gained for one variable if one of those that are known were unknown.
-
-    Question: which variable should be made coarser first?
-    Assumes: the outsider knows exact cells: all of those known, or all but one.
-
-    Parameters
-    ----------
-    codes : distinct records x variables, values numbered from 0.
-    counts : how many records each row stands for.
-    names : the variables, in the order of the columns.
-    sensitive : the variable to protect.
-    known : the variables that an outsider knows.
-    p : the share of protective peers that is still a breach.
-
-    Returns plain rows for JSON, what gains most first: `variable`, and the shares of records that
-    are `protected` when everything is known, `without` this variable, and the `gain`.
+def at_or_below(values: Floats, p: float) -> npt.NDArray[np.bool_]:
+    """Whether a number counts as a breach; 1 of 5 is not above 0.2, whatever a float makes of it.
 
     Examples
     --------
-    >>> codes = np.array([[0, 0, 0], [1, 0, 1], [0, 1, 0]])
-    >>> gains_of(codes, np.ones(3, int), ["age", "sex", "ill"], "ill", ["age", "sex"], Fraction(0))
-    [{'variable': 'age', 'protected': 0.0, 'without': 0.667, 'gain': 0.667}, \
-{'variable': 'sex', 'protected': 0.0, 'without': 0.0, 'gain': 0.0}]
+    >>> at_or_below(np.array([0.0, 0.2, 0.25]), 0.2).tolist()
+    [True, True, False]
     """
-    from sfumato.kernels.lattice.groups import at_maximum
-    from sfumato.risk._peers.cuts import is_above
+    breached: npt.NDArray[np.bool_] = values <= p * (1 + _ROUNDING)
+    return breached
 
-    secret, people = list(names).index(sensitive), int(counts.sum())
-    by = [list(names).index(name) for name in known if name != sensitive]
 
-    def protected(columns: Sequence[int]) -> int:
-        peers, same, _ = at_maximum(codes, counts, secret, columns, Fraction(0))
-        return int(counts[is_above(peers - same, peers, p)].sum())
+def order_by_similarity(values: Floats, p: float) -> AnyIntegers:
+    """An order of people (rows) in which similar ones are neighbours; the same for any order.
 
-    whole = protected(by)
-    rows = []
-    for one in by:
-        without = protected([other for other in by if other != one])
-        rows.append((without - whole, one, without))
-    return [
-        {
-            "variable": names[one],
-            "protected": round(whole / people, _DIGITS),
-            "without": round(without / people, _DIGITS),
-            "gain": round(gain / people, _DIGITS),
-        }
-        for gain, one, without in sorted(rows, key=lambda row: (-row[0], row[1]))
-    ]
+    Most similar are those who are breached in the same variables, then those of like numbers. Where
+    there are too many different people, some stand for those who are nearest to them.
+    """
+    codes = [np.unique(column, return_inverse=True)[1].ravel() for column in values.T]
+    first, person_of = _find_distinct(np.column_stack(codes))
+    people = values[first]
+    features, kind_of = _find_kinds(people, p)
+    leaf = _assign_leaves(features, np.bincount(kind_of[person_of]), CLUSTERED)[kind_of]
+    # Distinct people are in the order of their numbers already.
+    rank = np.empty(len(people), np.int64)
+    rank[np.lexsort((kind_of, leaf))] = np.arange(len(people))
+    return np.argsort(rank[person_of], kind="stable")
+
+
+def _find_kinds(values: Floats, p: float, most: int = CLUSTERED) -> tuple[Floats, AnyIntegers]:
+    """The distinct kinds of people as features, as fine as leaves few enough; who is which."""
+    breached = at_or_below(values, p)
+    for bits in range(_FINEST + 1):
+        fine = (
+            np.floor(values * 2**bits).astype(np.int64)
+            if bits
+            else np.zeros_like(breached, np.int64)
+        )
+        first, kind_of = _find_distinct(np.hstack([breached.astype(np.int64), fine]))
+        # Ever finer until there are too many kinds to cluster.
+        if bits and len(first) > most:
+            break
+        kinds = np.hstack([breached[first], fine[first] / 2**bits]), kind_of
+    return kinds
+
+
+def _assign_leaves(features: Floats, people: AnyIntegers, most: int) -> AnyIntegers:
+    """The position of each kind: the leaves of a clustering of those that most people have."""
+    # The most frequent kinds are clustered; the others follow the nearest of them.
+    chosen = np.sort(np.lexsort((np.arange(len(people)), -people))[:most])
+    position = np.empty(len(chosen), np.int64)
+    position[_order_leaves(features[chosen])] = np.arange(len(chosen))
+    leaf: AnyIntegers = position[_find_nearest(features, features[chosen])]
+    return leaf
+
+
+def _find_distinct(codes: AnyIntegers) -> tuple[AnyIntegers, AnyIntegers]:
+    """The first of each distinct row, in the order of their numbers, and which each row is."""
+    row_of, size = np.zeros(len(codes), np.int64), 1
+    for column in codes.T:
+        values = int(column.max()) + 1
+        if size * values > _LARGEST:
+            row_of = np.unique(row_of, return_inverse=True)[1].ravel().astype(np.int64)
+            size = int(row_of.max()) + 1
+        row_of = row_of * values + column
+        size *= values
+    _, first, row_of = np.unique(row_of, return_index=True, return_inverse=True)
+    return first, row_of.ravel()
+
+
+def _order_leaves(features: Floats) -> AnyIntegers:
+    if len(features) == 1:
+        return np.zeros(1, np.int64)
+    from scipy.cluster.hierarchy import leaves_list, linkage
+
+    # Average linkage with optimal leaf ordering (Bar-Joseph et al. 2001).
+    tree = linkage(features, "average", "cityblock", optimal_ordering=True)
+    leaves: AnyIntegers = leaves_list(tree)
+    # Either end may come first; begin with the one who is breached more.
+    half = features.shape[1] // 2
+    breaches = features[leaves][:, :half].sum(axis=1)
+    reverse = breaches[: len(breaches) // 2].sum() < breaches[-(len(breaches) // 2) :].sum()
+    return leaves[::-1] if reverse else leaves
+
+
+def _find_nearest(features: Floats, chosen: Floats) -> AnyIntegers:
+    from scipy.spatial.distance import cdist
+
+    if len(features) == len(chosen):
+        return np.arange(len(features))
+    parts = np.array_split(features, -(-len(features) // 1000))
+    return np.concatenate([cdist(part, chosen, "cityblock").argmin(axis=1) for part in parts])

@@ -1,33 +1,205 @@
-"""The peers of the records of a data set, by whichever kernel gives them with least work."""
+"""How records match on each variable, and the peers of each record under every combination."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
-from sfumato.data import Dataset
+from sfumato.data import Dataset, find_missing_codes
 from sfumato.errors import MeasureError
 from sfumato.evidence import Subject
 from sfumato.kernels.arrays import AnyIntegers, Mask
 from sfumato.progress import current_progress
 from sfumato.risk._known import known_variables
-from sfumato.risk._peers.match_cells import Matched, matched
-from sfumato.risk._peers.match_sample import drawn
+from sfumato.risk._peers.distinct_records import code_rows
+from sfumato.risk._peers.sampling import draw_individuals
+from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
-    from sfumato.kernels.lattice.lattice import Effort
-    from sfumato.kernels.lattice.lattice import Peers as Counted
+    from sfumato.kernels.lattice.matches import Relation
+    from sfumato.kernels.lattice.peers import Effort
+    from sfumato.kernels.lattice.peers import Peers as PeerCounts
 
-_EASY = 1.0
-"""How accessible a variable is of which nobody has said it."""
 BUDGET = 500_000_000
+_ACCESSIBLE = 1.0
+"""How accessible a variable is unless the schema says so."""
+_SLACK = 2.0**-40
+"""A computer holds decimals such as 0.1 inexactly: so much of the numbers compared is forgiven."""
+_DAY = 86_400_000_000
+"""Microseconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedRecords:
+    """The distinct records, and how they match each other on each variable.
+
+    names : the variables.
+    relations : one for each.
+    counts : how many records each row stands for.
+    row_of : which row each record is.
+    tolerated : the variables with a tolerance.
+    generalised : the variables with cells that stand for several values.
+    """
+
+    names: tuple[str, ...]
+    relations: tuple[Relation, ...]
+    counts: AnyIntegers
+    row_of: AnyIntegers
+    tolerated: tuple[str, ...]
+    generalised: tuple[str, ...]
+
+    @property
+    def codes(self) -> AnyIntegers | None:
+        """The rows as codes if all that matters is whether they are equal."""
+        if any(relation.kind != "equal" for relation in self.relations):
+            return None
+        return np.column_stack([relation.low for relation in self.relations])
+
+
+def match_records(
+    data: Dataset,
+    names: Sequence[str],
+    tolerance: Mapping[str, float],
+    relative: Mapping[str, float],
+) -> MatchedRecords:
+    """Read variables; tolerances by name, absolute or relative to the record's own value.
+
+    Examples
+    --------
+    >>> data = Dataset(pl.DataFrame({"age": [30, 31, 40], "sex": ["f", "{f;m}", "m"]}))
+    >>> matched = match_records(data, ["age", "sex"], {"age": 1}, {})
+    >>> [relation.kind for relation in matched.relations], matched.tolerated, matched.generalised
+    (['near', 'boxed'], ('age',), ('sex',))
+    """
+    from sfumato.kernels.lattice.matches import match_equal
+
+    rows = code_rows(data, names)
+    relations, tolerated, generalised = [], [], []
+    for index, name in enumerate(names):
+        column, values, codes = data.schema[name], rows.values[name], rows.codes[:, index]
+        if tolerance.get(name) or relative.get(name):
+            tolerated.append(name)
+            relations.append(
+                _match_within(values, column, tolerance.get(name, 0.0), relative.get(name, 0.0))
+            )
+            continue
+        relation = _match_cells(values, codes, column)
+        if relation is not None:
+            generalised.append(name)
+        relations.append(match_equal(codes) if relation is None else relation)
+    return MatchedRecords(
+        tuple(names), tuple(relations), rows.counts, rows.row_of, tuple(tolerated),
+        tuple(generalised),
+    )  # fmt: skip
+
+
+def _match_cells(values: pl.Series, codes: AnyIntegers, column: Column) -> Relation | None:
+    """The relation of cells that stand for several values; None where all are single values.
+
+    Cells that are equal or disjoint match like values, whatever they stand for.
+    """
+    from sfumato.cells.boxes import read_boxes
+    from sfumato.kernels.lattice.matches import match_cells, match_equal
+
+    levels = values.drop_nulls().unique().sort()
+    if not _has_ranges(levels, column):
+        return None
+    if values.null_count():
+        levels = levels.extend_constant(None, 1)
+    boxes = read_boxes(Dataset(levels.to_frame(), Schema({values.name: column})), [values.name])
+    if boxes.exact[0]:
+        return None
+    cells, table = boxes.cells[0][codes], boxes.tables[0]
+    return match_equal(cells) if table.disjoint else match_cells(cells, table)
+
+
+def _has_ranges(levels: pl.Series, column: Column) -> bool:
+    """Whether some cell may stand for several values."""
+    from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD
+
+    if levels.dtype.is_numeric() or levels.dtype.is_temporal() or levels.dtype == pl.Boolean:
+        return bool(column.hierarchy) and column.kind in ("nominal", "ordinal")
+    if levels.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return False
+    if column.hierarchy:
+        return True
+    forms = (RANGE, SET, MASK)
+    texts = levels.cast(pl.String).to_list()
+    return any(text == WILDCARD or any(form.fullmatch(text) for form in forms) for text in texts)
+
+
+def _match_within(values: pl.Series, column: Column, absolute: float, relative: float) -> Relation:
+    """Numbers match within a tolerance of the record's own; missing only the same missing."""
+    from sfumato.kernels.lattice.matches import match_near
+
+    numbers, unit = _to_numbers(values, relative)
+    known = numbers.is_not_null()
+    absent = find_missing_codes(values, column)
+    if absent is not None:
+        known &= ~absent
+    real = known.to_numpy()
+    levels = np.unique(numbers.filter(known).to_numpy())
+    # What is missing, and by which code, is a position of its own beyond all numbers.
+    _, code = np.unique(
+        numbers.fill_null(np.nan).to_numpy()[~real], return_inverse=True, equal_nan=True
+    )
+    position = np.empty(len(values), np.int64)
+    position[~real] = len(levels) + code.ravel()
+    low, high = position.copy(), position.copy()
+    exact = numbers.filter(known).to_numpy()
+    position[real] = np.searchsorted(levels, exact)
+    low[real], high[real] = _find_bounds(levels, exact, absolute * unit, relative)
+    return match_near(position, low, high)
+
+
+def _find_bounds(
+    levels: Any, numbers: Any, absolute: float, relative: float
+) -> tuple[AnyIntegers, AnyIntegers]:
+    """The first and the last level within the tolerance of each number.
+
+    What is infinite is near to nothing but itself.
+    """
+    largest = np.finfo(np.float64).max
+    with np.errstate(over="ignore", invalid="ignore"):
+        within = absolute + relative * np.abs(numbers)
+        # Rounding must not decide whether 0.3 lies within 0.1 of 0.2.
+        within = within + _SLACK * (np.abs(numbers) + within)
+        low = np.maximum(numbers - within, -largest)
+        high = np.minimum(numbers + within, largest)
+    infinite = np.isinf(numbers)
+    low, high = np.where(infinite, numbers, low), np.where(infinite, numbers, high)
+    return np.searchsorted(levels, low, "left"), np.searchsorted(levels, high, "right") - 1
+
+
+def _to_numbers(values: pl.Series, relative: float) -> tuple[pl.Series, float]:
+    """The values as floats, and what a tolerance of 1 is among them: for dates, a day."""
+    dtype = values.dtype
+    if (dtype == pl.Date or isinstance(dtype, pl.Datetime)) and not relative:
+        if dtype == pl.Date:
+            return values.to_physical().cast(pl.Float64), 1.0
+        return values.dt.cast_time_unit("us").to_physical().cast(pl.Float64), float(_DAY)
+    if not dtype.is_numeric():
+        what = "relative tolerance" if relative else "tolerance"
+        raise MeasureError(
+            f"Variable '{values.name}' has a {what}, but does not hold single numbers"
+            + ("." if relative else " or dates."),
+            hint="leave the tolerance out; ranges, sets and wildcards are matched as they are.",
+        )
+    numbers = values.cast(pl.Float64)
+    if numbers.n_unique() != values.n_unique():
+        raise MeasureError(
+            f"Variable '{values.name}' has numbers too long to be compared within a tolerance.",
+            hint="round them, or leave the tolerance out.",
+        )
+    return numbers, 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class PeerQuestion:
     """The question, with the names that the data have; see the measure `peers`."""
 
     known: tuple[str, ...]
@@ -49,40 +221,41 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PeerSearch:
     """Peers of the distinct records that were looked at.
 
-    asked : the question.
+    question : what was asked.
     peers : what protects them: arrays of sensitive variables x distinct records looked at.
     counts : how many records looked at each of these is.
-    of : which of them each record is, -1 where a record was not drawn.
+    row_of : which of them each record is, -1 where a record was not drawn.
     exact : for each of them, whether its numbers are not bounds but the numbers themselves.
     matched : how records match.
     """
 
-    asked: Asked
-    peers: Counted
+    question: PeerQuestion
+    peers: PeerCounts
     counts: AnyIntegers
-    of: AnyIntegers
+    row_of: AnyIntegers
     exact: Mask
-    matched: Matched
+    matched: MatchedRecords
 
     @property
     def sampled(self) -> bool:
         """Whether only some records were looked at."""
-        return bool((self.of < 0).any())
+        return bool((self.row_of < 0).any())
 
-    def names_of(self, mask: int) -> tuple[str, ...]:
-        """The variables of a combination."""
-        return tuple(name for bit, name in enumerate(self.asked.names) if int(mask) >> bit & 1)
+    def names_of(self, combination: int) -> tuple[str, ...]:
+        """The variables of a combination, which is a bit mask."""
+        names = enumerate(self.question.names)
+        return tuple(name for bit, name in names if int(combination) >> bit & 1)
 
-    def breached(self, at: int) -> Mask:
+    def is_breached(self, variable: int) -> Mask:
         """Which of the distinct records some combination breaches, for a sensitive variable."""
-        found: Mask = self.peers.breach_mask[at] > 0
-        return found
+        breached: Mask = self.peers.breach_mask[variable] > 0
+        return breached
 
 
-def named(
+def resolve_variables(
     known: Sequence[str] | None, sensitive: Sequence[str] | None, data: Dataset, subject: Subject
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The variables that are known, and those to protect: by name, by role, or all in turn."""
@@ -102,126 +275,142 @@ def named(
     return by, secrets
 
 
-def find(data: Dataset, asked: Asked) -> Found:
+def find_peers(data: Dataset, question: PeerQuestion) -> PeerSearch:
     """Count the peers of all records, or of those drawn.
 
     Examples
     --------
-    >>> import polars as pl
     >>> data = Dataset(pl.DataFrame({"age": [30, 31, 40], "ill": ["y", "n", "n"]}))
-    >>> asked = Asked(known=("age",), sensitive=("ill",), tolerance={"age": 1})
-    >>> found = find(data, asked)
-    >>> found.peers.least_ppp[:, found.of]
+    >>> question = PeerQuestion(known=("age",), sensitive=("ill",), tolerance={"age": 1})
+    >>> search = find_peers(data, question)
+    >>> search.peers.least_ppp[:, search.row_of]
     array([[0.5, 0.5, 0. ]])
     """
-    _check(data, asked)
-    rows = matched(data, asked.names, asked.tolerance, asked.relative_tolerance)
-    of, counts, targets = rows.of, rows.counts, None
-    if asked.individuals is not None and asked.individuals < len(data):
-        some = drawn(data, asked.individuals, asked.seed)
-        targets, at, counts = np.unique(rows.of[some], return_inverse=True, return_counts=True)
-        of = np.full(len(data), -1, np.int64)
-        of[some] = at.ravel()
+    _check_tolerances(data, question)
+    rows = match_records(data, question.names, question.tolerance, question.relative_tolerance)
+    row_of, counts, targets = rows.row_of, rows.counts, None
+    if question.individuals is not None and question.individuals < len(data):
+        sample = draw_individuals(data, question.individuals, question.seed)
+        # Equal records have equal peers, so distinct rows of the sample suffice.
+        targets, target_of, counts = np.unique(
+            rows.row_of[sample], return_inverse=True, return_counts=True
+        )
+        row_of = np.full(len(data), -1, np.int64)
+        row_of[sample] = target_of.ravel()
     try:
-        peers, exact = _counted(rows, asked, _effort(data, asked), targets)
+        peers, exact = _count_peers(rows, question, _read_effort(data, question), targets)
     except ValueError as error:
         raise MeasureError(
             f"Peers cannot be counted: {error}",
             hint="name fewer variables in `known`, a smaller `most`, a larger `budget`, or look "
             "at a sample: individuals = 1000.",
         ) from None
-    return Found(asked, peers, counts, of, exact, rows)
+    return PeerSearch(question, peers, counts, row_of, exact, rows)
 
 
-def _counted(
-    rows: Matched, asked: Asked, effort: Effort | None, targets: AnyIntegers | None
-) -> tuple[Counted, Mask]:
+def _count_peers(
+    rows: MatchedRecords,
+    question: PeerQuestion,
+    effort: Effort | None,
+    targets: AnyIntegers | None,
+) -> tuple[PeerCounts, Mask]:
     """Peers of the target rows; for equal values by a lattice, where a sample is no less work."""
-    from sfumato.kernels.lattice.lattice import lattice
-    from sfumato.kernels.lattice.matches import matches
+    from sfumato.kernels.lattice.matches import count_matches
+    from sfumato.kernels.lattice.peers import count_peers
 
-    columns = dict(zip(asked.names, range(len(asked.names)), strict=True))
-    sensitive, known = ([columns[name] for name in some] for some in (asked.sensitive, asked.known))
-    limits: dict[str, Any] = {"most": asked.most, "effort": effort, "budget": asked.budget}
-    limits |= {
-        "sensitive": sensitive,
-        "known": known,
-        "p": asked.p,
-        "q": asked.q,
+    columns = dict(zip(question.names, range(len(question.names)), strict=True))
+    limits: dict[str, Any] = {
+        "most": question.most,
+        "effort": effort,
+        "budget": question.budget,
+        "sensitive": [columns[name] for name in question.sensitive],
+        "known": [columns[name] for name in question.known],
+        "p": question.p,
+        "q": question.q,
         "say": current_progress(),
     }
-    _require_known(asked, effort)
+    _require_known(question, effort)
     codes = rows.codes
-    if codes is not None and (targets is None or _lattice_pays(rows, asked, effort, len(targets))):
-        found = lattice(codes, rows.counts, **limits)
-        found = found if targets is None else _some(found, targets)
-        return found, np.ones(found.peers.shape[1], bool)
-    met = matches(rows.relations, rows.counts, targets=targets, **limits)
-    return met, met.exact
+    if codes is not None and (
+        targets is None or _lattice_is_cheaper(rows, question, effort, len(targets))
+    ):
+        peers = count_peers(codes, rows.counts, **limits)
+        peers = peers if targets is None else _select_rows(peers, targets)
+        return peers, np.ones(peers.peers.shape[1], bool)
+    matches = count_matches(rows.relations, rows.counts, targets=targets, **limits)
+    return matches, matches.exact
 
 
-def _require_known(asked: Asked, effort: Effort | None) -> None:
+def _require_known(question: PeerQuestion, effort: Effort | None) -> None:
     """Something must be known from which each secret could be learned, or nothing is measured."""
-    from sfumato.kernels.lattice.limits import limits
+    from sfumato.kernels.lattice.combinations import set_limits
 
-    within = limits(len(asked.names), asked.most, effort)
-    for secret in asked.sensitive:
-        others = [asked.names.index(name) for name in asked.known if name != secret]
+    limits = set_limits(len(question.names), question.most, effort)
+    for secret in question.sensitive:
+        others = [question.names.index(name) for name in question.known if name != secret]
         if not others:
             raise MeasureError(
                 f"Nothing that an outsider may know is in the data besides '{secret}', which is "
                 "sensitive.",
                 hint='give other variables the role "quasi", or name them: known = [...].',
             )
-        if not sum(within.sizes(others)):
+        if not sum(limits.sizes(others)):
             raise MeasureError(
                 f"Every variable from which '{secret}' could be learned takes more than the effort "
-                f"of {asked.effort:g}, so that nothing would be looked at.",
+                f"of {question.effort:g}, so that nothing would be looked at.",
                 hint="allow more `effort`, or say that a variable is easier to learn: "
                 "`accessibility` in the schema.",
             )
 
 
-def _lattice_pays(rows: Matched, asked: Asked, effort: Effort | None, targets: int) -> bool:
+def _lattice_is_cheaper(
+    rows: MatchedRecords, question: PeerQuestion, effort: Effort | None, targets: int
+) -> bool:
     """Whether looking at all rows by a lattice is no more work than at some by pairs."""
-    from sfumato.kernels.lattice.limits import limits
-    from sfumato.kernels.lattice.matches_cost import Question, cheapest
+    from sfumato.kernels.lattice.combinations import set_limits
+    from sfumato.kernels.lattice.matches import MatchQuestion, find_cheapest
 
-    within = limits(len(asked.names), asked.most, effort)
-    known = tuple(asked.names.index(name) for name in asked.known)
-    secrets = tuple(asked.names.index(name) for name in asked.sensitive)
-    number, size = sum(within.sizes(known)), len(rows.counts)
-    follow = asked.q > 0 or number < (1 << len(known)) - 1
-    question = Question(rows.relations, secrets, known, size, targets, follow=follow)
-    return number * size <= cheapest(question, within)[1]
+    limits = set_limits(len(question.names), question.most, effort)
+    known = tuple(question.names.index(name) for name in question.known)
+    secrets = tuple(question.names.index(name) for name in question.sensitive)
+    number, size = sum(limits.sizes(known)), len(rows.counts)
+    # Alternatives need more than counts when q is positive or combinations are left out.
+    follow = question.q > 0 or number < (1 << len(known)) - 1
+    pairs = MatchQuestion(rows.relations, secrets, known, size, targets, follow=follow)
+    return number * size <= find_cheapest(pairs, limits)[1]
 
 
-def _some(found: Counted, targets: AnyIntegers) -> Counted:
+def _select_rows(peers: PeerCounts, targets: AnyIntegers) -> PeerCounts:
     """The results of some rows."""
-    from dataclasses import fields, replace
-
     by_row = {
-        one.name: getattr(found, one.name)[:, targets]
-        for one in fields(found)
-        if getattr(getattr(found, one.name), "ndim", 0) > 1
+        array.name: getattr(peers, array.name)[:, targets]
+        for array in fields(peers)
+        if getattr(getattr(peers, array.name), "ndim", 0) > 1
     }
-    return replace(found, **by_row)
+    return replace(peers, **by_row)
 
 
-def _effort(data: Dataset, asked: Asked) -> Effort | None:
-    from sfumato.kernels.lattice.lattice import Effort
+def _read_effort(data: Dataset, question: PeerQuestion) -> Effort | None:
+    from sfumato.kernels.lattice.peers import Effort
 
-    if asked.effort is None:
+    if question.effort is None:
         return None
-    easy = [data.schema[name].accessibility for name in asked.names]
-    return Effort([1 - (_EASY if one is None else one) for one in easy], asked.effort)
+    return Effort(list(read_costs(data, question.names).values()), question.effort)
 
 
-def _check(data: Dataset, asked: Asked) -> None:
+def read_costs(data: Dataset, names: Sequence[str]) -> dict[str, float]:
+    """What it costs to learn each variable: 1 less its accessibility in the schema."""
+    accessibility = {name: data.schema[name].accessibility for name in names}
+    return {
+        name: 1 - (_ACCESSIBLE if value is None else value) for name, value in accessibility.items()
+    }
+
+
+def _check_tolerances(data: Dataset, question: PeerQuestion) -> None:
     """Tolerances belong to variables that are looked at; a typing error must not go unnoticed."""
-    told_of = (*asked.tolerance, *asked.relative_tolerance)
-    data.schema.require(told_of)
-    idle = [name for name in told_of if name not in asked.names]
+    named = (*question.tolerance, *question.relative_tolerance)
+    data.schema.require(named)
+    idle = [name for name in named if name not in question.names]
     if idle:
         raise MeasureError(
             f"There is a tolerance for '{idle[0]}', which is neither known nor sensitive.",

@@ -10,9 +10,16 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.risk._peers.matching import BUDGET, Asked, Found, find, named
-from sfumato.risk._peers.rows import distinct_rows
+from sfumato.risk._peers.distinct_records import find_distinct_records
+from sfumato.risk._peers.matching import (
+    BUDGET,
+    PeerQuestion,
+    PeerSearch,
+    find_peers,
+    resolve_variables,
+)
 
+_WIDEST = 1000
 _TYPES = {
     "record": pl.Int64, "variable": pl.String, "ppp": pl.Float64, "npp": pl.Int64,
     "poac": pl.Float64, "least_ppp": pl.Float64, "least_by": pl.String, "breach_by": pl.String,
@@ -40,7 +47,7 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
     Question: whose secret is in danger, and by knowing what?
     Assumes: as the measure `peers`, whose parameters these are. It stays with the custodian.
 
-    The columns: `record`, the place of the record, from 0; `variable`, the sensitive one; `ppp`
+    The columns: `record`, the position of the record, from 0; `variable`, the sensitive one; `ppp`
     and `npp`, share and number of protective peers with everything known; `poac`, the share of
     other values that peers have; `least_ppp`, the least share of protective peers over all
     combinations, and `least_by`, the combination that attains it; `breach_by`, the smallest
@@ -72,44 +79,44 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
 
     References: Kroes, Janssen, Groenwold & van Leeuwen (2021), Health Informatics Journal 27(2).
     """
-    by, secrets = named(known, sensitive, data, "original")
-    asked = Asked(
+    by, secrets = resolve_variables(known, sensitive, data, "original")
+    question = PeerQuestion(
         known=by, sensitive=secrets, p=p, q=q, most=most, effort=effort, budget=budget,
         tolerance=tolerance or {}, relative_tolerance=relative_tolerance or {},
         individuals=individuals, seed=seed,
     )  # fmt: skip
-    found = find(data, asked)
-    parts = [_rows(found, at) for at in range(len(secrets))]
+    search = find_peers(data, question)
+    parts = [_tabulate(search, index) for index in range(len(secrets))]
     return data.like(pl.concat(parts).sort("record", maintain_order=True))
 
 
-def _rows(found: Found, at: int) -> pl.DataFrame:
+def _tabulate(search: PeerSearch, index: int) -> pl.DataFrame:
     """The records with regard to one sensitive variable."""
-    peers = found.peers
-    texts = {
-        int(mask): ", ".join(found.names_of(mask)) or None
-        for mask in np.union1d(peers.least_mask[at], peers.breach_mask[at])
+    peers = search.peers
+    names = {
+        int(mask): ", ".join(search.names_of(mask)) or None
+        for mask in np.union1d(peers.least_mask[index], peers.breach_mask[index])
     }
-    size = peers.breach_size[at]
-    least = pl.Series(peers.least_poac[at]).fill_nan(None)
+    size = peers.breach_size[index]
     rows = pl.DataFrame(
         {
-            "at": np.arange(len(found.counts)),
-            "ppp": peers.ppp[at],
-            "npp": (peers.peers - peers.same)[at],
-            "poac": pl.Series(peers.poac[at]).fill_nan(None),
-            "least_ppp": peers.least_ppp[at],
-            "least_by": [texts[mask] for mask in peers.least_mask[at].tolist()],
-            "breach_by": [texts[mask] for mask in peers.breach_mask[at].tolist()],
+            "row": np.arange(len(search.counts)),
+            "ppp": peers.ppp[index],
+            "npp": (peers.peers - peers.same)[index],
+            "poac": pl.Series(peers.poac[index]).fill_nan(None),
+            "least_ppp": peers.least_ppp[index],
+            "least_by": [names[mask] for mask in peers.least_mask[index].tolist()],
+            "breach_by": [names[mask] for mask in peers.breach_mask[index].tolist()],
             "breach_size": pl.Series(size).cast(pl.Int64).set(pl.Series(size == 0), None),
             "upward": size == 0,
-            "downward": least >= 1,
-            "exact": found.exact,
+            "downward": pl.Series(peers.least_poac[index]).fill_nan(None) >= 1,
+            "exact": search.exact,
         }
     )
-    every = pl.DataFrame({"record": np.arange(len(found.of)), "at": found.of.astype(np.int64)})
-    every = every.with_columns(variable=pl.lit(found.asked.sensitive[at]))
-    joined = every.join(rows, on="at", how="left", maintain_order="left")
+    records = pl.DataFrame(
+        {"record": np.arange(len(search.row_of)), "row": search.row_of.astype(np.int64)}
+    ).with_columns(variable=pl.lit(search.question.sensitive[index]))
+    joined = records.join(rows, on="row", how="left", maintain_order="left")
     return joined.select(pl.col(name).cast(dtype) for name, dtype in _TYPES.items())
 
 
@@ -134,24 +141,24 @@ def by_value(data: Dataset, sensitive: str, known: Sequence[str] | None = None) 
 
     References: Kroes, Janssen, Groenwold & van Leeuwen (2021), Health Informatics Journal 27(2).
     """
-    from sfumato.kernels.lattice.lattice import value_peers
+    from sfumato.kernels.lattice.peers import count_value_peers
 
-    rows = distinct_rows(data, sensitive, known)
-    last = len(rows.known)
-    values = rows.values[sensitive].unique().sort(nulls_last=True)
+    records = find_distinct_records(data, sensitive, known)
+    last = len(records.known)
+    values = records.values[sensitive].unique().sort(nulls_last=True)
     if len(values) > _WIDEST:
         raise MeasureError(
             f"Variable '{sensitive}' has more than {_WIDEST:,} values.", hint="coarsen it first."
         )
-    held = value_peers(rows.codes, rows.counts, sensitive=last, known=range(last))
-    shares = (held / held.sum(axis=1, keepdims=True))[rows.of]
-    named_values = ["missing" if value is None else str(value) for value in values.to_list()]
-    return data.like(pl.DataFrame(shares, schema=_apart(named_values), orient="row"))
+    peers = count_value_peers(records.codes, records.counts, sensitive=last, known=range(last))
+    shares = (peers / peers.sum(axis=1, keepdims=True))[records.row_of]
+    labels = ["missing" if value is None else str(value) for value in values.to_list()]
+    return data.like(pl.DataFrame(shares, schema=_make_unique(labels), orient="row"))
 
 
-_WIDEST = 1000
-
-
-def _apart(names: list[str]) -> list[str]:
+def _make_unique(names: list[str]) -> list[str]:
     """Names that differ: where a value is called "missing" too, it is marked."""
-    return [f"{name} (value)" if name in names[at + 1 :] else name for at, name in enumerate(names)]
+    return [
+        f"{name} (value)" if name in names[index + 1 :] else name
+        for index, name in enumerate(names)
+    ]

@@ -6,6 +6,6 @@ the role `None`. A reason names variables and counts, never a value. Only the di
 how often each occurs are looked at, so the order of the records does not matter.
 """
 
-from sfumato.schema.inference.columns import suggest
+from sfumato.schema.inference.suggestions import suggest
 
 __all__ = ["suggest"]

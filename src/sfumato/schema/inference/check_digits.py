@@ -9,20 +9,21 @@ from __future__ import annotations
 import re
 import string
 
-_ODD_PLACES = "BAFHJNPRTVCESULDGIMOQKWZYX"  # codice fiscale: there an A counts as B, a B as A, ...
+# Codice fiscale: in odd positions an A counts as B, a B as A, and so on.
+_ODD_POSITIONS = "BAFHJNPRTVCESULDGIMOQKWZYX"
 
 
-def _weighted(digits: str, weights: tuple[int, ...]) -> int:
+def _sum_products(digits: str, weights: tuple[int, ...]) -> int:
     return sum(int(digit) * weight for digit, weight in zip(digits, weights, strict=True))
 
 
-def _crossed(digits: str, weights: tuple[int, ...]) -> int:
+def _sum_cross_digits(digits: str, weights: tuple[int, ...]) -> int:
     """Sum of the digits of the products, as Luhn and the German numbers have it."""
     products = (int(digit) * weight for digit, weight in zip(digits, weights, strict=True))
     return sum(product // 10 + product % 10 for product in products)
 
 
-def _day(year: str, month: int, day: int) -> bool:
+def _is_day(year: str, month: int, day: int) -> bool:
     """Whether a two-digit year, a month and a day can be a date (in some century)."""
     thirty, february = (4, 6, 9, 11), 2
     last = 30 if month in thirty else 28 + (int(year) % 4 == 0) if month == february else 31
@@ -31,7 +32,7 @@ def _day(year: str, month: int, day: int) -> bool:
 
 def luhn(value: str) -> bool:
     """Payment cards, and the last ten digits of the Swedish personnummer."""
-    return _crossed(value, ((2, 1) * len(value))[-len(value) :]) % 10 == 0
+    return _sum_cross_digits(value, ((2, 1) * len(value))[-len(value) :]) % 10 == 0
 
 
 def iban(value: str) -> bool:
@@ -41,27 +42,27 @@ def iban(value: str) -> bool:
 
 def nhs(value: str) -> bool:
     """NHS number of England and Wales."""
-    return _weighted(value, (10, 9, 8, 7, 6, 5, 4, 3, 2, 1)) % 11 == 0 and int(value) > 0
+    return _sum_products(value, (10, 9, 8, 7, 6, 5, 4, 3, 2, 1)) % 11 == 0 and int(value) > 0
 
 
 def bsn(value: str) -> bool:
     """Dutch burgerservicenummer: the eleven-test."""
-    return _weighted(value.zfill(9), (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0 and int(value) > 0
+    return _sum_products(value.zfill(9), (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0 and int(value) > 0
 
 
-def _lettered(value: str) -> str:
-    return re.sub("[A-Z]", lambda found: f"{string.ascii_uppercase.index(found[0]) + 1:02}", value)
+def _replace_letters(value: str) -> str:
+    return re.sub("[A-Z]", lambda match: f"{string.ascii_uppercase.index(match[0]) + 1:02}", value)
 
 
 def kvnr(value: str) -> bool:
     """German health insurance number (Krankenversichertennummer)."""
-    return _crossed(_lettered(value[:9]), (1, 2) * 5) % 10 == int(value[9])
+    return _sum_cross_digits(_replace_letters(value[:9]), (1, 2) * 5) % 10 == int(value[9])
 
 
 def vsnr(value: str) -> bool:
     """German pension insurance number (Versicherungsnummer)."""
     weights = (2, 1, 2, 5, 7, 1, 2, 1, 2, 1, 2, 1)
-    return _crossed(_lettered(value[:11]), weights) % 10 == int(value[11])
+    return _sum_cross_digits(_replace_letters(value[:11]), weights) % 10 == int(value[11])
 
 
 def steuer_id(value: str) -> bool:
@@ -91,40 +92,40 @@ def dni(value: str) -> bool:
 
 
 def codice_fiscale(value: str) -> bool:
-    """Italian codice fiscale: odd places count through a table, even ones as they are."""
+    """Italian codice fiscale: odd positions count through a table, even ones as they are."""
     letters = string.ascii_uppercase
-    places = [int(sign) if sign.isdigit() else letters.index(sign) for sign in value[:15]]
-    odd = sum(letters.index(_ODD_PLACES[place]) for place in places[::2])
-    return letters[(odd + sum(places[1::2])) % 26] == value[15]
+    codes = [int(sign) if sign.isdigit() else letters.index(sign) for sign in value[:15]]
+    odd = sum(letters.index(_ODD_POSITIONS[code]) for code in codes[::2])
+    return letters[(odd + sum(codes[1::2])) % 26] == value[15]
 
 
 def personnummer(value: str) -> bool:
     """Swedish personnummer or samordningsnummer (day + 60)."""
     short = value[-10:]
-    return luhn(short) and _day(short[:2], int(short[2:4]), int(short[4:6]) % 60)
+    return luhn(short) and _is_day(short[:2], int(short[2:4]), int(short[4:6]) % 60)
 
 
 def cpr(value: str) -> bool:
     """Danish CPR number. Those given since 2007 may fail, so a few more are missed."""
-    fits = _weighted(value, (4, 3, 2, 7, 6, 5, 4, 3, 2, 1)) % 11 == 0
-    return fits and _day(value[4:6], int(value[2:4]), int(value[:2]))
+    fits = _sum_products(value, (4, 3, 2, 7, 6, 5, 4, 3, 2, 1)) % 11 == 0
+    return fits and _is_day(value[4:6], int(value[2:4]), int(value[:2]))
 
 
 def fodselsnummer(value: str) -> bool:
     """Norwegian fødselsnummer or D-number (day + 40): two check digits."""
-    first = _weighted(value[:10], (3, 7, 6, 1, 8, 9, 4, 5, 2, 1)) % 11
-    second = _weighted(value, (5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)) % 11
-    return first == second == 0 and _day(value[4:6], int(value[2:4]) % 40, int(value[:2]) % 40)
+    first = _sum_products(value[:10], (3, 7, 6, 1, 8, 9, 4, 5, 2, 1)) % 11
+    second = _sum_products(value, (5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)) % 11
+    return first == second == 0 and _is_day(value[4:6], int(value[2:4]) % 40, int(value[:2]) % 40)
 
 
 def hetu(value: str) -> bool:
     """Finnish henkilötunnus; the century sign is a letter here or was a dash."""
     digits = value[:6] + value[-4:-1]
     fits = "0123456789ABCDEFHJKLMNPRSTUVWXY"[int(digits) % 31] == value[-1]
-    return fits and _day(value[4:6], int(value[2:4]), int(value[:2]))
+    return fits and _is_day(value[4:6], int(value[2:4]), int(value[:2]))
 
 
 def pesel(value: str) -> bool:
     """Polish PESEL; the month carries the century."""
-    fits = _weighted(value, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)) % 10 == 0
-    return fits and _day(value[:2], int(value[2:4]) % 20, int(value[4:6]))
+    fits = _sum_products(value, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)) % 10 == 0
+    return fits and _is_day(value[:2], int(value[2:4]) % 20, int(value[4:6]))

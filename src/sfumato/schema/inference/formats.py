@@ -48,15 +48,15 @@ class Format:
     mark: str = ""
 
 
-def _mixed(value: str) -> bool:
+def _has_letters_and_digits(value: str) -> bool:
     return not value.isdigit() and not value.isalpha()
 
 
-def _phone(value: str) -> bool:
+def _is_phone(value: str) -> bool:
     return 7 <= sum(map(str.isdigit, value)) <= 15  # noqa: PLR2004 - E.164
 
 
-def _card(value: str) -> bool:
+def _is_card(value: str) -> bool:
     return luhn(value) and len(set(value)) > 1
 
 
@@ -118,13 +118,13 @@ _DIRECT = tuple(
         (
             "payment card numbers",
             r"[2-6]\d{3}[ -]?\d{4,6}[ -]?\d{4,5}(?:[ -]?\d{1,4}){0,2}",
-            _card,
+            _is_card,
             5,
         ),
-        ("vehicle numbers (VIN)", r"[A-HJ-NPR-Z0-9]{13}\d{4}", _mixed, 5),
+        ("vehicle numbers (VIN)", r"[A-HJ-NPR-Z0-9]{13}\d{4}", _has_letters_and_digits, 5),
         ("number plates", r"[A-ZÄÖÜ]{1,3}-[A-Z]{1,2} ?\d{1,4}[EH]?", None, 20),
-        ("telephone numbers", r"(?:\+|00)[1-9][\d ()./-]{6,20}", _phone, 1),
-        ("telephone numbers", r"\(?0\d{1,5}\)?[ /-][\d ()/-]{5,15}", _phone, 1),
+        ("telephone numbers", r"(?:\+|00)[1-9][\d ()./-]{6,20}", _is_phone, 1),
+        ("telephone numbers", r"\(?0\d{1,5}\)?[ /-][\d ()/-]{5,15}", _is_phone, 1),
         ("telephone numbers", r"(?:1[-. ])?(?:\(\d{3}\) ?|\d{3}[-. ])\d{3}[-. ]\d{4}", None, 1),
         (
             "files with pictures, scans or recordings",
@@ -158,7 +158,7 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-def written_as(formats: Iterable[Format], values: pl.Series, *, distinct: int) -> Format | None:
+def find_format(formats: Iterable[Format], values: pl.Series, *, distinct: int) -> Format | None:
     """The first format that nearly all values are written in.
 
     Parameters
@@ -170,17 +170,19 @@ def written_as(formats: Iterable[Format], values: pl.Series, *, distinct: int) -
     if values.is_empty():
         return None
     values = values.str.strip_chars()
-    return next((one for one in formats if distinct >= one.least and _fits(one, values)), None)
+    fitting = (known for known in formats if distinct >= known.least and _fits(known, values))
+    return next(fitting, None)
 
 
-def _fits(one: Format, values: pl.Series) -> bool:
-    fits = values.filter(values.str.contains(f"(?i)^(?:{one.pattern})$"))
+def _fits(known: Format, values: pl.Series) -> bool:
+    fits = values.filter(values.str.contains(f"(?i)^(?:{known.pattern})$"))
+    # A few misspellings do not make a national number an ordinary one.
     enough = _ENOUGH * len(values)
     if len(fits) < enough:
         return False
-    if one.mark and fits.str.contains(one.mark, literal=True).sum() * _MARKED < len(fits):
+    if known.mark and fits.str.contains(known.mark, literal=True).sum() * _MARKED < len(fits):
         return False
-    if one.check is None:
+    if known.check is None:
         return True
     cleaned = (re.sub(r"[\s./-]", "", value).upper() for value in fits)
-    return sum(map(one.check, cleaned)) >= enough
+    return sum(map(known.check, cleaned)) >= enough

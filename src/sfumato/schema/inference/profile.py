@@ -1,4 +1,7 @@
-"""What is looked at of a variable: its different values, and how often each occurs."""
+"""What is looked at of a variable: its different values, and how often each occurs.
+
+Text may stand for numbers or dates: values among ranges, sets, masks and wildcards.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,58 @@ import polars as pl
 from sfumato.errors import DataError
 from sfumato.io import frames
 from sfumato.schema import Kind
-from sfumato.schema.inference.cells import has_ranges, kind_of_cells
-from sfumato.schema.inference.levels import YES_OR_NO, known_levels
+from sfumato.schema.inference.scales import YES_OR_NO, normalise_levels
+
+_WHOLE = r"[+-]?[0-9]+"
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_FORMS: dict[Kind, str] = {"integer": _WHOLE, "continuous": _NUMBER, "date": _DATE}
+_NAMES: dict[Kind, str] = {"integer": "whole numbers", "continuous": "numbers", "date": "dates"}
+_MASK = r"[0-9]+\*+"
+WILDCARD = "*"
+
+
+def infer_cell_kind(cells: pl.Series) -> Kind | None:
+    """What the cells of a text variable stand for; None where not all are numbers or dates.
+
+    Values, ranges `[24;28]`, sets `{24;28}`, masked codes `937**` and wildcards `*` may stand
+    side by side. Wildcards alone say nothing.
+
+    Examples
+    --------
+    >>> infer_cell_kind(pl.Series(["26", "[24;28]", "*"])), infer_cell_kind(pl.Series(["a", "*"]))
+    ('integer', None)
+    """
+    values = cells.drop_nulls()
+    values = values.filter(values != WILDCARD)
+    if values.is_empty():
+        return None
+    for kind, form in _FORMS.items():
+        if values.str.contains(_build_pattern(kind, form)).all():
+            return kind if kind != "date" or _are_dates(values) else None
+    return None
+
+
+def has_ranges(cells: pl.Series) -> bool:
+    """Whether some cell is a range; codes and masks alone may be names of something."""
+    return bool(cells.str.contains(r"^\[[^;]+;[^;]+\]$").any())
+
+
+def describe_ranges(kind: Kind) -> str:
+    """The remark on a variable of such cells."""
+    return f"Its values are ranges of {_NAMES[kind]}."
+
+
+def _build_pattern(kind: Kind, form: str) -> str:
+    masks = "" if kind == "date" else f"|{_MASK}"
+    return rf"^(?:{form}|\[{form};{form}\]|\{{{form}(?:;{form})*\}}{masks})$"
+
+
+def _are_dates(cells: pl.Series) -> bool:
+    """Whether every date in the cells is a day of the calendar."""
+    dates = cells.str.extract_all(_DATE).explode()
+    return dates.str.to_date("%Y-%m-%d", strict=False).null_count() == 0
+
 
 FEW = 10
 """Whole numbers with so few different values may be codes."""
@@ -26,7 +79,7 @@ _NEARLY = 0.9  # share of the records that must differ in a measurement
 _SHARED = 3  # a value that so few records share is nearly a record's own
 _DIGITS = 8  # shorter whole numbers carry no check digit
 _EXACT = 2**53  # beyond this a float no longer tells neighbouring whole numbers apart
-_DATE = r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$"
+_ISO_DATE = r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$"
 _NOTHING = pl.Series([], dtype=pl.UInt32)
 
 Family = Literal["number", "flag", "date", "text", "empty", "other"]
@@ -55,12 +108,12 @@ class Profile:
         return int(self.counts.sum())
 
     @property
-    def telling(self) -> bool:
+    def has_enough_records(self) -> bool:
         """Whether there are records enough to say how unique values are."""
         return self.records >= _RECORDS
 
     @cached_property
-    def whole(self) -> bool:
+    def integral(self) -> bool:
         """Whole numbers, also where a missing value made them floats."""
         if self.family != "number" or self.values.dtype.is_integer():
             return self.family == "number"
@@ -70,11 +123,11 @@ class Profile:
     @cached_property
     def few(self) -> bool:
         """Few different values, each of several records; 0 and 1 are few in any case."""
-        binary = self.whole and self.distinct > 1 and self.within(0, 1)
+        binary = self.integral and self.distinct > 1 and self.within(0, 1)
         return binary or (self.distinct <= FEW and self.distinct * 3 <= self.records)
 
     @cached_property
-    def own(self) -> bool:
+    def nearly_unique(self) -> bool:
         """Whether nearly every record has a value of its own."""
         rare = self.counts.filter(self.counts <= _SHARED).sum()
         return self.distinct * 2 > self.records or (
@@ -82,10 +135,10 @@ class Profile:
         )
 
     @property
-    def measured(self) -> bool:
+    def is_measurement(self) -> bool:
         """Whether nearly every record has its own measurement."""
-        many = self.telling and self.distinct >= _NEARLY * self.records
-        return self.family == "number" and not self.whole and many
+        many = self.has_enough_records and self.distinct >= _NEARLY * self.records
+        return self.family == "number" and not self.integral and many
 
     @cached_property
     def sample(self) -> pl.Series:
@@ -93,8 +146,9 @@ class Profile:
         some = self.values.gather_every(-(-self.distinct // _SAMPLE) or 1)
         if self.family == "text":
             return some
-        if not self.whole:
+        if not self.integral:
             return pl.Series([], dtype=pl.String)
+        # Leading zeros that a number lost are put back before check digits are tried.
         digits = some.cast(pl.Int128).cast(pl.String)
         longest = int(digits.str.len_chars().max() or 0)  # type: ignore[arg-type]
         return digits.str.zfill(longest) if longest >= _DIGITS else digits.clear()
@@ -103,26 +157,26 @@ class Profile:
     def levels(self) -> frozenset[str]:
         """The levels of a short scale, less those that say "not known"."""
         short = self.family == "text" and self.distinct <= _LEVELS
-        return known_levels(self.values) if short else frozenset()
+        return normalise_levels(self.values) if short else frozenset()
 
     @property
-    def flagged(self) -> bool:
+    def is_yes_or_no(self) -> bool:
         """Text that only says yes or no."""
         return bool(self.levels) and self.levels <= YES_OR_NO
 
     @cached_property
-    def dated(self) -> bool:
+    def holds_dates(self) -> bool:
         """Text of which every value is a date, year first."""
-        if self.family != "text" or not self.values.str.contains(_DATE).all():
+        if self.family != "text" or not self.values.str.contains(_ISO_DATE).all():
             return False
         return self.values.str.head(10).str.to_date("%Y-%m-%d", strict=False).null_count() == 0
 
     @cached_property
-    def generalised(self) -> Kind | None:
+    def range_kind(self) -> Kind | None:
         """What ranges written as text are about: whole numbers, other numbers or dates."""
         if self.family != "text" or not has_ranges(self.values):
             return None
-        return kind_of_cells(self.values)
+        return infer_cell_kind(self.values)
 
     def within(self, low: float, high: float) -> bool:
         """Whether all numbers lie between two ends."""
@@ -132,27 +186,28 @@ class Profile:
 def read_profile(table: nw.DataFrame[Any], name: str) -> Profile | None:
     """Look at a variable; `None` where its values cannot be brought to one type."""
     series = table[name]
-    ordered = isinstance(series.dtype, nw.Enum) or _declared(series.to_native())
+    ordered = isinstance(series.dtype, nw.Enum) or _has_declared_order(series.to_native())
     # Missing values go first: beside them pandas cannot turn categories into whole numbers.
     present = table[[name]].drop_nulls()
     try:
-        values = _values(present, name)
+        values = _read_values(present, name)
     except DataError:
-        return _unlooked(present[name], ordered=ordered)
-    family = "empty" if values.is_empty() else _family(values.dtype)
+        return _profile_without_values(present[name], ordered=ordered)
+    family = "empty" if values.is_empty() else _get_family(values.dtype)
     if family in ("empty", "other"):
         return Profile(family=family, values=_NOTHING, counts=_NOTHING, ordered=ordered)
+    # Sorted runs: distinct values and counts, whatever the order of the records.
     runs = values.sort().rle().struct.unnest()
     return Profile(family=family, values=runs["value"], counts=runs["len"], ordered=ordered)
 
 
-def _values(present: nw.DataFrame[Any], name: str) -> pl.Series:
+def _read_values(present: nw.DataFrame[Any], name: str) -> pl.Series:
     """The values in one of few types, blanks and NaN taken out."""
-    values = frames.column(present, name)
+    values = frames.get_column(present, name)
     categories = isinstance(present[name].dtype, nw.Categorical | nw.Enum)
-    if categories and _family(values.dtype) == "other":
+    if categories and _get_family(values.dtype) == "other":
         # Levels of a kind of their own, such as the intervals of pandas.cut.
-        values = frames.column(present.with_columns(nw.col(name).cast(nw.String)), name)
+        values = frames.get_column(present.with_columns(nw.col(name).cast(nw.String)), name)
     if isinstance(values.dtype, pl.Decimal):
         values = values.cast(pl.Float64)
     elif values.dtype == pl.Duration:
@@ -162,7 +217,7 @@ def _values(present: nw.DataFrame[Any], name: str) -> pl.Series:
     return values.drop_nulls()
 
 
-def _family(dtype: pl.DataType) -> Family:
+def _get_family(dtype: pl.DataType) -> Family:
     if dtype.is_numeric():
         return "number"
     if dtype.is_temporal():
@@ -172,20 +227,20 @@ def _family(dtype: pl.DataType) -> Family:
     return "text" if dtype == pl.String else "other"
 
 
-def _unlooked(present: nw.Series[Any], *, ordered: bool) -> Profile | None:
+def _profile_without_values(present: nw.Series[Any], *, ordered: bool) -> Profile | None:
     """Lists and records leave the name to judge by; values of several types leave nothing."""
-    if not _nested(present):
+    if not _holds_collections(present):
         return None
     family: Family = "other" if len(present) else "empty"
     return Profile(family=family, values=_NOTHING, counts=_NOTHING, ordered=ordered)
 
 
-def _declared(native: Any) -> bool:
+def _has_declared_order(native: Any) -> bool:
     """Whether a pyarrow dictionary says that its levels have an order."""
     return getattr(getattr(native, "type", None), "ordered", False) is True
 
 
-def _nested(series: nw.Series[Any]) -> bool:
+def _holds_collections(series: nw.Series[Any]) -> bool:
     """Whether every value is a list or a record of its own."""
     return series.dtype.is_nested() or all(
         isinstance(value, Collection) and not isinstance(value, str | bytes)

@@ -6,6 +6,8 @@ accents; a leading "=" asks that nothing else stand in the name.
 
 from __future__ import annotations
 
+import unicodedata
+
 from sfumato.schema import Role
 
 PEOPLE = """patient, pat, patients, patienten, subject, subj, participant, person, respondent, resp,
@@ -250,3 +252,17 @@ ENDINGS: dict[str, str] = {
     "exam": "a result of an examination",
 }
 """Ends of compound words, and what they speak of where the word itself is not known."""
+
+_LETTERS = str.maketrans({"ø": "o", "Ø": "O", "æ": "ae", "Æ": "Ae", "ł": "l", "Ł": "L", "ß": "ss"})
+
+
+def remove_accents(text: str) -> str:
+    """The text in plain letters, so that one spelling in our lists finds them all.
+
+    Examples
+    --------
+    >>> remove_accents("Größe, płeć")
+    'Grosse, plec'
+    """
+    decomposed = unicodedata.normalize("NFKD", text.translate(_LETTERS))
+    return "".join(sign for sign in decomposed if not unicodedata.combining(sign))

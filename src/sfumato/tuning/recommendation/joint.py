@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
@@ -13,13 +15,23 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.methods.drop import Drop
 from sfumato.progress import current_progress
-from sfumato.risk._peers.rows import Rows, distinct_rows, share_of
-from sfumato.tuning.recommendation.joint_choices import Choice, Step, as_it_is, choices, left_out
-from sfumato.tuning.recommendation.joint_state import State, enough_records
+from sfumato.risk._peers.distinct_records import (
+    DistinctRecords,
+    find_distinct_records,
+    read_threshold,
+)
+from sfumato.tuning.recommendation.generalisations import (
+    Generalisation,
+    ProtectedCounter,
+    Step,
+    drop_variable,
+    leave_unchanged,
+    list_generalisations,
+)
 
 _OFFSETS = 6
 _OFFSETS_ABOVE = 2
-"""Places to begin that are tried for each width; above a share each takes far longer."""
+"""Offsets that are tried for each width; above a share each takes far longer."""
 _SPENT = "The budget is spent; more may be found with a larger one."
 USUAL = "most gain per loss"
 _WHY = {
@@ -27,6 +39,13 @@ _WHY = {
     "pair": "helps together with another",
     "last": "last resort: nothing finer helps",
     "back": "no longer needed so coarse",
+}
+_SCHEMA = {
+    "step": pl.Int64,
+    **dict.fromkeys(("variable", "method", "how", "why"), pl.String),
+    **dict.fromkeys(("categories_before", "categories"), pl.Int64),
+    **dict.fromkeys(("before", "after", "loss"), pl.Float64),
+    "tried": pl.Int64,
 }
 
 
@@ -107,160 +126,192 @@ def recommend_jointly(  # noqa: PLR0913 - all but three by name only
     """
     if fewest < 1 or not 0 < enough <= 1:
         raise MeasureError("`fewest` is 1 or more, and `enough` above 0 and at most 1.")
-    above = share_of(p, "p")
-    rows = distinct_rows(data, sensitive, known)
+    above = read_threshold(p, "p")
+    records = find_distinct_records(data, sensitive, known)
     data.schema.require([*fixed, *needed])
-    say = current_progress()
+    report = current_progress()
     offsets = _OFFSETS if above == 0 else _OFFSETS_ABOVE
-    offered: list[list[Choice]] = []
-    for at, name in enumerate(rows.known):
-        say("recommending: looking for generalisations", at, len(rows.known))
-        offered.append([] if name in fixed else choices(data, rows, at, fewest, offsets))
-    state = State.of(rows, above, budget)
-    search = _Search(rows, state, offered, enough_records(enough, rows.records))
-    stay = {*fixed, *needed} if drop else {*rows.known}
-    search.go(stay)
-    return search.told(data)
+    offered: list[list[Generalisation]] = []
+    for index, name in enumerate(records.known):
+        report("recommending: looking for generalisations", index, len(records.known))
+        offered.append(
+            [] if name in fixed else list_generalisations(data, records, index, fewest, offsets)
+        )
+    counter = ProtectedCounter(records, above, budget)
+    search = _GreedySearch(records, counter, offered, least_count(enough, records.records))
+    search.run({*fixed, *needed} if drop else {*records.known})
+    return search.result(data)
 
 
-def _nothing(needed: set[str]) -> str:
-    """Why the search has come to an end."""
-    if not needed:
-        return "Nothing else protects more records."
-    listed = ", ".join(f"'{name}'" for name in sorted(needed))
-    return f"Nothing else protects more records, and other steps need {listed}, which stay."
+def least_count(share: float, records: int) -> int:
+    """How many records a share of them are at least; 0.95 of 20 is 19.
+
+    Examples
+    --------
+    >>> least_count(0.95, 20), least_count(0.95, 21)
+    (19, 20)
+    """
+    return math.ceil(Fraction(share).limit_denominator(1 << 31) * records)
 
 
-class _Search:
+class _GreedySearch:
     """The state of a search: what was chosen for each variable, and the path so far."""
 
-    def __init__(self, rows: Rows, state: State, offered: list[list[Choice]], wanted: int) -> None:
-        self.rows, self.state, self.offered, self.wanted = rows, state, offered, wanted
-        self.now = [as_it_is(rows, at) for at in range(len(rows.known))]
+    def __init__(
+        self,
+        records: DistinctRecords,
+        counter: ProtectedCounter,
+        offered: list[list[Generalisation]],
+        wanted: int,
+    ) -> None:
+        self.records, self.counter, self.offered = records, counter, offered
+        self.wanted = wanted
+        self.chosen = [leave_unchanged(records, index) for index in range(len(records.known))]
         self.order: list[int] = []
-        self.start = self.protected = state.protected(self.now)
+        self.start = self.protected = counter.count(self.chosen)
         self.path: list[dict[str, Any]] = []
         self.reason = ""
 
-    def go(self, stay: set[str]) -> None:
+    def run(self, stay: set[str]) -> None:
         """Take one generalisation after the other; then take back what is not needed."""
         while self.protected < self.wanted:
             coarser = [
-                one
+                candidate
                 for offered in self.offered
-                for one in offered
-                if one.loss > self.now[one.variable].loss
+                for candidate in offered
+                if candidate.loss > self.chosen[candidate.variable].loss
             ]
-            if self._take(coarser, "first") or (not self.reason and self._leap()):
+            if self._take_best(coarser, "first") or (not self.reason and self._take_several()):
                 continue
-            if self.reason or not self._take(self._dropped(stay), "last"):
-                self.reason = self.reason or _nothing(stay.intersection(self.rows.known))
+            if self.reason or not self._take_best(self._list_drops(stay), "last"):
+                self.reason = self.reason or _explain_end(stay.intersection(self.records.known))
                 break
-        self._take_back()
+        self._refine()
 
-    def _leap(self) -> bool:
+    def _take_several(self) -> bool:
         """Where nothing helps alone, as when every record is unique: two together, or all."""
-        ends = [
+        coarsest = [
             offered[-1]
-            for offered, now in zip(self.offered, self.now, strict=True)
-            if offered and offered[-1].loss > now.loss
+            for offered, chosen in zip(self.offered, self.chosen, strict=True)
+            if offered and offered[-1].loss > chosen.loss
         ]
-        tried = [*combinations(ends, 2), tuple(ends)] if len(ends) > 1 else []
-        found = []
-        for some in tried:
-            if not self.state.affords(self.now):
+        sets = [*combinations(coarsest, 2), tuple(coarsest)] if len(coarsest) > 1 else []
+        helpful = []
+        for candidates in sets:
+            if not self.counter.affords(self.chosen):
                 self.reason = _SPENT
                 return False
-            gained = self.state.protected(self._with(*some)) - self.protected
+            gained = self.counter.count(self._with(*candidates)) - self.protected
             if gained > 0:
-                found.append((len(some) > 2, -gained, some))  # noqa: PLR2004 - all only if no two
-        if not found:
+                helpful.append((len(candidates) > 2, -gained, candidates))  # noqa: PLR2004 - all only if no two
+        if not helpful:
             return False
-        _, gained, some = min(found, key=lambda one: one[:2])
-        for one in some:
-            last = one is some[-1]
-            self._put(one, self.protected - gained * last, "pair", len(tried))
+        _, gained, candidates = min(helpful, key=lambda candidate: candidate[:2])
+        for candidate in candidates:
+            # Together they gain; the path credits the last of them.
+            last = candidate is candidates[-1]
+            self._choose(candidate, self.protected - gained * last, "pair", len(sets))
         return True
 
-    def _dropped(self, stay: set[str]) -> list[Choice]:
-        left = [one.variable for one in self.now if not one.drops]
-        if len(left) == 1:
+    def _list_drops(self, stay: set[str]) -> list[Generalisation]:
+        present = [candidate.variable for candidate in self.chosen if not candidate.drops]
+        if len(present) == 1:
             return []  # with nothing known there is nothing to protect from
-        return [left_out(self.rows, at) for at in left if self.rows.known[at] not in stay]
+        return [
+            drop_variable(self.records, variable)
+            for variable in present
+            if self.records.known[variable] not in stay
+        ]
 
-    def _take(self, some: list[Choice], why: str) -> bool:
+    def _take_best(self, candidates: list[Generalisation], why: str) -> bool:
         """Take what gains most per loss; of those that are enough, what loses least."""
-        say, found = current_progress(), []
-        for at, one in enumerate(some):
-            say(f"recommending: step {len(self.path) + 1}", at, len(some))
-            if not self.state.affords(self.now):
+        report, helpful = current_progress(), []
+        for index, candidate in enumerate(candidates):
+            report(f"recommending: step {len(self.path) + 1}", index, len(candidates))
+            if not self.counter.affords(self.chosen):
                 self.reason = _SPENT
                 break
-            gained = self.state.protected(self._with(one)) - self.protected
+            gained = self.counter.count(self._with(candidate)) - self.protected
             if gained > 0:
-                found.append((one, gained))
-        if not found:
+                helpful.append((candidate, gained))
+        if not helpful:
             return False
-        best, gained = min(found, key=self._rank)
-        self._put(best, self.protected + gained, why, len(some))
+        best, gained = min(helpful, key=self._rank)
+        self._choose(best, self.protected + gained, why, len(candidates))
         return True
 
-    def _rank(self, found: tuple[Choice, int]) -> tuple[bool, float, int, int, float]:
-        one, gained = found
-        lost = one.loss - self.now[one.variable].loss
+    def _rank(self, helpful: tuple[Generalisation, int]) -> tuple[bool, float, int, int, float]:
+        candidate, gained = helpful
+        lost = candidate.loss - self.chosen[candidate.variable].loss
+        # What is enough is ranked by its loss alone; all else by gain per loss.
         reached = self.protected + gained >= self.wanted
-        return (not reached, lost if reached else -gained / lost, -gained, one.variable, one.loss)
+        return (
+            not reached,
+            lost if reached else -gained / lost,
+            -gained,
+            candidate.variable,
+            candidate.loss,
+        )
 
-    def _take_back(self) -> None:
+    def _refine(self) -> None:
         """Make each variable as fine as the others allow, the one that lost most first."""
         if self.protected < self.wanted:
             return
-        for at in sorted(self.order, key=lambda at: (-self.now[at].loss, at)):
-            finer = [as_it_is(self.rows, at), *self.offered[at]]
-            finer = [one for one in finer if one.loss < self.now[at].loss]
-            for tried, one in enumerate(finer, start=1):
-                if not self.state.affords(self.now):
+        by_loss = sorted(self.order, key=lambda variable: (-self.chosen[variable].loss, variable))
+        for variable in by_loss:
+            finer = [
+                candidate
+                for candidate in [
+                    leave_unchanged(self.records, variable),
+                    *self.offered[variable],
+                ]
+                if candidate.loss < self.chosen[variable].loss
+            ]
+            for tried, candidate in enumerate(finer, start=1):
+                if not self.counter.affords(self.chosen):
                     return
-                protected = self.state.protected(self._with(one))
+                protected = self.counter.count(self._with(candidate))
                 if protected >= self.wanted:
-                    self._put(one, protected, "back", tried)
+                    self._choose(candidate, protected, "back", tried)
                     break
 
-    def _with(self, *some: Choice) -> list[Choice]:
-        new = {one.variable: one for one in some}
-        return [new.get(held.variable, held) for held in self.now]
+    def _with(self, *candidates: Generalisation) -> list[Generalisation]:
+        new = {candidate.variable: candidate for candidate in candidates}
+        return [new.get(chosen.variable, chosen) for chosen in self.chosen]
 
-    def _put(self, one: Choice, protected: int, why: str, tried: int) -> None:
-        old, records = self.now[one.variable], self.rows.records
-        self.now = self._with(one)
-        if one.variable not in self.order:
-            self.order.append(one.variable)
+    def _choose(self, candidate: Generalisation, protected: int, why: str, tried: int) -> None:
+        old, records = self.chosen[candidate.variable], self.records.records
+        self.chosen = self._with(candidate)
+        if candidate.variable not in self.order:
+            self.order.append(candidate.variable)
         self.path.append(
             {
                 "step": len(self.path) + 1,
-                "variable": self.rows.known[one.variable],
-                "method": one.step.name if one.step else None,
-                "how": one.how,
+                "variable": self.records.known[candidate.variable],
+                "method": candidate.step.name if candidate.step else None,
+                "how": candidate.how,
                 "why": _WHY[why],
                 "categories_before": old.categories,
-                "categories": one.categories,
+                "categories": candidate.categories,
                 "before": self.protected / records,
                 "after": protected / records,
-                "loss": sum(held.loss for held in self.now) / len(self.now),
+                "loss": sum(chosen.loss for chosen in self.chosen) / len(self.chosen),
                 "tried": tried,
             }
         )
         self.protected = protected
 
-    def told(self, data: Dataset) -> JointRecommendation:
+    def result(self, data: Dataset) -> JointRecommendation:
         """The path and the steps that are left."""
-        held = [self.now[at] for at in self.order]
-        gone = [self.rows.known[one.variable] for one in held if one.drops]
-        steps = [one.step for one in held if one.step and not one.drops]
-        records = self.rows.records
+        chosen = [self.chosen[variable] for variable in self.order]
+        dropped = [
+            self.records.known[candidate.variable] for candidate in chosen if candidate.drops
+        ]
+        steps = [candidate.step for candidate in chosen if candidate.step and not candidate.drops]
+        records = self.records.records
         return JointRecommendation(
             table=data.like(pl.DataFrame(self.path, schema=_SCHEMA)),
-            steps=(*([Drop(variables=gone)] if gone else []), *steps),
+            steps=(*([Drop(variables=dropped)] if dropped else []), *steps),
             before=self.start / records,
             protected=self.protected / records,
             reached=self.protected >= self.wanted,
@@ -268,10 +319,9 @@ class _Search:
         )
 
 
-_SCHEMA = {
-    "step": pl.Int64,
-    **dict.fromkeys(("variable", "method", "how", "why"), pl.String),
-    **dict.fromkeys(("categories_before", "categories"), pl.Int64),
-    **dict.fromkeys(("before", "after", "loss"), pl.Float64),
-    "tried": pl.Int64,
-}
+def _explain_end(needed: set[str]) -> str:
+    """Why the search has come to an end."""
+    if not needed:
+        return "Nothing else protects more records."
+    names = ", ".join(f"'{name}'" for name in sorted(needed))
+    return f"Nothing else protects more records, and other steps need {names}, which stay."

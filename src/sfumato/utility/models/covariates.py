@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.alike import Alike, alike
+from sfumato.cells.pairs import ComparableVariable, align_variable
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Integers
-from sfumato.kernels.canonical import order_of
+from sfumato.kernels.exact_sums import canonical_order
 from sfumato.utility.models.formula import Formula
 
 if TYPE_CHECKING:
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 MOST_LEVELS = 200
 """Of a category in a model: beyond that it is a name, and its columns would fill the memory."""
-SAID = {"original": "the original", "released": "the released data", "both": "both data sets"}
+SIDE_NAMES = {
+    "original": "the original",
+    "released": "the released data",
+    "both": "both data sets",
+}
 _BINARY = 2
 
 
@@ -40,7 +44,7 @@ class Covariates:
     labels: Mapping[str, Sequence[str]] = field(repr=False)
 
 
-def covariates(
+def align_covariates(
     original: Dataset, released: Dataset, formula: Formula, *, binary: bool, paired: bool = False
 ) -> Covariates:
     """Prepare both data sets for a formula; a binary outcome may be a category of two levels.
@@ -49,83 +53,93 @@ def covariates(
     Where the records are paired, row by row, those complete in both are taken, in one order.
     """
     original.schema.require(formula.variables)
-    both = {name: _sides(original, released, name) for name in formula.variables}
-    was = _complete([one.original for one in both.values()], "original")
-    now = _complete([one.released for one in both.values()], "released")
+    variables = {name: _align(original, released, name) for name in formula.variables}
+    before = [variable.original for variable in variables.values()]
+    after = [variable.released for variable in variables.values()]
     if paired:
-        was = now = _complete(
-            [side for one in both.values() for side in (one.original, one.released)], "both"
-        )
+        complete_before = complete_after = _find_complete([*before, *after], "both")
+    else:
+        complete_before = _find_complete(before, "original")
+        complete_after = _find_complete(after, "released")
     labels: dict[str, list[str]] = {}
     columns: dict[str, tuple[pl.Series, pl.Series]] = {}
-    for name, one in both.items():
-        kept, after = one.original.filter(was), one.released.filter(now)
-        if one.categories or name in formula.categories:
-            levels = _levels(original, name, kept)
-            _require_same_levels(name, levels, after)
-            labels[name] = [_label(level) for level in levels]
-            kept, after = (_codes(side, levels) for side in (kept, after))
-        columns[name] = kept, after
-    plain = {formula.outcome} if binary and _is_binary(formula, labels) else set()
-    categories = {name: list(labels[name]) for name in labels if name not in plain}
-    arrays = [[sides[at].to_numpy() for sides in columns.values()] for at in (0, 1)]
+    for name, variable in variables.items():
+        sides = variable.original.filter(complete_before), variable.released.filter(complete_after)
+        if variable.categories or name in formula.categories:
+            levels = _find_levels(original, name, sides[0])
+            _require_same_levels(name, levels, sides[1])
+            labels[name] = [format_level(level) for level in levels]
+            sides = _encode(sides[0], levels), _encode(sides[1], levels)
+        columns[name] = sides
+    # A binary outcome stays a column of 0 and 1, as a logistic model needs it.
+    binary_outcome = binary and len(labels.get(formula.outcome or "", ())) == _BINARY
+    numeric = {formula.outcome} if binary_outcome else set()
+    categories = {name: list(labels[name]) for name in labels if name not in numeric}
+    first, second = ([pair[side].to_numpy() for pair in columns.values()] for side in (0, 1))
     # Sorted, so that nothing depends on the order of the records.
-    together = order_of([*arrays[0], *arrays[1]]) if paired else None
-    before, then = (
-        _frame(columns, one, categories, order_of(one) if together is None else together)
-        for one in arrays
+    order = (
+        (canonical_order([*first, *second]),) * 2
+        if paired
+        else (canonical_order(first), canonical_order(second))
     )
-    return Covariates(before, then, labels)
+    return Covariates(
+        _build_frame(columns, first, categories, order[0]),
+        _build_frame(columns, second, categories, order[1]),
+        labels,
+    )
 
 
-def _sides(original: Dataset, released: Dataset, name: str) -> Alike:
-    found = alike(original, released, name)
-    if isinstance(found, str):
+def _align(original: Dataset, released: Dataset, name: str) -> ComparableVariable:
+    variable = align_variable(original, released, name)
+    if isinstance(variable, str):
         raise MeasureError(
-            f"The formula names '{name}', which cannot be compared: {found}.",
+            f"The formula names '{name}', which cannot be compared: {variable}.",
             hint="leave it out of the formula.",
         )
-    return found
+    return variable
 
 
-def _complete(columns: Sequence[pl.Series], side: str) -> pl.Series:
+def _find_complete(columns: Sequence[pl.Series], side: str) -> pl.Series:
     """Which records have all values."""
-    frame = pl.DataFrame({str(at): column for at, column in enumerate(columns)})
+    frame = pl.DataFrame({str(index): column for index, column in enumerate(columns)})
     complete = frame.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
     if not complete.any():
         raise MeasureError(
-            f"No record of {SAID[side]} has all variables of the formula.",
+            f"No record of {SIDE_NAMES[side]} has all variables of the formula.",
             hint="leave variables with many missing values out of the formula.",
         )
     return complete
 
 
-def _levels(original: Dataset, name: str, values: pl.Series) -> pl.Series:
-    """The levels that occur, in their declared order where all are declared, else sorted."""
-    found = values.unique().sort()
-    if not 1 < len(found) <= MOST_LEVELS:
-        count = f"more than {MOST_LEVELS} levels" if len(found) > 1 else "one level only"
+def _find_levels(original: Dataset, name: str, values: pl.Series) -> pl.Series:
+    levels = values.unique().sort()
+    if not 1 < len(levels) <= MOST_LEVELS:
+        count = f"more than {MOST_LEVELS} levels" if len(levels) > 1 else "one level only"
         raise MeasureError(
             f"Category '{name}' has {count} in the original.",
             hint="leave it out of the formula.",
         )
-    declared = original.schema[name].levels or ()
-    place = {_label(level): at for at, level in enumerate(declared)}
-    if not all(_label(level) in place for level in found):
-        return found
-    return found[sorted(range(len(found)), key=lambda at: place[_label(found[at])])]
+    return order_levels(levels, original.schema[name].levels or ())
 
 
-def _label(level: object) -> str:
+def order_levels(levels: pl.Series, declared: Sequence[object]) -> pl.Series:
+    """The levels that occur in their declared order where all are declared, else as they come."""
+    rank = {format_level(level): position for position, level in enumerate(declared)}
+    if not all(format_level(level) in rank for level in levels):
+        return levels
+    return levels[sorted(range(len(levels)), key=lambda code: rank[format_level(levels[code])])]
+
+
+def format_level(level: object) -> str:
     """The text of a level; whole numbers without a point, whatever their type."""
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
 def _require_same_levels(name: str, levels: pl.Series, released: pl.Series) -> None:
-    now, was = set(released.unique()), set(levels)
-    if now == was:
+    after, before = set(released.unique()), set(levels)
+    if after == before:
         return
-    new, lost = len(now - was), len(was - now)
+    new, lost = len(after - before), len(before - after)
     raise MeasureError(
         f"Category '{name}' has other levels in the release: {new} new, {lost} gone. Its "
         "coefficients cannot be compared.",
@@ -133,28 +147,24 @@ def _require_same_levels(name: str, levels: pl.Series, released: pl.Series) -> N
     )
 
 
-def _codes(values: pl.Series, levels: pl.Series) -> pl.Series:
+def _encode(values: pl.Series, levels: pl.Series) -> pl.Series:
     return values.replace_strict(levels, pl.Series(range(len(levels))), return_dtype=pl.Int64)
 
 
-def _is_binary(formula: Formula, labels: Mapping[str, Sequence[str]]) -> bool:
-    return len(labels.get(formula.outcome or "", ())) == _BINARY
-
-
-def _frame(
+def _build_frame(
     names: Iterable[str],
     arrays: Sequence[npt.NDArray[Any]],
     categories: Mapping[str, Sequence[str]],
     order: Integers,
 ) -> pd.DataFrame:
-    """The records under aliases, in the order that is given."""
+    """The records under aliases, in a given order."""
     import pandas as pd
 
-    made: dict[str, object] = {}
-    for at, (name, values) in enumerate(zip(names, arrays, strict=True)):
+    frame: dict[str, object] = {}
+    for index, (name, values) in enumerate(zip(names, arrays, strict=True)):
         if name in categories:
             codes = pd.Index([str(code) for code in range(len(categories[name]))])
-            made[f"v{at}"] = pd.Categorical.from_codes(values[order], categories=codes)
+            frame[f"v{index}"] = pd.Categorical.from_codes(values[order], categories=codes)
         else:
-            made[f"v{at}"] = values[order].astype(float)
-    return pd.DataFrame(made)
+            frame[f"v{index}"] = values[order].astype(float)
+    return pd.DataFrame(frame)

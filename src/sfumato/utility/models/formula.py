@@ -28,7 +28,7 @@ _HIGHEST = {"terms": 3, "function": 9}
 """Powers of terms, and of numbers inside a function."""
 
 
-class Token(NamedTuple):
+class FormulaToken(NamedTuple):
     """A part of a formula: a "name", "function", "number" or "operator"."""
 
     kind: str
@@ -47,14 +47,14 @@ class Formula:
     outcome : the variable left of `~`, where there is nothing but a variable.
     """
 
-    tokens: tuple[Token, ...]
+    tokens: tuple[FormulaToken, ...]
     variables: tuple[str, ...]
     categories: frozenset[str]
     outcome: str | None
 
-    def aliased(self) -> str:
+    def write_with_aliases(self) -> str:
         """The formula with the variables called v0, v1, … in their order."""
-        alias = {name: f"v{at}" for at, name in enumerate(self.variables)}
+        alias = {name: f"v{index}" for index, name in enumerate(self.variables)}
         written = {"^": "**"}
         parts = [
             alias[text] if kind == "name" else written.get(text, text) for kind, text in self.tokens
@@ -63,20 +63,21 @@ class Formula:
         ends = ["" if kind == "function" else " " for kind, _ in self.tokens]
         return "".join(map("".join, zip(parts, ends, strict=True))).strip()
 
-    def named(self, column: str, labels: Mapping[str, Sequence[str]] | None = None) -> str:
+    def name_column(self, column: str, labels: Mapping[str, Sequence[str]] | None = None) -> str:
         """A column of the aliased formula by the names of the variables and of their levels.
 
-        Without labels the level is left out: it is a value of somebody, and no word for an error.
+        Without labels the level is left out: it is somebody's value, and does not belong in an
+        error.
         """
 
-        def name(found: re.Match[str]) -> str:
-            variable = self.variables[int(found[2] or found[3] or found[6])]
-            if found[6]:
+        def name(match: re.Match[str]) -> str:
+            variable = self.variables[int(match[2] or match[3] or match[6])]
+            if match[6]:
                 return variable
-            head = f"C({variable})" if found[2] else variable
+            head = f"C({variable})" if match[2] else variable
             if labels is None:
                 return head
-            return f"{head}[{found['reduced'] or ''}{labels[variable][int(found['level'])]}]"
+            return f"{head}[{match['reduced'] or ''}{labels[variable][int(match['level'])]}]"
 
         return _COLUMN.sub(name, column)
 
@@ -89,7 +90,7 @@ def read_formula(text: str) -> Formula:
     >>> read_formula("y ~ C(ward) + log(`length of stay`)").variables
     ('y', 'ward', 'length of stay')
     """
-    tokens = _tokens(text)
+    tokens = _split_tokens(text)
     _check_shape(tokens)
     _check_calls(tokens)
     _check_powers(tokens)
@@ -97,42 +98,48 @@ def read_formula(text: str) -> Formula:
     if not names:
         raise ValueError("names no variable.")
     categories = {
-        tokens[at + 2].text for at, token in enumerate(tokens) if token == Token("function", "C")
+        tokens[index + 2].text
+        for index, token in enumerate(tokens)
+        if token == FormulaToken("function", "C")
     }
-    left = tokens[: tokens.index(Token("operator", "~"))]
-    if not left:
+    outcome_tokens = tokens[: tokens.index(FormulaToken("operator", "~"))]
+    if not outcome_tokens:
         raise ValueError("names no outcome before ~.")
-    outcome = left[0].text if len(left) == 1 and left[0].kind == "name" else None
+    outcome = (
+        outcome_tokens[0].text
+        if len(outcome_tokens) == 1 and outcome_tokens[0].kind == "name"
+        else None
+    )
     return Formula(tokens, tuple(dict.fromkeys(names)), frozenset(categories), outcome)
 
 
-def _tokens(text: str) -> tuple[Token, ...]:
+def _split_tokens(text: str) -> tuple[FormulaToken, ...]:
     if len(text) > _LONGEST:
         raise ValueError(f"must have at most {_LONGEST} characters.")
-    found: list[Token] = []
-    at = 0
-    while text[at:].strip():
-        part = _TOKEN.match(text, at)
+    tokens: list[FormulaToken] = []
+    start = 0
+    while text[start:].strip():
+        part = _TOKEN.match(text, start)
         if part is None:
             raise ValueError(
-                f"cannot be read at {text[at:].strip()[:20]!r}. Hint: it may hold names (in "
+                f"cannot be read at {text[start:].strip()[:20]!r}. Hint: it may hold names (in "
                 "backticks if they have spaces), numbers, + - * / : ^ ( ) ~ and the functions "
                 f"{', '.join(FUNCTIONS)}."
             )
         kind = str(part.lastgroup)
-        found.append(Token("name" if kind == "quoted" else kind, part[kind]))
-        at = part.end()
-        if kind == "name" and text[at:].lstrip().startswith("("):
-            found[-1] = Token("function", part[kind])
-    return tuple(found)
+        tokens.append(FormulaToken("name" if kind == "quoted" else kind, part[kind]))
+        start = part.end()
+        if kind == "name" and text[start:].lstrip().startswith("("):
+            tokens[-1] = FormulaToken("function", part[kind])
+    return tuple(tokens)
 
 
-def _check_shape(tokens: Sequence[Token]) -> None:
-    for one, after in pairwise(tokens):
-        ends = one.kind in ("name", "number") or one.text == ")"
+def _check_shape(tokens: Sequence[FormulaToken]) -> None:
+    for token, after in pairwise(tokens):
+        ends = token.kind in ("name", "number") or token.text == ")"
         begins = after.kind != "operator" or after.text == "("
         if ends and begins:
-            raise ValueError(f"has nothing between '{one.text}' and '{after.text}'.")
+            raise ValueError(f"has nothing between '{token.text}' and '{after.text}'.")
     texts = [token.text for token in tokens if token.kind == "operator"]
     if texts.count("~") != 1:
         raise ValueError("needs one ~ between the outcome and the terms, as in 'y ~ x + z'.")
@@ -145,15 +152,15 @@ def _check_shape(tokens: Sequence[Token]) -> None:
         raise ValueError(f"has brackets that do not match, or more than {_DEEPEST} inside others.")
 
 
-def _check_calls(tokens: Sequence[Token]) -> None:
+def _check_calls(tokens: Sequence[FormulaToken]) -> None:
     """Only functions known here; C of one variable, poly of one variable and a number."""
     commas = sum(token.text == "," for token in tokens)
-    for at, (kind, text) in enumerate(tokens):
+    for index, (kind, text) in enumerate(tokens):
         if kind != "function":
             continue
         if text not in FUNCTIONS:
             raise ValueError(f"calls '{text}'. Hint: {did_you_mean(text, FUNCTIONS)}")
-        shape = [token.text if token.kind == "operator" else token.kind for token in tokens[at:]]
+        shape = [token.text if token.kind == "operator" else token.kind for token in tokens[index:]]
         if text == "C" and shape[1:4] != ["(", "name", ")"]:
             raise ValueError("needs one variable inside C( ).")
         if text == "poly":
@@ -164,25 +171,25 @@ def _check_calls(tokens: Sequence[Token]) -> None:
         raise ValueError("has a comma outside poly(variable, degree).")
 
 
-def _check_powers(tokens: Sequence[Token]) -> None:
+def _check_powers(tokens: Sequence[FormulaToken]) -> None:
     """Powers and products that would never end, or make more terms than anybody can read."""
-    inside: list[bool] = []
+    in_function: list[bool] = []
     products = 0
-    for at, (kind, text) in enumerate(tokens):
+    for index, (kind, text) in enumerate(tokens):
         if text == "(" and kind == "operator":
-            inside.append(any(inside) or tokens[at - 1].kind == "function")
+            in_function.append(any(in_function) or tokens[index - 1].kind == "function")
         elif text == ")" and kind == "operator":
-            inside.pop()
+            in_function.pop()
         elif text in ("**", "^"):
-            highest = _HIGHEST["function" if any(inside) else "terms"]
-            power = tokens[at + 1].text if at + 1 < len(tokens) else ""
-            chained = tokens[at - 1].kind == "number" or tokens[at + 2 : at + 3] in (
-                (Token("operator", "**"),),
-                (Token("operator", "^"),),
+            highest = _HIGHEST["function" if any(in_function) else "terms"]
+            power = tokens[index + 1].text if index + 1 < len(tokens) else ""
+            chained = tokens[index - 1].kind == "number" or tokens[index + 2 : index + 3] in (
+                (FormulaToken("operator", "**"),),
+                (FormulaToken("operator", "^"),),
             )
             if not power.isdigit() or int(power) > highest or chained:
                 raise ValueError(f"has a power that is no whole number from 0 to {highest}.")
-        if text in ("*", "/", "**", "^") and not any(inside):
+        if text in ("*", "/", "**", "^") and not any(in_function):
             products += 1
     if products > _MOST_PRODUCTS:
         raise ValueError(f"has more than {_MOST_PRODUCTS} products. Hint: write out the terms.")

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
-from sfumato.utility.models.covariates import SAID, Covariates, covariates
+from sfumato.utility.models.covariates import SIDE_NAMES, Covariates, align_covariates
 from sfumato.utility.models.formula import Formula
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _EXACT = 1e-27
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedRegression:
     """A regression: for each term its estimate, standard error, z or t, p value and interval."""
 
     terms: tuple[str, ...] = field(repr=False)
@@ -42,29 +42,29 @@ class Fitted:
 
 
 @dataclass(frozen=True, eq=False)
-class Both:
+class RegressionPair:
     """The same regression on the original and on the released data."""
 
-    original: Fitted
-    released: Fitted
+    original: FittedRegression
+    released: FittedRegression
 
 
 def fit_both(
     original: Dataset, released: Dataset, formula: Formula, family: Family, *, level: float
-) -> Both:
+) -> RegressionPair:
     """Fit a formula to the complete records of both data sets; fail where that is impossible."""
-    prepared = covariates(original, released, formula, binary=family == "logistic")
-    fitted = {}
-    for side, (outcome, terms) in matrices(formula, prepared).items():
-        where = SAID[side]
-        x = _terms(terms, formula, where)
-        found = _estimates(_outcome(outcome, formula, family, where), x, family, where)
-        names = tuple(formula.named(column, prepared.labels) for column in terms.columns)
-        fitted[side] = _fitted(found, names, level=level)
-    return Both(**fitted)
+    prepared = align_covariates(original, released, formula, binary=family == "logistic")
+    regressions = {}
+    for side, (outcome, terms) in build_matrices(formula, prepared).items():
+        where = SIDE_NAMES[side]
+        x = _check_terms(terms, formula, where)
+        results = _fit_model(_check_outcome(outcome, formula, family, where), x, family, where)
+        names = tuple(formula.name_column(column, prepared.labels) for column in terms.columns)
+        regressions[side] = _collect_results(results, names, level=level)
+    return RegressionPair(**regressions)
 
 
-def matrices(
+def build_matrices(
     formula: Formula, prepared: Covariates
 ) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
     """Outcome and terms of both data sets, under aliases.
@@ -78,7 +78,7 @@ def matrices(
     context = {"sqrt": np.sqrt}
     try:
         with np.errstate(all="ignore"):
-            first = formulaic.Formula(formula.aliased()).get_model_matrix(
+            first = formulaic.Formula(formula.write_with_aliases()).get_model_matrix(
                 prepared.original, context=context, na_action="ignore"
             )
             second = first.model_spec.get_model_matrix(prepared.released, context=context)
@@ -87,43 +87,43 @@ def matrices(
             "The formula cannot be turned into terms.",
             hint="do its functions get numbers, and do its brackets hold what they should?",
         ) from None
-    made = {"original": first, "released": second}
-    return {side: (one.lhs, one.rhs) for side, one in made.items()}
+    sides = {"original": first, "released": second}
+    return {side: (matrices.lhs, matrices.rhs) for side, matrices in sides.items()}
 
 
-def estimated(
+def estimate_original(
     outcome: pd.DataFrame, terms: pd.DataFrame, formula: Formula, family: Family
 ) -> tuple[Floats, Floats, Floats]:
     """The outcome, the terms and the coefficients of the model of one data set, the original."""
-    where = SAID["original"]
-    y, x = _outcome(outcome, formula, family, where), _terms(terms, formula, where)
-    return y, x, np.asarray(_estimates(y, x, family, where).params)
+    where = SIDE_NAMES["original"]
+    y, x = _check_outcome(outcome, formula, family, where), _check_terms(terms, formula, where)
+    return y, x, np.asarray(_fit_model(y, x, family, where).params)
 
 
-def _terms(terms: pd.DataFrame, formula: Formula, where: str) -> Floats:
+def _check_terms(terms: pd.DataFrame, formula: Formula, where: str) -> Floats:
     """The columns as numbers that can be estimated."""
-    names = tuple(map(formula.named, terms.columns))
+    names = tuple(map(formula.name_column, terms.columns))
     x: Floats = terms.to_numpy(dtype=float)
     _require_finite(x, names, where)
     _require_estimable(x, names, where)
     return x
 
 
-def _fitted(found: Any, names: tuple[str, ...], *, level: float) -> Fitted:
-    low, high = np.asarray(found.conf_int(alpha=1 - level)).T
-    return Fitted(
+def _collect_results(results: Any, names: tuple[str, ...], *, level: float) -> FittedRegression:
+    low, high = np.asarray(results.conf_int(alpha=1 - level)).T
+    return FittedRegression(
         terms=names,
-        estimate=np.asarray(found.params),
-        error=np.asarray(found.bse),
-        statistic=np.asarray(found.tvalues),
-        p=np.asarray(found.pvalues),
+        estimate=np.asarray(results.params),
+        error=np.asarray(results.bse),
+        statistic=np.asarray(results.tvalues),
+        p=np.asarray(results.pvalues),
         low=low,
         high=high,
-        records=int(found.nobs),
+        records=int(results.nobs),
     )
 
 
-def _outcome(outcome: pd.DataFrame, formula: Formula, family: Family, where: str) -> Floats:
+def _check_outcome(outcome: pd.DataFrame, formula: Formula, family: Family, where: str) -> Floats:
     """One column of numbers that the family can have."""
     if outcome.shape[1] != 1:
         raise MeasureError(
@@ -131,7 +131,7 @@ def _outcome(outcome: pd.DataFrame, formula: Formula, family: Family, where: str
             hint='a category of two levels can be the outcome of a "logistic" model.',
         )
     y: Floats = outcome.to_numpy(dtype=float)[:, 0]
-    _require_finite(y[:, None], (formula.named(outcome.columns[0]),), where)
+    _require_finite(y[:, None], (formula.name_column(outcome.columns[0]),), where)
     if family == "logistic" and set(np.unique(y)) != {0.0, 1.0}:
         raise MeasureError(
             f"The outcome of a logistic model must be 0 or 1, and both must occur in {where}.",
@@ -146,19 +146,19 @@ def _outcome(outcome: pd.DataFrame, formula: Formula, family: Family, where: str
 
 
 def _require_finite(values: Floats, names: tuple[str, ...], where: str) -> None:
-    wrong = [name for name, column in zip(names, values.T, strict=True) if not _finite(column)]
+    wrong = [name for name, column in zip(names, values.T, strict=True) if not _is_finite(column)]
     if wrong:
         raise MeasureError(
-            f"These terms have no finite value for some records of {where}: {_listed(wrong)}.",
+            f"These terms have no finite value for some records of {where}: {_join_names(wrong)}.",
             hint="a logarithm or root takes positive numbers only.",
         )
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(dict.fromkeys(names))  # levels of one variable have its name
 
 
-def _finite(values: Floats) -> bool:
+def _is_finite(values: Floats) -> bool:
     return bool(np.isfinite(values).all())
 
 
@@ -173,49 +173,51 @@ def _require_estimable(x: Floats, names: tuple[str, ...], where: str) -> None:
         )
     size = np.sqrt((x * x).sum(axis=0))
     scaled = x / np.where(size > 0, size, 1.0)
-    left = np.abs(np.diag(np.linalg.qr(scaled, mode="r")))
-    wrong = [name for name, length in zip(names, left, strict=True) if length < _COLLINEAR]
+    # The diagonal of R: what is left of each column, given those before it.
+    lengths = np.abs(np.diag(np.linalg.qr(scaled, mode="r")))
+    wrong = [name for name, length in zip(names, lengths, strict=True) if length < _COLLINEAR]
     if wrong:
         raise MeasureError(
-            f"These terms say nothing that the others do not say, in {where}: {_listed(wrong)}.",
+            f"These terms say nothing that the others do not say, in {where}: "
+            f"{_join_names(wrong)}.",
             hint="leave them out of the formula.",
         )
 
 
-def _estimates(y: Floats, x: Floats, family: Family, where: str) -> Any:
+def _fit_model(y: Floats, x: Floats, family: Family, where: str) -> Any:
     import statsmodels.api as sm
 
     with warnings.catch_warnings():
         # What they warn of is checked below, and fails.
         warnings.simplefilter("ignore")
         if family == "linear":
-            found = sm.OLS(y, x).fit()
+            results = sm.OLS(y, x).fit()
             certain = False
         else:
             kind = sm.families.Binomial() if family == "logistic" else sm.families.Poisson()
-            found = sm.GLM(y, x, family=kind).fit(tol=1e-10)
-            certain = _is_certain(found, x, family)
-        error, estimate = np.asarray(found.bse), np.asarray(found.params)
+            results = sm.GLM(y, x, family=kind).fit(tol=1e-10)
+            certain = _is_certain(results, x, family)
+        error, estimate = np.asarray(results.bse), np.asarray(results.params)
     if certain:
         raise MeasureError(
             f"The terms predict the outcome of some records of {where} with certainty, so the "
             "model has no finite estimates.",
             hint="leave out the term that does, or join rare levels.",
         )
-    if not (_finite(error) and _finite(estimate)) or not getattr(found, "converged", True):
+    if not (_is_finite(error) and _is_finite(estimate)) or not getattr(results, "converged", True):
         raise MeasureError(
             f"The model does not converge in {where}.", hint="leave some terms out of the formula."
         )
-    if family == "linear" and found.ssr <= _EXACT * float(y @ y):
+    if family == "linear" and results.ssr <= _EXACT * float(y @ y):
         raise MeasureError(
             f"The model fits {where} exactly, so there is no error to count a change in.",
             hint="is the outcome computed from the terms?",
         )
-    return found
+    return results
 
 
-def _is_certain(found: Any, x: Floats, family: Family) -> bool:
+def _is_certain(results: Any, x: Floats, family: Family) -> bool:
     """Whether a fitted value runs to its end, and drags an estimate with it."""
-    fitted = np.asarray(found.mu)
-    near = fitted.min() < _CERTAIN or (family == "logistic" and fitted.max() > 1 - _CERTAIN)
-    return bool(near and (np.asarray(found.bse) * np.abs(x).max(axis=0)).max() > _HUGE)
+    fitted = np.asarray(results.mu)
+    at_limit = fitted.min() < _CERTAIN or (family == "logistic" and fitted.max() > 1 - _CERTAIN)
+    return bool(at_limit and (np.asarray(results.bse) * np.abs(x).max(axis=0)).max() > _HUGE)

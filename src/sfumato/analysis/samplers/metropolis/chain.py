@@ -1,29 +1,55 @@
-"""One chain: latent numbers, levels, the true outcome, coefficients, variances, covariate models.
+"""One chain: a pass over latent numbers, levels, the true outcome, coefficients and variances.
 
-One proposal is learnt in the warm-up; all others follow from the present state.
+A pass (`Chain.step`) is Metropolis within Gibbs. Its last part is a joint step of coefficients and
+true values, so that neither holds the other back: given true values the coefficients are nearly
+known, and the other way round, and taken in turns they move slowly where there is much noise. There
+a true value is written as x = m + s z, where m and s are its mean and SD given coefficients and
+data, or nearly so. New coefficients are proposed with z as it is, and true values follow them.
+Where x is normal given everything else, z says nothing of the coefficients, and the step is one of
+their posterior with true values integrated out. Else the Hastings ratio, with the Jacobian of s in
+it, puts right what is not (interweaving: Yu & Meng 2011, J. Computational and Graphical Statistics
+20:531). The joint proposal is learnt in the warm-up; all others follow from the present state.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from sfumato.analysis.samplers.metropolis.categories import Levels
-from sfumato.analysis.samplers.metropolis.chance import covariance_of, one_of, variance_above
-from sfumato.analysis.samplers.metropolis.coefficients import effects, exchanged, linear, stepped
-from sfumato.analysis.samplers.metropolis.covariates import Covariates, Given
-from sfumato.analysis.samplers.metropolis.first import (
-    exchanges,
-    first_coefficients,
-    first_latent,
-    precisions,
+from sfumato.analysis.samplers.metropolis.coefficients import (
+    Generator,
+    cholesky,
+    draw_category,
+    draw_coefficients,
+    draw_inverse_wishart,
+    draw_variance_above,
+    exchange_effects,
+    step_coefficients,
+    step_effects,
 )
-from sfumato.analysis.samplers.metropolis.numbers import Target, in_turn
-from sfumato.analysis.samplers.metropolis.outcome import Outcome
-from sfumato.analysis.samplers.metropolis.predictor import Predictor
-from sfumato.analysis.samplers.metropolis.start import Start
-from sfumato.analysis.samplers.metropolis.truth import redrawn
-from sfumato.analysis.samplers.metropolis.woven import Proposal, settled
+from sfumato.analysis.samplers.metropolis.covariates import LevelModel, NumberModel
+from sfumato.analysis.samplers.metropolis.latent import (
+    LONGEST_STEP,
+    Coefficients,
+    LatentTarget,
+    LinearPredictor,
+    step_latent,
+    step_true_outcome,
+)
+from sfumato.analysis.samplers.metropolis.likelihood import OutcomeModel
+from sfumato.analysis.samplers.metropolis.start import (
+    SharedStart,
+    draw_first_latent,
+    find_exchanges,
+    fit_first_coefficients,
+    prior_precisions,
+)
 from sfumato.kernels.arrays import Floats
+
+_PERSISTENCE = 0.3
+"""How much of the present value's distance from the mean a joint proposal keeps."""
+_WIDER = 1.2
+_DRAWS_PER_PARAMETER = 12
+"""Draws of the warm-up for each coefficient, below which nothing is proposed."""
 
 
 class Chain:
@@ -36,257 +62,326 @@ class Chain:
     warmup : passes from whose draws a proposal is learnt.
     """
 
-    def __init__(self, start: Start, seed: np.random.SeedSequence, warmup: int) -> None:
+    def __init__(self, start: SharedStart, seed: np.random.SeedSequence, warmup: int) -> None:
         problem = start.problem
         self.start, self.problem = start, problem
-        self.chance = np.random.default_rng(seed)
-        self.outcome = Outcome(problem)
-        own = problem.clustered and problem.groups is not None
-        group, groups = (problem.groups if own else None), (start.groups if own else 0)
-        self.levels: list[Levels] = []
-        self.offsets: list[int] = []
-        earlier = 0
-        for one in problem.categories:
-            self.offsets.append(earlier)
-            self.levels.append(Levels(one, start.clean, earlier, group, groups))
-            earlier += len(one.levels) - 1
+        self.rng = np.random.default_rng(seed)
+        self.outcome = OutcomeModel(problem)
+        clustered = problem.clustered and problem.groups is not None
+        group, groups = (problem.groups, start.groups) if clustered else (None, 0)
+        self.levels: list[LevelModel] = []
+        dummies = 0
+        for category in problem.categories:
+            self.levels.append(LevelModel(category, start.clean, dummies, group, groups))
+            dummies += len(category.levels) - 1
         self.codes = np.zeros((problem.records, len(problem.categories)), np.int64)
-        for at, levels in enumerate(self.levels):
-            self.codes[:, at] = one_of(levels.density + levels.log(), self.chance)
-        self.covariates = Covariates(
-            start.clean, earlier, len(problem.numbers), start.mixture, group, groups, start.shared
+        for index, model in enumerate(self.levels):
+            self.codes[:, index] = draw_category(model.log_posterior(), self.rng)
+        self.numbers = NumberModel(
+            start.clean, dummies, len(problem.numbers), start.mixture, group, groups, start.shared
         )
         self._write_levels()
-        self.latent = first_latent(start, self.chance)
-        self.predictor = Predictor(problem, self.latent, self.codes, 1e-4 * start.size)
+        self.latent = draw_first_latent(start, self.rng)
+        self.predictor = LinearPredictor(problem, self.latent, self.codes, 1e-4 * start.size)
         design = self.predictor.design
-        self.beta, self.outcome.variance = first_coefficients(design, self.outcome)
+        self.beta, self.outcome.variance = fit_first_coefficients(design, self.outcome)
         if self.outcome.linear:
-            self.outcome.variance = max(self.outcome.variance, 1.01 * self._known)
-        random = problem.random if problem.groups is not None else ()
-        self.random = list(random)
-        self.effect = np.zeros((max(start.groups, 1), len(self.random)))
+            least = 1.01 * self.outcome.integrated_noise
+            self.outcome.variance = max(self.outcome.variance, least)
+        self.random = list(problem.random if problem.groups is not None else ())
+        self.effects = np.zeros((max(start.groups, 1), len(self.random)))
         scale = self.outcome.variance if self.outcome.linear else 1.0
         sizes = np.mean(design[:, self.random] ** 2, axis=0)
         self.between = np.diag(0.1 * scale / np.maximum(sizes, 1e-300))
-        self.exchanges = exchanges(problem, design, self.random, start.groups)
-        self.prior = precisions(problem, design, self.outcome)
+        self.exchanges = find_exchanges(problem, design, self.random, start.groups)
+        self.prior = prior_precisions(problem, design, self.outcome)
         self.passes = 0
-        self.proposal = Proposal(warmup)
-        self.woven = self.woven_accepted = 0
+        self.proposal = JointProposal(warmup)
+        self.joint_steps = self.joint_accepted = 0
         self.accepted = np.zeros(len(problem.numbers))
-        self.eta = self._eta()
-
-    @property
-    def _known(self) -> float:
-        """The part of the outcome's variance that is noise, where it is integrated out."""
-        return 0.0 if self.outcome.released is not None else self.outcome.noise
+        self.eta = self._compute_eta()
 
     def step(self) -> None:
-        """One pass over everything."""
-        self._numbers()
-        self._categories()
+        """One pass over everything, each part given all the others."""
+        self._step_numbers()
+        self._draw_levels()
         self.predictor.refresh()
-        self.eta = self._eta()
+        self.eta = self._compute_eta()
         if self.outcome.released is not None:
-            self.outcome.true = redrawn(self.outcome, self.eta, self.passes, self.chance)
-        self._coefficients()
-        self._effects()
-        self._variance()
+            self.outcome.true = step_true_outcome(self.outcome, self.eta, self.passes, self.rng)
+        self._step_coefficients()
+        self._step_effects()
+        self._draw_variance()
         if self.problem.numbers:
-            self._weave()
-            self.covariates.update(self.latent, self.chance)
-        for at, levels in enumerate(self.levels):
-            levels.update(self.codes[:, at], self.chance)
+            self._step_jointly()
+            self.numbers.update(self.latent, self.rng)
+        for category, model in enumerate(self.levels):
+            model.update(self.codes[:, category], self.rng)
         self.passes += 1
 
     def values(self) -> Floats:
         """Coefficients, residual variance, variances and covariances between groups."""
-        made = [self.beta]
+        values = [self.beta]
         if self.outcome.linear:
-            made.append(np.array([self.outcome.variance - self._known]))
+            values.append(np.array([self.outcome.variance - self.outcome.integrated_noise]))
         if self.random:
-            made.append(np.diag(self.between))
-            made.append(self.between[np.tril_indices(len(self.random), -1)])
-        return np.concatenate(made)
+            values.append(np.diag(self.between))
+            values.append(self.between[np.tril_indices(len(self.random), -1)])
+        return np.concatenate(values)
 
-    def _eta(self) -> Floats:
-        made = self.predictor.design @ self.beta
-        for at, term in enumerate(self.random):
-            made += self.predictor.design[:, term] * self.effect[self.problem.groups, at]
-        return made
+    def _compute_eta(self) -> Floats:
+        eta = self.predictor.design @ self.beta
+        for column, term in enumerate(self.random):
+            eta += self.predictor.design[:, term] * self.effects[self.problem.groups, column]
+        return eta
 
-    def _coefficient(self) -> list[Floats | float]:
-        """Of each term; by record where it differs by group."""
-        made: list[Floats | float] = list(self.beta)
-        for at, term in enumerate(self.random):
-            made[term] = self.beta[term] + self.effect[self.problem.groups, at]
-        return made
+    def _coefficients(self) -> Coefficients:
+        coefficients: Coefficients = list(self.beta)
+        for column, term in enumerate(self.random):
+            coefficients[term] = self.beta[term] + self.effects[self.problem.groups, column]
+        return coefficients
 
-    def _numbers(self) -> None:
-        centre = self.covariates.centre() if self.problem.numbers else self.latent
-        for at in range(len(self.problem.numbers)):
-            present = self.latent[:, at]
-            given = self.covariates.given(at, self.latent - centre, centre[:, at])
-            target = self._target(at, given)
-            size = float(self.start.size[at])
-            made, self.eta, share = in_turn(self.passes, present, target, size, self.chance)
-            self.latent[:, at] = made
-            self.accepted[at] += share
+    def _step_numbers(self) -> None:
+        """Latent values given outcome, covariates and what was released (see `latent`)."""
+        for number in range(len(self.problem.numbers)):
+            target, size = self._target(number), float(self.start.size[number])
+            present = self.latent[:, number]
+            step = step_latent(self.passes, present, target, size, self.rng)
+            self.latent[:, number], self.eta = step.values, step.companion
+            self.accepted[number] += step.acceptance
 
-    def _target(self, at: int, given: Given) -> Target:
-        """The density of a number's latent values, at the present coefficients and predictor."""
-        of_number = self.predictor.of_number[at]
-        weights = self.predictor.weights(at, self._coefficient())
-        rest = self.eta
-        for weight, one in zip(weights, of_number.values(self.latent[:, at]), strict=True):
-            rest = rest - weight * one
-        released = self.start.released[at]
-        return Target(of_number, weights, rest, self.outcome, given, released, self._shift(at))
+    def _target(self, number: int) -> LatentTarget:
+        """The full conditional of a number, at the present coefficients and predictor."""
+        terms = self.predictor.number_terms[number]
+        weights = self.predictor.function_weights(number, self._coefficients())
+        offset = self.eta
+        for weight, value in zip(weights, terms.values(self.latent[:, number]), strict=True):
+            offset = offset - weight * value
+        return LatentTarget(
+            terms=terms,
+            weights=weights,
+            offset=offset,
+            outcome=self.outcome,
+            conditional=self.numbers.condition(number, self.latent),
+            released=self.start.released[number],
+            shift=self._shift_released(number),
+        )
 
-    def _weave(self) -> None:
-        """Coefficients, variances and one number together, see `metropolis_woven`."""
-        here = self._theta()
-        self.proposal.learn(here, self.passes)
-        if not self.proposal.ready:
-            return
-        at = self.passes % len(self.problem.numbers)
-        size, x, before = float(self.start.size[at]), self.latent[:, at].copy(), self.eta
-        there, ratio = self.proposal.draw(here, self.chance)
-        target = self._woven_target(at)
-        middle, spread = settled(target, size)
-        ratio -= self._log(target, x, spread)
-        self._set_theta(there)
-        target = self._woven_target(at)
-        new_middle, new_spread = settled(target, size)
-        moved = new_middle + new_spread * (x - middle) / spread
-        ratio += self._log(target, moved, new_spread)
-        self.woven += 1
-        if np.log(self.chance.uniform()) < ratio:
-            self.woven_accepted += 1
-            self.latent[:, at] = moved
-            self.predictor.refresh()
-            self.eta = self._eta()
-        else:
-            self._set_theta(here)
-            self.eta = before
-
-    def _woven_target(self, at: int) -> Target:
-        centre = self.covariates.centre()
-        return self._target(at, self.covariates.given(at, self.latent - centre, centre[:, at]))
-
-    def _theta(self) -> Floats:
-        own = [np.log(self.outcome.variance - self._known)] if self.outcome.linear else []
-        return np.concatenate([self.beta, own, self.covariates.theta])
-
-    def _set_theta(self, theta: Floats) -> None:
-        terms = len(self.beta)
-        self.beta = theta[:terms].copy()
-        if self.outcome.linear:
-            self.outcome.variance = float(np.exp(theta[terms])) + self._known
-            terms += 1
-        self.covariates.theta = theta[terms:]
-        self.eta = self._eta()
-
-    def _log(self, target: Target, x: Floats, spread: Floats) -> float:
-        """Log density of coefficients, variances and true values, the latter as z."""
-        made = float((target.parts(x)[0].log + np.log(spread)).sum())
-        made -= 0.5 * float((self.prior * self.beta**2).sum())
-        if self.outcome.linear:
-            variance, noise = self.outcome.variance, self.outcome.noise
-            own = variance - self._known
-            made += np.log(own) - np.log(own + noise) - 0.5 * len(x) * np.log(variance)
-        return float(made) + self.covariates.log_prior(len(x))
-
-    def _shift(self, at: int) -> Floats | float:
-        """What the noise of other numbers tells of this one's, taken off what was seen."""
-        weight = self.start.others[at]
-        if weight is None:
+    def _shift_released(self, number: int) -> Floats | float:
+        """What correlated noise of other numbers says of this one's, taken off its released."""
+        weights = self.start.error_regressions[number]
+        if weights is None:
             return 0.0
-        seen = np.column_stack([one.seen for one in self.start.released])
-        made: Floats = -(weight * (seen - self.latent)).sum(axis=1)
-        return made
+        released = np.column_stack([other.values for other in self.start.released])
+        shift: Floats = -(weights * (released - self.latent)).sum(axis=1)
+        return shift
 
-    def _categories(self) -> None:
-        for at, levels in enumerate(self.levels):
-            added = self.predictor.levels(at, self._coefficient())
-            codes = self.codes[:, at]
+    def _draw_levels(self) -> None:
+        """True levels from their full conditionals: a sum over all levels of each category."""
+        for category, model in enumerate(self.levels):
+            effects = self.predictor.level_effects(category, self._coefficients())
+            codes = self.codes[:, category]
             rows = np.arange(len(codes))
-            rest = self.eta - added[codes, rows]
-            logs = levels.density + levels.log()
-            first = self.covariates.first + self.offsets[at]
-            own = self.covariates.slopes[first : first + levels.count - 1]
-            slopes = np.vstack([np.zeros(self.latent.shape[1]), own])
-            bare = self.latent - self.covariates.centre() + slopes[codes]
-            for level in range(levels.count):
-                logs[level] += self.outcome.parts(rest + added[level]).log
+            offset = self.eta - effects[codes, rows]
+            logs = model.log_posterior()
+            first = self.numbers.first_level + model.offset
+            shifts = self.numbers.slopes[first : first + model.count - 1]
+            shifts = np.vstack([np.zeros(self.latent.shape[1]), shifts])
+            residual = self.latent - self.numbers.centre() + shifts[codes]
+            for level in range(model.count):
+                logs[level] += self.outcome.evaluate(offset + effects[level]).log
                 if self.latent.shape[1]:
-                    logs[level] += self.covariates.log(bare - slopes[level])
-                for later in range(at + 1, len(self.levels)):
-                    logs[level] += self._later(later, at, level)
-            codes = one_of(logs, self.chance)
-            self.codes[:, at] = codes
-            self.eta = rest + added[codes, rows]
+                    logs[level] += self.numbers.log(residual - shifts[level])
+                for later in range(category + 1, len(self.levels)):
+                    logs[level] += self._log_later_category(later, category, level)
+            codes = draw_category(logs, self.rng)
+            self.codes[:, category] = codes
+            self.eta = offset + effects[codes, rows]
             self._write_levels()
 
-    def _later(self, later: int, at: int, level: int) -> Floats:
+    def _log_later_category(self, later: int, category: int, level: int) -> Floats:
         """Log probability of a later category's level, had this one another level."""
-        model, codes = self.levels[later], self.codes[:, at]
-        first = model.first + self.offsets[at]
-        last = first + self.levels[at].count - 1
+        model, codes = self.levels[later], self.codes[:, category]
+        first = model.first_level + self.levels[category].offset
+        last = first + self.levels[category].count - 1
         slopes = np.column_stack([np.zeros(model.count - 1), model.slopes[:, first:last]])
-        made = model.predictor()
-        made[1:] += slopes[:, level, None] - slopes[:, codes]
+        log_odds = model.log_odds()
+        log_odds[1:] += slopes[:, level, None] - slopes[:, codes]
         rows = np.arange(len(codes))
-        logs: Floats = made[self.codes[:, later], rows] - np.logaddexp.reduce(made, axis=0)
+        total = np.logaddexp.reduce(log_odds, axis=0)
+        logs: Floats = log_odds[self.codes[:, later], rows] - total
         return logs
 
     def _write_levels(self) -> None:
         """The columns of levels in the models of true values."""
-        for at, levels in enumerate(self.levels):
-            for level in range(1, levels.count):
-                own = self.codes[:, at] == level
-                column = self.offsets[at] + level - 1
-                self.covariates.design[:, self.covariates.first + column] = own
-                for later in self.levels[at + 1 :]:
-                    later.design[:, later.first + column] = own
+        for category, model in enumerate(self.levels):
+            for level in range(1, model.count):
+                dummy = self.codes[:, category] == level
+                column = model.offset + level - 1
+                self.numbers.design[:, self.numbers.first_level + column] = dummy
+                for later in self.levels[category + 1 :]:
+                    later.design[:, later.first_level + column] = dummy
 
-    def _coefficients(self) -> None:
+    def _step_coefficients(self) -> None:
         design = self.predictor.design
         if self.outcome.linear:
             effect = self.eta - design @ self.beta
             y = self.outcome.true - effect
-            self.beta = linear(design, y, self.outcome.variance, self.prior, self.chance)
+            variance = self.outcome.variance
+            self.beta = draw_coefficients(design, y, variance, self.prior, self.rng)
             self.eta = design @ self.beta + effect
             return
-        self.beta, self.eta = stepped(
-            design, self.outcome.parts, self.eta, self.beta, self.prior, self.chance
+        self.beta, self.eta = step_coefficients(
+            design, self.outcome.evaluate, self.eta, self.beta, self.prior, self.rng
         )
 
-    def _effects(self) -> None:
+    def _step_effects(self) -> None:
+        """Random effects of groups, and their covariance."""
         if not self.random or self.problem.groups is None:
             return
-        columns = self.predictor.design[:, self.random]
-        self.effect, self.eta = effects(
-            columns, self.problem.groups, self.outcome.parts, self.eta, self.effect, self.between,
-            self.chance, exact=self.outcome.linear,
-        )  # fmt: skip
-        for at, (terms, shared) in enumerate(self.exchanges):
-            self.beta[terms] += exchanged(self.effect, self.between, at, shared, self.chance)
-        groups, size = self.effect.shape
-        squares = self.effect.T @ self.effect
-        self.between = covariance_of(groups - size - 1, squares, self.chance)
+        self.effects, self.eta = step_effects(
+            columns=self.predictor.design[:, self.random],
+            group=self.problem.groups,
+            likelihood=self.outcome.evaluate,
+            eta=self.eta,
+            effects=self.effects,
+            covariance=self.between,
+            rng=self.rng,
+            exact=self.outcome.linear,
+        )
+        for column, (terms, shared) in enumerate(self.exchanges):
+            self.beta[terms] += exchange_effects(
+                self.effects, self.between, column, shared, self.rng
+            )
+        groups, size = self.effects.shape
+        squares = self.effects.T @ self.effects
+        self.between = draw_inverse_wishart(groups - size - 1, squares, self.rng)
 
-    def _variance(self) -> None:
+    def _draw_variance(self) -> None:
+        """The residual variance, inverse gamma above the variance of integrated noise."""
         if not self.outcome.linear:
             return
-        away = self.outcome.true - self.eta
-        squares, least, noise = float(away @ away), self._known, self.outcome.noise
-        made = variance_above(least, len(away), squares, self.chance)
+        residual = self.outcome.true - self.eta
+        squares, noise = float(residual @ residual), self.outcome.noise
+        least = self.outcome.integrated_noise
+        proposed = draw_variance_above(least, len(residual), squares, self.rng)
         if self.outcome.released is not None:
-            # The prior is 1 / (variance + noise): 1 / variance has no end at nought here.
-            now = self.outcome.variance
-            ratio = made * (now + noise) / (now * (made + noise))
-            if self.chance.uniform() >= ratio:
+            # The prior is 1 / (variance + noise): 1 / variance would not be proper at zero here.
+            present = self.outcome.variance
+            ratio = proposed * (present + noise) / (present * (proposed + noise))
+            if self.rng.uniform() >= ratio:
                 return
-        self.outcome.variance = made
+        self.outcome.variance = proposed
+
+    def _step_jointly(self) -> None:
+        """Coefficients, variances and one number together, with z = (x - m) / s as it is."""
+        present = self._get_theta()
+        self.proposal.learn(present, self.passes)
+        if not self.proposal.ready:
+            return
+        number = self.passes % len(self.problem.numbers)
+        size, x = float(self.start.size[number]), self.latent[:, number].copy()
+        eta = self.eta
+        proposed, log_ratio = self.proposal.draw(present, self.rng)
+        target = self._target(number)
+        mean, sd = approximate_latent(target, size)
+        log_ratio -= self._log_joint(target, x, sd)
+        self._set_theta(proposed)
+        target = self._target(number)
+        proposed_mean, proposed_sd = approximate_latent(target, size)
+        proposed_x = proposed_mean + proposed_sd * (x - mean) / sd
+        log_ratio += self._log_joint(target, proposed_x, proposed_sd)
+        self.joint_steps += 1
+        if np.log(self.rng.uniform()) < log_ratio:
+            self.joint_accepted += 1
+            self.latent[:, number] = proposed_x
+            self.predictor.refresh()
+            self.eta = self._compute_eta()
+        else:
+            self._set_theta(present)
+            self.eta = eta
+
+    def _get_theta(self) -> Floats:
+        """Coefficients, log residual variance, and the parameters of the number model."""
+        variance = self.outcome.variance - self.outcome.integrated_noise
+        log_variance = [np.log(variance)] if self.outcome.linear else []
+        return np.concatenate([self.beta, log_variance, self.numbers.theta])
+
+    def _set_theta(self, theta: Floats) -> None:
+        used = len(self.beta)
+        self.beta = theta[:used].copy()
+        if self.outcome.linear:
+            self.outcome.variance = float(np.exp(theta[used])) + self.outcome.integrated_noise
+            used += 1
+        self.numbers.theta = theta[used:]
+        self.eta = self._compute_eta()
+
+    def _log_joint(self, target: LatentTarget, x: Floats, sd: Floats) -> float:
+        """Log density of coefficients, variances and true values, the latter as z."""
+        # The sum of log s is the Jacobian of x = m + s z.
+        log = float((target.evaluate(x)[0].log + np.log(sd)).sum())
+        log -= 0.5 * float((self.prior * self.beta**2).sum())
+        if self.outcome.linear:
+            variance, noise = self.outcome.variance, self.outcome.noise
+            residual = variance - self.outcome.integrated_noise
+            log += np.log(residual) - np.log(residual + noise) - 0.5 * len(x) * np.log(variance)
+        return float(log) + self.numbers.log_prior(len(x))
+
+
+class JointProposal:
+    """Normal proposals with the mean and covariance of the warm-up's draws.
+
+    Parameters
+    ----------
+    warmup : passes in which to learn them; a quarter of those is forgotten.
+    """
+
+    def __init__(self, warmup: int) -> None:
+        self.warmup = warmup
+        self.draws: list[Floats] = []
+        self.ready = False
+        self.mean: Floats = np.zeros(0)
+        self.lower: Floats = np.zeros((0, 0))
+
+    def learn(self, theta: Floats, passes: int) -> None:
+        """Take note of a draw of the warm-up; nothing is learnt after it."""
+        if passes < self.warmup // 4 or passes >= self.warmup:
+            return
+        self.draws.append(theta)
+        enough = len(self.draws) >= _DRAWS_PER_PARAMETER * len(theta)
+        if enough and passes in (self.warmup // 2, self.warmup - 1):
+            draws = np.array(self.draws)
+            covariance = np.atleast_2d(np.cov(draws.T))
+            try:
+                self.lower = cholesky(_WIDER * covariance)
+            except np.linalg.LinAlgError:
+                return
+            self.mean, self.ready = draws.mean(axis=0), True
+
+    def draw(self, theta: Floats, rng: Generator) -> tuple[Floats, float]:
+        """A proposal, and the log of its density back over that forth.
+
+        An autoregressive step leaves the normal distribution as it is, so that the ratio of the
+        proposal's densities is that of this distribution.
+        """
+        z = rng.standard_normal(len(theta))
+        centre = self.mean + _PERSISTENCE * (theta - self.mean)
+        proposed = centre + (1 - _PERSISTENCE**2) ** 0.5 * (self.lower @ z)
+        return proposed, self._log_density(theta) - self._log_density(proposed)
+
+    def _log_density(self, theta: Floats) -> float:
+        z = np.linalg.solve(self.lower, theta - self.mean)
+        return -0.5 * float(z @ z)
+
+
+def approximate_latent(target: LatentTarget, size: float) -> tuple[Floats, Floats]:
+    """Mean and SD of true values given all else, or nearly: two Newton steps.
+
+    They depend on the coefficients and the data, and not on the present true values.
+    """
+    mean = target.without_outcome(size).mean()
+    limit = LONGEST_STEP * size
+    for _ in range(1 if target.normal else 2):
+        density, _ = target.evaluate(mean)
+        mean = mean + np.clip(density.gradient / density.curvature, -limit, limit)
+    return mean, 1 / np.sqrt(density.curvature)

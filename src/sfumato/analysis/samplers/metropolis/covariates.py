@@ -1,9 +1,14 @@
-"""The model of true numbers: given clean columns, levels and groups, normal or a mixture.
+"""The model of true predictors: numbers given clean columns, levels and groups; levels likewise.
 
-latent = design @ slopes + effect of the group + residual; the residuals of all numbers of a record
-are jointly normal, or a mixture of such. Priors: flat on slopes, of levels normal with ten SD of a
-residual; uniform on the covariance of normal residuals; weak and proper on those of a mixture and
-on covariances between groups, where the uniform one would not do.
+Numbers: latent = design @ slopes + effect of the group + residual; the residuals of all numbers of
+a record are jointly normal, or a mixture of such. Priors: flat on slopes, of levels normal with ten
+SD of a residual; uniform on the covariance of normal residuals; weak and proper on those of a
+mixture and on covariances between groups, where the uniform one would not do.
+
+Categories: the level of a record given its clean columns, earlier categories and its group is a
+multinomial logit. Its coefficients have a normal prior of SD 5 on columns of size one, so that
+levels that hardly occur have a distribution; they are drawn level by level with a weighted
+least-squares proposal, random effects of groups likewise.
 """
 
 from __future__ import annotations
@@ -12,16 +17,19 @@ import math
 
 import numpy as np
 
-from sfumato.analysis.samplers.metropolis.chance import (
-    Chance,
-    covariance_of,
-    each_normal_of,
-    normal_of,
-    one_of,
-    sums_by,
+from sfumato.analysis.problem import Category
+from sfumato.analysis.samplers.metropolis.coefficients import (
+    Generator,
+    draw_category,
+    draw_inverse_wishart,
+    draw_normal,
+    draw_normals,
+    exchange_effects,
+    step_coefficients,
+    step_effects,
+    sum_by_group,
 )
-from sfumato.analysis.samplers.metropolis.coefficients import exchanged
-from sfumato.analysis.samplers.metropolis.released import Parts
+from sfumato.analysis.samplers.metropolis.likelihood import LogDensity, binomial_likelihood
 from sfumato.analysis.samplers.mixture import Mixture
 from sfumato.kernels.arrays import Floats, Integers
 
@@ -29,75 +37,90 @@ _RIDGE = 0.01
 _WEAK = 0.1
 _BETWEEN = 0.02
 """Prior scale of a covariance between groups, as a share of that within."""
+_LOGIT_PRECISION = 0.04
+_LOGIT_BETWEEN = 0.05
+"""Prior scale of the variance between groups of a level's log odds; its shape is 1."""
 
 
-class Given:
-    """One number given the others: shares, centres and variances of its components."""
+class ConditionalMixture:
+    """One number given the others: log shares, centres and variances of its components."""
 
     def __init__(self, logs: Floats | None, centres: Floats, variances: Floats) -> None:
         self.logs, self.centres, self.variances = logs, centres, variances
 
-    def parts(self, x: Floats) -> Parts:
+    def evaluate(self, x: Floats) -> LogDensity:
         """Log density and derivatives at values."""
         if self.logs is None:
-            slope = (self.centres[0] - x) / self.variances[0]
-            curve = np.full(len(x), 1 / self.variances[0])
-            return Parts(0.5 * (x - self.centres[0]) * slope, slope, curve)
-        away = self.centres - x
-        slopes = away / self.variances[:, None]
-        logs = self.logs - 0.5 * away * slopes
+            gradient = (self.centres[0] - x) / self.variances[0]
+            curvature = np.full(len(x), 1 / self.variances[0])
+            return LogDensity(0.5 * (x - self.centres[0]) * gradient, gradient, curvature)
+        distance = self.centres - x
+        gradients = distance / self.variances[:, None]
+        logs = self.logs - 0.5 * distance * gradients
         top = logs.max(axis=0)
         shares = np.exp(logs - top)
         total = shares.sum(axis=0)
         shares /= total
-        curve = (1 / self.variances) @ shares
-        return Parts(top + np.log(total), (shares * slopes).sum(axis=0), curve)
+        # Without the variance of the gradients between components it stays positive.
+        curvature = (1 / self.variances) @ shares
+        return LogDensity(top + np.log(total), (shares * gradients).sum(axis=0), curvature)
 
-    def with_noise(self, seen: Floats, variance: Floats | float) -> Each:
-        """Given the released value as well; a variance without end says nothing."""
+    def with_noise(self, released: Floats, variance: Floats | float) -> RecordMixture:
+        """Given the released value as well; an infinite variance says nothing."""
         variances = self.variances[:, None]
-        share = variances / (variances + variance)
-        away = seen - self.centres
-        centres = self.centres + share * away
-        left = np.broadcast_to(variances * (1 - share), centres.shape)
+        # The reliability: x | released has mean μ + reliability (released - μ).
+        reliability = variances / (variances + variance)
+        distance = released - self.centres
+        centres = self.centres + reliability * distance
+        remaining = np.broadcast_to(variances * (1 - reliability), centres.shape)
         logs = np.zeros_like(centres) if self.logs is None else self.logs.copy()
-        logs += 0.5 * np.log(share) - 0.5 * away * away * share / variances - 0.5 * np.log(left)
-        return Each(logs, centres, left)
+        square = distance * distance * reliability / variances
+        logs += 0.5 * np.log(reliability) - 0.5 * square - 0.5 * np.log(remaining)
+        return RecordMixture(logs, centres, remaining)
 
 
-class Each(Given):
-    """The same with a variance for each record; its log weights hold what normalises them."""
+class RecordMixture:
+    """A mixture for each record, with its own variances; the log weights hold what normalises them.
 
-    def draw(self, chance: Chance) -> Floats:
+    Parameters
+    ----------
+    logs, centres, variances : (component, record).
+    """
+
+    def __init__(self, logs: Floats, centres: Floats, variances: Floats) -> None:
+        self.logs, self.centres, self.variances = logs, centres, variances
+
+    def draw(self, rng: Generator) -> Floats:
         """A value for each record."""
-        assert self.logs is not None  # noqa: S101 - made so
-        at = one_of(self.logs + 0.5 * np.log(self.variances), chance)
+        component = draw_category(self.logs + 0.5 * np.log(self.variances), rng)
         rows = np.arange(self.centres.shape[1])
-        spread = np.sqrt(self.variances[at, rows])
-        made: Floats = self.centres[at, rows] + spread * chance.standard_normal(len(rows))
-        return made
+        sd = np.sqrt(self.variances[component, rows])
+        values: Floats = self.centres[component, rows] + sd * rng.standard_normal(len(rows))
+        return values
 
     def mean(self) -> Floats:
         """The mean of each record's value."""
-        assert self.logs is not None  # noqa: S101 - made so
         if len(self.centres) == 1:
             return np.array(self.centres[0])
         logs = self.logs + 0.5 * np.log(self.variances)
         weights = np.exp(logs - logs.max(axis=0))
-        made: Floats = (weights * self.centres).sum(axis=0) / weights.sum(axis=0)
-        return made
+        mean: Floats = (weights * self.centres).sum(axis=0) / weights.sum(axis=0)
+        return mean
 
     def log(self, x: Floats) -> Floats:
         """Log density at values, up to a constant of each record."""
-        assert self.logs is not None  # noqa: S101 - made so
-        logs = self.logs - 0.5 * (self.centres - x) ** 2 / self.variances
-        top = logs.max(axis=0)
-        made: Floats = top + np.log(np.exp(logs - top).sum(axis=0))
-        return made
+        return log_sum_exp(self.logs - 0.5 * (self.centres - x) ** 2 / self.variances)
 
 
-class Covariates:
-    """The model and its present values.
+def log_sum_exp(logs: Floats) -> Floats:
+    """The log of the sum of exponentials, over the first axis."""
+    top = logs.max(axis=0)
+    total: Floats = top + np.log(np.exp(logs - top).sum(axis=0))
+    return total
+
+
+class NumberModel:
+    """The model of the numbers and its present parameters.
 
     Parameters
     ----------
@@ -106,7 +129,7 @@ class Covariates:
     numbers : how many numbers there are.
     mixture : first values of the residuals' shape.
     group, groups : of each record, and how many; None where true values do not differ by group.
-    shared : places of the clean columns that are constant in groups.
+    shared : indices of the clean columns that are constant in groups.
     """
 
     def __init__(
@@ -116,7 +139,7 @@ class Covariates:
         records, columns = clean.shape
         self.design: Floats = np.zeros((records, columns + dummies), order="F")
         self.design[:, :columns] = clean
-        self.first = columns
+        self.first_level = columns
         self.slopes: Floats = np.zeros((columns + dummies, numbers))
         self.shares, self.means = mixture.shares.copy(), mixture.means.copy()
         if len(mixture.shares) == 1:
@@ -124,77 +147,70 @@ class Covariates:
             self.means[:] = 0.0
         self.covariances = mixture.covariances.copy()
         self.group, self.groups, self.shared = group, groups, shared
-        self.effect: Floats = np.zeros((groups, numbers))
-        whole = _whole(mixture)
-        self.between = _WEAK * whole
-        self.scale = _WEAK * np.diag(np.diag(whole))
-        self.between_scale = _BETWEEN * np.diag(np.diag(whole))
+        self.effects: Floats = np.zeros((groups, numbers))
+        total = _total_covariance(mixture)
+        self.between = _WEAK * total
+        self.scale = _WEAK * np.diag(np.diag(total))
+        self.between_scale = _BETWEEN * np.diag(np.diag(total))
         if group is not None:
             rows = np.array([np.flatnonzero(group == g)[0] for g in range(groups)])
-            self.upper = clean[rows][:, shared]
+            self.group_columns = clean[rows][:, shared]
 
     @property
     def components(self) -> int:
-        """How many normal ones there are."""
+        """How many normal components there are."""
         return len(self.shares)
 
     def centre(self) -> Floats:
         """(record, number) where each is expected, residuals' means apart."""
-        made = self.design @ self.slopes
+        centre = self.design @ self.slopes
         if self.group is not None:
-            made += self.effect[self.group]
-        return made
+            centre += self.effects[self.group]
+        return centre
 
     def log_components(self, residual: Floats) -> Floats:
         """(component, record) log shares and densities of residuals."""
-        made = np.empty((self.components, len(residual)))
+        logs = np.empty((self.components, len(residual)))
         for k in range(self.components):
             lower = np.linalg.cholesky(self.covariances[k])
             z = np.linalg.solve(lower, (residual - self.means[k]).T)
-            made[k] = math.log(self.shares[k]) - np.log(np.diag(lower)).sum()
-            made[k] -= 0.5 * np.einsum("jn,jn->n", z, z)
-        return made
+            logs[k] = math.log(self.shares[k]) - np.log(np.diag(lower)).sum()
+            logs[k] -= 0.5 * np.einsum("jn,jn->n", z, z)
+        return logs
 
     def log(self, residual: Floats) -> Floats:
         """Log density of residuals, components summed over."""
         logs = self.log_components(residual)
-        top: Floats = logs.max(axis=0)
-        if len(logs) > 1:
-            top = top + np.log(np.exp(logs - top).sum(axis=0))
-        return top
+        return log_sum_exp(logs) if len(logs) > 1 else logs[0]
 
-    def given(self, place: int, residual: Floats, centre: Floats) -> Given:
-        """The distribution of one number, given the others of the record.
-
-        Parameters
-        ----------
-        place : of the number.
-        residual : (record, number) of all.
-        centre : where the number is expected.
-        """
+    def condition(self, number: int, latent: Floats) -> ConditionalMixture:
+        """The distribution of one number, given the others of the record (record, number)."""
+        means = self.centre()
+        residual, centre = latent - means, means[:, number]
         count, size = self.components, residual.shape[1]
         if count == size == 1:
-            return Given(None, centre[None], self.covariances[0, 0])
-        others = [at for at in range(size) if at != place]
+            return ConditionalMixture(None, centre[None], self.covariances[0, 0])
+        others = [index for index in range(size) if index != number]
         centres, logs = np.empty((count, len(residual))), np.empty((count, len(residual)))
         variances = np.empty(count)
         for k in range(count):
-            whole, mean = self.covariances[k], self.means[k]
-            variances[k] = whole[place, place]
-            centres[k] = centre + mean[place]
+            covariance, mean = self.covariances[k], self.means[k]
+            variances[k] = covariance[number, number]
+            centres[k] = centre + mean[number]
             logs[k] = math.log(self.shares[k])
             if others:
-                block = whole[np.ix_(others, others)]
-                follow = np.linalg.solve(block, whole[others, place])
-                variances[k] -= whole[place, others] @ follow
-                away = residual[:, others] - mean[others]
-                centres[k] += away @ follow
+                # x₁ | x₂ ~ N(μ₁ + Σ₁₂ Σ₂₂⁻¹ (x₂ - μ₂), Σ₁₁ - Σ₁₂ Σ₂₂⁻¹ Σ₂₁).
+                block = covariance[np.ix_(others, others)]
+                regression = np.linalg.solve(block, covariance[others, number])
+                variances[k] -= covariance[number, others] @ regression
+                distance = residual[:, others] - mean[others]
+                centres[k] += distance @ regression
                 if count > 1:
                     lower = np.linalg.cholesky(block)
-                    z = np.linalg.solve(lower, away.T)
+                    z = np.linalg.solve(lower, distance.T)
                     logs[k] -= 0.5 * np.einsum("jn,jn->n", z, z) + np.log(np.diag(lower)).sum()
             logs[k] -= 0.5 * math.log(variances[k])
-        return Given(logs if count > 1 else None, centres, variances)
+        return ConditionalMixture(logs if count > 1 else None, centres, variances)
 
     @property
     def theta(self) -> Floats:
@@ -214,76 +230,174 @@ class Covariates:
         if not len(self.theta):
             return 0.0
         ridge = _RIDGE * _WEAK / self.scale[0, 0]
-        made = (1 - 0.5 * records) * np.log(self.covariances[0, 0, 0])
-        return float(made - 0.5 * ridge * (self.slopes[self.first :, 0] ** 2).sum())
+        log = (1 - 0.5 * records) * np.log(self.covariances[0, 0, 0])
+        return float(log - 0.5 * ridge * (self.slopes[self.first_level :, 0] ** 2).sum())
 
-    def update(self, latent: Floats, chance: Chance) -> None:
-        """Draw all its parameters, given latent values."""
+    def update(self, latent: Floats, rng: Generator) -> None:
+        """Draw all its parameters from their full conditionals, given latent values."""
         residual = latent - self.centre()
-        count = self.components
         label = np.zeros(len(latent), np.int64)
-        if count > 1:
-            label = one_of(self.log_components(residual), chance)
-            sizes = np.bincount(label, minlength=count)
-            # A share of nought would have no logarithm.
-            self.shares = np.maximum(chance.dirichlet(1.0 + sizes), 1e-12)
-        self._spread(residual, label, chance)
-        self._slope(latent, label, chance)
+        if self.components > 1:
+            label = draw_category(self.log_components(residual), rng)
+            sizes = np.bincount(label, minlength=self.components)
+            # A share of zero would have no logarithm.
+            self.shares = np.maximum(rng.dirichlet(1.0 + sizes), 1e-12)
+        self._draw_components(residual, label, rng)
+        self._draw_slopes(latent, label, rng)
         if self.group is not None:
-            self._effects(latent, label, chance)
+            self._draw_effects(latent, label, rng)
 
-    def _spread(self, residual: Floats, label: Integers, chance: Chance) -> None:
+    def _draw_components(self, residual: Floats, label: Integers, rng: Generator) -> None:
         size = residual.shape[1]
         if self.components == 1:
             squares = residual.T @ residual
-            self.covariances[0] = covariance_of(len(residual) - size - 1, squares, chance)
+            self.covariances[0] = draw_inverse_wishart(len(residual) - size - 1, squares, rng)
             return
         for k in range(self.components):
-            own = residual[label == k]
-            inner = np.linalg.inv(self.covariances[k])
-            # Its mean before the data: nought, give or take ten SD of the whole.
+            members = residual[label == k]
+            inverse = np.linalg.inv(self.covariances[k])
+            # Its mean before the data: zero, give or take ten SD of all residuals.
             prior = np.linalg.inv(100 * self.scale / _WEAK)
-            self.means[k] = normal_of(len(own) * inner + prior, inner @ own.sum(axis=0), chance)
-            away = own - self.means[k]
-            freedom = len(own) + size + 1
-            self.covariances[k] = covariance_of(freedom, self.scale + away.T @ away, chance)
+            right = inverse @ members.sum(axis=0)
+            self.means[k] = draw_normal(len(members) * inverse + prior, right, rng)
+            distance = members - self.means[k]
+            squares = self.scale + distance.T @ distance
+            self.covariances[k] = draw_inverse_wishart(len(members) + size + 1, squares, rng)
 
-    def _slope(self, latent: Floats, label: Integers, chance: Chance) -> None:
-        target = latent if self.group is None else latent - self.effect[self.group]
+    def _draw_slopes(self, latent: Floats, label: Integers, rng: Generator) -> None:
+        target = latent if self.group is None else latent - self.effects[self.group]
         columns, size = self.slopes.shape
         precision, right = np.zeros((columns * size, columns * size)), np.zeros((columns, size))
         # Clean columns are there whatever is drawn; a level may have no record for a while.
-        ridge = np.diag(np.repeat([0.0, _RIDGE], [self.first, columns - self.first]))
+        ridge = np.diag(np.repeat([0.0, _RIDGE], [self.first_level, columns - self.first_level]))
+        # Slopes of all numbers at once, as in seemingly unrelated regressions: X'X ⊗ Σ⁻¹.
         precision += np.kron(ridge, _WEAK * np.linalg.inv(self.scale))
         for k in range(self.components):
-            own = slice(None) if self.components == 1 else label == k
-            design = self.design[own]
-            inner = np.linalg.inv(self.covariances[k])
-            precision += np.kron(design.T @ design, inner)
-            right += design.T @ ((target[own] - self.means[k]) @ inner)
-        self.slopes = normal_of(precision, right.reshape(-1), chance).reshape(columns, size)
+            members = slice(None) if self.components == 1 else label == k
+            design = self.design[members]
+            inverse = np.linalg.inv(self.covariances[k])
+            precision += np.kron(design.T @ design, inverse)
+            right += design.T @ ((target[members] - self.means[k]) @ inverse)
+        self.slopes = draw_normal(precision, right.reshape(-1), rng).reshape(columns, size)
 
-    def _effects(self, latent: Floats, label: Integers, chance: Chance) -> None:
+    def _draw_effects(self, latent: Floats, label: Integers, rng: Generator) -> None:
         assert self.group is not None  # noqa: S101 - asked before
-        away = latent - self.design @ self.slopes
+        residual = latent - self.design @ self.slopes
+        # Effects of a group are normal with precision B⁻¹ + Σ nₖ Σₖ⁻¹.
         precision = np.zeros((self.groups, *self.between.shape)) + np.linalg.inv(self.between)
-        right = np.zeros(self.effect.shape)
+        right = np.zeros(self.effects.shape)
         for k in range(self.components):
-            inner = np.linalg.inv(self.covariances[k])
-            own = (label == k).astype(float)
-            precision += np.bincount(self.group, own, self.groups)[:, None, None] * inner
-            right += sums_by(self.group, self.groups, (away - self.means[k]) * own[:, None]) @ inner
-        self.effect, _ = each_normal_of(precision, right, chance)
-        for at in range(self.effect.shape[1]):
-            moved = exchanged(self.effect, self.between, at, self.upper, chance)
-            self.slopes[self.shared, at] += moved
-        squares = self.between_scale + self.effect.T @ self.effect
-        self.between = covariance_of(self.groups + self.effect.shape[1] + 1, squares, chance)
+            inverse = np.linalg.inv(self.covariances[k])
+            member = (label == k).astype(float)
+            precision += np.bincount(self.group, member, self.groups)[:, None, None] * inverse
+            weighted = (residual - self.means[k]) * member[:, None]
+            right += sum_by_group(self.group, self.groups, weighted) @ inverse
+        self.effects, _ = draw_normals(precision, right, rng)
+        for number in range(self.effects.shape[1]):
+            amount = exchange_effects(self.effects, self.between, number, self.group_columns, rng)
+            self.slopes[self.shared, number] += amount
+        squares = self.between_scale + self.effects.T @ self.effects
+        freedom = self.groups + self.effects.shape[1] + 1
+        self.between = draw_inverse_wishart(freedom, squares, rng)
 
 
-def _whole(mixture: Mixture) -> Floats:
-    """The covariance of all residuals."""
-    centre = mixture.shares @ mixture.means
-    away = mixture.means - centre
-    made: Floats = np.einsum("k,kij->ij", mixture.shares, mixture.covariances)
-    return made + (away * mixture.shares[:, None]).T @ away
+def _total_covariance(mixture: Mixture) -> Floats:
+    """The covariance of all residuals, within and between components."""
+    distance = mixture.means - mixture.shares @ mixture.means
+    within: Floats = np.einsum("k,kij->ij", mixture.shares, mixture.covariances)
+    return within + (distance * mixture.shares[:, None]).T @ distance
+
+
+class LevelModel:
+    """The multinomial logit of the levels of one category.
+
+    Parameters
+    ----------
+    category : the category.
+    clean : (record, column) clean columns of size one, the constant first.
+    earlier : how many columns for levels of earlier categories follow.
+    group, groups : of each record, and how many; None where levels do not differ by group.
+    """
+
+    def __init__(
+        self, category: Category, clean: Floats, earlier: int, group: Integers | None, groups: int
+    ) -> None:
+        self.released_logs = np.ascontiguousarray(category.density.T)
+        """(level, record) log probability of what was released."""
+        self.count = len(category.levels)
+        self.offset = earlier
+        records, self.first_level = clean.shape
+        self.design: Floats = np.zeros((records, self.first_level + earlier), order="F")
+        self.design[:, : self.first_level] = clean
+        self.slopes: Floats = np.zeros((self.count - 1, self.design.shape[1]))
+        self.group, self.groups = group, groups
+        self.effects: Floats = np.zeros((self.count - 1, groups, 1))
+        self.between: Floats = np.full(self.count - 1, 0.1)
+        shares = np.exp(self.released_logs - self.released_logs.max(axis=0))
+        shares = np.maximum((shares / shares.sum(axis=0)).mean(axis=1), 1e-3)
+        self.slopes[:, 0] = np.log(shares[1:] / shares[0])
+
+    def log_odds(self) -> Floats:
+        """(level, record) the log odds against the first level."""
+        log_odds = np.zeros((self.count, len(self.design)))
+        log_odds[1:] = self.slopes @ self.design.T
+        if self.group is not None:
+            log_odds[1:] += self.effects[:, :, 0][:, self.group]
+        return log_odds
+
+    def log_probabilities(self) -> Floats:
+        """(level, record) log probabilities."""
+        log_odds = self.log_odds()
+        return log_odds - log_sum_exp(log_odds)
+
+    def log_posterior(self) -> Floats:
+        """(level, record) the same given what was released, up to a constant of each record."""
+        return self.released_logs + self.log_probabilities()
+
+    def update(self, codes: Integers, rng: Generator) -> None:
+        """Step the coefficients, level by level, given true levels."""
+        eta = self.log_odds()
+        prior = np.full(self.design.shape[1], _LOGIT_PRECISION)
+        for level in range(1, self.count):
+            row = level - 1
+            # Against all other levels together a multinomial logit is a logit with an offset.
+            offset = log_sum_exp(np.delete(eta, level, axis=0))
+            member = (codes == level).astype(float)
+
+            def likelihood(
+                level_eta: Floats, member: Floats = member, offset: Floats = offset
+            ) -> LogDensity:
+                return binomial_likelihood(member, 1.0, level_eta - offset, "logit")
+
+            self.slopes[row], level_eta = step_coefficients(
+                self.design, likelihood, eta[level], self.slopes[row], prior, rng
+            )
+            if self.group is not None:
+                self.effects[row], level_eta = step_effects(
+                    np.ones((len(codes), 1)),
+                    self.group,
+                    likelihood,
+                    level_eta,
+                    self.effects[row],
+                    np.array([[self.between[row]]]),
+                    rng,
+                    exact=False,
+                )
+                self._draw_between(row, rng)
+            eta[level] = level_eta
+
+    def _draw_between(self, row: int, rng: Generator) -> None:
+        squares = float((self.effects[row] ** 2).sum())
+        shape = 1 + self.groups / 2
+        self.between[row] = (_LOGIT_BETWEEN + squares / 2) / rng.standard_gamma(shape)
+        # What all groups share is moved to the constant, whose prior has the last word.
+        ones = np.ones((self.groups, 1))
+        constant = self.slopes[row, 0]
+        before = self.effects[row].copy()
+        variance = np.array([[self.between[row]]])
+        amount = exchange_effects(self.effects[row], variance, 0, ones, rng)[0]
+        log_ratio = 0.5 * _LOGIT_PRECISION * (constant**2 - (constant + amount) ** 2)
+        if math.log(rng.uniform()) < log_ratio:
+            self.slopes[row, 0] += amount
+        else:
+            self.effects[row] = before

@@ -1,41 +1,55 @@
-"""What all chains of a problem share: order of records, basis of clean columns, first values."""
+"""Where chains start: what all chains of a problem share, and the first values of one chain.
+
+Shared are the canonical order of records, an orthogonal basis of the clean columns, and the
+residuals' shape. First values come from regression calibration and least squares.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analysis.problem import Category, Number, Problem, Shape
-from sfumato.analysis.samplers.metropolis.released import Released
-from sfumato.analysis.samplers.mixture import Mixture, chosen, fitted
+from sfumato.analysis.problem import Problem, Shape
+from sfumato.analysis.samplers.metropolis.coefficients import Generator
+from sfumato.analysis.samplers.metropolis.latent import NumberTerms
+from sfumato.analysis.samplers.metropolis.likelihood import OutcomeModel, ReleasedNumber
+from sfumato.analysis.samplers.mixture import Mixture, choose_mixture, fit_mixture
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import Floats, Integers, Mask
 
-_SAME = 1e-9
-_ROUNDS = 12
+_COLLINEAR = 1e-9
+_IMPUTATIONS = 12
 _COMPONENTS, _RECORDS = 6, 100
 """So many components where a mixture is needed, and so many records for each and number."""
-_LOOKED_AT = 20_000
+_MIXTURE_RECORDS = 20_000
 _LEAST = 0.05
 """The least share of the released variance that is taken for true."""
+_NEWTON_STEPS = 50
+_LIKELY = {"logit": 5.0, "probit": 3.0}
+"""How large a slope may well be: change on the link's scale for one SD of the predictor."""
+_LEVEL_SD = 10.0
+"""Of the prior of a coefficient of a level, in SD of the outcome or on the scale of the link."""
+_CERTAIN = 25.0
+"""A linear predictor that far out says that the outcome is certain."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Start:
+class SharedStart:
     """What all chains of a problem share.
 
     Parameters
     ----------
     problem : with its records in canonical order, groups numbered from 0 on.
     clean : (record, column) clean columns of size one, the constant first.
-    shared : places of those that are constant in groups.
+    shared : indices of those that are constant in groups.
     groups : how many there are; 0 where there are none.
     released : what was released of each number.
-    others : by number, (record, number) how the noise of the others tells of its own; None where
-        it does not.
-    centre, spread : (record, number) where each true value is expected, and how sure that is.
+    error_regressions : by number, (record, number) the regression of its noise on that of the
+        others; None where they are uncorrelated.
+    centre, sd : (record, number) where each true value is expected, and how far from it.
     size : the SD of each number.
     mixture : the shape of the residuals.
     """
@@ -44,64 +58,92 @@ class Start:
     clean: Floats = field(repr=False)
     shared: list[int]
     groups: int
-    released: list[Released]
-    others: list[Floats | None]
+    released: list[ReleasedNumber]
+    error_regressions: list[Floats | None]
     centre: Floats = field(repr=False)
-    spread: Floats = field(repr=False)
+    sd: Floats = field(repr=False)
     size: Floats
     mixture: Mixture
 
 
-def started(given: Problem, seed: int) -> Start:
-    """The start of a problem. Refuses what has no distribution."""
-    _enough(given)
-    problem = _ordered(given)
+class _ErrorRegression(NamedTuple):
+    """The regression of one number's noise on that of others, and its remaining variance."""
+
+    weights: Floats
+    variance: Floats
+
+
+class _Calibration(NamedTuple):
+    """Where true values are expected given released ones, how far from it, and noisy residuals."""
+
+    centre: Floats
+    sd: Floats
+    residual: Floats
+
+
+def prepare_start(problem: Problem, seed: int) -> SharedStart:
+    """The start of a problem. Refuses what has no posterior."""
+    _require_enough(problem)
+    problem = _order_records(problem)
     groups = 0 if problem.groups is None else int(problem.groups.max()) + 1
-    clean, shared = _basis(problem)
-    others = [_others(problem, at) for at in range(len(problem.numbers))]
+    clean, shared = _orthogonalise_covariates(problem)
+    regressions = [_regress_error(problem, index) for index in range(len(problem.numbers))]
     released = [
-        Released(one, None if at is None else at[1])
-        for one, at in zip(problem.numbers, others, strict=True)
+        ReleasedNumber(number, None if regression is None else regression.variance)
+        for number, regression in zip(problem.numbers, regressions, strict=True)
     ]
-    chance = np.random.default_rng(seed)
-    centre, spread, residual = _calibrated(problem, released, clean, chance)
-    size = np.maximum(residual.std(axis=0), 1e-300)
-    error = _error(problem, released)
+    calibration = _calibrate(problem, released, clean, np.random.default_rng(seed))
+    size = np.maximum(calibration.residual.std(axis=0), 1e-300)
+    error = _error_covariance(problem, released)
     mixture = Mixture(np.ones(1), np.zeros((1, 0)), np.zeros((1, 0, 0)), 0.0)
     if problem.numbers:
-        mixture = _shape(residual / size, error / np.outer(size, size), problem.shape)
-        covariances = mixture.covariances * np.outer(size, size)
-        mixture = Mixture(mixture.shares, mixture.means * size, covariances, mixture.bic)
-    return Start(
-        problem=problem, clean=clean, shared=shared, groups=groups, released=released,
-        others=[None if one is None else one[0] for one in others], centre=centre, spread=spread,
-        size=size, mixture=mixture,
-    )  # fmt: skip
+        scale = np.outer(size, size)
+        mixture = _choose_shape(calibration.residual / size, error / scale, problem.shape)
+        mixture = Mixture(
+            mixture.shares, mixture.means * size, mixture.covariances * scale, mixture.bic
+        )
+    return SharedStart(
+        problem=problem,
+        clean=clean,
+        shared=shared,
+        groups=groups,
+        released=released,
+        error_regressions=[
+            None if regression is None else regression.weights for regression in regressions
+        ],
+        centre=calibration.centre,
+        sd=calibration.sd,
+        size=size,
+        mixture=mixture,
+    )
 
 
-def _shape(residual: Floats, error: Floats, shape: Shape) -> Mixture:
+def _choose_shape(residual: Floats, error: Floats, shape: Shape) -> Mixture:
     """The shape that the data ask for; a mixture with components to spare.
 
     Noise hides what true values look like, so that BIC asks for few components. Draws of a
     mixture do not mind having too many, and powers of true values mind having too few.
     """
-    made = chosen(residual, error, shape)
+    mixture = choose_mixture(residual, error, shape)
     spare = min(_COMPONENTS, len(residual) // (_RECORDS * residual.shape[1]))
-    if made.components == 1 or spare <= made.components:
-        return made
-    return fitted(residual[:: max(1, -(-len(residual) // _LOOKED_AT))], error, spare)
+    if mixture.components == 1 or spare <= mixture.components:
+        return mixture
+    interval = max(1, -(-len(residual) // _MIXTURE_RECORDS))
+    return fit_mixture(residual[::interval], error, spare)
 
 
-def _enough(problem: Problem) -> None:
+def _require_enough(problem: Problem) -> None:
     if problem.records < len(problem.terms) + len(problem.numbers) + 3:
         raise MeasureError(
             f"There are {problem.records} records, too few for {len(problem.terms)} coefficients.",
             hint="leave terms out of the formula.",
         )
-    for one in problem.numbers:
-        if np.isnan(one.seen).all() or not np.isfinite(one.seen[~np.isnan(one.seen)]).all():
+    for number in problem.numbers:
+        missing = np.isnan(number.observed)
+        if missing.all() or not np.isfinite(number.observed[~missing]).all():
             raise MeasureError(
-                f"Variable '{one.name}' has no finite released value for some records, or for all.",
+                f"Variable '{number.name}' has no finite released value for some records, "
+                "or for all.",
                 hint="leave it out of the formula.",
             )
     if problem.outcome_number is None and not np.isfinite(problem.y).all():
@@ -111,21 +153,22 @@ def _enough(problem: Problem) -> None:
     groups, least = len(np.unique(problem.groups)), 3 * max(len(problem.random), 1) + 1
     if groups < least:
         raise MeasureError(
-            f"There are {groups} groups; {least} are needed to tell how they vary.",
+            f"There are {groups} groups; {least} are needed to estimate how they vary.",
             hint="leave the groups out, or make them a clean factor of the formula.",
         )
 
 
-def _ordered(problem: Problem) -> Problem:
+def _order_records(problem: Problem) -> Problem:
     """The records in an order that depends on their values alone."""
-    keys: list[npt.NDArray[np.generic]] = [
-        column for one in _categories(problem) for column in one.density.T
-    ]
-    keys += [one.clean for one in problem.terms if one.clean is not None]
-    keys += [*problem.covariates.T, *(one.seen for one in problem.numbers), problem.y]
-    keys += [one for one in (problem.trials, problem.groups) if one is not None]
-    order = np.lexsort(keys)
     number, category = problem.outcome_number, problem.outcome_category
+    categories = [*problem.categories, *([] if category is None else [category])]
+    keys: list[npt.NDArray[np.generic]] = [
+        column for ordered in categories for column in ordered.density.T
+    ]
+    keys += [term.clean for term in problem.terms if term.clean is not None]
+    keys += [*problem.covariates.T, *(x.observed for x in problem.numbers), problem.y]
+    keys += [key for key in (problem.trials, problem.groups) if key is not None]
+    order = np.lexsort(keys)
     groups = None if problem.groups is None else problem.groups[order]
     if groups is not None:
         groups = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.int64)
@@ -133,155 +176,294 @@ def _ordered(problem: Problem) -> Problem:
         problem,
         y=problem.y[order],
         trials=None if problem.trials is None else problem.trials[order],
-        outcome_number=None if number is None else _number(number, order),
-        outcome_category=None if category is None else _category(category, order),
-        numbers=tuple(_number(one, order) for one in problem.numbers),
-        categories=tuple(_category(one, order) for one in problem.categories),
+        outcome_number=None if number is None else replace(number, observed=number.observed[order]),
+        outcome_category=(
+            None if category is None else replace(category, density=category.density[order])
+        ),
+        numbers=tuple(replace(x, observed=x.observed[order]) for x in problem.numbers),
+        categories=tuple(replace(x, density=x.density[order]) for x in problem.categories),
         terms=tuple(
-            one if one.clean is None else replace(one, clean=one.clean[order])
-            for one in problem.terms
+            term if term.clean is None else replace(term, clean=term.clean[order])
+            for term in problem.terms
         ),
         covariates=problem.covariates[order],
         groups=groups,
     )
 
 
-def _number(one: Number, order: Integers) -> Number:
-    return replace(one, seen=one.seen[order])
+def _orthogonalise_covariates(problem: Problem) -> tuple[Floats, list[int]]:
+    """Uncorrelated clean columns of size one, the constant first; which are constant in groups.
 
-
-def _category(one: Category, order: Integers) -> Category:
-    return replace(one, density=one.density[order])
-
-
-def _categories(problem: Problem) -> list[Category]:
-    own = problem.outcome_category
-    return [*problem.categories, *([] if own is None else [own])]
-
-
-def _basis(problem: Problem) -> tuple[Floats, list[int]]:
-    """Uncorrelated clean columns of size one, the constant first; which are constant in groups."""
-    made: list[Floats] = [np.ones(problem.records)]
+    Gram-Schmidt, every column twice, for accuracy.
+    """
+    basis: list[Floats] = [np.ones(problem.records)]
     shared = [0]
-    everything = list(problem.covariates.T)
-    if problem.groups is not None:
+    columns, group = list(problem.covariates.T), problem.groups
+    if group is not None:
         # First those constant in groups, so that what is made of them is so too.
-        everything.sort(key=lambda one: not _constant(one, problem.groups))
-    for column in everything:
-        left = np.asarray(column, float)
-        whole = float(np.sqrt(np.mean(left**2)))
-        for one in [*made, *made]:
-            left = left - np.mean(one * left) * one
-        own = float(np.sqrt(np.mean(left**2)))
-        if not whole or own <= _SAME * whole:
+        columns.sort(key=lambda column: not _is_constant(column, group))
+    for column in columns:
+        remainder = np.asarray(column, float)
+        size = float(np.sqrt(np.mean(remainder**2)))
+        for direction in [*basis, *basis]:
+            remainder = remainder - np.mean(direction * remainder) * direction
+        remaining = float(np.sqrt(np.mean(remainder**2)))
+        if not size or remaining <= _COLLINEAR * size:
             continue
-        if problem.groups is not None and _constant(column, problem.groups):
-            shared.append(len(made))
-        made.append(left / own)
-    return np.asfortranarray(np.column_stack(made)), shared
+        if group is not None and _is_constant(column, group):
+            shared.append(len(basis))
+        basis.append(remainder / remaining)
+    return np.asfortranarray(np.column_stack(basis)), shared
 
 
-def _constant(column: Floats, group: Integers | None) -> bool:
-    assert group is not None  # noqa: S101 - asked before
-    first = np.zeros(int(group.max()) + 1)
-    first[group] = column
-    return bool((column == first[group]).all())
+def _is_constant(column: Floats, group: Integers) -> bool:
+    value = np.zeros(int(group.max()) + 1)
+    value[group] = column
+    return bool((column == value[group]).all())
 
 
-def _others(problem: Problem, at: int) -> tuple[Floats, Floats] | None:
-    """How correlated noise of other numbers tells of this one's, and what is left of it."""
-    linked = [k for k in range(len(problem.numbers)) if k != at and problem.error[at, k] != 0]
+def _regress_error(problem: Problem, number: int) -> _ErrorRegression | None:
+    """The regression of a number's noise on correlated noise of others that are not missing."""
+    error = problem.error
+    linked = [k for k in range(len(problem.numbers)) if k != number and error[number, k] != 0]
     if not linked:
         return None
-    there = np.column_stack([~np.isnan(problem.numbers[k].seen) for k in linked])
-    weight = np.zeros((problem.records, len(problem.numbers)))
-    left = np.full(problem.records, problem.error[at, at])
-    patterns, which = np.unique(there, axis=0, return_inverse=True)
-    for row, pattern in enumerate(patterns):
-        known = [k for k, is_there in zip(linked, pattern, strict=True) if is_there]
+    observed = np.column_stack([~np.isnan(problem.numbers[k].observed) for k in linked])
+    weights = np.zeros((problem.records, len(problem.numbers)))
+    variance = np.full(problem.records, error[number, number])
+    patterns, which = np.unique(observed, axis=0, return_inverse=True)
+    for index, pattern in enumerate(patterns):
+        known = [k for k, is_known in zip(linked, pattern, strict=True) if is_known]
         if not known:
             continue
-        own = which.reshape(-1) == row
-        cross = problem.error[np.ix_(known, [at])][:, 0]
-        follow = np.linalg.solve(problem.error[np.ix_(known, known)], cross)
-        weight[np.ix_(own, known)] = follow
-        left[own] -= cross @ follow
-    return weight, np.maximum(left, 1e-9 * problem.error[at, at])
+        rows = which.reshape(-1) == index
+        cross = error[np.ix_(known, [number])][:, 0]
+        regression = np.linalg.solve(error[np.ix_(known, known)], cross)
+        weights[np.ix_(rows, known)] = regression
+        variance[rows] -= cross @ regression
+    return _ErrorRegression(weights, np.maximum(variance, 1e-9 * error[number, number]))
 
 
-def _error(problem: Problem, released: list[Released]) -> Floats:
-    """The covariance of the noise; where it grows, its average."""
-    made = np.array(problem.error, float).reshape(len(released), len(released))
-    for at, one in enumerate(released):
-        if problem.error[at, at] == 0 or one.number.growth is not None:
-            made[at, at] = float(np.mean(one.variance(one.seen)))
-        made[at, at] += one.number.width**2 / 12
-    return made
+def _error_covariance(problem: Problem, released: list[ReleasedNumber]) -> Floats:
+    """The covariance of the noise; where it grows, its average. Rounding adds width² / 12."""
+    error = np.array(problem.error, float).reshape(len(released), len(released))
+    for i, number in enumerate(released):
+        if problem.error[i, i] == 0 or number.number.growth is not None:
+            error[i, i] = float(np.mean(number.variance(number.values)))
+        error[i, i] += number.number.width**2 / 12
+    return error
 
 
-def _calibrated(
-    problem: Problem, released: list[Released], clean: Floats, chance: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
-    """Where true values are expected given released ones, how sure that is, and noisy residuals.
+def _calibrate(
+    problem: Problem, released: list[ReleasedNumber], clean: Floats, rng: Generator
+) -> _Calibration:
+    """Regression calibration of each number on clean columns, levels and groups.
 
-    What is missing or lies beyond an end is drawn from a normal regression, a few times over, so
-    that the shape of the rest is not mistaken.
+    What is missing or lies beyond a limit is drawn from a normal regression, a few times over, so
+    that the shape of the others is not mistaken.
     """
     records, count = problem.records, len(released)
-    centre, spread, residual = (np.zeros((records, count)) for _ in range(3))
-    design = _with_levels(problem, clean)
-    for at, one in enumerate(released):
-        noisy = np.where(one.missing, one.seen[~one.missing].mean(), one.seen)
-        unknown = np.flatnonzero(one.missing | one.cut)
-        for _ in range(_ROUNDS if len(unknown) else 1):
-            found = np.linalg.lstsq(design, noisy, rcond=None)[0]
-            fitted = design @ found
+    centre, sd, residual = (np.zeros((records, count)) for _ in range(3))
+    design = _add_level_probabilities(problem, clean)
+    for i, number in enumerate(released):
+        noisy = np.where(number.missing, number.values[~number.missing].mean(), number.values)
+        unknown = np.flatnonzero(number.missing | number.clipped)
+        for _ in range(_IMPUTATIONS if len(unknown) else 1):
+            slopes = np.linalg.lstsq(design, noisy, rcond=None)[0]
+            fitted = design @ slopes
             if problem.groups is not None and problem.clustered:
-                fitted += _group_means(noisy - fitted, problem.groups)
-            sd = float(np.std(noisy - fitted)) or 1e-300
-            noisy[unknown] = fitted[unknown] + sd * _beyond(one, fitted, sd, unknown, chance)
-        residual[:, at] = noisy - fitted
-        variance = np.broadcast_to(np.asarray(one.variance(noisy), float), records)
-        true = max(sd**2 - float(variance.mean()), _LEAST * sd**2)
-        share = true / (true + variance)
-        centre[:, at] = fitted + share * (noisy - fitted)
-        spread[:, at] = np.sqrt(true * (1 - share))
-    return centre, spread, residual
+                fitted += _shrink_group_means(noisy - fitted, problem.groups)
+            noisy_sd = float(np.std(noisy - fitted)) or 1e-300
+            z = _draw_between_limits(number, fitted, noisy_sd, unknown, rng)
+            noisy[unknown] = fitted[unknown] + noisy_sd * z
+        residual[:, i] = noisy - fitted
+        variance = np.broadcast_to(np.asarray(number.variance(noisy), float), records)
+        # The noise taken off the released variance gives that of the true values.
+        true = max(noisy_sd**2 - float(variance.mean()), _LEAST * noisy_sd**2)
+        reliability = true / (true + variance)
+        centre[:, i] = fitted + reliability * (noisy - fitted)
+        sd[:, i] = np.sqrt(true * (1 - reliability))
+    return _Calibration(centre, sd, residual)
 
 
-def _beyond(
-    one: Released, fitted: Floats, sd: float, unknown: Integers, chance: np.random.Generator
+def _draw_between_limits(
+    number: ReleasedNumber, fitted: Floats, sd: float, rows: Integers, rng: Generator
 ) -> Floats:
-    """Standard normal draws between the ends that are known of each value."""
+    """Standard normal draws between the limits that are known of each value, by inversion."""
     from scipy.special import ndtr, ndtri
 
-    lower = np.where(one.missing, -np.inf, one.lower)[unknown]
-    upper = np.where(one.missing, np.inf, one.upper)[unknown]
-    a, b = (lower - fitted[unknown]) / sd, (upper - fitted[unknown]) / sd
+    lower = np.where(number.missing, -np.inf, number.lower)[rows]
+    upper = np.where(number.missing, np.inf, number.upper)[rows]
+    a, b = (lower - fitted[rows]) / sd, (upper - fitted[rows]) / sd
     # In the lower tail nothing cancels.
     sign = np.where(a > 0, -1.0, 1.0)
     a, b = np.where(a > 0, -b, a), np.where(a > 0, -a, b)
     low, high = ndtr(a), ndtr(b)
-    at = np.clip(low + chance.uniform(size=len(a)) * (high - low), 1e-300, 1 - 1e-16)
-    made: Floats = sign * ndtri(at)
-    return np.clip(made, -8.0, 8.0)
+    uniform = np.clip(low + rng.uniform(size=len(a)) * (high - low), 1e-300, 1 - 1e-16)
+    z: Floats = sign * ndtri(uniform)
+    return np.clip(z, -8.0, 8.0)
 
 
-def _with_levels(problem: Problem, clean: Floats) -> Floats:
+def _add_level_probabilities(problem: Problem, clean: Floats) -> Floats:
     """The clean columns, and how likely each level is by what was released of it."""
     columns = [clean]
-    for one in problem.categories:
-        chances = np.exp(one.density - one.density.max(axis=1, keepdims=True))
-        columns.append((chances / chances.sum(axis=1, keepdims=True))[:, 1:])
+    for category in problem.categories:
+        shares = np.exp(category.density - category.density.max(axis=1, keepdims=True))
+        columns.append((shares / shares.sum(axis=1, keepdims=True))[:, 1:])
     return np.column_stack(columns)
 
 
-def _group_means(residual: Floats, group: Integers) -> Floats:
-    """The means by group, drawn together as far as chance alone would drive them apart."""
+def _shrink_group_means(residual: Floats, group: Integers) -> Floats:
+    """The means by group, shrunk as far as chance alone would drive them apart."""
     sizes = np.maximum(np.bincount(group), 1)
     means = np.bincount(group, residual) / sizes
     within = float(np.var(residual))
     between = max(float(np.var(means)) - within * float(np.mean(1 / sizes)), 0.0)
     shrunk = means * between / (between + within / sizes + 1e-300)
-    made: Floats = shrunk[group]
-    return made
+    by_record: Floats = shrunk[group]
+    return by_record
+
+
+def draw_first_latent(start: SharedStart, rng: Generator) -> Floats:
+    """True numbers drawn about where they are expected; within reach of the model's functions."""
+    noise = rng.standard_normal(start.centre.shape)
+    latent = start.centre + start.sd * noise
+    for i, number in enumerate(start.problem.numbers):
+        terms = NumberTerms(start.problem, i, 1.0)
+
+        def undefined(values: Floats, terms: NumberTerms = terms) -> Mask:
+            finite = [np.isfinite(value) for value in terms.values(values)]
+            return ~np.logical_and.reduce(finite) if finite else np.zeros(len(values), bool)
+
+        # A logarithm may not exist at a draw; mostly it does at its centre, or as released.
+        for fallback in (start.centre[:, i], start.released[i].values):
+            bad = undefined(latent[:, i])
+            latent[bad, i] = fallback[bad]
+        bad = undefined(latent[:, i])
+        if bad.all():
+            raise MeasureError(
+                f"A function of '{number.name}' has no finite value near what was released.",
+                hint="a logarithm or root takes positive numbers only.",
+            )
+        if bad.any():
+            latent[bad, i] = np.median(latent[~bad, i])
+        still_bad = undefined(latent[:, i])
+        if still_bad.any():
+            latent[:, i] = np.where(still_bad, np.max(latent[~bad, i]), latent[:, i])
+    return np.asfortranarray(latent)
+
+
+def fit_first_coefficients(design: Floats, outcome: OutcomeModel) -> tuple[Floats, float]:
+    """Coefficients and residual variance, as if the first true values were true."""
+    if not np.isfinite(design).all():
+        raise MeasureError(
+            "Some terms have no finite value for some records.",
+            hint="a logarithm or root takes positive numbers only.",
+        )
+    size = np.sqrt(np.mean(design**2, axis=0))
+    size[size == 0] = 1.0
+    scaled = design / size
+    _refuse_collinear(scaled[:, scaled.any(axis=0)])
+    if not outcome.linear:
+        return _find_mode(scaled, outcome) / size, 1.0
+    if outcome.released is not None:
+        missing = outcome.released.missing
+        outcome.true[missing] = float(outcome.true[~missing].mean())
+    beta = np.linalg.lstsq(scaled, outcome.true, rcond=None)[0]
+    residual = outcome.true - scaled @ beta
+    variance = float(residual @ residual) / max(len(residual) - len(beta), 1)
+    if variance <= 1e-20 * float(np.var(outcome.true)) or not np.var(outcome.true):
+        raise MeasureError(
+            "The terms explain the outcome without error, so that nothing is left to estimate.",
+            hint="is the outcome also a predictor?",
+        )
+    noise = outcome.noise if outcome.released else 0.0
+    return beta / size, max(variance - noise, 0.05 * variance)
+
+
+def _refuse_collinear(scaled: Floats) -> None:
+    values = np.linalg.eigvalsh(scaled.T @ scaled / len(scaled))
+    if values[0] < 1e-13 * values[-1]:
+        raise MeasureError(
+            "Some terms say the same as others together.", hint="leave one of them out."
+        )
+
+
+def _find_mode(design: Floats, outcome: OutcomeModel) -> Floats:
+    """The mode of a generalised model, by Newton's method with halved steps."""
+    beta: Floats = np.zeros(design.shape[1])
+    if outcome.family == "poisson":
+        target = np.log(outcome.true + 0.5)
+        beta = np.asarray(np.linalg.lstsq(design, target, rcond=None)[0], np.float64)
+    here = outcome.evaluate(design @ beta)
+    for _ in range(_NEWTON_STEPS):
+        hessian = design.T @ (design * here.curvature[:, None])
+        hessian[np.diag_indices(len(beta))] += 1e-9 * np.trace(hessian)
+        step = np.linalg.solve(hessian, design.T @ here.gradient)
+        for _ in range(_NEWTON_STEPS):
+            there = outcome.evaluate(design @ (beta + step))
+            if there.log.sum() >= here.log.sum() or not np.any(step):
+                break
+            step = step / 2
+        else:
+            break
+        beta, gain = beta + step, float(there.log.sum() - here.log.sum())
+        here = there
+        if gain < 1e-6:  # noqa: PLR2004 - a part of the log-likelihood that nobody can see
+            break
+    far = float(np.quantile(np.abs(design @ beta), 0.9))
+    if outcome.family != "poisson" and far > _CERTAIN:
+        raise MeasureError(
+            "Some combination of predictors determines the outcome for sure.",
+            hint="leave one out, or merge rare levels.",
+        )
+    return beta
+
+
+class Exchange(NamedTuple):
+    """Coefficients that can take over a random effect, and their columns (group, coefficient)."""
+
+    terms: list[int]
+    columns: Floats
+
+
+def find_exchanges(
+    problem: Problem, design: Floats, random: list[int], groups: int
+) -> list[Exchange]:
+    """By random term: the coefficients that can take over its effects."""
+    exchanges: list[Exchange] = []
+    group = problem.groups
+    if group is None:
+        return exchanges
+    rows = np.zeros(groups, np.int64)
+    rows[group] = np.arange(len(group))
+    for term in random:
+        terms, columns = [term], [np.ones(groups)]
+        if not problem.terms[term].has_noise and problem.terms[term].clean is None:
+            for index, other in enumerate(problem.terms):
+                column = design[:, index]
+                constant = (column == column[rows][group]).all()
+                if index != term and not other.has_noise and constant:
+                    terms.append(index)
+                    columns.append(column[rows])
+        exchanges.append(Exchange(terms, np.column_stack(columns)))
+    return exchanges
+
+
+def prior_precisions(problem: Problem, design: Floats, outcome: OutcomeModel) -> Floats:
+    """Of the coefficients' prior: flat, but for levels, which may have no record at times.
+
+    Slopes of a binary outcome have a weak prior, as in the engine by quadrature: few records do not
+    bound them where predictors have noise.
+    """
+    precisions = np.zeros(design.shape[1])
+    likely = _LIKELY.get(problem.link) if problem.family in ("bernoulli", "binomial") else None
+    if likely is not None:
+        precisions[:] = design.var(axis=0) / likely**2
+    scale = float(np.std(outcome.true)) if outcome.linear else 1.0
+    for index, term in enumerate(problem.terms):
+        if term.levels:
+            used = design[design[:, index] != 0, index]
+            size = float(np.mean(used**2)) if len(used) else 1.0
+            precisions[index] = size / (_LEVEL_SD * scale) ** 2
+    return precisions

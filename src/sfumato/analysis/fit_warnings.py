@@ -1,0 +1,162 @@
+"""Warnings and notes of a fit: what an analyst must be wary of, and what to do about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sfumato.analysis.naive_fit import Estimates
+from sfumato.analysis.problem import Posterior, Problem
+from sfumato.kernels.arrays import Floats
+
+_MIXED_BADLY, _FEW_DRAWS, _FEW_GROUPS = 1.01, 400, 10
+_UNRELIABLE, _LOST = 0.5, 0.2
+_FAR = 0.5
+"""Of an SD: how far apart two estimates may be before it matters."""
+_BOUNDLESS, _HARDLY_BOUND = 5.0, 1.5
+"""On the scale of the link: so large an SD of the effect of a variable's SD is that of a prior."""
+_APART = 3.0
+"""Of a standard error: how far corrected moments may be from the posterior."""
+
+
+def describe_left_out(count: int) -> str:
+    """What a quick look does with records that lack a noised value."""
+    return f"{count:,} records that lack a noised value were left out."
+
+
+def estimate_reliabilities(problem: Problem, levels: Mapping[str, Floats]) -> dict[str, float]:
+    """The share of the variance of each noised variable, given all that is clean, that is true."""
+    clean = problem.covariates
+    reliabilities = {}
+    for index, number in enumerate(problem.numbers):
+        known = np.isfinite(number.observed)
+        reliabilities[number.name] = 1 - problem.error[index, index] / _residual_variance(
+            clean[known], number.observed[known]
+        )
+    for category in problem.categories:
+        scores = levels.get(category.name)
+        if scores is None:
+            continue
+        scores = scores[np.isfinite(scores).all(axis=1)]
+        share = np.clip(scores.mean(axis=0), 0, 1)
+        # A level indicator has the variance p (1 - p); its score has that and the noise.
+        ratios = share * (1 - share) / np.maximum(scores.var(axis=0), 1e-300)
+        reliabilities[category.name] = float(np.min(ratios))
+    return reliabilities
+
+
+def _residual_variance(clean: Floats, values: Floats) -> float:
+    """The variance of values given clean columns."""
+    beta, *_ = np.linalg.lstsq(clean, values, rcond=None)
+    residual = values - clean @ beta
+    return float(max(residual @ residual / max(len(residual) - clean.shape[1], 1), 1e-300))
+
+
+def check_problem(
+    problem: Problem, reliability: Mapping[str, float], naive: Estimates
+) -> list[str]:
+    """Warnings that need no draw: little reliability, few groups, separation."""
+    warnings = []
+    numbers = {share.name for share in problem.numbers}
+    for name, share in reliability.items():
+        if share < _UNRELIABLE:
+            look = " Compare shape='normal' with 'mixture'." if name in numbers else ""
+            much = "nearly all" if share < _LOST else "more than half"
+            warnings.append(
+                f"Of the variance of '{name}' {much} is noise (reliability {max(share, 0):.2f}): "
+                f"its coefficient rests on the model of its true values.{look} Ask for a "
+                "release with less noise on it."
+            )
+    if problem.groups is not None and (count := len(np.unique(problem.groups))) < _FEW_GROUPS:
+        warnings.append(
+            f"There are {count} groups: their variance is hardly known, and rests on its prior. "
+            "Take the groups as a fixed term instead: C(group)."
+        )
+    if naive.certain:
+        warnings.append(
+            "The terms predict the outcome of some records with certainty (separation), so some "
+            "coefficients have no finite estimate. Leave out the term that does, or join rare "
+            "levels."
+        )
+    return warnings
+
+
+def check_draws(rows: Sequence[Mapping[str, Any]], posterior: Posterior) -> list[str]:
+    """Warnings of the draws: interrupts, chains that disagree, few effective draws."""
+    warnings = []
+    if not posterior.complete:
+        warnings.append(
+            "It was interrupted: the draws made until then are here. Fit again for more."
+        )
+    bad = [row["term"] for row in rows if row["rhat"] > _MIXED_BADLY]
+    # Independent draws agree up to chance, and the R-hat of a few of them is only chance.
+    if bad and not posterior.independent:
+        warnings.append(
+            f"The chains do not agree (R-hat above {_MIXED_BADLY}) on {_quote_terms(bad)}: do not "
+            "use these. Draw more: draws=4000; if that does not help, leave out a term, or take "
+            "shape='normal'."
+        )
+    few = [row["term"] for row in rows if row["ess"] < _FEW_DRAWS]
+    if few:
+        warnings.append(
+            f"Fewer than {_FEW_DRAWS} effective draws of {_quote_terms(few)}: intervals are rough. "
+            "Draw more: draws=4000."
+        )
+    lost = [row["term"] for row in rows if not math.isfinite(row["mean"])]
+    if lost:
+        warnings.append(f"There is no finite estimate of {_quote_terms(lost)}. Leave the term out.")
+    return warnings
+
+
+def check_agreement(rows: Sequence[Mapping[str, Any]], moments: Estimates | None) -> list[str]:
+    """Warnings where other estimators disagree."""
+    warnings = []
+    apart = [row["term"] for row in rows if abs(row.get("normal", math.nan) - row["mean"])
+             > _FAR * row["sd"]]  # fmt: skip
+    if apart:
+        warnings.append(
+            f"Taking true values as normal changes {_quote_terms(apart)} by more than half an SD. "
+            "The data ask for the mixture that was used; the column 'normal' has the other."
+        )
+    if moments is not None:
+        far = [
+            row["term"]
+            for row in rows
+            if abs(row["moments"] - row["mean"])
+            > _APART * math.hypot(row["sd"], moments.error.get(row["term"], math.nan))
+        ]
+        if far:
+            warnings.append(
+                f"Corrected moments, which assume no shape of true values, differ on "
+                f"{_quote_terms(far)}. Is the description of the noise right, and the formula?"
+            )
+    return warnings
+
+
+def detect_separation(problem: Problem, x: Floats, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Warn of coefficients that the data do not bound: without noise there is separation.
+
+    The naive fit cannot detect it, since noise blurs what would be certain.
+    """
+    if problem.family == "gaussian":
+        return []
+    # Coefficients of a binary outcome have a weak prior, which shows where the data say little.
+    most = _BOUNDLESS if problem.family == "poisson" else _HARDLY_BOUND
+    spread = dict(zip([term.name for term in problem.terms], np.nanstd(x, axis=0), strict=True))
+    wide = [row["term"] for row in rows if row["sd"] * spread.get(row["term"], 0.0) > most]
+    if not wide:
+        return []
+    warning = (
+        f"The data hardly bound the coefficient of {_quote_terms(wide)}: its true values may well "
+        "predict the outcome with certainty (separation), and its size depends on the prior. Do "
+        "not use its size. Leave the term out; or report only its sign, as the naive fit does."
+    )
+    return [warning]
+
+
+def _quote_terms(names: Sequence[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:4])
+    return f"{shown} and {len(names) - 4} more" if len(names) > len(names[:4]) else shown

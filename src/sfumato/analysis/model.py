@@ -1,0 +1,105 @@
+"""A problem with its reference fits, before anything is drawn: naive, and by corrected scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from sfumato.analysis.corrected_scores import (
+    CorrectedFit,
+    NoCorrectedScoreError,
+    fit_corrected_moments,
+    score_levels,
+)
+from sfumato.analysis.naive_fit import Estimates, fit_naive
+from sfumato.analysis.problem import Problem
+from sfumato.analysis.release_input import ReleaseInput
+from sfumato.analysis.residuals import compute_residuals
+from sfumato.analysis.variables import ModelVariables
+from sfumato.kernels.arrays import Floats
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model:
+    """A model that can be estimated.
+
+    Parameters
+    ----------
+    formula : as it was written.
+    release : the released records, and the description of their noise.
+    variables : those of the formula.
+    problem : what engines get.
+    level_scores : for each noised category the scores of its levels.
+    naive : the fit that takes released values for true ones.
+    corrected : the fit by corrected scores, where there is one.
+    why_not : why there are no corrected scores.
+    notes : what the analyst should know.
+    shift : what is to be added to coefficients, see `build_problem`.
+    """
+
+    formula: str
+    release: ReleaseInput
+    variables: ModelVariables
+    problem: Problem
+    level_scores: Mapping[str, Floats] = field(repr=False)
+    naive: Estimates = field(repr=False)
+    corrected: CorrectedFit | None = field(repr=False)
+    why_not: str
+    notes: tuple[str, ...]
+    shift: Mapping[str, float] = field(default_factory=dict)
+
+
+def fit_references(
+    formula: str,
+    release: ReleaseInput,
+    variables: ModelVariables,
+    problem: Problem,
+    shift: Mapping[str, float],
+) -> Model:
+    """Fit the problem without correction, and by corrected scores where these are known."""
+    naive = fit_naive(problem, variables.columns)
+    level_scores: dict[str, Floats] = {}
+    corrected, why_not = None, ""
+    try:
+        for category in problem.categories:
+            name = category.name
+            level_scores[name] = score_levels(
+                name, variables.released[name], release.noise[name], variables.select_strata(name)
+            )
+        corrected = fit_corrected_moments(problem, level_scores, naive)
+    except NoCorrectedScoreError as error:
+        why_not = str(error)
+    # Deferred: residuals are computed only if somebody asks for them.
+    residuals = partial(compute_residuals, problem, level_scores, naive, shift)
+    return Model(
+        formula=formula,
+        release=release,
+        variables=variables,
+        problem=problem,
+        level_scores=level_scores,
+        naive=replace(naive, residuals=residuals),
+        corrected=corrected,
+        why_not=why_not,
+        notes=tuple(_list_notes(variables, problem, naive, why_not)),
+        shift=shift,
+    )
+
+
+def _list_notes(
+    variables: ModelVariables, problem: Problem, naive: Estimates, why_not: str
+) -> list[str]:
+    notes: list[str] = []
+    if variables.left_out:
+        notes.append(
+            f"{variables.left_out:,} records without a value of the outcome or of a clean variable "
+            "were left out."
+        )
+    noised_outcome = problem.outcome_number is not None or problem.outcome_category is not None
+    if not problem.numbers and not problem.categories and not noised_outcome:
+        notes.append("No variable of the formula has noise: this is a plain fit.")
+    if naive.note:
+        notes.append(f"There is {naive.note} beside it.")
+    if why_not:
+        notes.append(f"There are no corrected moments beside it: {why_not}.")
+    return notes

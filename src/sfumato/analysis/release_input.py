@@ -1,0 +1,232 @@
+"""What an analyst received: the records, and the published description of the noise in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sfumato.analysis.measurement_error import NoiseByStratum, strata_variables
+from sfumato.cells.noise.description import (
+    Noise,
+    StratifiedGaussian,
+    read_description,
+    read_descriptions,
+)
+from sfumato.data import Dataset, read
+from sfumato.errors import DataError, SfumatoError
+from sfumato.schema import Schema
+
+_ONLY_NAMES = ("pseudonymise",)
+"""Methods after which records of one group still share a value."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleaseInput:
+    """Released records and the description of their noise.
+
+    Parameters
+    ----------
+    data : the released records.
+    noise : the description of the noise of each variable of the model that has one.
+    changed : which other methods changed each variable.
+    """
+
+    data: Dataset
+    noise: Mapping[str, Noise]
+    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def read_release_input(
+    release: Any,
+    noise: Mapping[str, Any] | None,
+    names: Collection[str],
+    accredited: Any = None,
+) -> ReleaseInput:
+    """Bring a release, its folder, a file or a frame into one form.
+
+    Parameters
+    ----------
+    release : a `Release`, what `open_release` returns, a folder, a file, a `Dataset` or a frame.
+    noise : descriptions written by hand; those of the manifest where None.
+    names : the variables of the model.
+    accredited : the manifest for accredited analysts, or where it lies.
+    """
+    data, manifest, described = _open_release(release)
+    if accredited is not None:
+        described = _read_accredited_noise(accredited, manifest)
+    by_hand = {
+        name: _read_description_of(name, description) for name, description in (noise or {}).items()
+    }
+    data.schema.require(by_hand)
+    if manifest is None:
+        if noise is None:
+            raise DataError(
+                "Nothing says what the noise in these data is.",
+                hint="pass a release folder; or describe the noise: --noise noise.toml, in Python "
+                'noise={"x": sf.Gaussian(variance=0.2)}.',
+            )
+        return ReleaseInput(data=data, noise=_wrap_stratified_noise(by_hand))
+    missing = [name for name in names if name not in by_hand]
+    descriptions = {**read_descriptions(described, missing), **by_hand} if described else by_hand
+    changed = _list_changes(manifest, data, release)
+    return ReleaseInput(data=data, noise=_wrap_stratified_noise(descriptions), changed=changed)
+
+
+def _wrap_stratified_noise(noise: Mapping[str, Noise]) -> dict[str, Noise]:
+    """Descriptions by variable, those that differ by stratum ready to be looked up by record."""
+    return {
+        name: NoiseByStratum(description)
+        if isinstance(description, StratifiedGaussian)
+        else description
+        for name, description in noise.items()
+    }
+
+
+def _open_release(release: Any) -> tuple[Dataset, Mapping[str, Any] | None, Mapping[str, Any]]:
+    """The records, the public manifest, and the descriptions of noise."""
+    from sfumato.release import Release
+    from sfumato.storage.opening import OpenedRelease, open_release
+
+    # The custodian, who holds the release, has the accredited manifest as well.
+    if isinstance(release, Release):
+        full = release.accredited or release.manifest
+        return release.dataset, release.manifest, full.get("noise", {})
+    if isinstance(release, (str, Path)):
+        where = Path(release)
+        if not where.is_dir():
+            return read(release), None, {}
+        release = open_release(where)
+    if isinstance(release, OpenedRelease):
+        return release.dataset, release.manifest, release.noise
+    return release if isinstance(release, Dataset) else Dataset(release), None, {}
+
+
+def _read_accredited_noise(
+    manifest_or_path: Any, manifest: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """The noise in an accredited manifest, which must be that of this release."""
+    from sfumato.cells.noise.description import is_accredited_version
+
+    accredited = manifest_or_path
+    if not isinstance(manifest_or_path, Mapping):
+        try:
+            accredited = json.loads(Path(manifest_or_path).read_text("utf-8"))
+        except (OSError, ValueError):
+            accredited = None
+    if not isinstance(accredited, Mapping):
+        raise DataError(
+            "The manifest for accredited analysts cannot be read.",
+            hint="pass the file accredited/manifest.json that you got from the custodian.",
+        )
+    if manifest is None or not (
+        accredited == manifest or is_accredited_version(accredited, manifest)
+    ):
+        raise DataError(
+            "The manifest for accredited analysts is not that of this release.",
+            hint="ask the custodian for the one that belongs to it.",
+        )
+    noise: Mapping[str, Any] = accredited.get("noise", {})
+    return noise
+
+
+def _read_description_of(name: str, description: Any) -> Noise:
+    if isinstance(description, Noise):
+        return description
+    if isinstance(description, Mapping):
+        return read_description(name, description)
+    raise DataError(
+        f"The noise of variable '{name}' is not described.",
+        hint="pass a description such as sf.Gaussian(variance=0.2).",
+    )
+
+
+def _list_changes(
+    manifest: Mapping[str, Any], data: Dataset, release: Any
+) -> dict[str, tuple[str, ...]]:
+    """Which methods changed each variable."""
+    from sfumato.release import Release
+
+    changed: dict[str, tuple[str, ...]] = {}
+    if isinstance(release, Release):
+        schema = release.original.schema
+        steps = [(step.name, step.touches(schema)) for step in release.plan.steps]
+    else:
+        published = manifest.get("methods", [])
+        steps = [
+            (str(step.get("method")), _find_touched_variables(step, data.schema))
+            for step in published
+        ]
+    for method, names in steps:
+        for name in names:
+            changed[name] = (*changed.get(name, ()), method)
+    return changed
+
+
+def _find_touched_variables(published: Mapping[str, Any], schema: Schema) -> tuple[str, ...]:
+    """The variables that a method of a manifest changed; rather too many than too few."""
+    from sfumato import catalogue
+
+    if isinstance(names := published.get("variables"), list):
+        return tuple(map(str, names))
+    kind = catalogue.methods().get(str(published.get("method")))
+    try:
+        if kind is not None:
+            parameters = {name: value for name, value in published.items() if name != "method"}
+            return kind(**parameters).touches(schema)
+    except (SfumatoError, TypeError, ValueError):
+        pass  # what is published need not be all the parameters
+    # The parameters cannot be read: every variable that they might mean was changed.
+    named = {name for name in schema if name in json.dumps(published, ensure_ascii=False)}
+    return tuple(named or schema)
+
+
+def require_descriptions(
+    release: ReleaseInput, names: Collection[str], group: str | None, clean: Collection[str]
+) -> None:
+    """Refuse variables that a method changed in a way that nothing describes."""
+    release.data.schema.require([*names, *clean])
+    _require_strata(release, names, clean)
+    both = sorted(set(clean) & set(release.noise))
+    if both:
+        raise DataError(
+            f"These variables are named in `clean`, and have noise: {', '.join(both)}.",
+            hint="leave them out of `clean`.",
+        )
+    wrong = {}
+    # A pseudonym keeps groups apart as the name did, so it may be the group of a model.
+    for name in names:
+        methods = release.changed.get(name, ())
+        if name == group:
+            methods = tuple(method for method in methods if method not in _ONLY_NAMES)
+        if methods and name not in release.noise and name not in clean:
+            wrong[name] = methods
+    if wrong:
+        changes = "; ".join(f"'{name}' by {', '.join(how)}" for name, how in wrong.items())
+        raise DataError(
+            f"These variables were changed, and no description says how to undo it: {changes}.",
+            hint="leave them out of the formula, or name them in `clean` to take them as they are.",
+        )
+
+
+def _require_strata(release: ReleaseInput, names: Collection[str], clean: Collection[str]) -> None:
+    """Refuse noise that differs by a variable whose true values are not known any more."""
+    for name in names:
+        by = strata_variables(release.noise[name]) if name in release.noise else []
+        gone = sorted(set(by) - set(release.data.schema))
+        moved = [
+            variable
+            for variable in by
+            if variable in release.noise or release.changed.get(variable)
+        ]
+        lost = gone or [variable for variable in moved if variable not in clean]
+        if lost:
+            how = "is not in the data" if gone else "was changed as well"
+            raise DataError(
+                f"The noise of '{name}' differs by '{lost[0]}', which {how}: nobody knows which "
+                "noise a record has.",
+                hint=f"leave '{name}' out of the formula, or ask the custodian for "
+                f"'{lost[0]}' as it was.",
+            )

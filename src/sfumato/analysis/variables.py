@@ -1,0 +1,257 @@
+"""The variables of a model as columns: noised numbers and categories, clean ones, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato.analysis.formula import ModelFormula
+from sfumato.analysis.measurement_error import (
+    build_category,
+    build_number,
+    covariance_between,
+    is_noiseless,
+    is_numeric_noise,
+    strata_variables,
+)
+from sfumato.analysis.problem import Category, Number
+from sfumato.analysis.release_input import ReleaseInput
+from sfumato.cells.noise.description import CodeNoise, Gaussian, Noise
+from sfumato.data import Dataset
+from sfumato.errors import DataError
+from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.exact_sums import canonical_order
+from sfumato.utility.models.covariates import MOST_LEVELS, format_level, order_levels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TRUTH = ("0", "1")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ModelVariables:
+    """The records that the model uses, in an order that depends on nothing but their values.
+
+    Parameters
+    ----------
+    columns : each variable of the formula as it was released: numbers, or indices of levels.
+    labels : the levels of each category.
+    numbers, categories : the noised variables.
+    as_numbers : noised categories 0 and 1 that the formula takes for a number.
+    groups : the group of each record.
+    trials : how many trials each record has.
+    left_out : how many records lack a value that is needed.
+    released : the released values themselves.
+    by : the variables on which the noise of each variable depends.
+    """
+
+    columns: Mapping[str, Floats] = field(repr=False)
+    labels: Mapping[str, Sequence[str]]
+    numbers: Mapping[str, Number]
+    categories: Mapping[str, Category]
+    as_numbers: frozenset[str] = frozenset()
+    groups: Integers | None = field(default=None, repr=False)
+    trials: Floats | None = field(default=None, repr=False)
+    left_out: int = 0
+    released: pl.DataFrame = field(repr=False)
+    by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def select_strata(self, name: str) -> pl.DataFrame:
+        """The variables on which the noise of a variable depends."""
+        return self.released.select(self.by.get(name, []))
+
+    def build_frame(self, variables: Sequence[str]) -> pd.DataFrame:
+        """Variables under aliases v0, v1, …; for a noised category the nearest level."""
+        import pandas as pd
+
+        frame: dict[str, Any] = {}
+        for index, name in enumerate(variables):
+            values = self.columns[name]
+            if name not in self.labels or name in self.as_numbers:
+                frame[f"v{index}"] = values
+                continue
+            labels = [str(code) for code in range(len(self.labels[name]))]
+            codes = np.nan_to_num(values).round().clip(0, len(labels) - 1).astype(int)
+            categories = pd.Index(labels)
+            frame[f"v{index}"] = pd.Categorical.from_codes(codes.tolist(), categories=categories)
+        return pd.DataFrame(frame)
+
+
+def prepare_variables(
+    release: ReleaseInput,
+    formula: ModelFormula,
+    measured: Mapping[str, float],
+    trials: str | None = None,
+) -> ModelVariables:
+    """Turn the variables of a formula into columns, each noised one with its likelihood.
+
+    Parameters
+    ----------
+    release : the records, and the noise in them.
+    formula : the model.
+    measured : the variance of the error that true measurements have, by variable.
+    trials : the variable that says how many trials a record has.
+    """
+    noise = {name: kind for name, kind in release.noise.items() if name in formula.variables}
+    _require_usable(noise, formula, measured, trials)
+    by = {name: strata_variables(kind) for name, kind in noise.items()}
+    required = [*formula.variables, *([trials] if trials else [])]
+    names = list(dict.fromkeys([*required, *(name for strata in by.values() for name in strata)]))
+    batch = release.data.batch(names)
+    latent = _find_latent(formula, noise, measured)
+    complete = batch.select(
+        pl.all_horizontal(
+            [pl.lit(True), *(pl.col(name).is_not_null() for name in required if name not in latent)]
+        )
+    ).to_series()
+    released = batch.filter(complete)
+    if not released.height:
+        raise DataError(
+            "No record has all clean variables of the formula and the outcome.",
+            hint="leave variables with many missing values out of the formula.",
+        )
+    # In canonical order, so that the same records give the same fit whatever order they came in.
+    released = released[canonical_order([_sort_key(released[name]) for name in names])]
+    columns: dict[str, Floats] = {}
+    labels: dict[str, Sequence[str]] = {}
+    numbers: dict[str, Number] = {}
+    categories: dict[str, Category] = {}
+    for name in dict.fromkeys(formula.fixed.variables):
+        kind, own_variance = noise.get(name), measured.get(name, 0.0)
+        values = released[name]
+        # A measurement error without added noise is noise of variance 0 and this error.
+        if kind is None and own_variance:
+            kind = Gaussian(variance=0.0)
+        if (
+            kind is not None
+            and is_numeric_noise(kind)
+            and not (is_noiseless(kind) and not own_variance)
+        ):
+            strata = released.select(by.get(name, []))
+            number = build_number(name, _read_numbers(name, values), kind, own_variance, strata)
+            numbers[name], columns[name] = number, _take_at_face_value(number)
+        elif kind is not None and not is_numeric_noise(kind) and not is_noiseless(kind):
+            category = build_category(name, values, kind, released.select(by[name]))
+            categories[name], labels[name] = category, category.levels
+            columns[name] = _find_released_level(category, values, kind)
+        elif values.dtype.is_numeric() and name not in formula.fixed.categories:
+            columns[name] = _read_numbers(name, values)
+        else:
+            columns[name], labels[name] = _code_levels(release.data, name, values)
+    return ModelVariables(
+        columns=columns,
+        labels=labels,
+        numbers=numbers,
+        categories=categories,
+        as_numbers=frozenset(
+            name
+            for name in categories
+            if labels[name] == _TRUTH and name not in formula.fixed.categories
+        ),
+        groups=None if formula.group is None else _number_groups(released[formula.group]),
+        trials=None if trials is None else _read_numbers(trials, released[trials]),
+        left_out=batch.height - released.height,
+        released=released,
+        by=by,
+    )
+
+
+def _find_latent(
+    formula: ModelFormula, noise: Mapping[str, Noise], measured: Mapping[str, float]
+) -> set[str]:
+    """The predictors that may be missing, since the model has a distribution for them."""
+    latent = {name for name in [*noise, *measured] if name in formula.fixed.variables}
+    outcome = formula.fixed.outcome
+    if outcome is not None:
+        latent -= {outcome}
+        # Noise that a predictor shares with the outcome is known only where both are.
+        latent -= {name for name in latent if covariance_between(noise, outcome, name)}
+    return latent
+
+
+def _require_usable(
+    noise: Mapping[str, Noise],
+    formula: ModelFormula,
+    measured: Mapping[str, float],
+    trials: str | None,
+) -> None:
+    for name in (formula.group, trials):
+        if name in noise and name is not None and not is_noiseless(noise[name]):
+            raise DataError(
+                f"Variable '{name}' has noise, so nobody knows the groups or the trials.",
+                hint="use a variable that was released as it is.",
+            )
+    unknown = sorted(set(measured) - set(formula.fixed.variables))
+    if unknown:
+        raise DataError(
+            f"`measured` names variables that are not in the formula: {', '.join(unknown)}.",
+            hint="name those whose measurement has an error of known variance.",
+        )
+    for name, variance in measured.items():
+        if not 0 <= variance < np.inf or (name in noise and not is_numeric_noise(noise[name])):
+            raise DataError(
+                f"The error in `measured` of variable '{name}' must be the variance of a number.",
+                hint='for instance measured={"x": 0.1}.',
+            )
+
+
+def _sort_key(values: pl.Series) -> npt.NDArray[Any]:
+    if values.dtype.is_numeric() or values.dtype == pl.Boolean:
+        return values.cast(pl.Float64).to_numpy()
+    return values.rank("dense").cast(pl.Float64).to_numpy()
+
+
+def _read_numbers(name: str, values: pl.Series) -> Floats:
+    if not (values.dtype.is_numeric() or values.dtype in (pl.Boolean, pl.Null)):
+        raise DataError(
+            f"Variable '{name}' holds no numbers.", hint="describe it as a category, or leave it."
+        )
+    numbers: Floats = values.cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
+    if np.isinf(numbers).any():
+        raise DataError(f"Variable '{name}' has infinite values.", hint="correct them.")
+    return numbers
+
+
+def _take_at_face_value(number: Number) -> Floats:
+    """What an analyst would use who ignores the noise, but knows its mean and weight."""
+    with np.errstate(all="ignore"):
+        return number.true(number.observed)
+
+
+def _find_released_level(category: Category, values: pl.Series, noise: Noise) -> Floats:
+    """The index of the released level; between two where a number was released."""
+    if isinstance(noise, CodeNoise) and noise.ends != "round":
+        positions: Floats = values.cast(pl.Float64).fill_null(np.nan).to_numpy() - noise.codes[0]
+        return positions
+    from sfumato.cells.codes import encode_levels
+
+    levels = list(getattr(noise, "levels", category.levels))
+    codes = encode_levels(values, levels).astype(float)
+    return np.where(codes < 0, np.nan, codes)
+
+
+def _code_levels(data: Dataset, name: str, values: pl.Series) -> tuple[Floats, list[str]]:
+    """The index of each record's level, and all levels: in declared order, else sorted."""
+    if values.dtype.is_temporal():
+        raise DataError(
+            f"Variable '{name}' holds dates.", hint="turn it into a number or into groups first."
+        )
+    levels = values.drop_nulls().unique().sort()
+    if not 1 < len(levels) <= MOST_LEVELS:
+        count = f"more than {MOST_LEVELS} levels" if len(levels) > 1 else "one level at most"
+        raise DataError(f"Category '{name}' has {count}.", hint="leave it out of the formula.")
+    levels = order_levels(levels, data.schema[name].levels or ())
+    codes = values.replace_strict(levels, pl.Series(range(len(levels))), return_dtype=pl.Float64)
+    return codes.fill_null(np.nan).to_numpy().copy(), [format_level(level) for level in levels]
+
+
+def _number_groups(values: pl.Series) -> Integers:
+    # Numbered in the order of the records, which is one of their values.
+    groups: Integers = values.rank("dense").cast(pl.Int64).to_numpy() - 1
+    return groups

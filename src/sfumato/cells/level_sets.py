@@ -1,0 +1,447 @@
+"""Categories that may be generalised: the set of levels that each cell may stand for.
+
+A cell is a value, a set, a range of declared levels, a group of the hierarchy, a mask or `*`, and
+becomes a set of leaves. Leaves are the values that occur or are declared, and for each mask such
+as `937**` one more for all codes that it may stand for and nobody has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from sfumato.cells.codes import encode
+from sfumato.cells.intervals import Intervals
+from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD, group_members, is_generalised
+from sfumato.errors import DataError
+from sfumato.io.frames import to_canonical_text
+from sfumato.kernels.arrays import Codes, Floats, Integers, Mask, Positions
+from sfumato.schema import Column
+
+Masks = dict[str, tuple[str, int]]
+"""The masks among the cells: what each begins with, and how many characters are masked."""
+
+
+@dataclass(frozen=True, eq=False)
+class LevelSets:
+    """The levels that each cell of a variable may stand for.
+
+    Parameters
+    ----------
+    of : which cell each record has. The last cell is that of missing.
+    levels : the levels of all cells, cell after cell, in rising order.
+    starts : where the levels of each cell begin, and an end.
+    beyond : which cells may also stand for a value that is none of the levels.
+    texts : the cells as they are written; that of missing is not.
+    """
+
+    of: Codes = field(repr=False)
+    levels: Integers = field(repr=False)
+    starts: Integers = field(repr=False)
+    beyond: Mask = field(repr=False)
+    texts: Sequence[str] = field(repr=False)
+
+    @cached_property
+    def open(self) -> Mask:
+        """Which cells say nothing: `*` and missing."""
+        return np.array([*(text == WILDCARD for text in self.texts), True])
+
+    @property
+    def counts(self) -> Integers:
+        """How many levels each cell stands for; 0 for a value that is none of them."""
+        counts: Integers = np.diff(self.starts)
+        return counts
+
+    def sum_by_cell(self, of_levels: Integers) -> Integers:
+        """The sum of something known of each level, over the levels of each cell."""
+        before: Integers = np.concatenate([[0], np.cumsum(of_levels[self.levels])])
+        return before[self.starts[1:]] - before[self.starts[:-1]]
+
+    def single_levels(self) -> Integers:
+        """The level of each cell that stands for just that one; -1 for the others."""
+        single = (self.counts == 1) & ~self.beyond & ~self.open
+        levels = np.full(len(single), -1, np.int64)
+        levels[single] = self.levels[self.starts[:-1][single]]
+        return levels
+
+    def take(self, rows: Positions | None) -> LevelSets:
+        """The cells of some records; a position below 0 has none, and says nothing."""
+        if rows is None:
+            return self
+        missing = len(self.starts) - 2
+        return replace(self, of=np.where(rows < 0, missing, self.of[rows]).astype(np.int32))
+
+
+def format_levels(values: pl.Series) -> pl.Series:
+    """Levels as text, the same whether they are held as 1, 1.0 or "1"."""
+    return to_canonical_text(values)
+
+
+def format_level(level: object) -> str:
+    """A declared level as text."""
+    return str(to_canonical_text(pl.Series([level]))[0])
+
+
+def group_names(column: Column) -> set[str]:
+    """The names of the groups that the hierarchy declares."""
+    return set(group_members(column))
+
+
+def are_levels(texts: Sequence[str], column: Column) -> list[bool]:
+    """Which texts are levels by themselves, and not sets, ranges, masks, groups or `*`."""
+    generalised = {WILDCARD, *group_names(column)}
+    return [text not in generalised and not is_generalised(text) for text in texts]
+
+
+def list_levels(texts: Sequence[str], column: Column, name: str, *, ordered: bool) -> list[str]:
+    """All levels of a variable: the declared ones in their order, then others that occur.
+
+    Without declared levels, ordered ones must be numbers: nothing else says what comes first.
+    """
+    # What is generalised already, in the data or by what is declared, is no level.
+    declared = _filter_levels([format_level(level) for level in column.levels or ()], column)
+    more = sorted(set(_filter_levels(texts, column)).difference(declared))
+    if not ordered or not more:
+        return [*declared, *more]
+    numbers = _parse_numbers(more)
+    if declared or np.isnan(numbers).any():
+        raise DataError(
+            f"Variable '{name}' is ordinal and has values that are none of its declared levels.",
+            hint="declare all levels, from low to high, in the schema.",
+        )
+    return [more[position] for position in np.argsort(numbers, kind="stable")]
+
+
+def _filter_levels(texts: Sequence[str], column: Column) -> list[str]:
+    return [text for text, keep in zip(texts, are_levels(texts, column), strict=True) if keep]
+
+
+def read_level_sets(values: pl.Series, levels: Sequence[str], column: Column) -> LevelSets:
+    """Read categories: values, sets, ranges of levels, groups, masks and `*`.
+
+    Examples
+    --------
+    >>> values, column = pl.Series("sex", ["f", "{f;m}", None]), Column(kind="nominal")
+    >>> cells = read_level_sets(values, ["f", "m"], column)
+    >>> cells.levels.tolist(), cells.starts.tolist()
+    ([0, 0, 1, 0, 1], [0, 1, 3, 5])
+    """
+    # Each distinct cell is read once, however many records have it.
+    coded = encode(format_levels(values), order="appearance")
+    texts = coded.levels.to_list()
+    # Without declared levels nothing says what a range of them holds.
+    known = replace(column, domain=tuple(levels)) if column.levels else column
+    runs = encode_level_cells([*levels, *texts], known, values.name)
+    # The levels come first, each with a code of its own; after them the cells.
+    begin = runs.starts[len(levels)]
+    codes = runs.low[runs.starts[: len(levels)]]
+    order = np.argsort(codes, kind="stable")
+    low, high = runs.low[begin:], runs.high[begin:]
+    first = np.searchsorted(codes[order], low)
+    sizes = np.searchsorted(codes[order], high, side="right") - first
+    # All levels of every run, run after run, then sorted within their cell.
+    cell_of_run = np.repeat(np.arange(len(texts)), np.diff(runs.starts[len(levels) :]))
+    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    members = order[np.repeat(first, sizes) + within]
+    cell = np.repeat(cell_of_run, sizes)
+    counts = np.append(np.bincount(cell, minlength=len(texts)), len(levels))
+    width = np.bincount(cell_of_run, high - low + 1, len(texts))
+    return LevelSets(
+        of=coded.missing_last,
+        levels=np.concatenate([members[np.lexsort((members, cell))], np.arange(len(levels))]),
+        starts=np.concatenate([[0], np.cumsum(counts)]),
+        beyond=np.append(width > counts[:-1], False),
+        texts=texts,
+    )
+
+
+def read_rank_intervals(values: pl.Series, levels: Sequence[str], column: Column) -> Intervals:
+    """Ordered categories on the scale of their ranks, from 0 for the lowest.
+
+    Means of numbers that are levels lie between the ranks of their neighbours.
+    """
+    ordinal = replace(column, kind="ordinal", domain=tuple(levels) or None)
+    cells = read_level_sets(values, levels, ordinal)
+    low, high = np.full(len(cells.open), -np.inf), np.full(len(cells.open), np.inf)
+    known = np.flatnonzero(~cells.open & ~cells.beyond)
+    low[known] = cells.levels[cells.starts[known]]
+    high[known] = cells.levels[cells.starts[known + 1] - 1]
+    other = np.flatnonzero(~cells.open & cells.beyond)
+    if len(other):
+        texts = [cells.texts[cell] for cell in other.tolist()]
+        low[other] = high[other] = _interpolate_ranks(texts, levels, values.name)
+    gaps = known[high[known] - low[known] + 1 != cells.counts[known]]
+    sets = {
+        cell: cells.levels[cells.starts[cell] : cells.starts[cell + 1]].astype(float)
+        for cell in gaps.tolist()
+    }
+    return Intervals(cells.of, low, high, sets)
+
+
+def _interpolate_ranks(texts: Sequence[str], levels: Sequence[str], name: str) -> Floats:
+    numbers, scale = _parse_numbers(texts), _parse_numbers(levels)
+    unknown = np.isnan(numbers).any() or np.isnan(scale).any() or (np.diff(scale) <= 0).any()
+    if unknown or (numbers < scale[0]).any() or (numbers > scale[-1]).any():
+        raise DataError(
+            f"Variable '{name}' is ordinal and has values that are none of its levels.",
+            hint="declare all levels, from low to high, in the schema.",
+        )
+    ranks: Floats = np.interp(numbers, scale, np.arange(len(scale), dtype=float))
+    return ranks
+
+
+def _parse_numbers(texts: Sequence[str]) -> Floats:
+    numbers = pl.Series(texts, dtype=pl.String).cast(pl.Float64, strict=False)
+    return numbers.fill_null(np.nan).to_numpy()
+
+
+# Cells as intervals of codes ---------------------------------------------------------------------
+
+
+class CodeRuns(NamedTuple):
+    """Runs of neighbouring codes, cell after cell, and how many codes there are."""
+
+    low: Integers
+    high: Integers
+    starts: Integers
+    size: int
+
+
+def encode_level_cells(texts: Sequence[str], column: Column, name: str) -> CodeRuns:
+    """Number the leaves so that as many cells as possible are one interval of codes."""
+    groups = group_members(column)
+    declared = [str(level) for level in column.levels or ()]
+    leaves = _list_leaves(texts, declared, groups, column.hierarchy or ())
+    number = {leaf: index for index, leaf in enumerate(leaves)}
+    known = {*groups, *declared}
+    masks = {text: mask for text in texts if text not in known and (mask := _parse_mask(text))}
+    under, size = _group_by_mask(leaves, masks, more=not declared)
+    size = max(size, 1)  # a wildcard stands for something, even where nothing is known
+    sets = []
+    for text in texts:
+        if text == WILDCARD:
+            members = list(range(size))
+        elif text in masks:
+            members = under[text]
+        else:
+            values = groups.get(text) or _resolve_members(text, declared, name)
+            members = [number[leaf] for leaf in values]
+        if not members:
+            raise DataError(
+                f"Variable '{name}' has a cell that stands for none of its values.",
+                hint="declare all levels in the schema, or none.",
+            )
+        sets.append(np.unique(np.array(members, np.int64)))
+    return _split_into_runs(_renumber(sets, size), size)
+
+
+def _parse_mask(text: str) -> tuple[str, int] | None:
+    """The beginning of a masked code and how many characters are masked."""
+    match = MASK.fullmatch(text)
+    if not match or SET.fullmatch(text) or RANGE.fullmatch(text):
+        return None
+    return match[1], len(match[2])
+
+
+def _list_members(text: str) -> list[str]:
+    """The values that a cell names: one, those of a set, or none."""
+    if match := SET.fullmatch(text):
+        return match[1].split(";")
+    return [] if text == WILDCARD or _parse_mask(text) or RANGE.fullmatch(text) else [text]
+
+
+def _list_leaves(
+    texts: Sequence[str], declared: list[str], groups: dict[str, list[str]], named: Iterable[str]
+) -> list[str]:
+    """Declared levels in their order, then whatever else occurs, in the order of the text.
+
+    Values that only the hierarchy names are leaves too: a wildcard stands for them. After a step
+    that generalised, declared levels may be groups: those are no leaves.
+    """
+    first = [level for level in declared if level not in groups]
+    more = set(named)
+    for text in texts:
+        if text not in groups and text not in first:
+            more.update(_list_members(text))
+    return [*first, *sorted(more.difference(first))]
+
+
+def _resolve_members(text: str, declared: list[str], name: str) -> list[str]:
+    """One value, the values of a set, or those of a range of declared levels.
+
+    A declared level is a value even if it looks like something else. Where declared levels are
+    ranges themselves, a wider one runs from the first end of one to the last end of another.
+    """
+    match = None if text in declared else RANGE.fullmatch(text)
+    if not match:
+        return [text] if text in declared else _list_members(text)
+    firsts: dict[str, int] = {}
+    lasts: dict[str, int] = {}
+    for index, level in enumerate(declared):
+        inner = RANGE.fullmatch(level)
+        firsts |= {level: index} | ({inner[1]: index} if inner else {})
+        lasts |= {level: index} | ({inner[2]: index} if inner else {})
+    low, high = firsts.get(match[1], -1), lasts.get(match[2], -1)
+    if low < 0 or high < low:
+        raise DataError(
+            f"Variable '{name}' has a range whose ends are not declared levels in their order.",
+            hint="declare the levels, from low to high, in the schema.",
+        )
+    return declared[low : high + 1]
+
+
+def _group_by_mask(
+    leaves: list[str], masks: Masks, *, more: bool
+) -> tuple[dict[str, list[int]], int]:
+    """The leaves under each mask, and how many leaves there are in all.
+
+    Unless all levels are declared, there are codes nobody has: a leaf for them belongs to the
+    mask and to the wider ones. Masked digits end at 9, so that their codes can all be taken.
+    """
+    under: dict[str, list[int]] = {text: [] for text in masks}
+    filled = dict.fromkeys(masks, 0)
+    for index, leaf in enumerate(leaves):
+        if wider := _narrowest_mask(leaf, len(leaf), masks):
+            under[wider].append(index)
+            filled[wider] += leaf.isdecimal()
+    size = len(leaves)
+    for text in sorted(
+        masks, key=lambda text: (masks[text][1], text)
+    ):  # the narrow before the wide
+        start, stars = masks[text]
+        codes = 10**stars if start.isdecimal() else 0
+        # Of letters nobody knows how many there are, so some code always remains.
+        if more and (not codes or filled[text] != codes):
+            under[text].append(size)
+            size += 1
+        if wider := _narrowest_mask(start, len(text), masks):
+            under[wider] += under[text]
+            filled[wider] += codes
+    return under, size
+
+
+def _narrowest_mask(start: str, length: int, masks: Masks) -> str:
+    """The narrowest mask of this length whose beginning is a shorter part of this one."""
+    if not masks:
+        return ""
+    candidates = (start[:kept] + "*" * (length - kept) for kept in range(len(start) - 1, 0, -1))
+    return next((mask for mask in candidates if mask in masks), "")
+
+
+def _renumber(sets: list[Integers], size: int) -> list[Integers]:
+    """Number leaves anew where that makes more cells intervals; nested cells all become so."""
+    if all(len(members) == members[-1] - members[0] + 1 for members in sets):
+        return sets
+    # Refine a partition of the leaves by one set after the other, the largest first.
+    block = np.zeros(size, np.int64)
+    several = [members for members in sets if 1 < len(members) < size]
+    for members in sorted(several, key=lambda members: (-len(members), members.tolist())):
+        refined = 2 * block + 1
+        refined[members] -= 1
+        block = np.unique(refined, return_inverse=True)[1].ravel()
+    number = np.empty(size, np.int64)
+    number[np.argsort(block, kind="stable")] = np.arange(size)
+    return [np.sort(number[members]) for members in sets]
+
+
+def _split_into_runs(sets: list[Integers], size: int) -> CodeRuns:
+    codes = np.concatenate(sets) if sets else np.zeros(0, np.int64)
+    begins_run = np.ones(len(codes), bool)
+    begins_run[1:] = np.diff(codes) != 1
+    begins = np.cumsum([0, *map(len, sets)])
+    begins_run[begins[:-1]] = True
+    ends_run = np.append(begins_run[1:], True)[: len(codes)]
+    starts = np.append(0, np.cumsum(begins_run))[begins]
+    return CodeRuns(codes[begins_run], codes[ends_run], starts, size)
+
+
+# Names that are new in the release ---------------------------------------------------------------
+
+
+def add_renamed_groups(
+    column: Column,
+    levels: Sequence[str],
+    values: pl.Series,
+    now: pl.Series,
+    at: Positions | None,
+    after: Column | None,
+) -> Column:
+    """The declaration, with a group for every new name such as `other`, and for sets with one.
+
+    A new name stands for the original levels that became it. A name that one level only became
+    stays no level at all: it tells nothing by itself. Of an ordered variable, only what the
+    release declares as a level or as a range of its levels is a name; all else is a value that
+    cannot be.
+
+    Parameters
+    ----------
+    column : what is known of the original variable.
+    levels : the levels of the original.
+    values, now : the variable before and after.
+    at : where each original record stands in the release; None for row by row.
+    after : what is known of the released variable.
+    """
+    known = {*levels, *group_names(column)}
+    released = format_levels(now.drop_nulls().unique()).unique().to_list()
+    # A range or a set of levels that the original has needs no name.
+    new = [name for name in released if not _named_values(name) <= known and name not in known]
+    if column.kind == "ordinal":
+        declared = set(map(format_level, after.levels or ())) if after else set()
+        new = [name for name in new if _named_values(name) <= known | declared]
+    else:
+        new = [name for name in new if _can_be_name(name)]
+    if not new:
+        return column
+    became = _find_origins(values, format_levels(now), at, new, levels)
+    members = {
+        name: became.get(name, set()) | _named_values(name).intersection(levels) for name in new
+    }
+    for name in new:
+        parts = (members.get(part, set()) for part in _named_values(name))
+        members[name] = members[name].union(*parts)
+    fewest = 1 if column.kind == "ordinal" else 2
+    broader = dict(column.hierarchy or {})
+    for name in sorted(name for name, origins in members.items() if len(origins) >= fewest):
+        for level in sorted(members[name]):
+            broader[level] = (*broader.get(level, ()), name)
+    return replace(column, hierarchy=broader)
+
+
+def _can_be_name(text: str) -> bool:
+    if SET.fullmatch(text):
+        return True
+    return text != WILDCARD and not (RANGE.fullmatch(text) or MASK.fullmatch(text))
+
+
+def _named_values(text: str) -> set[str]:
+    """The values that a cell names: one, those of a set, or the ends of a range."""
+    if match := SET.fullmatch(text):
+        return set(match[1].split(";"))
+    match = RANGE.fullmatch(text)
+    return set(match.groups()) if match else {text}
+
+
+def _find_origins(
+    values: pl.Series,
+    cells: pl.Series,
+    at: Positions | None,
+    new: Sequence[str],
+    levels: Sequence[str],
+) -> dict[str, set[str]]:
+    """The original levels of the records that have each of the new names."""
+    was = format_levels(values)
+    if at is not None:
+        released = at >= 0
+        was, cells = was.filter(pl.Series(released)), cells.gather(at[released])
+    pairs = pl.DataFrame({"was": was, "now": cells}).filter(
+        pl.col("now").is_in(list(new)) & pl.col("was").is_in(list(levels))
+    )
+    origins: dict[str, set[str]] = {}
+    for level, name in pairs.unique().iter_rows():
+        origins.setdefault(name, set()).add(level)
+    return origins

@@ -1,0 +1,300 @@
+"""Protected values in place of the original ones: centres, noise, or a method of your own.
+
+Records that lie far from all others are left out. A centre of k neighbours, or noise by a share of
+the SD, moves a record by about as much as others are spread. A record a hundred times as far away
+is still seen where it is, to within a per cent; and what it adds to the SD shifts all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato.data import Dataset
+from sfumato.errors import MethodError
+from sfumato.figures.public.subjects import Group, Subjects
+from sfumato.kernels.arrays import Floats, Mask
+from sfumato.outputs.output import OutputRefused
+
+if TYPE_CHECKING:
+    from sfumato.figures.public.protection import Protection
+    from sfumato.method import Method
+
+STAYS = "Most values stay as they were, so that this figure shows the original."
+_NEAR_SDS, _MOST_RECORDS = 0.01, 0.5
+_ROUNDS = 3
+_STANDARD_ERRORS = 3.0
+"""Standard errors of a standard deviation by which noise may fall short by chance."""
+_FAR = 1.0
+"""Spreads of the middle of the records, by which a record must be apart from others to be alone."""
+_HARDLY_MOVED = 0.25
+"""Share of that distance; a record that moves by less is still seen where it was."""
+_MIDDLE, _MIDDLE_IN_SDS = (0.05, 0.95), 3.29
+_MOST_NEIGHBOURS = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProtectedValues:
+    """Protected values, sorted, so that their order says nothing about the records'.
+
+    Parameters
+    ----------
+    values : one column a variable.
+    coinciding : which of them lie exactly where another one lies.
+    left_out : the share of records that are not among them, since the method left them as they
+        were or took them out.
+    outside : how many values lay beyond the declared domain and stand at its end now.
+    stays : whether a method of the user's own moves most records next to nowhere.
+    alone : whether records that lie far from all others were left out.
+    """
+
+    values: pl.DataFrame = field(repr=False)
+    coinciding: Mask = field(repr=False)
+    left_out: float = 0.0
+    outside: int = 0
+    stays: bool = False
+    alone: bool = False
+
+    def __len__(self) -> int:
+        return self.values.height
+
+    def column(self, name: str) -> Floats:
+        """One variable."""
+        return self.values[name].to_numpy()
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know about them, in sentences."""
+        sentences = [STAYS] if self.stays else []
+        if self.outside:
+            sentences.append("Values pushed beyond the declared range are drawn at its end.")
+        if self.left_out:
+            sentences.append("Records whose values the method left as they were are not drawn.")
+        if self.alone:
+            sentences.append("Records that lie far from all others are not drawn.")
+        return tuple(sentences)
+
+
+def protect_values(
+    data: Subjects | Group | Dataset,
+    names: Sequence[str],
+    protection: Protection,
+    *,
+    lonely: bool = False,
+) -> ProtectedValues:
+    """Protected values of some variables, for deterministic, noise, or a method.
+
+    Records that lie far from all others are left out, unless `lonely`: somebody answers for it.
+    """
+    variables = list(dict.fromkeys(names))
+    group = _take_group(data, variables)
+    released, stays = _apply_method(group, variables, protection)
+    remaining = group
+    for _ in range(_ROUNDS):
+        if lonely or stays or released.height != len(remaining):
+            break
+        alone = find_isolated(remaining.values.select(variables), released, protection.k)
+        if not alone.any():
+            break
+        # Without them from the start: what they add to the SD would give them away.
+        remaining = remaining.take(np.flatnonzero(~alone))
+        released, stays = _apply_method(remaining, variables, protection)
+    if released.height == len(remaining):
+        original = remaining.values.select(variables)
+        released = released.filter(~_find_unmoved(released, original, protection.k))
+    clipped, outside = _clip_to_domain(released, group.origin, variables)
+    clipped = clipped.sort(variables)
+    return ProtectedValues(
+        values=clipped,
+        coinciding=clipped.is_duplicated().to_numpy(),
+        left_out=1 - released.height / len(remaining),
+        outside=outside,
+        stays=stays,
+        alone=len(remaining) < len(group),
+    )
+
+
+def _take_group(data: Subjects | Group | Dataset, names: list[str]) -> Group:
+    if isinstance(data, Dataset):
+        return Group(label="", values=_read_floats(data, names), origin=data)
+    if isinstance(data, Group):
+        return data
+    if len(data.groups) != 1:
+        msg = "values are protected group by group"
+        raise TypeError(msg)
+    return data.groups[0]
+
+
+def _apply_method(
+    group: Group, names: list[str], protection: Protection
+) -> tuple[pl.DataFrame, bool]:
+    """The values a method makes of a group's, and whether they are next to the original."""
+    method = _choose_method(protection, names, group)
+    output = method.apply(group.dataset(identity=method.keyed), key=protection.key)
+    released, stays = _check_output(output, names, method), False
+    shown = released.height
+    if released.height == len(group):
+        original = group.values.select(names)
+        moved = ~_find_unmoved(released, original, protection.k)
+        after, before = released.filter(moved), original.filter(moved)
+        stays = protection.method is not None and (
+            _is_near(after, before)
+            or (method.keyed and _has_little_noise(after, before, protection.sd_share))
+        )
+        shown = after.height
+    if shown < protection.k:
+        raise OutputRefused(
+            f"The method '{protection.name}' leaves too few protected values to draw.",
+            hint="take another protection.",
+        )
+    return released, stays
+
+
+def _is_near(released: pl.DataFrame, original: pl.DataFrame) -> bool:
+    """Whether most records move by less than a hundredth of an SD in every variable."""
+    near = [
+        (released[name] - original[name]).abs() < _NEAR_SDS * (original[name].std() or 0.0)
+        for name in released.columns
+    ]
+    share = pl.select(pl.all_horizontal(near)).to_series().mean()
+    return isinstance(share, float) and share > _MOST_RECORDS
+
+
+def _has_little_noise(released: pl.DataFrame, original: pl.DataFrame, share: float) -> bool:
+    """Whether random moves are smaller than the house asks of noise, beyond mere chance."""
+    chance = max(0.0, 1 - _STANDARD_ERRORS / math.sqrt(2 * max(released.height, 1)))
+    for name in released.columns:
+        moved, spread = released[name] - original[name], original[name].sort().std()
+        # In rising order, so that the order of the records does not matter.
+        size = math.sqrt(float((moved**2).sort().sum()) / max(released.height, 1))
+        if isinstance(spread, float) and size < chance * share * spread:
+            return True
+    return False
+
+
+def _read_floats(data: Dataset, names: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame([data.column(name).cast(pl.Float64) for name in names])
+
+
+def _choose_method(protection: Protection, names: list[str], group: Group) -> Method:
+    if protection.method is not None:
+        return protection.method
+    if protection.name == "deterministic":
+        from sfumato.methods.deterministic import Deterministic
+
+        return Deterministic(variables=names, strata=[], k=protection.k)
+    if protection.name == "noise":
+        from sfumato.methods.noise import Noise
+
+        # Whole numbers are not rounded again: many would fall back on their own value.
+        size = _scale_noise(protection.sd_share, names, group)
+        return Noise(variables=names, **size, bounds="ignore", whole=False)
+    msg = f"'{protection.name}' shows cells, not points"
+    raise TypeError(msg)
+
+
+def _scale_noise(share: float, names: list[str], group: Group) -> dict[str, Any]:
+    """How much noise; the method takes shares up to 1, and a variance beyond."""
+    if share <= 1:
+        return {"sd_share": share}
+    from sfumato.engines import engine_for
+    from sfumato.engines.summaries import Deviation
+
+    data = group.dataset(identity=False)
+    summary = engine_for(data.frame).aggregate(data, {name: [Deviation()] for name in names})
+    return {"variance": {name: (share * summary[name]["sd"]) ** 2 for name in names}}
+
+
+def _check_output(output: Dataset, names: list[str], method: Method) -> pl.DataFrame:
+    """The values a method returned; they must all be numbers, and it must have touched them."""
+    touched = set(method.touches(output.schema)) if output.schema else set()
+    for name in names:
+        if name not in output.schema or name not in touched:
+            raise MethodError(
+                f"The method '{method.name}' does not protect variable '{name}' of this figure.",
+                hint="name the variable in the method, or take another protection.",
+            )
+        if not output.column(name).dtype.is_numeric():
+            raise MethodError(
+                f"The method '{method.name}' makes no numbers of variable '{name}'.",
+                hint='take "suppress", "generalise", "deterministic" or "noise".',
+            )
+    return _read_floats(output, names).drop_nulls()
+
+
+def _find_unmoved(released: pl.DataFrame, original: pl.DataFrame, k: int) -> pl.Series:
+    """Records that stand where they stood, with fewer than k there: these would be shown as is."""
+    equal = [released[name] == original[name] for name in released.columns]
+    stayed = pl.select(pl.all_horizontal(equal)).to_series()
+    if not stayed.any():
+        return stayed
+    rare = original.select(pl.len().over(list(original.columns)) < k).to_series()
+    return stayed & rare
+
+
+def _clip_to_domain(
+    released: pl.DataFrame, origin: Dataset, names: list[str]
+) -> tuple[pl.DataFrame, int]:
+    """Values within the declared domain, and how many had to be moved to its ends."""
+    moved, columns = 0, []
+    for name in names:
+        values, bounds = released[name], origin.schema[name].bounds
+        if bounds is not None:
+            low, high = float(bounds[0]), float(bounds[1])
+            moved += int(((values < low) | (values > high)).sum())
+            values = values.clip(low, high)
+        columns.append(values)
+    return pl.DataFrame(columns), moved
+
+
+# Records that lie alone --------------------------------------------------------------------------
+
+
+def find_isolated(original: pl.DataFrame, released: pl.DataFrame, k: int) -> Mask:
+    """Which records have fewer than k - 1 others near them, and are drawn near to where they were.
+
+    Distances are the largest over the variables, in units of the spread of the middle 90 %.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> before = pl.DataFrame({"x": [*np.linspace(0.0, 1.0, 50), 100.0]})
+    >>> find_isolated(before, before + 0.1, 3).nonzero()[0].tolist()
+    [50]
+    """
+    before, after = original.to_numpy(), released.select(original.columns).to_numpy()
+    spreads = np.array([_robust_spread(column) for column in before.T])
+    values = before / spreads
+    moved = (np.abs(after - before) / spreads).max(axis=1)
+    isolated = np.zeros(len(values), bool)
+    candidates = np.flatnonzero(_are_few_in_cell(values, k))
+    if len(candidates):
+        gaps = _neighbour_distance(values, candidates, min(k, _MOST_NEIGHBOURS, len(values) - 1))
+        isolated[candidates] = (gaps > _FAR) & (moved[candidates] < _HARDLY_MOVED * gaps)
+    return isolated
+
+
+def _robust_spread(values: Floats) -> float:
+    """The SD by the middle of the records: far ones do not count."""
+    low, high = np.quantile(values, _MIDDLE)
+    return float((high - low) / _MIDDLE_IN_SDS or values.std() or 1.0)
+
+
+def _are_few_in_cell(values: Floats, k: int) -> Mask:
+    """Records in cells of one spread that hold fewer than k: all others have k - 1 near them."""
+    cells = np.floor(values / _FAR)
+    _, index, counts = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
+    return np.asarray(counts[index.ravel()] < k)
+
+
+def _neighbour_distance(values: Floats, rows: npt.NDArray[np.intp], others: int) -> Floats:
+    """How far the (k - 1)-th nearest other record is."""
+    from scipy.spatial import cKDTree
+
+    distances, _ = cKDTree(values).query(values[rows], k=[others], p=np.inf)
+    return np.asarray(distances, np.float64)[:, -1]

@@ -1,0 +1,502 @@
+"""Text tables read in batches of whole records: text first, then the type that every cell fits.
+
+The file is never held whole: a batch is read, decoded, checked and handed on.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from sfumato.errors import DataError, did_you_mean
+from sfumato.io.csv_dialect import (
+    DELIMITERS,
+    Dialect,
+    check_names,
+    describe_ragged_record,
+    detect_delimiter,
+    detect_encoding,
+    guess_encoding,
+    parse_header,
+)
+from sfumato.io.csv_types import TOKENS, CellFormat, TextColumn, detect_decimal_sign
+from sfumato.io.declared_types import check_declared_types, require_present
+from sfumato.io.formulas import unescape, unescape_name
+from sfumato.io.source import Progress, Source, SourceTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sfumato.io.source import Progress
+
+
+BATCH_BYTES = 8 << 20
+#: A record longer than this is taken for a quotation mark that was never closed.
+RECORD_BYTES = 64 << 20
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """The file's bytes (unpacked) and the raw file, whose position tells the progress."""
+    with path.open("rb") as raw:
+        if path.suffix.lower() != ".gz":
+            yield raw, raw
+            return
+        with gzip.open(raw) as unpacked:
+            try:
+                yield unpacked, raw  # type: ignore[misc]  # GzipFile is a file of bytes in all but name
+            except (gzip.BadGzipFile, EOFError):
+                raise DataError(f"'{path.name}' is not a whole gzip file.") from None
+
+
+def read_batches(
+    path: Path, dialect: Dialect, *, progress: Progress | None = None
+) -> Iterator[bytes]:
+    """The file in UTF-8, in batches that each end with a record; the header is in the first."""
+    total = path.stat().st_size
+    decoder = (
+        None
+        if dialect.encoding == "utf-8"
+        else codecs.getincrementaldecoder(dialect.encoding)(errors="strict")
+    )
+    # One buffer for all batches: fresh memory for each would cost as much as reading them
+    buffer, filled = bytearray(BATCH_BYTES), 0
+    with open_bytes(path) as (stream, raw):
+        stream.read(len(dialect.bom))
+        ended = False
+        while not ended:
+            before = filled
+            if decoder:
+                block = stream.read(BATCH_BYTES)
+                ended = not block
+                text = _decode(decoder, block, dialect, final=ended)
+                filled += len(text)
+                buffer[before:filled] = text
+            else:
+                filled += _fill_buffer(stream, buffer, before)
+                ended = filled == before
+            if buffer.find(0, before, filled) >= 0:
+                raise DataError(
+                    f"'{path.name}' holds NUL bytes, which no text table does.",
+                    hint="is it UTF-16? then tell encoding='utf-16-le'; else it is damaged.",
+                )
+            end = filled if ended else find_last_record_end(buffer, filled, dialect.quote)
+            if end:
+                with memoryview(buffer) as view:
+                    records = bytes(view[:end])
+                buffer[: filled - end] = buffer[end:filled]
+                filled -= end
+                yield records
+                del records  # batches in flight are what the peak is made of
+            if progress:
+                progress(min(raw.tell(), total), total)
+            if filled > RECORD_BYTES:
+                raise make_quote_error()
+
+
+def _fill_buffer(stream: IO[bytes], buffer: bytearray, start: int) -> int:
+    """Read into the buffer from there on; it grows where a record is longer than a batch."""
+    if len(buffer) - start < BATCH_BYTES // 2:
+        buffer.extend(bytes(BATCH_BYTES))
+    with memoryview(buffer) as view:
+        return stream.readinto(view[start:])  # type: ignore[attr-defined, no-any-return]  # both kinds of file have it
+
+
+def make_quote_error() -> DataError:
+    """The error for quotation marks that do not pair."""
+    return DataError(
+        "the quotation marks do not pair: one is opened and never closed, "
+        "or stands within a cell without being doubled.",
+        hint="write a mark within a cell twice, or tell quote=None if marks are plain text.",
+    )
+
+
+def _decode(
+    decoder: codecs.IncrementalDecoder | None, block: bytes, dialect: Dialect, *, final: bool
+) -> bytes:
+    if decoder is None:
+        return block
+    try:
+        return decoder.decode(block, final).encode()
+    except UnicodeError:
+        raise DataError(
+            f"the file is not in the encoding {dialect.encoding}.",
+            hint="name the right one, e.g. encoding='cp1252'.",
+        ) from None
+
+
+def find_last_record_end(block: bytes | bytearray, size: int, quote: str | None) -> int:
+    """Where the last whole record of the block's first bytes ends; 0 if they hold none.
+
+    A line break ends a record if the quotation marks before it pair. Blank lines at the end
+    stay behind: only the next block shows whether they end the file.
+    """
+    end = block.rfind(b"\n", 0, size) + 1
+    mark = (quote or "").encode()
+    # To look for a mark is far cheaper than to count them
+    if quote is not None and block.find(mark, 0, end) >= 0:
+        odd = block.count(mark, 0, end) % 2
+        while end and odd:
+            before = block.rfind(b"\n", 0, end - 1) + 1
+            odd = (odd + block.count(mark, before, end)) % 2
+            end = before
+    while block.endswith((b"\n\n", b"\n\r\n"), max(0, end - 3), end):
+        end = block.rfind(b"\n", 0, end - 1) + 1
+    return end
+
+
+def find_first_record_end(block: bytes, quote: str | None) -> int:
+    """Where the header ends."""
+    end = 0
+    while True:
+        newline = block.find(b"\n", end)
+        if newline < 0:
+            return len(block)
+        end = newline + 1
+        if quote is None or block.count(quote.encode(), 0, end) % 2 == 0:
+            return end
+
+
+def check_quotes(block: bytes, dialect: Dialect) -> bool:
+    """Whether the block holds quotation marks; refuses marks within a cell that are not doubled.
+
+    The fast reader would drop such marks without a word.
+    """
+    if dialect.quote is None or dialect.quote.encode() not in block:
+        return False
+    codes = np.frombuffer(block, np.uint8)
+    marks = np.flatnonzero(codes == ord(dialect.quote))
+    if len(marks) % 2:
+        raise make_quote_error()
+    edge = np.zeros(256, bool)
+    edge[[ord(dialect.quote), ord(dialect.delimiter), ord("\n"), ord("\r")]] = True
+    opens = (marks == 0) | edge[codes[np.maximum(marks - 1, 0)]]
+    last = len(codes) - 1
+    closes = (marks == last) | edge[codes[np.minimum(marks + 1, last)]]
+    if not (opens | closes).all():
+        raise make_quote_error()
+    return True
+
+
+_RAGGED = "every record needs a cell for every variable; a cell that holds the delimiter is quoted."
+_WORTH_KEEPING = 2000  # records in a piece
+
+
+class NotUtf8Error(Exception):
+    """The bytes are not UTF-8 after all; never reaches the user. Holds the bytes."""
+
+    def __init__(self, block: bytes) -> None:
+        super().__init__("not UTF-8")
+        self.block = block
+
+
+def read_text_frame(
+    block: bytes,
+    dialect: Dialect,
+    width: int,
+    *,
+    before: int = 0,
+    only: Sequence[int] | None = None,
+) -> pl.DataFrame:
+    """The cells of the records as text; columns are named by their place.
+
+    `only` reads some of the columns of a batch that was checked before. An empty cell is
+    null, a quoted empty one is an empty text.
+    """
+    quoted = check_quotes(block, dialect)
+    try:
+        frame = pl.read_csv(
+            block,
+            has_header=False,
+            schema={str(position): pl.String for position in range(width)},
+            columns=None if only is None else list(only),
+            separator=dialect.delimiter,
+            quote_char=dialect.quote,
+        )
+    except pl.exceptions.PolarsError:
+        # Its text quotes cells: find out ourselves what is wrong, and say only that
+        raise _diagnose(block, dialect, width, before) from None
+    if only is None and width > 1 and _has_short_record(frame, block, dialect, quoted=quoted):
+        raise _diagnose(block, dialect, width, before)
+    # Many small pieces, as wide tables give, cost more to handle than to join
+    return frame.rechunk() if frame.height < _WORTH_KEEPING * frame.n_chunks() else frame
+
+
+def _has_short_record(frame: pl.DataFrame, block: bytes, dialect: Dialect, *, quoted: bool) -> bool:
+    """Whether a record has too few cells; the fast reader fills those up in silence.
+
+    It does refuse records with too many, so a count of the delimiters settles it. A record
+    that is short has nothing in the last variable, so most quoted batches need no count.
+    """
+    quoted_count = 0
+    if quoted:
+        if not frame.to_series(-1).null_count():
+            return False
+        counted = frame.select(pl.all().str.count_matches(dialect.delimiter, literal=True).sum())
+        quoted_count = sum(counted.row(0))
+    codes = np.frombuffer(block, np.uint8)  # several times as fast as counting in bytes
+    delimiters = np.count_nonzero(codes == ord(dialect.delimiter)) - quoted_count
+    return bool(delimiters != frame.height * (frame.width - 1))
+
+
+def _diagnose(block: bytes, dialect: Dialect, width: int, before: int) -> Exception:
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return NotUtf8Error(block)
+    uneven = describe_ragged_record(block, dialect, width, before)
+    return DataError(uneven, hint=_RAGGED) if uneven else make_quote_error()
+
+
+Tokens = Sequence[str] | Mapping[str, Sequence[str]]
+
+_SAMPLE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """What the custodian declared about the file."""
+
+    columns: Sequence[str] | None
+    types: Mapping[str, str]
+    dates: Mapping[str, str]
+    missing: Tokens | None
+    decimal: str | None
+    formulas: str
+
+    def tokens(self, name: str) -> frozenset[str] | None:
+        """The tokens declared for this variable; None where the usual ones hold."""
+        if isinstance(self.missing, Mapping):
+            return frozenset(self.missing[name]) if name in self.missing else None
+        return None if self.missing is None else frozenset(self.missing)
+
+
+def read_csv(  # noqa: PLR0913 - the options are the interface
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    progress: Progress | None = None,
+    types: Mapping[str, str] | None = None,
+    dates: Mapping[str, str] | None = None,
+    missing: Tokens | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    quote: str | None = '"',
+    formulas: str = "keep",
+) -> SourceTable:
+    """The records of a CSV or TSV file, packed with gzip or not.
+
+    `missing` are tokens that mean no value, in all variables or per variable; declared ones take
+    the place of the usual ones, and count in text too. `formulas="unescape"` takes away the
+    apostrophes that writing put before cells a spreadsheet would run.
+    """
+    _require_choice("delimiter", delimiter, [None, *DELIMITERS])
+    _require_choice("decimal", decimal, [None, ".", ","])
+    _require_choice("quote", quote, [None, '"', "'"])
+    _require_choice("formulas", formulas, ["keep", "unescape"])
+    options = _Options(
+        columns=columns,
+        types=types or {},
+        dates=dates or {},
+        missing=missing,
+        decimal=decimal,
+        formulas=formulas,
+    )
+    dialect = _detect_dialect(path, delimiter, encoding, quote)
+    try:
+        run = _CsvReader(path, dialect, options)
+        frame = run.read(progress)
+    except NotUtf8Error as broken:
+        if encoding or dialect.bom:
+            raise DataError(
+                f"'{path.name}' is not in the encoding {encoding or 'of its byte order mark'}.",
+                hint="name the right one, e.g. encoding='cp1252'.",
+            ) from None
+        run = _CsvReader(path, replace(dialect, encoding=guess_encoding(broken.block)), options)
+        frame = run.read(progress)
+    return SourceTable(frame, run.describe_source())
+
+
+def _require_choice(option: str, value: str | None, allowed: list[str | None]) -> None:
+    if value not in allowed:
+        known = [repr(other) for other in allowed]
+        raise DataError(
+            f"the option {option} cannot be {value!r}.", hint=did_you_mean(repr(value), known)
+        )
+
+
+def _detect_dialect(
+    path: Path, delimiter: str | None, encoding: str | None, quote: str | None
+) -> Dialect:
+    with open_bytes(path) as (stream, _):
+        sample = stream.read(_SAMPLE_BYTES)
+    known, bom = detect_encoding(sample, encoding)
+    text = sample[len(bom) :].decode(known, errors="replace")
+    if not text.strip("\r\n \t\ufeff"):
+        raise DataError(f"'{path.name}' is empty.", hint="was it copied in full?")
+    if "\n" not in text and "\r" in text.rstrip("\r"):
+        raise DataError(
+            f"the lines of '{path.name}' end in carriage returns alone, as on old Macintoshes.",
+            hint="save it with the line ends of today.",
+        )
+    return Dialect(
+        delimiter=delimiter or detect_delimiter(text, quote),
+        encoding=known,
+        bom=bom,
+        quote=quote,
+    )
+
+
+class _CsvReader:
+    """One reading of one file in one dialect."""
+
+    def __init__(self, path: Path, dialect: Dialect, options: _Options) -> None:
+        self.path = path
+        self.dialect = dialect
+        self.options = options
+        self.decimal = options.decimal or "."
+        self.names: list[str] = []
+        self.wanted: list[str] = []
+        self.columns: dict[str, TextColumn] = {}
+        self.line_breaks = False
+
+    def read(self, progress: Progress | None) -> pl.DataFrame:
+        """The typed frame. The columns whose guess broke are read a second time, as text."""
+        height = 0
+        for block in self._read_blocks(progress):
+            text = read_text_frame(block, self.dialect, len(self.names), before=height)
+            height += text.height
+            self.line_breaks = self.line_breaks or _has_line_breaks(block, text.height)
+            if height == text.height:
+                self._reserve_room(text.height / len(block))
+            self._add_batch(text, self.wanted)
+        broken = [name for name in self.wanted if self.columns[name].must_reread]
+        if broken:
+            for name in broken:
+                self.columns[name] = self.columns[name].restart()
+            only = [self.names.index(name) for name in broken]
+            for block in self._read_blocks(None):
+                text = read_text_frame(block, self.dialect, len(self.names), only=only)
+                self._add_batch(text, broken)
+        # One column after the other: each gives its pieces back before the next is joined
+        return pl.DataFrame([self.columns[name].finish() for name in self.wanted])
+
+    def describe_source(self) -> Source:
+        """What was detected and declared, in facts and in plain sentences."""
+        dialect = self.dialect
+        options: dict[str, Any] = {
+            "delimiter": dialect.delimiter,
+            "decimal": self.decimal,
+            "encoding": dialect.encoding,
+            "bom": bool(dialect.bom),
+            "quote": dialect.quote,
+            "dates": dict(self.options.dates),
+        }
+        if self.options.missing is not None:
+            options["missing"] = self.options.missing
+        return Source(
+            format="csv",
+            path=self.path,
+            options=options,
+            columns={name: self.columns[name].describe_reading() for name in self.wanted},
+            notes=tuple(self._list_notes()),
+        )
+
+    def _list_notes(self) -> Iterator[str]:
+        dialect = self.dialect
+        if len(self.names) > 1:
+            yield f"The cells are separated by {DELIMITERS[dialect.delimiter]}."
+        if self.decimal == ",":
+            yield "The numbers have a decimal comma."
+        if dialect.bom:
+            yield "The file begins with a byte order mark."
+        if dialect.encoding != "utf-8":
+            yield f"The text is in the encoding {dialect.encoding}; look at the accented letters."
+        if self.line_breaks:
+            yield "Some cells hold line breaks."
+
+    def _read_blocks(self, progress: Progress | None) -> Iterator[bytes]:
+        """The batches of records, without the header, which names the columns."""
+        first = True
+        for block in read_batches(self.path, self.dialect, progress=progress):
+            records = block
+            if first:
+                end = find_first_record_end(block, self.dialect.quote)
+                if not self.names:
+                    self._start_columns(block[:end])
+                records, first = block[end:], False
+            # Only the last batch can end with blank lines; they are no records, unless the
+            # file has a single variable, whose missing cells look like that
+            if len(self.names) > 1 and records.endswith((b"\n\n", b"\n\r\n")):
+                records = records.rstrip(b"\r\n") + b"\n"
+            blank = not records[:64].strip(b"\r\n") and not records.strip(b"\r\n")
+            if len(self.names) > 1 and blank:
+                continue
+            if records:
+                yield records
+
+    def _reserve_room(self, records_per_byte: float) -> None:
+        """Tell the columns how many records may come, going by the first batch."""
+        size = self.path.stat().st_size
+        for column in self.columns.values():
+            column.room = int(size * records_per_byte * 1.1)
+
+    def _start_columns(self, record: bytes) -> None:
+        """Name the columns, and check what was declared against the names."""
+        options = self.options
+        try:
+            names = parse_header(record.decode(), self.dialect)
+        except UnicodeDecodeError:
+            raise NotUtf8Error(record) from None
+        if options.formulas == "unescape":
+            names = [unescape_name(name) for name in names]
+            check_names(names)
+        self.names = names
+        kinds = check_declared_types(names, options.types, options.dates)
+        if isinstance(options.missing, Mapping):
+            require_present(names, options.missing)
+        require_present(names, options.columns or [])
+        self.wanted = names if options.columns is None else list(dict.fromkeys(options.columns))
+        for name in self.wanted:
+            tokens = options.tokens(name)
+            cell_format = CellFormat(
+                decimal=self.decimal,
+                tokens=TOKENS if tokens is None else tokens,
+                pattern=options.dates.get(name, ""),
+                strict=name not in kinds,
+            )
+            self.columns[name] = TextColumn(
+                name, cell_format, declared=kinds.get(name), declared_tokens=tokens or frozenset()
+            )
+
+    def _add_batch(self, text: pl.DataFrame, wanted: list[str]) -> None:
+        """Hand a batch to its columns; the first one shows the decimal sign of the file."""
+        text.columns = [self.names[int(position)] for position in text.columns]
+        if self.options.formulas == "unescape":
+            text = _unescape_cells(text)
+        if self.options.decimal is None and not any(c.height for c in self.columns.values()):
+            self.decimal = detect_decimal_sign(text, self.dialect.delimiter)
+            for column in self.columns.values():
+                column.format = replace(column.format, decimal=self.decimal)
+        for name in wanted:
+            self.columns[name].add_batch(text[name])
+
+
+def _has_line_breaks(block: bytes, height: int) -> bool:
+    return b'"' in block and block.count(b"\n") > height
+
+
+def _unescape_cells(text: pl.DataFrame) -> pl.DataFrame:
+    led = text.select(((pl.all() >= "'") & (pl.all() < "(")).any()).row(0)
+    return text.with_columns(
+        unescape(pl.col(name)) for name, any_led in zip(text.columns, led, strict=True) if any_led
+    )

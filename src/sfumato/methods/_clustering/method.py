@@ -1,0 +1,104 @@
+"""The third shape of a method: records are put into clusters, and each cluster gets one cell."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import polars as pl
+from pydantic import Field
+
+from sfumato.data import Dataset
+from sfumato.engines import Chance, Engine
+from sfumato.errors import HeavyLossWarning, MethodError, PlanError
+from sfumato.io import frames
+from sfumato.method import Fitted, Method
+from sfumato.methods._clustering.cells import Clusters, Output, write_cells
+from sfumato.methods._clustering.variables import Variable, encode_variables
+from sfumato.parameters import parameters
+from sfumato.schema import Schema
+
+# From so many times k records on, one cluster for all is a surprise.
+_ROOM = 4
+
+
+@parameters
+class ClusteringMethod(Method):
+    """A method that makes the records of a cluster alike; a subclass says how it finds them."""
+
+    variables: Annotated[list[str], Field(min_length=1)] | None = None
+    k: Annotated[int, Field(ge=1)] = 5
+    output: Output | dict[str, Output] = "range"
+
+    @abstractmethod
+    def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
+        """Clusters of at least k records, whatever order the records have."""
+
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The variables whose values become those of a cluster."""
+        if self.variables is not None:
+            return tuple(self.variables)
+        return schema.having("quasi")
+
+    def transform(
+        self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+    ) -> Dataset:
+        """Find the clusters, and write one cell for each."""
+        del fitted, chance
+        names = self.touches(data.schema)
+        outputs = self._resolve_outputs(names)
+        variables = encode_variables(data, names, type(self).__name__)
+        if len(data) < self.k:
+            raise MethodError(
+                f"There are {len(data)} records, and k = {self.k} needs at least {self.k}.",
+                hint="choose a smaller k.",
+            )
+        clusters = self.clusters(data, variables, engine)
+        cluster_of_record = clusters.number_records()
+        released = {}
+        for variable in variables:
+            name = variable.name
+            cells = write_cells(variable, clusters, outputs[name])
+            if cells is not None:
+                cell_of_record = cells.of_cluster[cluster_of_record]
+                released[name] = cells.table.gather(cell_of_record).alias(name)
+            # Days that counted as equal may still differ by the time of the day.
+            elif frames.get_column(data.frame, name).dtype == pl.Datetime:
+                released[name] = variable.levels.gather(variable.codes)
+        if released and len(clusters.starts) - 1 == 1 and len(data) >= _ROOM * self.k:
+            warnings.warn(
+                f"{self.name}: all {len(data):,} records became one cluster, so the release says "
+                "next to nothing about them. Loosen the bound, or name fewer confidential "
+                "variables.",
+                HeavyLossWarning,
+                stacklevel=2,
+            )
+        return _replace_columns(data, released)
+
+    def _resolve_outputs(self, names: Sequence[str]) -> dict[str, Output]:
+        if not isinstance(self.output, dict):
+            return dict.fromkeys(names, self.output)
+        if unknown := [name for name in self.output if name not in names]:
+            raise PlanError(
+                f"`output` names {', '.join(map(repr, unknown))}, which {self.name} does not "
+                "change.",
+                hint="name only variables of this step.",
+            )
+        return {name: self.output.get(name, "range") for name in names}
+
+
+def _replace_columns(data: Dataset, released: dict[str, pl.Series]) -> Dataset:
+    """The data with new cells; what they mean by missing is in the cells already."""
+    schema = data.schema
+    for name, values in released.items():
+        if values.dtype != frames.get_column(data.frame, name).dtype:
+            schema = schema.changed([name], missing=())
+        if values.dtype == pl.Float64 and schema[name].kind == "integer":
+            schema = schema.changed([name], kind="continuous")
+    bare = replace(
+        data, schema=data.schema.changed(released, missing=()), given_identity=data.identity
+    )
+    return bare.with_columns(pl.DataFrame(list(released.values())), schema)

@@ -1,0 +1,221 @@
+"""Variables as codes in an order with distances: what the clusterings work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from sfumato.cells.codes import encode
+from sfumato.cells.notation import RANGE, SET, format_value
+from sfumato.data import Dataset, find_missing_codes
+from sfumato.errors import DataError, MethodError
+from sfumato.io import frames
+from sfumato.kernels.arrays import Codes, Floats, Integers
+from sfumato.schema import Column
+from sfumato.schema.hierarchies import Hierarchy
+
+_NUMBERS = ("integer", "continuous")
+# How far missing lies below the lowest value, as a share of the span of the values.
+_APART = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """One variable as codes, from 0; the codes of an ordered variable are in its order.
+
+    Parameters
+    ----------
+    name : its name.
+    column : its declaration.
+    codes : the code of each record.
+    levels : what each code stands for; those that mean missing come first.
+    missing : how many of the levels mean missing.
+    worth : what each code is worth as a number; None where levels have no order.
+    """
+
+    name: str
+    column: Column
+    codes: Codes
+    levels: pl.Series
+    missing: int
+    worth: Floats | None
+
+    def take(self, positions: Integers) -> Variable:
+        """Some of the records, with the levels that they have."""
+        used, codes = np.unique(self.codes[positions], return_inverse=True)
+        return replace(
+            self,
+            codes=codes.ravel().astype(np.int32),
+            levels=self.levels.gather(used),
+            missing=int((used < self.missing).sum()),
+            worth=None if self.worth is None else self.worth[used],
+        )
+
+    @property
+    def groups(self) -> list[tuple[str, ...]] | None:
+        """The ever broader groups of each level, where the schema has a hierarchy."""
+        if self.column.hierarchy is None:
+            return None
+        paths = Hierarchy.of(self.column.hierarchy).paths
+        names = [format_value(level) for level in self.levels.to_list()]
+        unknown = [code >= self.missing and name not in paths for code, name in enumerate(names)]
+        if any(unknown):
+            raise MethodError(
+                f"Variable '{self.name}' has {int(np.array(unknown)[self.codes].sum())} records "
+                "with a value that its hierarchy does not know.",
+                hint="add all values to the hierarchy; codes are text, so 01067 is not 1067.",
+            )
+        return [paths[name] for name in names[self.missing :]]
+
+
+def encode_variables(data: Dataset, names: tuple[str, ...], owner: str) -> list[Variable]:
+    """Some variables of the data as codes; each missing code is told apart from the others."""
+    data.schema.require(names)
+    if not names:
+        raise MethodError(
+            f"{owner} has no variable to work on.",
+            hint='give some variables the role "quasi", or name them: variables = [...].',
+        )
+    return [encode_variable(data, name, owner) for name in names]
+
+
+def encode_variable(data: Dataset, name: str, owner: str) -> Variable:
+    """One variable as codes."""
+    column = data.schema[name]
+    raw = frames.get_column(data.frame, name)
+    absent = find_missing_codes(raw, column)
+    values = to_comparable(raw, column, owner)
+    missing = values.is_null() if absent is None else values.is_null() | absent
+    # A release shows which code for "missing" a cell holds, so each is a level.
+    missing_codes = values.filter(missing).unique().sort(nulls_last=False)
+    levels = values.filter(~missing).unique().sort()
+    if column.kind == "ordinal" and column.levels is not None:
+        levels = _sort_by_domain(levels, column, name)
+    elif _has_tree(column):
+        levels = _sort_along_tree(levels, column)
+    coded = encode(values, pl.concat([missing_codes, levels]).rename(name))
+    gaps = len(missing_codes)
+    return Variable(
+        name, column, coded.codes, coded.levels, gaps, _scale_levels(levels, column, gaps)
+    )
+
+
+def to_comparable(values: pl.Series, column: Column, owner: str) -> pl.Series:
+    """Values that can be sorted and told apart; dates by the day, since ranges are of days."""
+    name, dtype = values.name, values.dtype
+    if dtype in (pl.Date, pl.Datetime):
+        return values.dt.date() if dtype == pl.Datetime else values
+    if dtype.is_temporal():
+        raise MethodError(
+            f"{owner} cannot use variable '{name}': it holds times without a date.",
+            hint="leave it out, or turn it into a number.",
+        )
+    if dtype.is_float():
+        numbers = values.cast(pl.Float64) + 0.0  # no negative zero
+        if numbers.is_infinite().any():
+            raise DataError(
+                f"Variable '{name}' holds infinite values.",
+                hint="set them to missing, or correct them at the source.",
+            )
+        return numbers
+    if dtype == pl.Binary:
+        return values.bin.encode("hex")
+    if (
+        dtype == pl.String
+        and column.kind in (*_NUMBERS, "date")
+        and values.null_count() < len(values)
+    ):
+        texts = values.drop_nulls()
+        if any(RANGE.fullmatch(text) or SET.fullmatch(text) for text in texts):
+            raise MethodError(
+                f"Variable '{name}' holds ranges that an earlier step has made.",
+                hint="clusters are found once, in one step: `t_closeness` takes k, t and l.",
+            )
+        raise MethodError(
+            f"{owner} needs numbers or dates in variable '{name}', which holds text.",
+            hint="correct the cells, or declare another kind.",
+        )
+    return values
+
+
+def _sort_by_domain(levels: pl.Series, column: Column, name: str) -> pl.Series:
+    """The levels that occur, in the declared order."""
+    rank = {format_value(level): index for index, level in enumerate(column.levels or ())}
+    order = [rank.get(format_value(level), -1) for level in levels.to_list()]
+    if -1 in order:
+        raise MethodError(
+            f"Variable '{name}' has {order.count(-1)} levels that its domain does not list.",
+            hint="declare all levels, from low to high.",
+        )
+    return levels.gather(np.argsort(order, kind="stable"))
+
+
+def _has_tree(column: Column) -> bool:
+    return column.kind in ("nominal", "text") and column.hierarchy is not None
+
+
+def _sort_along_tree(levels: pl.Series, column: Column) -> pl.Series:
+    """Levels such that those of one group stand together; unknown ones at the end."""
+    broader = Hierarchy.of(column.hierarchy or {}).paths
+
+    def path_from_root(code: int) -> tuple[bool, tuple[str, ...], int]:
+        text = format_value(levels[code])
+        return text not in broader, tuple(reversed(broader.get(text, ()))), code
+
+    return levels.gather(sorted(range(len(levels)), key=path_from_root))
+
+
+def _scale_levels(levels: pl.Series, column: Column, missing: int) -> Floats | None:
+    if _has_tree(column):
+        units = _scale_along_tree(levels, column)
+    elif column.kind == "text" and levels.dtype == pl.String:
+        units = _scale_by_spelling(levels.to_list())
+    elif column.kind == "ordinal" and (column.levels is not None or not levels.dtype.is_numeric()):
+        if column.levels is None:
+            raise MethodError(
+                f"Variable '{levels.name}' is ordinal, and nothing says in which order.",
+                hint="declare its levels in the schema, from low to high: domain = [...].",
+            )
+        units = np.arange(len(levels), dtype=np.float64)
+    elif levels.dtype == pl.Date:
+        units = levels.to_physical().cast(pl.Float64).to_numpy()
+    elif column.kind in (*_NUMBERS, "ordinal") and levels.dtype.is_numeric():
+        units = levels.cast(pl.Float64).to_numpy()
+    elif column.kind in (*_NUMBERS, "ordinal", "date"):
+        units = np.arange(len(levels), dtype=np.float64)  # nothing in it, or yes/no values
+    else:
+        return None
+    if not missing:
+        return units
+    low, high = (units[0], units[-1]) if len(units) else (0.0, 0.0)
+    # Near enough to be cut off alone, and never among the values.
+    below = low - _APART * (high - low if high > low else 1.0)
+    return np.concatenate([np.full(missing, below), units])
+
+
+def _scale_along_tree(levels: pl.Series, column: Column) -> Floats:
+    """Neighbours in the tree are as far apart as their first common group is high."""
+    broader = Hierarchy.of(column.hierarchy or {}).paths
+    paths = [(text, *broader.get(text, ())) for text in map(format_value, levels.to_list())]
+    steps = [0.0]
+    for path, after in pairwise(paths):
+        pairs = enumerate(zip(path, after, strict=False))
+        height = next((level for level, (a, b) in pairs if a == b), max(len(path), len(after)))
+        steps.append(float(height))
+    return np.cumsum(steps[: len(paths)])
+
+
+def _scale_by_spelling(texts: list[str]) -> Floats:
+    """Codes in the order of their spelling, nearer the more of their beginning they share."""
+    longest = max(map(len, texts), default=0)
+    shared = [len(common_prefix(*pair)) for pair in pairwise(texts)]
+    return np.cumsum([0.0, *(float(longest - length) for length in shared)])[: len(texts)]
+
+
+def common_prefix(text: str, other: str) -> str:
+    """What two texts begin with alike."""
+    differ = (i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b)
+    return text[: next(differ, min(len(text), len(other)))]

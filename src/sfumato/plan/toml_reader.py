@@ -1,0 +1,238 @@
+"""Plans from TOML: every mistake is told with its line, what was expected, and a hint."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato import catalogue
+from sfumato.errors import DataError, PlanError, SchemaError, did_you_mean
+from sfumato.parameters import ParameterError
+from sfumato.plan.targets import Target, measures_for, read_targets
+from sfumato.schema import Column, Schema, hierarchies
+
+if TYPE_CHECKING:
+    from sfumato.plan import Plan
+
+VERSION = 1
+_SECTIONS = ("version", "read", "columns", "steps", "targets", "evaluate", "release")
+_COLUMN = tuple(field.name for field in fields(Column) if field.name != "reason")
+
+
+def load(path: Path) -> Plan:
+    """Read a plan file; every mistake names the file and the line."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise PlanError(
+            f"There is no plan '{path}'.", hint="make one: sfumato inspect FILE --plan PLAN"
+        ) from None
+    except UnicodeDecodeError:
+        raise PlanError(f"The plan '{path}' is not UTF-8 text.") from None
+    except OSError:
+        raise PlanError(f"The plan '{path}' cannot be read.", hint="is it a file?") from None
+    return parse(text, name=str(path), folder=path.parent)
+
+
+def parse(text: str, *, name: str = "plan", folder: Path = Path()) -> Plan:
+    """Read a plan from TOML text; files it names are looked for in the folder."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(
+            f"{name}: not valid TOML: {error}.", hint="text values need quotes."
+        ) from None
+    return _Reader(name, text, folder).plan(raw)
+
+
+class _Reader:
+    """Turns raw tables into a plan and knows where each of them stands in the text."""
+
+    def __init__(self, name: str, text: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.lines = dict(_locate_lines(text))
+
+    def fail(self, path: tuple[str | int, ...], what: str, hint: str = "") -> PlanError:
+        while path and path not in self.lines:
+            path = path[:-1]
+        line = self.lines.get(path)
+        where = f"{self.name}, line {line}" if line else self.name
+        return PlanError(f"{where}: {what}", hint=hint)
+
+    def plan(self, raw: dict[str, Any]) -> Plan:
+        from sfumato.plan import Plan
+
+        for key in raw:
+            if key not in _SECTIONS:
+                raise self.fail((key,), f"a plan has no '{key}'.", did_you_mean(key, _SECTIONS))
+        if raw.get("version", VERSION) != VERSION:
+            raise self.fail(
+                ("version",),
+                f"this is a plan of version {raw['version']!r}; only {VERSION} is known.",
+                "a newer Sfumato may read it.",
+            )
+        evaluate = {
+            label: self.measure(label, table)
+            for label, table in self.table(raw, "evaluate").items()
+        }
+        return Plan(
+            schema=self.schema(self.table(raw, "columns")),
+            steps=[
+                self.step(index, table) for index, table in enumerate(self.tables(raw, "steps"))
+            ],
+            targets=self.targets(self.table(raw, "targets"), evaluate),
+            evaluate=evaluate,
+            read=self.reading(self.table(raw, "read")),
+            release=self.writing(self.table(raw, "release")),
+        )
+
+    def reading(self, raw: dict[str, Any]) -> dict[str, Any]:
+        from sfumato.io import require_options
+
+        for key, value in raw.items():
+            try:
+                require_options({key: value})
+            except DataError as error:
+                raise self.fail(("read", key), error.what, error.hint) from None
+        return raw
+
+    def table(self, raw: Mapping[str, Any], key: str) -> dict[str, Any]:
+        value = raw.get(key, {})
+        if not isinstance(value, dict):
+            raise self.fail((key,), f"'{key}' must be a table.", f"begin it with [{key}].")
+        return value
+
+    def tables(self, raw: Mapping[str, Any], key: str) -> list[Any]:
+        value = raw.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
+            raise self.fail((key,), f"'{key}' must be tables.", f"begin each with [[{key}]].")
+        return value
+
+    def schema(self, raw: dict[str, Any]) -> Schema:
+        columns: dict[str, Column] = {}
+        for name, entry in raw.items():
+            declared = {"role": entry} if isinstance(entry, str) else entry
+            if not isinstance(declared, dict):
+                raise self.fail(
+                    ("columns", name),
+                    f"variable '{name}' needs a role or a table.",
+                    f'write {name} = "quasi" or {name} = {{ role = "quasi" }}.',
+                )
+            for key in declared:
+                if key not in _COLUMN:
+                    raise self.fail(
+                        ("columns", name, key),
+                        f"a variable has no '{key}'.",
+                        did_you_mean(key, _COLUMN),
+                    )
+            columns[name] = self.column(name, declared)
+        return Schema(columns)
+
+    def column(self, name: str, declared: dict[str, Any]) -> Column:
+        try:
+            if isinstance(path := declared.get("hierarchy"), str):
+                # Read here and now: the plan then says itself which groups were meant.
+                declared = {**declared, "hierarchy": hierarchies.read(self.folder / path)}
+            column = Column(**declared)
+            Schema({name: column})
+        except SchemaError as error:
+            raise self.fail(("columns", name), error.what, error.hint) from None
+        except (TypeError, AttributeError):
+            raise self.fail(
+                ("columns", name),
+                f"the declaration of variable '{name}' has values of the wrong type.",
+                'for instance { role = "quasi", kind = "integer", domain = [0, 120] }.',
+            ) from None
+        return column
+
+    def step(self, index: int, raw: dict[str, Any]) -> Any:
+        settings = dict(raw)
+        name = settings.pop("method", None)
+        if not isinstance(name, str):
+            raise self.fail(
+                ("steps", index),
+                "a step needs a method.",
+                f"known are {', '.join(catalogue.methods())}.",
+            )
+        return self.entry(catalogue.methods(), name, settings, ("steps", index), "method")
+
+    def measure(self, label: str, raw: Any) -> Any:
+        if not isinstance(raw, dict):
+            raise self.fail(
+                ("evaluate", label), f"'{label}' must be a table.", f"write [evaluate.{label}]."
+            )
+        settings = dict(raw)
+        name = settings.pop("measure", label)
+        return self.entry(catalogue.measures(), name, settings, ("evaluate", label), "measure")
+
+    def entry(
+        self,
+        known: Mapping[str, Any],
+        name: str,
+        settings: dict[str, Any],
+        path: tuple[str | int, ...],
+        what: str,
+    ) -> Any:
+        if not isinstance(name, str) or name not in known:
+            raise self.fail((*path, what), f"no {what} '{name}'.", did_you_mean(str(name), known))
+        try:
+            return known[name](**settings)
+        except ParameterError as error:
+            raise self.fail((*path, error.wrong[0][0]), error.what) from None
+
+    def targets(self, raw: dict[str, Any], evaluate: Mapping[str, Any]) -> tuple[Target, ...]:
+        for name, bounds in raw.items():
+            try:
+                measures_for(read_targets({name: bounds}), evaluate)
+            except PlanError as error:
+                raise self.fail(("targets", name), error.what, error.hint) from None
+        return read_targets(raw)
+
+    def writing(self, raw: dict[str, Any]) -> Any:
+        from sfumato.plan import Writing
+
+        try:
+            return Writing(**raw)
+        except ParameterError as error:
+            raise self.fail(("release", error.wrong[0][0]), error.what) from None
+
+
+_HEADER = re.compile(r"^\s*\[(\[)?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(
+    r"""^\s*((?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""
+)
+_PART = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+""")
+
+
+def _locate_lines(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """The line on which each table and key of a TOML text begins.
+
+    The standard parser does not tell. This reads headers and keys that begin a line, which is
+    how people write plans; anything else falls back to the table around it.
+    """
+    above: tuple[str | int, ...] = ()
+    counted: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            above = tuple(_split_key(header[2]))
+            if header[1]:
+                index = counted[header[2]] = counted.get(header[2], -1) + 1
+                above = (*above, index)
+            yield above, number
+        elif key := _KEY.match(line):
+            path = (*above, *_split_key(key[1]))
+            for depth in range(len(above) + 1, len(path) + 1):
+                yield path[:depth], number
+
+
+def _split_key(dotted: str) -> list[str]:
+    parts = []
+    for part in _PART.findall(dotted):
+        quoted = part[0] in "\"'"
+        parts.append(str(tomllib.loads(f"x = {part}")["x"]) if quoted else part)
+    return parts

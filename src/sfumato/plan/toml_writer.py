@@ -1,0 +1,164 @@
+"""Plans to TOML, on request with a comment that explains each line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import tomlkit
+
+from sfumato import catalogue
+from sfumato.parameters import list_settings
+from sfumato.schema import KINDS, ROLES, Column
+
+if TYPE_CHECKING:
+    from sfumato.plan import Plan
+
+VERSION = 1
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def write(plan: Plan, *, comments: bool) -> str:
+    """The whole plan as text."""
+    lines: list[str] = []
+    for section in (
+        _write_header,
+        _write_read,
+        _write_columns,
+        _write_steps,
+        _write_targets,
+        _write_evaluate,
+        _write_release,
+    ):
+        lines += section(plan, comments)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _write_header(_: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+    if not comments:
+        return [f"version = {VERSION}"]
+    return [
+        "# A plan for Sfumato: who is what, what to do, what must hold. Read it before you run it.",
+        "# Nothing here is applied until you run: sfumato protect FILE --plan THIS --out FOLDER",
+        "",
+        f"version = {VERSION}  # of the format of this file",
+    ]
+
+
+def _write_read(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+    if not plan.read:
+        return []
+    lines = ["", "[read]"]
+    if comments:
+        lines = ["", "# How the file is read. Correct what was recognised wrongly.", "[read]"]
+    return lines + [
+        f"{_format_key(key)} = {_format_value(value)}" for key, value in plan.read.items()
+    ]
+
+
+def _write_columns(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+    if not plan.schema:
+        return []
+    lines = ["", "[columns]"]
+    if comments:
+        lines = [
+            "",
+            "# Every variable with its role and kind. The suggestions are guesses: you decide.",
+            *(f"#   role {role + ':':<11} {meaning}" for role, meaning in ROLES.items()),
+            *(f"#   kind {kind + ':':<11} {meaning}" for kind, meaning in KINDS.items()),
+            "[columns]",
+        ]
+    for name, column in plan.schema.items():
+        why = ""
+        if comments:
+            why = f"  # {column.reason or _explain_role(column)}"
+        lines.append(f"{_format_key(name)} = {_format_value(column.declared())}{why}")
+    return lines
+
+
+def _explain_role(column: Column) -> str:
+    return ROLES[column.role] if column.role else "no role yet: decide before you protect"
+
+
+def _write_steps(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+    lines: list[str] = []
+    if comments and plan.steps:
+        lines += ["", "# What is done, in this order. `sfumato methods` lists what there is."]
+    for step in plan.steps:
+        lines += ["", "[[steps]]"]
+        about = f"  # {catalogue.first_line(type(step))}" if comments else ""
+        lines.append(f"method = {_format_value(step.name)}{about}")
+        lines += [
+            f"{_format_key(key)} = {_format_value(value)}"
+            for key, value in list_settings(step).items()
+        ]
+    return lines
+
+
+def _write_targets(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+    if not plan.targets:
+        return []
+    lines = ["", "[targets]"]
+    if comments:
+        lines = ["", "# What must hold. If one target is missed, nothing is released.", "[targets]"]
+    for target in plan.targets:
+        for end, value in target.plain().items():
+            path = ".".join(_format_key(part) for part in target.name.split("."))
+            about = f"  # {target.describe()}" if comments else ""
+            number = int(value) if float(value).is_integer() else value
+            lines.append(f"{path}.{end} = {_format_value(number)}{about}")
+    return lines
+
+
+def _write_evaluate(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+    lines: list[str] = []
+    if comments and plan.evaluate:
+        lines += ["", "# What is measured. `sfumato measures` lists what there is."]
+    for label, measure in plan.evaluate.items():
+        lines += ["", f"[evaluate.{_format_key(label)}]"]
+        about = f"  # {catalogue.first_line(type(measure))}" if comments else ""
+        lines.append(f"measure = {_format_value(measure.name)}{about}")
+        lines += [
+            f"{_format_key(key)} = {_format_value(value)}"
+            for key, value in list_settings(measure).items()
+        ]
+    return lines
+
+
+def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+    settings = list_settings(plan.release)
+    about = {
+        "format": "file format of the data",
+        "keep_order": "false: rows go into a random order that only the key repeats",
+        "formulas": "text that a spreadsheet would run as a formula: escape, refuse or keep",
+        "noise": "what everybody may know of noise: all, safe (nothing that tells values) or none",
+    }
+    lines = ["", "[release]"]
+    if comments:
+        lines = ["", "# How the release is written.", "[release]"]
+    for key, value in settings.items():
+        lines.append(
+            f"{_format_key(key)} = {_format_value(value)}"
+            + (f"  # {about[key]}" if comments else "")
+        )
+    return lines
+
+
+def _format_key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else tomlkit.item(name).as_string()
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(_format_pairs(value)) + " }" if value else "{}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_format_value(part) for part in value) + "]"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return f"{value:.1f}"
+    return str(tomlkit.item(value).as_string())
+
+
+def _format_pairs(table: dict[str, Any]) -> Iterator[str]:
+    for key, value in table.items():
+        yield f"{_format_key(str(key))} = {_format_value(value)}"

@@ -1,0 +1,27 @@
+"""The one place that makes HTML: every page extends `templates/base.html` and shares its style."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from sfumato import __version__
+
+
+def render_page(template: str, **values: Any) -> str:
+    """One page that loads nothing and runs nothing."""
+    return get_environment().get_template(template).render(version=__version__, **values)
+
+
+@cache
+def get_environment() -> Environment:
+    """Names, titles and categories are untrusted text: everything is escaped."""
+    return Environment(
+        loader=PackageLoader("sfumato", "report/templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

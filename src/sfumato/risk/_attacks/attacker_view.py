@@ -1,0 +1,352 @@
+"""What an attacker who knows exact values sees in a release of numbers, categories and ranges.
+
+Each variable is read on the scale of its kind. A released cell may be a value, a range, a set, a
+mask, a group or `*`: then it stands for several values, and fits whoever has one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from sfumato.cells.intervals import Intervals
+from sfumato.cells.level_sets import (
+    LevelSets,
+    add_renamed_groups,
+    format_levels,
+    list_levels,
+    read_level_sets,
+)
+from sfumato.data import Dataset
+from sfumato.errors import DataError, MeasureError
+from sfumato.kernels.arrays import Floats, Mask, Positions
+from sfumato.kernels.exact_sums import standard_deviation
+from sfumato.kernels.orders import order_by_content, scatter_numbers
+from sfumato.progress import current_progress
+from sfumato.risk._attacks.knowledge import require_pairs
+from sfumato.schema import Column
+from sfumato.utility._paired.cell_loss import read_bounds
+
+_ORDERED = ("continuous", "integer", "date", "ordinal")
+_IMPOSSIBLE = 1e6
+"""The cost of a cell that cannot be the person's: more than any distance between people."""
+_AT_ONCE = 1 << 21
+"""Distances held at a time: 16 MB."""
+_STREAM = 9
+_ROUNDING = 1 + 1e-9
+"""Distances that differ by no more than this factor differ by rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedView:
+    """A variable on a scale: numbers, days, or the ranks of ordered levels.
+
+    Parameters
+    ----------
+    name : the variable.
+    column : how it is read.
+    persons : the exact value of each person; NaN where it is not known.
+    cells : what each released record shows.
+    spread : the standard deviation of the persons' values.
+    domain : their least and greatest value.
+    truthful : whether every person fits their own released cell, so that no other can be theirs.
+    source : the original values, which say what ranks there are.
+    """
+
+    name: str
+    column: Column = field(repr=False)
+    persons: Floats = field(repr=False)
+    cells: Intervals = field(repr=False)
+    spread: float
+    domain: tuple[float, float]
+    truthful: bool
+    source: pl.Series = field(repr=False)
+
+    def shows_value(self) -> Mask:
+        """Which released records say something."""
+        return ~np.asarray(self.cells.per_record(self.cells.open), bool)
+
+    def low(self) -> Floats:
+        """The lower end of each released record."""
+        return np.asarray(self.cells.per_record(self.cells.low))
+
+    def high(self) -> Floats:
+        """The upper end of each released record."""
+        return np.asarray(self.cells.per_record(self.cells.high))
+
+    def content(self) -> list[Floats]:
+        """Numbers that tell released records apart, whatever their order."""
+        means = np.zeros(len(self.cells.low))
+        for cell, members in self.cells.sets.items():
+            means[cell] = float(members.mean())
+        return [self.low(), self.high(), np.asarray(self.cells.per_record(means))]
+
+    def guess(self) -> Floats:
+        """What each released record says of a person: the middle of its cell."""
+        return self.cells.midpoints()
+
+    def is_right(self, guess: Floats, truth: Floats, tolerance: float) -> Mask:
+        """Which guesses lie within so many standard deviations of the truth."""
+        return np.abs(guess - truth) <= tolerance * self.spread
+
+    def read(self, others: Dataset) -> Floats:
+        """The same variable of other persons."""
+        return read_bounds(others.column(self.name), self.column, self.source).midpoints()
+
+    def fits(self, record: int, among: Positions, persons: Floats) -> Mask:
+        """Which of some persons have a value that the cell of one released record includes."""
+        cell = record if self.cells.of is None else int(self.cells.of[record])
+        values = persons[among]
+        fits: Mask = (values >= self.cells.low[cell]) & (values <= self.cells.high[cell])
+        if cell in self.cells.sets:
+            fits &= np.isin(values, self.cells.sets[cell])
+        return fits
+
+    def costs(self, persons: Floats) -> Floats:
+        """How far each person is from each released record; a row per person.
+
+        It is the mean square of the distance, in standard deviations, to the values that a cell
+        stands for. A person of whom nothing is known is equally far from all: 0.
+        """
+        low, high = (
+            np.where(self.cells.open, end, bound)
+            for end, bound in zip(self.domain, (self.cells.low, self.cells.high), strict=True)
+        )
+        middle, width = low + (high - low) / 2, high - low
+        # Over a range the mean square is that to its middle and the variance of a uniform value.
+        value = persons[:, None]
+        cost: Floats = (value - middle) ** 2 + width * width / 12
+        wrong = (value < low) | (value > high) if self.truthful else None
+        for cell, members in self.cells.sets.items():
+            squares = sum((persons - member) ** 2 for member in members.tolist())
+            cost[:, cell] = squares / len(members)
+            if wrong is not None:
+                wrong[:, cell] = ~np.isin(persons, members)
+        cost /= self.spread * self.spread
+        if wrong is not None:
+            cost += _IMPOSSIBLE * (wrong & ~self.cells.open)
+        # Nothing is known of this person, so every record is equally likely.
+        cost[np.isnan(persons)] = 0.0
+        return cost if self.cells.of is None else cost[:, self.cells.of]
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalView:
+    """A variable of categories without an order.
+
+    Parameters
+    ----------
+    name, column, truthful, source : as for `OrderedView`.
+    levels : all its levels.
+    persons : which of them each person has; NaN where it is not known.
+    cells : what each released record shows.
+    """
+
+    name: str
+    column: Column = field(repr=False)
+    levels: Sequence[str] = field(repr=False)
+    persons: Floats = field(repr=False)
+    cells: LevelSets = field(repr=False)
+    truthful: bool
+    source: pl.Series = field(repr=False)
+
+    def shows_value(self) -> Mask:
+        """Which released records say something."""
+        return np.asarray(~self.cells.open[self.cells.of], bool)
+
+    def content(self) -> list[Floats]:
+        """Numbers that tell released records apart, whatever their order."""
+        texts = self.cells.texts
+        rank = np.full(len(texts) + 1, -1.0)
+        rank[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+        return [rank[self.cells.of]]
+
+    def guess(self) -> Floats:
+        """What each released record says of a person: its level, NaN where it may be several."""
+        single = self.cells.single_levels()
+        return np.where(single < 0, np.nan, single)[self.cells.of]
+
+    def is_right(self, guess: Floats, truth: Floats, tolerance: float) -> Mask:
+        """Which guesses are the very level."""
+        del tolerance
+        same: Mask = guess == truth
+        return same
+
+    def read(self, others: Dataset) -> Floats:
+        """The same variable of other persons; NaN for a level that nobody has here."""
+        return _read_single_levels(
+            read_level_sets(others.column(self.name), self.levels, self.column)
+        )
+
+    def fits(self, record: int, among: Positions, persons: Floats) -> Mask:
+        """Which of some persons have a level that the cell of one released record includes."""
+        cell = int(self.cells.of[record])
+        members = self.cells.levels[self.cells.starts[cell] : self.cells.starts[cell + 1]]
+        return np.isin(persons[among], members)
+
+    def costs(self, persons: Floats) -> Floats:
+        """How likely it is, for each person and released record, that their levels differ."""
+        sizes = np.maximum(self.cells.counts, 1)
+        cost = np.full((len(persons), len(sizes)), 1.0)
+        if self.truthful:
+            cost += _IMPOSSIBLE
+        # Cells sorted by level, so that those that include a level are one slice.
+        order = np.argsort(self.cells.levels, kind="stable")
+        cell = np.repeat(np.arange(len(sizes)), self.cells.counts)[order]
+        starts = np.searchsorted(self.cells.levels[order], np.arange(len(self.levels) + 1))
+        for person, level in enumerate(persons):
+            if np.isnan(level):
+                cost[person] = 0.0
+            else:
+                holding = cell[starts[int(level)] : starts[int(level) + 1]]
+                cost[person, holding] = 1 - 1 / sizes[holding]
+        return cost[:, self.cells.of]
+
+
+VariableView = OrderedView | CategoricalView
+
+
+def view_release(
+    original: Dataset, released: Dataset, names: Sequence[str], *, owner: str
+) -> tuple[list[VariableView], tuple[str, ...]]:
+    """The variables that can be compared, and what could not be, in words."""
+    require_pairs(original, released, owner)
+    original.schema.require(names)
+    views: list[VariableView] = []
+    dropped, unlike = [], []
+    for name in names:
+        if name not in released.columns:
+            dropped.append(name)
+            continue
+        view = _view_variable(original, released, name)
+        if view is None:
+            unlike.append(name)
+        else:
+            views.append(view)
+    if not views:
+        raise MeasureError(
+            f"'{owner}' finds nothing to compare: {', '.join(names) or 'no variable'}.",
+            hint="name variables that have values in both data sets.",
+        )
+    warnings = []
+    if dropped:
+        warnings.append(
+            f"Not compared, since the release does not hold them: {', '.join(dropped)}."
+        )
+    if unlike:
+        warnings.append(
+            f"Not compared, since the release holds other values there: {', '.join(unlike)}."
+        )
+    return views, tuple(warnings)
+
+
+def _view_variable(original: Dataset, released: Dataset, name: str) -> VariableView | None:
+    """One variable; None where nothing released can be held against the original."""
+    values, now = original.column(name), released.column(name)
+    if values.null_count() == len(values):
+        return None
+    column, after = original.schema[name], released.schema[name]
+    # A recoding brings its hierarchy along; without it groups could not be read.
+    if column.hierarchy is None and after.hierarchy is not None:
+        column = replace(column, hierarchy=after.hierarchy)
+    kind = column.kind or ("continuous" if values.dtype.is_numeric() else "nominal")
+    column = replace(column, kind=kind)
+    try:
+        if kind in _ORDERED:
+            return _view_numbers(values, now, column)
+        return _view_categories(values, now, column, after)
+    except DataError:
+        return None
+
+
+def _view_numbers(values: pl.Series, now: pl.Series, column: Column) -> OrderedView | None:
+    persons = read_bounds(values, column, values).midpoints()
+    cells = read_bounds(now, column, values)
+    known = persons[~np.isnan(persons)]
+    if not len(known):
+        return None
+    spread = standard_deviation(known)
+    view = OrderedView(
+        name=values.name,
+        column=column,
+        persons=persons,
+        cells=cells,
+        spread=spread if spread > 0 else 1.0,
+        domain=(float(known.min()), float(known.max())),
+        truthful=False,
+        source=values,
+    )
+    # Sets count by their ends here: a value between two members is no contradiction.
+    outside = (persons < view.low()) | (persons > view.high())
+    return replace(view, truthful=not outside.any())
+
+
+def _view_categories(
+    values: pl.Series, now: pl.Series, column: Column, after: Column
+) -> CategoricalView | None:
+    texts = format_levels(values.drop_nulls().unique()).to_list()
+    levels = list_levels(texts, column, values.name, ordered=False)
+    column = add_renamed_groups(column, levels, values, now, None, after)
+    persons = _read_single_levels(read_level_sets(values, levels, column))
+    cells = read_level_sets(now, levels, column)
+    if not (cells.counts > 0)[cells.of].any():
+        return None
+    view = CategoricalView(
+        values.name, column, levels, persons, cells, truthful=False, source=values
+    )
+    known = np.flatnonzero(~np.isnan(persons))
+    return replace(view, truthful=bool(_fit_their_cell(view, known).all()))
+
+
+def _fit_their_cell(view: CategoricalView, rows: Positions) -> Mask:
+    """Which persons fit their own released cell."""
+    cell = view.cells.of[rows].astype(np.int64)
+    width = len(view.levels)
+    owner = np.repeat(np.arange(len(view.cells.counts)), view.cells.counts)
+    # A pair of cell and level is one number, so that membership is a single look-up.
+    pairs = owner * width + view.cells.levels
+    return np.isin(cell * width + view.persons[rows].astype(np.int64), pairs)
+
+
+def _read_single_levels(cells: LevelSets) -> Floats:
+    single = cells.single_levels()
+    return np.where(single < 0, np.nan, single)[cells.of]
+
+
+def sample_records(views: Sequence[VariableView], most: int) -> Positions:
+    """At most so many records, without pattern, and the same whatever the order of the records."""
+    columns = [column for view in views for column in (view.persons, *view.content())]
+    # By content, not by position: the same people are drawn whatever the order of the rows.
+    order = order_by_content(np.array([np.nan_to_num(column, nan=0.5) for column in columns]))
+    if len(order) <= most:
+        return np.asarray(order)
+    return np.asarray(order[np.argsort(scatter_numbers(len(order), _STREAM), kind="stable")[:most]])
+
+
+def compute_costs(
+    views: Sequence[VariableView], persons: Sequence[Floats], rows: Positions, *, what: str
+) -> Iterator[tuple[Positions, Floats]]:
+    """For some persons at a time, how far each released record is from each of them.
+
+    `persons` holds the values of the persons, a column per variable.
+    """
+    report = current_progress()
+    released = len(views[0].shows_value())
+    step = max(1, _AT_ONCE // max(released, 1))
+    for start in range(0, len(rows), step):
+        batch = rows[start : start + step]
+        total = np.zeros((len(batch), released))
+        for view, values in zip(views, persons, strict=True):
+            total += view.costs(values[batch])
+        report(what, start + len(batch), len(rows))
+        yield batch, total
+
+
+def is_within(distance: Floats, limit: Any) -> npt.NDArray[np.bool_]:
+    """Which distances are no larger than a limit, but for rounding."""
+    return np.asarray(distance <= limit * _ROUNDING)

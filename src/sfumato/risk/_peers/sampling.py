@@ -1,0 +1,75 @@
+"""A random sample of individuals, and an interval for all of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.data import Dataset
+from sfumato.randomness import Key, keyed_order
+
+LEVEL = 0.95
+_PURPOSE = b"sfumato sample of individuals, version 1\0"
+
+
+def draw_individuals(data: Dataset, individuals: int, seed: int) -> npt.NDArray[np.intp]:
+    """The records drawn, without replacement, in ascending order.
+
+    The key is public: a sample need not be secret, but it must not depend on the order of rows.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> data = Dataset(pl.DataFrame({"age": range(100)}))
+    >>> len(draw_individuals(data, 10, 0))
+    10
+    """
+    key = Key(hashlib.sha256(_PURPOSE + str(seed).encode()).digest())
+    return np.sort(keyed_order(data.identity.ids(key), key)[:individuals])
+
+
+def population_interval(
+    successes: int, drawn: int, records: int, level: float = LEVEL
+) -> tuple[int, int]:
+    """How many of all records there may be if so many of those drawn are: least and most.
+
+    Both tests of the hypergeometric distribution are inverted, each with half of what may go
+    wrong: the counterpart of Clopper and Pearson's interval for finite populations. Exact.
+
+    Examples
+    --------
+    >>> population_interval(0, 50, 100)
+    (0, 5)
+    >>> population_interval(30, 100, 100)
+    (30, 30)
+    """
+    from scipy.stats import hypergeom
+
+    half = (1 - level) / 2
+
+    def at_least(total: int) -> bool:
+        return bool(hypergeom.sf(successes - 1, records, total, drawn) > half)
+
+    def at_most(total: int) -> bool:
+        return bool(hypergeom.cdf(successes, records, total, drawn) > half)
+
+    first, last = successes, records - (drawn - successes)
+    least = _find_first(at_least, first, last)
+    # The most is the last for which few enough are still plausible.
+    most = _find_first(lambda total: not at_most(total), first, last + 1) - 1
+    return least, most
+
+
+def _find_first(holds: Callable[[int], Any], low: int, high: int) -> int:
+    """The first whole number from `low` on for which something holds, at most `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1,0 +1,252 @@
+"""Suggests a `Column` for every variable of a frame: a role and a kind, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals as nw
+
+from sfumato.io import frames
+from sfumato.schema import Column, Kind, Role
+from sfumato.schema.inference.formats import FORMATS, find_format
+from sfumato.schema.inference.names import SIGNS, Sign, find_signs
+from sfumato.schema.inference.profile import FEW, Profile, describe_ranges, read_profile
+from sfumato.schema.inference.scales import SEXES, is_ordered_scale
+
+CLOSED = "Its values are of a type that cannot be looked into."
+
+_ORDER = 3  # two levels declared in an order are as good as none
+_GROUPS = 20  # text with so few different values may name groups
+_NUMERIC = r"^[+-]?\d+(?:[.,]\d+)?$"
+
+
+@dataclass(frozen=True)
+class SuggestedKind:
+    """A kind, and a remark on it ("" where there is none)."""
+
+    kind: Kind | None
+    remark: str = ""
+
+
+_BY_FAMILY: dict[str, SuggestedKind] = {
+    "empty": SuggestedKind(None, "It holds no values."),
+    "other": SuggestedKind(None, CLOSED),
+    "flag": SuggestedKind("nominal"),
+    "date": SuggestedKind("date"),
+}
+
+
+def infer_kind(role: Role | None, sign: Sign | None, profile: Profile) -> SuggestedKind:
+    """Read the kind off the values, given the role and the sign in the name that led there."""
+    if profile.family in _BY_FAMILY:
+        return _BY_FAMILY[profile.family]
+    if profile.ordered and profile.distinct >= _ORDER:
+        return SuggestedKind("ordinal", "Its levels were declared in an order.")
+    of_values = _infer_number_kind if profile.family == "number" else _infer_text_kind
+    return of_values(role, sign, profile)
+
+
+def _infer_number_kind(role: Role | None, sign: Sign | None, profile: Profile) -> SuggestedKind:
+    if not profile.integral:
+        unique = "Nearly every value is different, so anyone who knows it could find the person."
+        return SuggestedKind(
+            "continuous", unique if profile.is_measurement and role != "weight" else ""
+        )
+    kind = sign.kind if sign else None
+    if kind in ("nominal", "integer"):
+        return SuggestedKind(kind)
+    if profile.few and role not in ("direct", "weight"):
+        ranked = kind == "ordinal"
+        as_what = "codes in an order" if ranked else "codes for groups"
+        remark = f"Only {profile.distinct} different whole numbers: taken as {as_what}."
+        return SuggestedKind("ordinal" if ranked else "nominal", remark)
+    return SuggestedKind("integer")
+
+
+def _infer_text_kind(role: Role | None, sign: Sign | None, profile: Profile) -> SuggestedKind:
+    if profile.holds_dates:
+        return SuggestedKind("date", "Its values are dates written as text.")
+    if role == "direct":
+        return SuggestedKind("text")
+    if profile.range_kind:
+        return SuggestedKind(profile.range_kind, describe_ranges(profile.range_kind))
+    if is_ordered_scale(profile.levels):
+        return SuggestedKind("ordinal", "Its levels have an order.")
+    # Values that recur often, or are few, name groups; all else is free text.
+    often = profile.distinct * 5 <= profile.records or role == "cluster"
+    few = profile.distinct <= _GROUPS and (sign or profile.distinct * 2 <= profile.records)
+    numeric = bool(profile.sample.str.contains(_NUMERIC).all())
+    remark = "Its values are numbers written as text." if numeric else ""
+    if profile.nearly_unique and profile.has_enough_records:
+        remark = remark or "Few records share a value."
+    return SuggestedKind("nominal" if often or few else "text", remark)
+
+
+NAMELESS = "Nothing says what it is; decide by hand."
+
+_BABY = 2  # kilograms
+_BODY = (25, 200)  # kilograms, or pounds: the middle half of body weights lies here
+_UNKNOWN = "Nothing in its name or values says what it is; decide by hand."
+_OF_NAMES: dict[str, str] = {
+    "direct": "Its name speaks of {what}, {note}.",
+    "quasi": "Its name speaks of {what}; others may know it about a person{note}.",
+    "sensitive": "Its name speaks of {what}; nobody should learn it about a person.",
+    "weight": "Its name speaks of {what}, and its values are positive numbers.",
+    "cluster": "Its name speaks of {what}, and records share its values ({distinct} groups).",
+}
+_OF_FORMATS: dict[str, str] = {
+    "direct": "Its values look like {what}, which point to one person.",
+    "quasi": "Its values look like {what}; others may know them about a person.",
+    "sensitive": "Its values look like {what}; nobody should learn them about a person.",
+}
+_POINTING = tuple(known for known in FORMATS if known.role == "direct")
+_OTHER = tuple(known for known in FORMATS if known.role != "direct")
+
+
+@dataclass(frozen=True)
+class SuggestedRole:
+    """A role, the reason for it, and the sign in the name that led there."""
+
+    role: Role | None
+    reason: str
+    sign: Sign | None = None
+
+
+def infer_role(signs: Sequence[Sign], profile: Profile, *, tall: bool) -> SuggestedRole:
+    """Weigh values that point to a person first, then the name, then what values tell else.
+
+    Parameters
+    ----------
+    signs : what the name speaks of, the likeliest first.
+    profile : the values.
+    tall : whether body heights stand beside this variable, so that a weight may be a body's.
+    """
+    matching = find_format(_POINTING, profile.sample, distinct=profile.distinct)
+    if matching:
+        return SuggestedRole(matching.role, _OF_FORMATS[matching.role].format(what=matching.what))
+    for sign in (_resolve_weight(sign, profile, tall=tall) for sign in signs):
+        if _is_borne_out(sign, profile):
+            return SuggestedRole(sign.role, _explain_role(sign, profile), sign)
+    suggested = _infer_role_from_values(profile)
+    if signs and suggested.reason == _UNKNOWN:
+        reason = f"Its name speaks of {signs[0].what}, but its values do not; decide by hand."
+        return replace(suggested, reason=reason)
+    return suggested
+
+
+def _resolve_weight(sign: Sign, profile: Profile, *, tall: bool) -> Sign:
+    """Whether `weight` is that of a body or that of a record in a survey."""
+    if sign.needs != "weight":
+        return sign
+    survey = SIGNS["a survey weight"]
+    if profile.family != "number":
+        return survey
+    low, high = (profile.values.quantile(share, "nearest") or 0 for share in (0.25, 0.75))
+    body = (_BODY[0] <= low and high <= _BODY[1]) or (tall and low > _BABY)
+    return replace(sign, needs="") if body else survey
+
+
+def _is_borne_out(sign: Sign, profile: Profile) -> bool:
+    """Whether the values bear out what the name speaks of."""
+    family, codes = profile.family, profile.family == "text" or profile.integral
+    if family == "empty":
+        return sign.needs in ("", "many", "text")
+    if sign.needs:
+        return {
+            "own": codes and profile.nearly_unique,
+            "many": codes and (profile.nearly_unique or profile.distinct > FEW),
+            "text": family == "text" and not profile.few,
+            "groups": codes and profile.distinct * 3 <= profile.records * 2,
+            "positive": family == "number" and profile.values[0] > 0,
+            "degrees": family == "text" or (family == "number" and profile.within(-180, 180)),
+        }[sign.needs]
+    if sign.role == "direct":
+        named = family == "text" and not profile.is_yes_or_no and not profile.holds_dates
+        return family == "other" or named or (profile.integral and not profile.few)
+    return True
+
+
+def _explain_role(sign: Sign, profile: Profile) -> str:
+    if sign.needs in ("own", "many") and profile.family != "empty":
+        shared = (
+            "few records share a value" if profile.nearly_unique else "it has many different values"
+        )
+        return f"Looks identifier-like: its name speaks of {sign.what}, and {shared}."
+    if sign.role == "direct":
+        note = sign.note or "which points to one person"
+    else:
+        note = f"; {sign.note}" if sign.note else ""
+    return _OF_NAMES[sign.role].format(what=sign.what, note=note, distinct=profile.distinct)
+
+
+def _infer_role_from_values(profile: Profile) -> SuggestedRole:
+    """What the values alone speak for."""
+    matching = find_format(_OTHER, profile.sample, distinct=profile.distinct)
+    if matching:
+        return SuggestedRole(matching.role, _OF_FORMATS[matching.role].format(what=matching.what))
+    if profile.levels in SEXES:
+        return SuggestedRole(
+            "quasi", "Its values are those of sex or gender; others may know it about a person."
+        )
+    dates = profile.family == "date" or profile.holds_dates or profile.range_kind == "date"
+    if profile.distinct > 1 and dates:
+        return SuggestedRole(
+            "quasi", "Holds dates or times; others may know when something happened to a person."
+        )
+    # Ranges that few records share are a generalised number, not an identifier.
+    if profile.is_measurement or profile.range_kind:
+        return SuggestedRole(None, NAMELESS)
+    if (
+        profile.has_enough_records
+        and profile.nearly_unique
+        and (profile.family == "text" or profile.integral)
+    ):
+        return _infer_identifier(profile)
+    return SuggestedRole(None, _UNKNOWN)
+
+
+def _infer_identifier(profile: Profile) -> SuggestedRole:
+    """Text that few share, a number that counts the records, or one that merely differs."""
+    if profile.family == "text":
+        return SuggestedRole(
+            "direct", "Looks identifier-like: text of which few records share a value."
+        )
+    low, high = int(profile.values[0]), int(profile.values[-1])
+    if profile.distinct == profile.records == high - low + 1:
+        return SuggestedRole(
+            "direct", "Looks identifier-like: a running number that no two records share."
+        )
+    return SuggestedRole(
+        None, "Whole numbers that few records share: perhaps a record number; decide by hand."
+    )
+
+
+_MIXED = "Holds values of several types; make them one type and look again."
+
+
+def suggest(frame: Any) -> dict[str, Column]:
+    """Suggest a `Column` for every variable of an eager frame, with the reason for it.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> columns = suggest(pl.DataFrame({"eMail": ["a@b.org"], "Alter": [50], "x": [0.5]}))
+    >>> [column.role for column in columns.values()]
+    ['direct', 'quasi', None]
+    """
+    table = frames.wrap(frame)
+    tall = any(sign.what == "body height" for name in table.columns for sign in find_signs(name))
+    return {name: _infer_column(table, name, tall=tall) for name in table.columns}
+
+
+def _infer_column(table: nw.DataFrame[Any], name: str, *, tall: bool) -> Column:
+    profile = read_profile(table, name)
+    if profile is None:
+        several = table[name].dtype == nw.Object
+        return Column(reason=_MIXED if several else f"{NAMELESS} {CLOSED}")
+    suggested = infer_role(find_signs(name), profile, tall=tall)
+    kind = infer_kind(suggested.role, suggested.sign, profile)
+    reason = f"{suggested.reason} {kind.remark}".strip()
+    return Column(role=suggested.role, kind=kind.kind, reason=reason)
