@@ -33,13 +33,13 @@ MILLION = """
 import numpy as np
 from sfumato.analysis.samplers import exact as saturated
 from sfumato.analysis.problem import Sampling
-from tests.analysis.linear_problems import one_number
+from tests.analysis.linear_problems import build_number_problem
 chance = np.random.default_rng(1)
 true, clean = chance.normal(size=(2, {records}))
 y = 1 + true - clean + chance.normal(size={records})
 seen = true + chance.normal(size={records}) / 2
-problem = one_number(y, seen, 0.25, clean=clean)
-small = one_number(y[:100], seen[:100], 0.25, clean=clean[:100])
+problem = build_number_problem(y, seen, 0.25, clean=clean)
+small = build_number_problem(y[:100], seen[:100], 0.25, clean=clean[:100])
 saturated.sample(small, Sampling(draws=10))
 """
 WORK = "assert saturated.can(problem); saturated.sample(problem, Sampling())"

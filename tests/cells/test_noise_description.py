@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+import sfumato as sf
 from sfumato.cells.noise.description import (
     Noise,
     level_codes,
     read_descriptions,
     write_descriptions,
 )
-
-import sfumato as sf
 from sfumato.cells.noise.scales import Growth, Scale
 from sfumato.errors import DataError, PlanError
 

@@ -8,9 +8,9 @@ import json
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
-from sfumato.cells.vocabulary import restrict_vocabulary, vocabulary_from_json, vocabulary_to_json
 
 import sfumato as sf
+from sfumato.cells.vocabulary import restrict_vocabulary, vocabulary_from_json, vocabulary_to_json
 
 TOWNS = {
     "ulm": ("swabia", "south"),

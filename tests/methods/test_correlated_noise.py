@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
-from sfumato.methods._noise.covariances import UnperturbedWarning, cholesky_factor, fit_moments
 
 import sfumato as sf
 from sfumato.cells.noise.description import StratifiedGaussian
 from sfumato.kernels.arrays import Floats
+from sfumato.methods._noise.covariances import UnperturbedWarning, cholesky_factor, fit_moments
 
 KEY = bytes(range(32))
 

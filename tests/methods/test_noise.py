@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from sfumato.methods._noise.summaries import Knots
 
 import sfumato as sf
 from sfumato.cells.noise.description import Gaussian
 from sfumato.cells.noise.scales import Growth
 from sfumato.engines import engine_for
 from sfumato.errors import MethodError, PlanError, SchemaError
+from sfumato.methods._noise.summaries import Knots
 from sfumato.methods.noise import Noise
 
 KEY = bytes(range(32))

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sfumato.methods._regeneration.allocation import allocate, apportion
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
+from sfumato.methods._regeneration.allocation import allocate, apportion
 
 KEY = bytes(range(32))
 RACE = sf.Column(role="quasi", kind="nominal")

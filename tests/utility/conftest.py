@@ -19,7 +19,7 @@ class Pair:
     released: sf.Dataset
     reference: Any = None
 
-    def shuffled(self, seed: int) -> tuple[Pair, np.ndarray]:
+    def shuffle_records(self, seed: int) -> tuple[Pair, np.ndarray]:
         order = np.random.default_rng(seed).permutation(len(self.original))
         made = [sf.Dataset(one.frame[order], one.schema) for one in (self.original, self.released)]
         return Pair(*made), order

@@ -145,7 +145,7 @@ def test_equal_data_keep_everything(seed, family):
 )
 def test_the_order_of_records_changes_no_bit(noisy, seed, measure):
     found = measure.measure(noisy.original, noisy.released)
-    other, _ = noisy.shuffle_labels(seed)
+    other, _ = noisy.shuffle_records(seed)
     assert measure.measure(other.original, other.released).plain() == found.plain()
     assert found.value > 0
 

@@ -124,7 +124,7 @@ def test_units_do_not_matter(shift, factor):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_records_changes_no_bit(noisy, seed):
     found = sf.utility.Displacement().measure(noisy.original, noisy.released)
-    other, order = noisy.shuffle_labels(seed)
+    other, order = noisy.shuffle_records(seed)
     again = sf.utility.Displacement().measure(other.original, other.released)
     assert again.plain() == found.plain()
     assert again.records.equals(found.records[order])

@@ -85,7 +85,7 @@ def test_nothing_changes_when_nothing_changed(rows):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_records_changes_no_bit(noisy, seed):
     found = sf.utility.Moments().measure(noisy.original, noisy.released)
-    other, _ = noisy.shuffle_labels(seed)
+    other, _ = noisy.shuffle_records(seed)
     assert sf.utility.Moments().measure(other.original, other.released).plain() == found.plain()
     assert found.value > 0
 

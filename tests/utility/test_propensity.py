@@ -193,7 +193,7 @@ def test_the_order_of_records_changes_no_bit(noisy, model, seed):
     names = None if model == "main" else ["sex", "smoking", "height", "glucose", "weight_kg"]
     measure = Propensity(variables=names, model=model, permutations=20)
     found = measure.measure(noisy.original, noisy.released)
-    other, order = noisy.shuffle_labels(seed)
+    other, order = noisy.shuffle_records(seed)
     again = measure.measure(other.original, other.released)
     assert again.plain() == found.plain()
     assert again.records.equals(found.records[order])

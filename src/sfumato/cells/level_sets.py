@@ -16,12 +16,15 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.codes import encode
-from sfumato.cells.intervals import Intervals
+from sfumato.cells.intervals import Intervals, NumberType, read_intervals
 from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD, group_members, is_generalised
 from sfumato.errors import DataError
 from sfumato.io.frames import to_canonical_text
 from sfumato.kernels.arrays import Codes, Floats, Integers, Mask, Positions
 from sfumato.schema import Column
+
+NUMBER_TYPES: dict[str, NumberType] = {"continuous": "number", "integer": "number", "date": "date"}
+"""Kinds that are read as numbers, and what kind of numbers."""
 
 Masks = dict[str, tuple[str, int]]
 """The masks among the cells: what each begins with, and how many characters are masked."""
@@ -181,6 +184,24 @@ def read_rank_intervals(values: pl.Series, levels: Sequence[str], column: Column
         for cell in gaps.tolist()
     }
     return Intervals(cells.of, low, high, sets)
+
+
+def read_bounds(values: pl.Series, column: Column, original: pl.Series) -> Intervals:
+    """Read a variable on the scale of its kind: numbers, days, or ranks of its levels."""
+    kind = NUMBER_TYPES.get(column.kind or "")
+    if kind is not None:
+        return read_intervals(values, column, kind)
+    return read_rank_intervals(values, list_ranked_levels(original, column), column)
+
+
+def list_ranked_levels(original: pl.Series, column: Column) -> Sequence[str]:
+    """The levels of an ordinal variable, from low to high."""
+    return list_levels(list_distinct_texts(original), column, original.name, ordered=True)
+
+
+def list_distinct_texts(values: pl.Series) -> list[str]:
+    """The distinct values of a variable as text, in no order."""
+    return format_levels(values.drop_nulls().unique()).to_list()
 
 
 def _interpolate_ranks(texts: Sequence[str], levels: Sequence[str], name: str) -> Floats:

@@ -86,7 +86,7 @@ def read_batches(
             if buffer.find(0, before, filled) >= 0:
                 raise DataError(
                     f"'{path.name}' holds NUL bytes, which no text table does.",
-                    hint="is it UTF-16? then tell encoding='utf-16-le'; else it is damaged.",
+                    hint="is it UTF-16? then pass encoding='utf-16-le'; else it is damaged.",
                 )
             end = filled if ended else find_last_record_end(buffer, filled, dialect.quote)
             if end:
@@ -115,15 +115,13 @@ def make_quote_error() -> DataError:
     return DataError(
         "the quotation marks do not pair: one is opened and never closed, "
         "or stands within a cell without being doubled.",
-        hint="write a mark within a cell twice, or tell quote=None if marks are plain text.",
+        hint="write a mark within a cell twice, or pass quote=None if marks are plain text.",
     )
 
 
 def _decode(
-    decoder: codecs.IncrementalDecoder | None, block: bytes, dialect: Dialect, *, final: bool
+    decoder: codecs.IncrementalDecoder, block: bytes, dialect: Dialect, *, final: bool
 ) -> bytes:
-    if decoder is None:
-        return block
     try:
         return decoder.decode(block, final).encode()
     except UnicodeError:

@@ -59,7 +59,7 @@ def read_statistical(
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeError):
         raise DataError(
             f"'{path.name}' cannot be read as a {title} file.",
-            hint="was it copied in full? if its accented letters are old, tell encoding='cp1252'.",
+            hint="was it copied in full? if its accented letters are old, pass encoding='cp1252'.",
         ) from None
     if columns is not None:
         frame = frame.select(columns)
@@ -198,7 +198,7 @@ def write_statistical(
 
 
 def _filter_labels(labels: Mapping[Any, str], present: set[Any]) -> dict[Any, str]:
-    """The labels of the values that are there: the others could tell who was taken out."""
+    """The labels of the values that are there: the others could disclose who was taken out."""
     return {code: text for code, text in labels.items() if code in present}
 
 

@@ -49,7 +49,7 @@ _PERMUTATION = np.array(
 
 
 @inner(inline="always")
-def _rotate(word: np.uint64, by: np.uint64) -> np.uint64:
+def _rotate(word, by):  # type: ignore[no-untyped-def]
     return (word >> by) | (word << (np.uint64(64) - by))
 
 

@@ -85,6 +85,8 @@ class Judgement:
         under = f" ({self.under})" if self.under else ""
         return f"{self.target.describe()}{under}: {'met' if self.met else 'MISSED'}, {got}"
 
+    said = describe  # its documented name until now; people's scripts rest on it
+
 
 def read_targets(bounds_by_name: Mapping[str, Any]) -> tuple[Target, ...]:
     """Targets from `{"k": {"min": 5}}` or `{"k.min": 5}`."""

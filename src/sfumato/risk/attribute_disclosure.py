@@ -165,6 +165,7 @@ def _disclose_statement(
             hint="check the values in it, and the kinds of its variables in the schema.",
         )
     disclosed = evaluation.surely & _is_throughout(evaluation.surely, classes)
+    # If all cells that may satisfy the statement did.
     at_most = int((evaluation.possibly & _is_throughout(evaluation.possibly, classes)).sum())
     table = pl.DataFrame(
         {

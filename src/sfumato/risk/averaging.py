@@ -162,6 +162,7 @@ def _estimate_noise(known: Knowledge) -> Floats:
     """
     noise = np.zeros_like(known.original)
     for index, (truth, shown) in enumerate(zip(known.original.T, known.released.T, strict=True)):
+        # What did not change, or does not vary, has no noise to average.
         spread = standard_deviation(truth)
         if not spread > 0 or np.array_equal(truth, shown):
             continue

@@ -185,6 +185,7 @@ class Mahalanobis(Measure):
 
         And how many records lie inside their interval in each variable.
         """
+        # sdcMicro counts a record at risk if any variable is inside; the paper if all are.
         pick = np.fmin if self.definition == "sdcmicro" else np.fmax  # in any, or in all
         critical = np.full(len(unit), np.nan)
         counts = []

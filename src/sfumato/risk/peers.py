@@ -305,6 +305,7 @@ def _bound_breaches(search: PeerSearch) -> tuple[int, int] | None:
     if not search.sampled:
         return None
     records, looked = len(search.row_of), int(search.counts.sum())
+    # The worst of several variables must be covered too.
     level = 1 - (1 - LEVEL) / len(search.question.sensitive)
     ends = [
         population_interval(

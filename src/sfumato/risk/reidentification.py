@@ -162,6 +162,7 @@ class Reidentification(Measure):
         """Every combination of groups with its variables, small ones first."""
         groups = self.groups or {}
         variables = {name: known_variables(of, data, subject) for name, of in groups.items()}
+        # Small combinations first: they are what somebody most likely knows.
         for size in range(1, len(variables) + 1):
             for chosen in combinations(variables, size):
                 together = chain.from_iterable(variables[name] for name in chosen)

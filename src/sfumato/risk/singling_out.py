@@ -95,6 +95,7 @@ class SinglingOut(Measure):
             form: try_conjunctions(views, form, self.individuals, shuffled=True) for form in _WORDS
         }
         outer = try_extremes(views)
+        # The outsider chooses the way that works better.
         best: Form = max(tried, key=lambda form: tried[form].rate)
         value, baseline = tried[best].rate, max(view.rate for view in control.values())
         flags = _flag_isolated(len(original), [*tried.values(), outer])
@@ -165,6 +166,7 @@ def _describe_extremes(outer: StatementOutcomes) -> dict[str, Any]:
 
 def _list_warnings(value: float, baseline: float, attempts: int) -> tuple[str, ...]:
     """Warn where the release helps, beyond what chance could do."""
+    # Only where both intervals are apart: chance alone may differ by less.
     if wilson(value, attempts)[0] <= wilson(baseline, attempts)[1]:
         return ()
     warning = (

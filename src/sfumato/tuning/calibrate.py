@@ -349,6 +349,7 @@ class DistanceAttack:
             h = ranks(original, released, self.scale, among=among, cap=cap)
             exposure = h.mean() if cap is None else h.share_below(cap)
             by_draw[draw] = [exposure[group.members].mean() for group in self.groups]
+        # The draws are independent, so their spread gives the Monte Carlo error.
         values = by_draw.mean(axis=0)
         # Equal results in a few draws of a few records are no proof that all would be equal.
         sizes = np.array([self.draws * int(group.members.sum()) for group in self.groups])
@@ -388,6 +389,7 @@ def _prepare_attack(
     goal: ProtectionGoal,
     draws: int,
 ) -> DistanceAttack:
+    # The attacker's knowledge is the original itself; noise is added to it.
     attacker = knowledge(data, data, known, owner=_OWNER)
     if len(attacker.original) < _FEWEST:
         raise MeasureError("There is one record only; no noise hides it among others.")
@@ -533,6 +535,7 @@ class _SizeSearch:
         """Trials by size: first bracket the least that suffices, then bisect on the log scale."""
         trials = [attempt(min(_FIRST, self.largest))]
         while not trials[-1].met and trials[-1].share < self.largest:
+            # Four times the variance doubles the standard deviation.
             trials.append(attempt(min(trials[-1].share * 4, self.largest)))
         while trials[0].met and trials[0].share > _LEAST:
             trials.insert(0, attempt(max(trials[0].share / 4, _LEAST)))

@@ -254,6 +254,7 @@ def _form_classes(data: Dataset, requirements: Requirements) -> Iterator[Family]
     yield Family(
         "k_anonymity", (axis,), lambda k: (KAnonymity(variables=names, k=k, output=output),)
     )
+    # Distances between records need every value.
     complete = not any(data.column(name).null_count() for name in names)
     if complete and all(_has_order(data, name) for name in names):
         yield Family(
@@ -280,6 +281,7 @@ def _protect_confidential(
     confidential, k = list(requirements.confidential), requirements.k or 2
     if not confidential:
         return
+    # No class can hold more different values than there are.
     fewest = min(data.column(name).n_unique() for name in confidential)
     if diversity := tuple(value for value in _DIVERSITY if value <= fewest):
         yield Family(
@@ -394,6 +396,7 @@ def _choose_strata(data: Dataset, names: list[str]) -> list[str]:
     for name in (*data.schema.having("quasi"), *data.schema.having("sensitive")):
         if name in names or name not in kinds or data.column(name).null_count():
             continue
+        # One small stratum would pull neighbours from far away.
         smallest = engine_for(data.frame).distinct(data, [*strata, name]).counts.min()
         if smallest >= _FEWEST_IN_STRATUM:
             strata.append(name)

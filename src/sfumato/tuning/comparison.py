@@ -183,6 +183,7 @@ def _compare_number(
     first, second = (numbers[name] for numbers in complete)
     gap = first - second
     differences = [a - b for a, b in halves]
+    # A half that refused a plan leaves the comparison open: no imputation.
     finite = [difference for difference in differences if math.isfinite(difference)]
     row = {"number": name, "a": _or_none(first), "b": _or_none(second), "difference": _or_none(gap)}
     if math.isnan(gap) or len(finite) < len(differences):
@@ -193,6 +194,7 @@ def _compare_number(
         unsure = {"low": None, "high": None, "agreed": None, "better": f"{UNSURE}: {why}"}
         return row | unsure | {"draws": len(finite)}
     low, high = gap - _margin(finite, -1), gap + _margin(finite, 1)
+    # The sign must be stable as well: a wide tail on one side may leave 0 out by luck.
     agreed = sum(difference * gap > 0 for difference in finite) / len(finite)
     better = UNSURE
     if agreed >= _AGREED and not low <= 0 <= high:

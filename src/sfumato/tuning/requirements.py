@@ -95,6 +95,7 @@ def _resolve_targets(
 
 def _already_holds(target: Target, number: str, measure: Measure, prepared: Dataset) -> bool:
     """Whether the preparation suffices, so that nothing need be done for this target."""
+    # A pair measure needs a release; the preparation alone is none.
     if measure.of == "pair":
         return False
     try:
@@ -126,6 +127,7 @@ def _select_numbers(measure: Measure, prepared: Dataset) -> tuple[str, ...]:
     numbers = find_numeric_variables(prepared)
     if named := _parameter(measure, "variables"):
         return tuple(name for name in named if name in numbers)
+    # They compare what an attacker knows: quasi-identifiers before sensitive numbers.
     if measure.name in _BY_KNOWN:
         for role in ("quasi", "sensitive"):
             of_role = [name for name in numbers if prepared.schema[name].role == role]

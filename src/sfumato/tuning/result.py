@@ -134,6 +134,7 @@ def _tabulate(tuned: Tuned) -> pl.DataFrame:
         columns[target.name] = _numbers(
             [judgement.number if judgement else None for judgement in judged]
         )
+        # Without a verdict a target counts as missed.
         columns[f"{target.name} met"] = _column(
             [bool(judgement and judgement.met) for judgement in judged], pl.Boolean
         )
@@ -198,6 +199,7 @@ def _explain_success(tuned: Tuned) -> Iterator[str]:
             f"The next best that meets every target is {others[0].said()}: "
             f"loss {others[0].loss:.3f}."
         )
+    # A custodian will ask why not these: they lose less, but are not safe.
     cheaper = [
         candidate
         for candidate in tuned.candidates

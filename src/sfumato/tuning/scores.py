@@ -119,6 +119,7 @@ def _judge_worst(draws: list[Judgement], measures: Mapping[str, Measure]) -> Jud
     The bound is that of a prediction interval for one more draw: mean ± t s √(1 + 1/n).
     """
     target = draws[0].target
+    # One draw that could not be measured decides: nobody knows its risk.
     failed = [judgement for judgement in draws if math.isnan(judgement.number)]
     if failed:
         return failed[0]
@@ -199,6 +200,7 @@ class LossScale:
             return 1.0
         start, end, sign = self.starts[index], self.ends[index], self.signs[index]
         span = sign * (end - start)
+        # A number that does not vary on this map tells candidates not apart.
         if not math.isfinite(span) or span <= _NEGLIGIBLE:
             return 0.0
         return min(1.0, max(0.0, sign * (number - start) / span))
@@ -232,6 +234,7 @@ def dominates(first: Candidate, second: Candidate, signs: Mapping[str, int]) -> 
 def _to_minimise(candidate: Candidate, signs: Mapping[str, int]) -> list[float]:
     """Every number that counts, so that less is better; what is not known is the worst."""
     numbers = [_distance_from_target(judgement) for judgement in candidate.verdict]
+    # Utility measures where more is better change their sign.
     numbers += [sign * candidate.utility.get(label, math.nan) for label, sign in signs.items()]
     return [math.inf if math.isnan(number) else number for number in numbers]
 

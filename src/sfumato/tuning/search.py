@@ -186,6 +186,7 @@ def _pose_problem(
     requirements = read_requirements(plan.targets, plan.measures, prepared)
     utility = choose_utility(plan, measures, prepared, requirements)
     families = [single_candidate(AS_IT_IS, (), own=True)]
+    # The plan as it stands is always tried, so that tuning cannot make it worse.
     if protecting:
         families.append(
             vary_plan(protecting) if space is None else single_candidate("as planned", protecting)
@@ -283,6 +284,7 @@ class CandidateSearch:
         # Two families may come to the same steps: they are run once.
         for task in tasks:
             new.setdefault(task.digest, task)
+        # Never more candidates than `runs`, whatever the round holds.
         started = list(new.values())[: self.runs - len(self.candidates)]
         deadline = self.deadline if timed else math.inf
         runs = pool.map(lambda task: self._run_task(task, deadline), started)
@@ -305,6 +307,7 @@ class CandidateSearch:
                     strategy.tell(heights, "refused")  # there is no such step
                     continue
                 digest = self.runner.digest_of(steps)
+                # Another family has tried the same steps: its outcome counts here too.
                 if digest in self._done:
                     strategy.tell(heights, self._outcome(digest))
                     continue
@@ -386,6 +389,7 @@ class _FinalRun:
         except SfumatoError as error:
             # Measured, but no release: never to be recommended.
             return replace(candidate, plan=plan, verdict=(), refused=True, reason=str(error))
+        # A lucky last key must not hide what the search has seen.
         worse = [_choose_worse(*pair) for pair in zip(candidate.verdict, verdict, strict=True)]
         return replace(candidate, plan=plan, evidence=evidence, verdict=tuple(worse))
 

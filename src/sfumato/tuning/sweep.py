@@ -238,6 +238,7 @@ def _read_table(evidence: Evidence) -> Iterator[tuple[str, float]]:
     if evidence.table is None:
         return
     table = frames.wrap(evidence.table)
+    # Per-variable results have a column named like the measure.
     by = next((name for name in ("variable", "term") if name in table.columns), None)
     if by is None or evidence.name not in table.columns:
         return
@@ -279,6 +280,7 @@ def _tabulate(
 def _unify_types(values: list[Any]) -> list[Any]:
     """Values that fit into one column: lists, and what is of several types, as text."""
     types = {type(value) for value in values if value is not None}
+    # 3 and 0.5 of one parameter are both numbers.
     if types == {int, float}:
         return [None if value is None else float(value) for value in values]
     if len(types) == 1 and types <= {int, float, bool, str, dt.date, dt.datetime}:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.intervals import Intervals, read_intervals
+from sfumato.cells.level_sets import read_bounds
 from sfumato.cells.standardisation import pairwise_correlations
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -19,7 +20,6 @@ from sfumato.kernels.exact_sums import canonical_order, use_one_thread
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.schema import Column
-from sfumato.utility._paired.cell_loss import read_bounds
 
 _KINDS = ("continuous", "integer", "ordinal")
 _KIND_ASSUMPTIONS = {

@@ -65,7 +65,9 @@ def test_a_measure_names_a_picture_that_there_is():
 
 def test_evidence_is_drawn_from_its_table_where_that_holds_what_is_needed():
     rows = [{"from_quantile": 0.0, "to_quantile": 1.0, "up_to_0": 0.4, "up_to_1": 0.6}]
-    assert draw_evidence("landing", rows, {}, public=True).audience == "public"
+    drawn = draw_evidence("landing", rows, {}, public=True)
+    assert drawn is not None
+    assert drawn.audience == "public"
     assert draw_evidence("landing", [{"from_quantile": 0.0}], {}) is None
     assert draw_evidence("at_risk", rows, {}) is None
     assert draw_evidence(None, rows, {}) is None

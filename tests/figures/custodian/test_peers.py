@@ -14,13 +14,12 @@ from tests.figures.custodian.samples import shares
 import sfumato as sf
 from sfumato.figures import custodian as pictures
 from sfumato.figures.custodian.peers import (
-    CLUSTERED,
     _format_share,
     _merge_boxes,
-    order_by_similarity,
     pool_people,
 )
 from sfumato.risk import _peers as peering
+from sfumato.risk._peers.groups import CLUSTERED, order_by_similarity
 
 
 def paths(picture) -> int:

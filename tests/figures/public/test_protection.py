@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -27,11 +29,11 @@ def frame(records: int = 200, seed: int = 1) -> pl.DataFrame:
     return pl.DataFrame({"x": x, "y": x + chance.normal(size=records)})
 
 
-def resolved(protection: object, *, records: int = 200, k: int = 3, **more: object) -> Protection:
-    told = {"sd_share": 0.25, "key": KEY, "rules": RULES, **more}
+def resolved(protection: Any, *, records: int = 200, k: int = 3, **more: Any) -> Protection:
+    options: dict[str, Any] = {"sd_share": 0.25, "key": KEY, "rules": RULES, **more}
     return resolve_protection(
-        protection, default="suppress", why="Why.", records=records, k=k, **told
-    )  # type: ignore[arg-type]
+        protection, default="suppress", why="Why.", records=records, k=k, **options
+    )
 
 
 def test_what_is_asked_for_and_what_is_chosen() -> None:

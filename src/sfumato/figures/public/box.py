@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -200,12 +200,17 @@ def _compute_boxes(
             step = safe_quantiles(pooled, k=k).step
             of_groups = [
                 # Whiskers at 5 and 95 %, no outliers; every number the mean of k records.
-                Box(*safe_quantiles(group.column(name), k=k, step=step).values)
+                _make_box(safe_quantiles(group.column(name), k=k, step=step).values)
                 for group in subjects.groups
             ]
         for by_name, box_of_group in zip(boxes, of_groups, strict=True):
             by_name[name] = box_of_group
     return boxes, []
+
+
+def _make_box(five: Iterable[float]) -> Box:
+    low, lower, middle, upper, high = five
+    return Box(low, lower, middle, upper, high)
 
 
 def read_box_off_bins(values: Floats, cuts: Floats, k: int) -> Box:
@@ -234,7 +239,7 @@ def read_box_off_counts(counts: Integers, cuts: Floats) -> Box:
         within = (share - below[index]) / (below[index + 1] - below[index])
         quantiles.append(cuts[index] + within * (cuts[index + 1] - cuts[index]))
     step = choose_step(float(quantiles[-1] - quantiles[0]))
-    return Box(*(snap_to_grid(float(value), step) for value in quantiles))
+    return _make_box(snap_to_grid(float(value), step) for value in quantiles)
 
 
 def compute_tukey_box(values: Floats, k: int, *, lonely: bool = False) -> Box:

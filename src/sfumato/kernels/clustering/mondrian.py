@@ -189,7 +189,7 @@ def _check_possible(rules: Sequence[Rule], secret: Codes, population: Population
 
 
 def _measure_scale(codes: AnyIntegers, ordered: Sequence[bool], values: Values | None) -> _Scale:
-    lowest, highest = codes.min(axis=0), codes.max(axis=0)
+    lowest, highest = _find_extremes(codes)
     levels = highest.astype(np.int64) + 1
     worth = []
     for variable, count in enumerate(levels):
@@ -205,7 +205,7 @@ def _measure_scale(codes: AnyIntegers, ordered: Sequence[bool], values: Values |
 def group_equal_rows(codes: AnyIntegers) -> tuple[Integers, Integers]:
     """Records with equal rows together, in an order only values decide, as (order, starts)."""
     key, free = np.zeros(len(codes), np.int64), _KEY_BITS
-    for variable, highest in enumerate(codes.max(axis=0)):
+    for variable, highest in enumerate(_find_extremes(codes)[1]):
         bits = int(highest).bit_length()
         if bits > free:  # number what there is so far, which needs fewer bits
             key = np.unique(key, return_inverse=True)[1].ravel().astype(np.int64)
@@ -285,7 +285,7 @@ def _cut_rows(
     first = order[starts[groups]]
     ruled = len(population.kinds) > 0
     rows = _Rows(
-        columns=np.ascontiguousarray(codes[first].T, np.int32),
+        columns=_take_columns(codes, first),
         # With rules a group is one record, and the compiled code needs to know which.
         ids=first.copy() if ruled else groups.copy(),
         weights=np.diff(starts)[groups],
@@ -302,6 +302,27 @@ def _cut_rows(
         return rows.ids, edges
     records, inner_starts = _list_members(order, starts, rows.ids)
     return records, inner_starts[edges]
+
+
+@compiled(small=_SMALL)
+def _find_extremes(codes):  # type: ignore[no-untyped-def]
+    """The lowest and the highest code of each variable."""
+    low, high = codes[0].copy(), codes[0].copy()
+    for row in range(1, len(codes)):
+        for column in range(codes.shape[1]):
+            low[column] = min(low[column], codes[row, column])
+            high[column] = max(high[column], codes[row, column])
+    return low, high
+
+
+@compiled(small=_SMALL)
+def _take_columns(codes, rows):  # type: ignore[no-untyped-def]
+    """The codes of some records, variable after variable."""
+    columns = np.empty((codes.shape[1], len(rows)), np.int32)
+    for i in range(len(rows)):
+        for column in range(codes.shape[1]):
+            columns[column, i] = codes[rows[i], column]
+    return columns
 
 
 @compiled

@@ -20,6 +20,7 @@ from sfumato.cells.level_sets import (
     add_renamed_groups,
     format_levels,
     list_levels,
+    read_bounds,
     read_level_sets,
 )
 from sfumato.data import Dataset
@@ -30,7 +31,6 @@ from sfumato.kernels.orders import order_by_content, scatter_numbers
 from sfumato.progress import current_progress
 from sfumato.risk._attacks.knowledge import require_pairs
 from sfumato.schema import Column
-from sfumato.utility._paired.cell_loss import read_bounds
 
 _ORDERED = ("continuous", "integer", "date", "ordinal")
 _IMPOSSIBLE = 1e6

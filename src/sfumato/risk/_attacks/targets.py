@@ -68,6 +68,7 @@ def order_values(where: Space, by: str, *, standardise: bool, owner: str) -> Flo
 
 def tenths(values: Floats) -> Groups:
     """Ten groups along an order; equal values are in the same group, so that some may be empty."""
+    # By how many are less, so that ties fall into one group.
     less = np.searchsorted(np.sort(values), values, side="left")
     tenth = less * TENTHS // len(values)
     used = [int(tenth_index) for tenth_index in np.unique(tenth)]

@@ -49,6 +49,7 @@ def population_interval(
     """
     from scipy.stats import hypergeom
 
+    # Half of the error on either side, as Clopper and Pearson do.
     half = (1 - level) / 2
 
     def at_least(total: int) -> bool:

@@ -93,6 +93,7 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
 def _tabulate(search: PeerSearch, index: int) -> pl.DataFrame:
     """The records with regard to one sensitive variable."""
     peers = search.peers
+    # Each combination is spelt once, however many records it breaches.
     names = {
         int(mask): ", ".join(search.names_of(mask)) or None
         for mask in np.union1d(peers.least_mask[index], peers.breach_mask[index])

@@ -18,10 +18,10 @@ from sfumato.io import frames
 from sfumato.schema import Kind
 from sfumato.schema.inference.scales import YES_OR_NO, normalise_levels
 
-_WHOLE = r"[+-]?[0-9]+"
+_INTEGER = r"[+-]?[0-9]+"
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_FORMS: dict[Kind, str] = {"integer": _WHOLE, "continuous": _NUMBER, "date": _DATE}
+_FORMS: dict[Kind, str] = {"integer": _INTEGER, "continuous": _NUMBER, "date": _DATE}
 _NAMES: dict[Kind, str] = {"integer": "whole numbers", "continuous": "numbers", "date": "dates"}
 _MASK = r"[0-9]+\*+"
 WILDCARD = "*"

@@ -257,6 +257,7 @@ class _GreedySearch:
         """Make each variable as fine as the others allow, the one that lost most first."""
         if self.protected < self.wanted:
             return
+        # What lost most has most to regain.
         by_loss = sorted(self.order, key=lambda variable: (-self.chosen[variable].loss, variable))
         for variable in by_loss:
             finer = [

@@ -74,6 +74,7 @@ def find_placement(plan: Plan, data: Dataset) -> Placement:
 
 def _treats_single_values(step: Method) -> bool:
     """Whether it treats each value by itself and adds no noise: it drops, topcodes or recodes."""
+    # Only methods that add noise describe it.
     noisy = type(step).describes is not Method.describes
     return step.treats == "values" and isinstance(step, (RowWise, Drop)) and not noisy
 

@@ -166,6 +166,7 @@ class _VariableSearch:
         candidates = list_generalisations(self.data, self.records, variable, self.fewest, 1)
         if not candidates:
             return {"reason": why}, None
+        # Nothing is left out silently: the table says why there is none.
         if len(candidates) >= self._affordable:
             return {"reason": "The budget does not allow to look at its generalisations."}, None
         unchanged = [
@@ -196,6 +197,7 @@ class _VariableSearch:
 
 
 def _choose_sizes(span: int, affordable: int) -> list[int] | None:
+    # All widths of n values are n (n + 1) / 2 generalisations.
     if span <= _ALL_WIDTHS and span * (span + 1) // 2 <= affordable:
         return None
     return sorted({1, *(-(-span // parts) for parts in range(1, _FEW + 1))})

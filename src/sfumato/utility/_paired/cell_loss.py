@@ -9,7 +9,6 @@ leaves open already is no loss.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,14 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.intervals import Intervals, NumberType, are_same_cells, read_intervals
+from sfumato.cells.intervals import Intervals, are_same_cells, read_intervals
 from sfumato.cells.level_sets import (
+    NUMBER_TYPES,
     LevelSets,
     add_renamed_groups,
-    format_levels,
+    list_distinct_texts,
     list_levels,
+    list_ranked_levels,
+    read_bounds,
     read_level_sets,
-    read_rank_intervals,
 )
 from sfumato.cells.pairs import encode_cells
 from sfumato.data import Dataset
@@ -33,7 +34,6 @@ from sfumato.kernels.arrays import Codes, Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean, exact_sum
 from sfumato.schema import Column
 
-_NUMBERS: dict[str, NumberType] = {"continuous": "number", "integer": "number", "date": "date"}
 Cells = Any
 """Numbers of cells, or all of them in turn."""
 _PAIRS = 1 << 22
@@ -73,7 +73,7 @@ def measure_variable_loss(
         column = add_renamed_groups(
             column, levels, values, after_values, match, released.schema.get(name)
         )
-    if column.kind in (*_NUMBERS, "ordinal"):
+    if column.kind in (*NUMBER_TYPES, "ordinal"):
         return _measure_numeric(values, after_values, column, match, dropped=after is None)
     original_cells, cells = (
         read_level_sets(side, levels, column) for side in (values, after_values)
@@ -96,15 +96,11 @@ def _add_hierarchy(column: Column, after: Column | None) -> Column:
 
 def _list_levels(values: pl.Series, column: Column) -> list[str]:
     """The levels of a variable that has some; of an ordinal one, from low to high."""
-    if column.kind in _NUMBERS:
+    if column.kind in NUMBER_TYPES:
         return []
     return list_levels(
-        _list_distinct(values), column, values.name, ordered=column.kind == "ordinal"
+        list_distinct_texts(values), column, values.name, ordered=column.kind == "ordinal"
     )
-
-
-def _list_distinct(values: pl.Series) -> list[str]:
-    return format_levels(values.drop_nulls().unique()).to_list()
 
 
 def _measure_numeric(
@@ -128,19 +124,6 @@ def _measure_numeric(
     )
 
 
-def read_bounds(values: pl.Series, column: Column, original: pl.Series) -> Intervals:
-    """Read a variable on the scale of its kind: numbers, days, or ranks of its levels."""
-    kind = _NUMBERS.get(column.kind or "")
-    if kind is not None:
-        return read_intervals(values, column, kind)
-    return read_rank_intervals(values, list_ranked_levels(original, column), column)
-
-
-def list_ranked_levels(original: pl.Series, column: Column) -> Sequence[str]:
-    """The levels of an ordinal variable, from low to high."""
-    return list_levels(_list_distinct(original), column, original.name, ordered=True)
-
-
 def _find_domain(
     values: pl.Series, column: Column, cells: Intervals
 ) -> tuple[tuple[float, float], bool]:
@@ -148,7 +131,7 @@ def _find_domain(
     if column.kind == "ordinal":
         return (0.0, float(len(list_ranked_levels(values, column)) - 1)), bool(column.levels)
     if column.bounds is not None:
-        kind = _NUMBERS[column.kind or ""]
+        kind = NUMBER_TYPES[column.kind or ""]
         ends = read_intervals(pl.Series(values.name, list(column.bounds)), Column(), kind)
         low, high = ends.per_record(ends.low)
         return (float(low), float(high)), True
