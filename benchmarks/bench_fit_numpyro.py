@@ -118,7 +118,7 @@ def theirs(kind: str, frame: pl.DataFrame, known: Cost | None) -> Cost:
 
     values = {name: frame[name].to_numpy() for name in frame.columns}
     if frame.height >= LARGE and known is not None:
-        return Cost(known.per_record / _leapfrog(_model(kind), values), known.per_record)
+        return Cost(known.each / _leapfrog(_model(kind), values), known.each)
     warmup, draws = (500, 1000) if frame.height <= DRAWS else (200, 200)
 
     def once(data: dict[str, Any], seed: int) -> tuple[Any, float]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.cli.test_cli import sfumato
+from tests.cli.command_line import sfumato
 from typer.testing import CliRunner, Result
 
 import sfumato as sf

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.cli.test_cli import PLAN, sfumato
+from tests.cli.command_line import sfumato
+from tests.cli.test_cli import PLAN
 from typer.testing import CliRunner, Result
 
 import sfumato as sf

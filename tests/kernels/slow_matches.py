@@ -56,15 +56,15 @@ def cells_of(sets):
     """Which of the distinct cells each is, and these as intervals of codes."""
     distinct = sorted(set(sets), key=sorted)
     pieces = []
-    for one in distinct:
-        starts = [code for code in sorted(one) if code - 1 not in one]
-        ends = [code for code in sorted(one) if code + 1 not in one]
+    for item in distinct:
+        starts = [code for code in sorted(item) if code - 1 not in item]
+        ends = [code for code in sorted(item) if code + 1 not in item]
         pieces.append(list(zip(starts, ends, strict=True)))
-    flat = np.array([pair for held in pieces for pair in held], np.int32)
+    flat = np.array([pair for counts in pieces for pair in counts], np.int32)
     begins = np.cumsum([0, *map(len, pieces)])
     gaps = len(flat) > len(pieces)
     table = Cells(flat[:, 0].copy(), flat[:, 1].copy(), SIZE, begins if gaps else None)
-    return np.array([distinct.index(one) for one in sets], np.int32), table
+    return np.array([distinct.index(item) for item in sets], np.int32), table
 
 
 def seen(columns, counts, i, s, a):
@@ -92,24 +92,24 @@ def slow(columns, counts, s, known, *, q=Fraction(0), p=Fraction(0), fits=lambda
     """Every combination for every row, one after the other."""
     known = sorted({*known} - {s})
     sets = [a for n in range(1, len(known) + 1) for a in combinations(known, n) if fits(a)]
-    found: dict[str, list[int]] = {name: [] for name in PER_ROW}
+    result: dict[str, list[int]] = {name: [] for name in PER_ROW}
     for i in range(len(counts)):
-        every = [(*seen(columns, counts, i, s, a)[:2], a) for a in sets]
+        everything = [(*seen(columns, counts, i, s, a)[:2], a) for a in sets]
         ranked = sorted(
             (Fraction(int(x), int(x + y)), len(a), sum(1 << c for c in a), x, y)
-            for x, y, a in every
+            for x, y, a in everything
         )
         _, _, mask, x, y = ranked[0]
-        size, breach = min([one[1:3] for one in ranked if one[0] <= p], default=(0, 0))
+        size, breach = min([item[1:3] for item in ranked if item[0] <= p], default=(0, 0))
         top = seen(columns, counts, i, s, known)
         values = [
             top[0] + top[1], top[1], other_values(columns, counts, i, s, known, q), x, x + y,
-            mask, min(one[0] for one in every),
+            mask, min(item[0] for item in everything),
             min(other_values(columns, counts, i, s, a, q) for a in sets), breach, size,
         ]  # fmt: skip
         for name, value in zip(PER_ROW, values, strict=True):
-            found[name].append(int(value))
-    return found, len(sets)
+            result[name].append(int(value))
+    return result, len(sets)
 
 
 @st.composite
@@ -119,14 +119,14 @@ def tables(draw, kinds=("equal", "absolute", "relative", "cells"), width=4):
     for _ in range(draw(st.integers(2, width))):
         kind = draw(st.sampled_from(kinds))
         if kind == "cells":
-            one = st.one_of(
+            item = st.one_of(
                 st.integers(0, SIZE - 1).map(lambda v: frozenset({v})),
                 st.frozensets(st.integers(0, SIZE - 1), min_size=1),
                 st.tuples(st.integers(0, SIZE - 1), st.integers(1, SIZE)).map(
                     lambda t: frozenset(range(t[0], min(SIZE, t[0] + t[1])))
                 ),
             )
-            values = draw(st.lists(one, min_size=rows, max_size=rows))
+            values = draw(st.lists(item, min_size=rows, max_size=rows))
         else:
             few = st.integers(0 if kind == "equal" else -4, 3)
             values = draw(st.lists(few, min_size=rows, max_size=rows))
@@ -137,10 +137,10 @@ def tables(draw, kinds=("equal", "absolute", "relative", "cells"), width=4):
     return columns, np.array(counts)
 
 
-def agree(found, at, expected, names=PER_ROW):
+def agree(result, index, expected, names=PER_ROW):
     for name in names:
-        assert getattr(found, name)[at].tolist() == expected[name], name
+        assert getattr(result, name)[index].tolist() == expected[name], name
 
 
 def ask(columns, counts, **options):
-    return count_matches([one.relation() for one in columns], counts, **options)
+    return count_matches([item.relation() for item in columns], counts, **options)

@@ -16,9 +16,9 @@ def added(terms):
     return total
 
 
-def squared_distances(one, others, scale):
+def squared_distances(item, others, scale):
     """From scaled differences of the raw values."""
-    gaps = others - one
+    gaps = others - item
     if scale.ndim == 1:
         return added((gaps * scale) ** 2)
     return added(np.column_stack([added(gaps * row) for row in scale]) ** 2)

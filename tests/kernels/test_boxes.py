@@ -18,17 +18,17 @@ ENOUGH = 1_000_000
 
 def slow(rows):
     """Enumerate the points of each record; a point must lie in another record's box."""
-    found = []
-    for at, row in enumerate(rows):
-        others = [other for one, other in enumerate(rows) if one != at]
+    result = []
+    for index, row in enumerate(rows):
+        others = [other for item, other in enumerate(rows) if item != index]
         points = product(*row)
-        found.append(
+        result.append(
             all(
                 any(all(v in cell for v, cell in zip(p, o, strict=True)) for o in others)
                 for p in points
             )
         )
-    return np.array(found, bool)
+    return np.array(result, bool)
 
 
 def coded(rows, sizes):
@@ -37,7 +37,7 @@ def coded(rows, sizes):
     tables = []
     for j, size in enumerate(sizes):
         distinct = sorted({row[j] for row in rows}, key=sorted)
-        number = {cell: at for at, cell in enumerate(distinct)}
+        number = {cell: index for index, cell in enumerate(distinct)}
         cells[j] = [number[row[j]] for row in rows]
         low, high, starts = [], [], [0]
         for cell in distinct:
@@ -95,9 +95,9 @@ def by_tree(monkeypatch):
 @settings(max_examples=300)
 def test_same_as_looking_at_every_point(file):
     rows, sizes = file
-    found = boxes.find_covered(*coded(rows, sizes), budget=ENOUGH)
-    assert ((found == COVERED) == slow(rows)).all()
-    assert (found != UNDECIDED).all()
+    result = boxes.find_covered(*coded(rows, sizes), budget=ENOUGH)
+    assert ((result == COVERED) == slow(rows)).all()
+    assert (result != UNDECIDED).all()
 
 
 @given(files(kinds=("exact", "nested")))
@@ -116,13 +116,13 @@ def test_nested_cells_by_look_up_and_by_tree(file):
 def test_neither_a_small_budget_nor_the_order_makes_a_record_safe(file, budget, chance):
     rows, sizes = file
     truth = slow(rows)
-    found = boxes.find_covered(*coded(rows, sizes), budget=budget)
-    assert truth[found == COVERED].all()
-    assert not truth[found == OPEN].any()
+    result = boxes.find_covered(*coded(rows, sizes), budget=budget)
+    assert truth[result == COVERED].all()
+    assert not truth[result == OPEN].any()
     order = list(range(len(rows)))
     chance.shuffle(order)
-    again = boxes.find_covered(*coded([rows[at] for at in order], sizes), budget=budget)
-    assert (again == found[order]).all()
+    again = boxes.find_covered(*coded([rows[index] for index in order], sizes), budget=budget)
+    assert (again == result[order]).all()
 
 
 @pytest.mark.parametrize("kind", ["nested", "interval"])
@@ -138,13 +138,13 @@ def test_many_records_against_a_plain_search(kind, seed):
             start = value // wide * wide if kind == "nested" else value
             cells.append(frozenset(range(start, min(start + wide, 16))))
         rows.append(tuple(cells))
-    found = boxes.find_covered(*coded(rows, [16] * 3), budget=ENOUGH)
+    result = boxes.find_covered(*coded(rows, [16] * 3), budget=ENOUGH)
     masks = np.zeros((len(rows), 16, 16, 16), bool)
     for mask, row in zip(masks, rows, strict=True):
         mask[np.ix_(*[sorted(cell) for cell in row])] = True
     total = masks.sum(axis=0, dtype=np.int64)
     truth = [bool((total[mask] > 1).all()) for mask in masks]
-    assert ((found == COVERED) == truth).all()
+    assert ((result == COVERED) == truth).all()
     assert 0 < sum(truth) < len(rows)
 
 
@@ -179,6 +179,6 @@ def test_no_records():
 def test_classes_of_equal_records(rows, wide):
     cells = np.array(rows, np.int32).T.copy()
     sizes = [1 << 30] * 3 if wide else [4] * 3  # more than one packed number, or one
-    found = box_classes.find_classes(cells, sizes)
-    assert [int(n) for n in found.counts[found.of]] == [rows.count(row) for row in rows]
-    assert all(rows[found.first[of]] == row for of, row in zip(found.of, rows, strict=True))
+    result = box_classes.find_classes(cells, sizes)
+    assert [int(n) for n in result.counts[result.of]] == [rows.count(row) for row in rows]
+    assert all(rows[result.first[of]] == row for of, row in zip(result.of, rows, strict=True))

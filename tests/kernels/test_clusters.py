@@ -32,12 +32,12 @@ def distances(values):
 
 
 def printed_s2(values, k):
-    left = np.argsort(distances(values), kind="stable").tolist()
+    remaining = np.argsort(distances(values), kind="stable").tolist()
     clusters = []
-    while len(left) >= 2 * k:
-        clusters.append(left[:k])
-        left = left[k:]
-    return [*clusters, left]
+    while len(remaining) >= 2 * k:
+        clusters.append(remaining[:k])
+        remaining = remaining[k:]
+    return [*clusters, remaining]
 
 
 def printed_s4(values, confidential, k):
@@ -46,10 +46,10 @@ def printed_s4(values, confidential, k):
     k += (n % k) // (n // k)
     size = n // k
     by = np.argsort(confidential, kind="stable")
-    subsets = [by[at * size : (at + 1) * size] for at in range(k)] + [by[k * size :]]
+    subsets = [by[index * size : (index + 1) * size] for index in range(k)] + [by[k * size :]]
     far = distances(values)
     subsets = [subset[np.argsort(far[subset], kind="stable")].tolist() for subset in subsets]
-    return [[s[at] for s in subsets if at < len(s)] for at in range(size)]
+    return [[s[index] for s in subsets if index < len(s)] for index in range(size)]
 
 
 @st.composite
@@ -193,7 +193,9 @@ def test_ranges_and_level_sets_are_those_of_the_members(seed, clusters):
     order, starts = rng.permutation(len(codes)), np.cumsum([0, *sizes])
     low, high = find_ranges(codes, order, starts)
     levels, ends = find_level_sets(codes[:, 0], order, starts)
-    for at, cluster in enumerate(members(order, starts)):
-        assert low[at].tolist() == codes[cluster].min(axis=0).tolist()
-        assert high[at].tolist() == codes[cluster].max(axis=0).tolist()
-        assert levels[ends[at] : ends[at + 1]].tolist() == np.unique(codes[cluster, 0]).tolist()
+    for index, cluster in enumerate(members(order, starts)):
+        assert low[index].tolist() == codes[cluster].min(axis=0).tolist()
+        assert high[index].tolist() == codes[cluster].max(axis=0).tolist()
+        assert (
+            levels[ends[index] : ends[index + 1]].tolist() == np.unique(codes[cluster, 0]).tolist()
+        )

@@ -28,11 +28,11 @@ def test_a_total_is_the_exact_sum_over_many_pieces():
 def test_means_and_deviations_do_not_depend_on_the_order(values, random):
     mixed = list(values)
     random.shuffle(mixed)
-    one, other = np.array(values), np.array(mixed)
-    assert exact_mean(one) == exact_mean(other)
-    assert standard_deviation(one) == standard_deviation(other)
-    assert (standard_deviation(one) == 0) == (len(set(values)) == 1)
-    assert math.isclose(standard_deviation(one), np.std(one, ddof=1), rel_tol=1e-6, abs_tol=1e-9)
+    item, other = np.array(values), np.array(mixed)
+    assert exact_mean(item) == exact_mean(other)
+    assert standard_deviation(item) == standard_deviation(other)
+    assert (standard_deviation(item) == 0) == (len(set(values)) == 1)
+    assert math.isclose(standard_deviation(item), np.std(item, ddof=1), rel_tol=1e-6, abs_tol=1e-9)
 
 
 def test_means_of_what_squares_could_not_hold():
@@ -45,8 +45,8 @@ def test_means_of_what_squares_could_not_hold():
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=30), st.randoms())
 def test_the_canonical_order_depends_on_the_values_only(rows, random):
     def ordered(these):
-        columns = [np.array([row[at] for row in these]) for at in (0, 1)]
-        return [these[at] for at in canonical_order(columns)]
+        columns = [np.array([row[index] for row in these]) for index in (0, 1)]
+        return [these[index] for index in canonical_order(columns)]
 
     mixed = list(rows)
     random.shuffle(mixed)

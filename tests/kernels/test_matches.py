@@ -20,13 +20,13 @@ SHARES = st.sampled_from([Fraction(0), Fraction(1, 5), Fraction(1, 3), Fraction(
 @given(tables(), SHARES, SHARES)
 def test_agrees_with_every_pair_and_combination(table, q, p):
     columns, counts = table
-    every = range(len(columns))
-    found = ask(columns, counts, sensitive=every, known=every, q=q, p=p)
-    assert found.complete
-    for s in every:
-        expected, number = slow(columns, counts, s, every, q=q, p=p)
-        assert found.combinations[s] == number
-        agree(found, s, expected)
+    everything = range(len(columns))
+    result = ask(columns, counts, sensitive=everything, known=everything, q=q, p=p)
+    assert result.complete
+    for s in everything:
+        expected, number = slow(columns, counts, s, everything, q=q, p=p)
+        assert result.combinations[s] == number
+        agree(result, s, expected)
 
 
 @settings(max_examples=60)
@@ -43,47 +43,54 @@ def test_limits_leave_out_what_they_say(table, data):
         return len(a) <= most and sum(round(10 * costs[c]) for c in a) <= round(10 * limit)
 
     q = data.draw(SHARES)
-    every = range(m)
-    if not all(any(fits((c,)) for c in every if c != s) for s in every):
+    everything = range(m)
+    if not all(any(fits((c,)) for c in everything if c != s) for s in everything):
         with pytest.raises(ValueError, match="No combination is left"):
-            ask(columns, counts, sensitive=every, known=every, most=most, effort=hardly)
+            ask(columns, counts, sensitive=everything, known=everything, most=most, effort=hardly)
         return
     for way in ("sums", "list"):
-        found = ask(
-            columns, counts, sensitive=every, known=every, most=most, effort=hardly, q=q, way=way
+        result = ask(
+            columns,
+            counts,
+            sensitive=everything,
+            known=everything,
+            most=most,
+            effort=hardly,
+            q=q,
+            way=way,
         )
         names = PER_ROW
-        if way == "list" and (q > 0 or not found.complete):
+        if way == "list" and (q > 0 or not result.complete):
             names = [name for name in PER_ROW if name != "fewest_alternatives"]
-            assert (found.fewest_alternatives == -1).all()
-        for s in every:
-            agree(found, s, slow(columns, counts, s, every, q=q, fits=fits)[0], names)
+            assert (result.fewest_alternatives == -1).all()
+        for s in everything:
+            agree(result, s, slow(columns, counts, s, everything, q=q, fits=fits)[0], names)
 
 
 @settings(max_examples=60)
 @given(tables(kinds=("equal", "absolute", "relative"), width=5), SHARES)
 def test_all_ways_agree(table, p):
     columns, counts = table
-    every = range(len(columns))
-    one, *others = (
-        ask(columns, counts, sensitive=every, known=every, p=p, way=way)
+    everything = range(len(columns))
+    item, *others = (
+        ask(columns, counts, sensitive=everything, known=everything, p=p, way=way)
         for way in ("sums", "list", "sweep")
     )
     for other in others:
         for name in PER_ROW:
-            assert (getattr(one, name) == getattr(other, name)).all(), (other.way, name)
-        np.testing.assert_array_equal(one.least_poac, other.least_poac)
+            assert (getattr(item, name) == getattr(other, name)).all(), (other.way, name)
+        np.testing.assert_array_equal(item.least_poac, other.least_poac)
 
 
 @settings(max_examples=50)
 @given(tables(kinds=("equal",)), SHARES, SHARES)
 def test_equal_values_are_those_of_the_lattice(table, q, p):
     columns, counts = table
-    codes, every = np.column_stack([one.values for one in columns]), range(len(columns))
-    expected = count_peers(codes, counts, sensitive=every, known=every, q=q, p=p)
-    found = ask(columns, counts, sensitive=every, known=every, q=q, p=p)
+    codes, everything = np.column_stack([item.values for item in columns]), range(len(columns))
+    expected = count_peers(codes, counts, sensitive=everything, known=everything, q=q, p=p)
+    result = ask(columns, counts, sensitive=everything, known=everything, q=q, p=p)
     for name in [*PER_ROW, "values", "combinations", "least_poac", "ppp"]:
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
 
 
 @settings(max_examples=50)
@@ -91,9 +98,11 @@ def test_equal_values_are_those_of_the_lattice(table, q, p):
 def test_the_bound_never_flatters(table):
     """Whatever the true values are, the share of protective peers is at least what is told."""
     columns, counts = table
-    cells = [[one if c.kind == "cells" else frozenset({one}) for one in c.values] for c in columns]
+    cells = [
+        [item if c.kind == "cells" else frozenset({item}) for item in c.values] for c in columns
+    ]
     s, known = 0, range(1, len(columns))
-    found = ask(columns, counts, sensitive=[s], known=known)
+    result = ask(columns, counts, sensitive=[s], known=known)
     sets = [a for n in range(1, len(columns)) for a in combinations(known, n)]
     for i in range(len(counts)):
         worst, best = Fraction(1), Fraction(0)
@@ -104,10 +113,10 @@ def test_the_bound_never_flatters(table):
                 safe = sum(int(counts[j]) for j in fit if truth[s] not in cells[s][j])
                 shares.append(Fraction(safe, sum(int(counts[j]) for j in fit)))
             worst, best = min(worst, *shares), max(best, min(shares))
-        told = Fraction(int(found.least_protective[0, i]), int(found.least_peers[0, i]))
-        assert told <= worst
-        if found.exact[i]:
-            assert told == worst == best
+        reports = Fraction(int(result.least_protective[0, i]), int(result.least_peers[0, i]))
+        assert reports <= worst
+        if result.exact[i]:
+            assert reports == worst == best
 
 
 @settings(max_examples=50)
@@ -122,7 +131,7 @@ def test_forgetting_a_variable_never_lowers_the_number_of_protective_peers(table
         gone = data.draw(st.sampled_from(list(known)))
         fewer = ask(columns, counts, sensitive=[0], known=[c for c in known if c != gone])
         assert (fewer.peers - fewer.same >= protective).all()
-    if all(one.kind != "cells" for one in columns):
+    if all(item.kind != "cells" for item in columns):
         assert ((everything.least_protective == 0) == (protective == 0)).all()
 
 
@@ -130,10 +139,10 @@ def test_forgetting_a_variable_never_lowers_the_number_of_protective_peers(table
 @given(tables(), st.data())
 def test_some_rows_get_what_all_rows_get(table, data):
     columns, counts = table
-    every = range(len(columns))
+    everything = range(len(columns))
     some = data.draw(st.lists(st.integers(0, len(counts) - 1), min_size=1, unique=True))
-    whole = ask(columns, counts, sensitive=every, known=every)
-    part = ask(columns, counts, sensitive=every, known=every, targets=np.array(some))
+    total = ask(columns, counts, sensitive=everything, known=everything)
+    part = ask(columns, counts, sensitive=everything, known=everything, targets=np.array(some))
     for name in PER_ROW:
-        assert (getattr(part, name) == getattr(whole, name)[:, some]).all(), name
-    assert (part.exact == whole.exact[some]).all()
+        assert (getattr(part, name) == getattr(total, name)[:, some]).all(), name
+    assert (part.exact == total.exact[some]).all()

@@ -21,14 +21,14 @@ from sfumato.kernels.trees.boxes import Cells
 
 def normal(rows, close, other, seed=0):
     """Numbers within a tenth of each other, and codes."""
-    draws, made = np.random.default_rng(seed), []
+    draws, results = np.random.default_rng(seed), []
     for _ in range(close):
         values = draws.normal(size=rows)
         levels = np.sort(values)
         low = np.searchsorted(levels, values - 0.1)
         high = np.searchsorted(levels, values + 0.1, "right") - 1
-        made.append(match_near(np.searchsorted(levels, values), low, high))
-    return [*made, *(match_equal(draws.integers(0, 4, rows)) for _ in range(other))]
+        results.append(match_near(np.searchsorted(levels, values), low, high))
+    return [*results, *(match_equal(draws.integers(0, 4, rows)) for _ in range(other))]
 
 
 @pytest.mark.parametrize("close", [1, 2, 3, 4])
@@ -36,44 +36,44 @@ def test_larger_tables_by_both_ways(close):
     rows = 3000
     relations = normal(rows, close, 2)
     counts = np.random.default_rng(1).integers(1, 4, rows)
-    every = range(len(relations))
-    told: list[tuple[str, int, int]] = []
-    one, other = (
+    everything = range(len(relations))
+    reports: list[tuple[str, int, int]] = []
+    item, other = (
         count_matches(
-            relations, counts, sensitive=[0, len(relations) - 1], known=every, way=way,
-            say=lambda *what: told.append(what),
+            relations, counts, sensitive=[0, len(relations) - 1], known=everything, way=way,
+            say=lambda *what: reports.append(what),
         )
         for way in ("sums", "sweep")
     )  # fmt: skip
     for name in PER_ROW:
-        assert (getattr(one, name) == getattr(other, name)).all(), name
-    assert all(done <= total for _, done, total in told)
-    assert told[-1][1] == told[-1][2]
+        assert (getattr(item, name) == getattr(other, name)).all(), name
+    assert all(done <= total for _, done, total in reports)
+    assert reports[-1][1] == reports[-1][2]
 
 
 def test_many_columns():
     draws = np.random.default_rng(2)
     codes = draws.integers(0, 3, (60, 20))
-    counts, every = np.ones(60, int), range(20)
-    expected = count_peers(codes, counts, sensitive=[0, 5], known=every, most=2)
-    found = count_matches(
-        [*map(match_equal, codes.T)], counts, sensitive=[0, 5], known=every, most=2
+    counts, everything = np.ones(60, int), range(20)
+    expected = count_peers(codes, counts, sensitive=[0, 5], known=everything, most=2)
+    result = count_matches(
+        [*map(match_equal, codes.T)], counts, sensitive=[0, 5], known=everything, most=2
     )
-    assert found.way in ("list", "sweep")
-    listed = count_matches(
-        [*map(match_equal, codes.T)], counts, sensitive=[0, 5], known=every, most=2, way="list"
+    assert result.way in ("list", "sweep")
+    entries = count_matches(
+        [*map(match_equal, codes.T)], counts, sensitive=[0, 5], known=everything, most=2, way="list"
     )
     for name in PER_ROW:
         if name != "fewest_alternatives":
-            assert (getattr(listed, name) == getattr(expected, name)).all(), name
+            assert (getattr(entries, name) == getattr(expected, name)).all(), name
 
 
 def test_the_cheaper_way_is_taken():
     few, many = (normal(rows, 2, 3) for rows in (300, 30_000))
     assert count_matches(few, np.ones(300, int), sensitive=[4], known=range(4)).way == "sums"
     some = np.arange(10)
-    told = count_matches(many, np.ones(30_000, int), sensitive=[4], known=range(4), targets=some)
-    assert told.way == "sums"
+    reports = count_matches(many, np.ones(30_000, int), sensitive=[4], known=range(4), targets=some)
+    assert reports.way == "sums"
     assert count_matches(many, np.ones(30_000, int), sensitive=[4], known=range(4)).way == "sweep"
 
 
@@ -83,8 +83,8 @@ def test_a_budget_says_what_would_fit():
     with pytest.raises(ValueError, match=r"individuals=\d+ would fit") as caught:
         count_matches(relations, counts, budget=100_000, **question)
     fits = int(str(caught.value).split("individuals=")[1].split()[0])
-    found = count_matches(relations, counts, budget=100_000, targets=np.arange(fits), **question)
-    assert len(found.targets) == fits
+    result = count_matches(relations, counts, budget=100_000, targets=np.arange(fits), **question)
+    assert len(result.targets) == fits
     with pytest.raises(ValueError, match="fewer variables might"):
         count_matches(relations, counts, budget=1, **question)
 
@@ -96,14 +96,14 @@ def test_where_only_a_sweep_fits_other_values_are_not_followed():
         count_matches(relations, counts, budget=1_000_000, **question)
     assert "10 combinations" in str(caught.value)
     for share in (0, 0.1):
-        found = count_matches(relations, counts, budget=3_500_000, q=share, **question)
-        assert found.way == "sweep"
-        assert (found.fewest_alternatives == -1).all()
-        assert np.isnan(found.least_poac).all()
-        assert ((found.alternatives < 0) == (share > 0)).all()
-    whole = count_matches(relations, counts, way="sums", **question)
-    assert (whole.least_protective == found.least_protective).all()
-    assert (whole.least_mask == found.least_mask).all()
+        result = count_matches(relations, counts, budget=3_500_000, q=share, **question)
+        assert result.way == "sweep"
+        assert (result.fewest_alternatives == -1).all()
+        assert np.isnan(result.least_poac).all()
+        assert ((result.alternatives < 0) == (share > 0)).all()
+    total = count_matches(relations, counts, way="sums", **question)
+    assert (total.least_protective == result.least_protective).all()
+    assert (total.least_mask == result.least_mask).all()
 
 
 def test_combinations_in_order():

@@ -37,11 +37,11 @@ def exhaustive(values: np.ndarray) -> tuple[float, np.ndarray]:
     """The smallest log determinant over all halves, and the half that has it."""
     variables, records = values.shape
     size = half_size(records, variables)
-    found = []
+    result = []
     for rows in combinations(range(records), size):
         spread = np.atleast_2d(np.cov(values[:, rows], bias=variables == 1))
-        found.append((np.linalg.slogdet(spread)[1], rows))
-    smallest, rows = min(found)
+        result.append((np.linalg.slogdet(spread)[1], rows))
+    smallest, rows = min(result)
     return smallest, np.array(rows)
 
 
@@ -52,10 +52,10 @@ def factor_as_in_r(variables: int, records: int, *, final: bool) -> float:
         if final
         else [(-1.42764571687802, 1.26263336932151), (-1.06141115981725, 1.28907991440387)]
     )
-    left = np.array([[1, -math.log(q * variables**2)] for q in (2, 3)])
+    remaining = np.array([[1, -math.log(q * variables**2)] for q in (2, 3)])
     right = np.array([math.log(-alpha / variables**beta) for alpha, beta in ends])
-    one, two = np.linalg.solve(left, right)
-    return float(1 / (1 - math.exp(one) / records**two))
+    item, two = np.linalg.solve(remaining, right)
+    return float(1 / (1 - math.exp(item) / records**two))
 
 
 def slow(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -69,11 +69,11 @@ def slow(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     spread = np.atleast_2d(np.cov(inner, bias=variables == 1))
     spread = spread * consistent(len(rows) / records) * mcd.raw_factor(variables, records)
     gone = values - inner.mean(axis=1, keepdims=True)
-    near = (gone * np.linalg.solve(spread, gone)).sum(axis=0) < chi2.ppf(0.975, variables)
-    final = np.atleast_2d(np.cov(values[:, near]))
-    if near.all():
+    close = (gone * np.linalg.solve(spread, gone)).sum(axis=0) < chi2.ppf(0.975, variables)
+    final = np.atleast_2d(np.cov(values[:, close]))
+    if close.all():
         return final
-    return final * consistent(near.mean()) * mcd.final_factor(variables, records)
+    return final * consistent(close.mean()) * mcd.final_factor(variables, records)
 
 
 def test_titanic_matches_the_stored_matrix(shared_data):
@@ -81,8 +81,8 @@ def test_titanic_matches_the_stored_matrix(shared_data):
     values = frame.to_numpy().T
     values = (values - values.mean(axis=1, keepdims=True)) / values.std(1, ddof=1, keepdims=True)
     stored = json.loads((shared_data.parent / "reference" / "000_titanic.json").read_text())
-    found = robust_covariance(np.ascontiguousarray(values))
-    assert found.covariance == pytest.approx(np.array(stored["covMcd_cov"]), rel=1e-10)
+    result = robust_covariance(np.ascontiguousarray(values))
+    assert result.covariance == pytest.approx(np.array(stored["covMcd_cov"]), rel=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["normal", "discrete", "skewed", "outliers"])
@@ -91,36 +91,36 @@ def test_few_records_reach_the_best_of_all_halves(kind, records, variables):
     for seed in range(3):
         values = drawn(kind, records, variables, seed)
         try:
-            found = robust_covariance(values)
+            result = robust_covariance(values)
         except SingularError:
             assert exhaustive(values)[0] < -25
             continue
         smallest, rows = exhaustive(values)
-        assert found.log_determinant == pytest.approx(smallest, abs=1e-9)
+        assert result.log_determinant == pytest.approx(smallest, abs=1e-9)
         if kind != "discrete":  # there several halves may be equally good
-            assert found.covariance == pytest.approx(slow(values, rows), rel=1e-9)
+            assert result.covariance == pytest.approx(slow(values, rows), rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["normal", "skewed", "outliers"])
 @pytest.mark.parametrize(("records", "variables"), [(200, 3), (1200, 2), (3000, 4), (6000, 3)])
 def test_no_long_search_finds_much_better(kind, records, variables):
     values = drawn(kind, records, variables)
-    found = robust_covariance(values)
+    result = robust_covariance(values)
     starts = np.random.default_rng(1).integers(0, records, (200, variables + 1))
     scale = values.std(axis=1, keepdims=True)
     scaled = values / scale
     means, covariances = start_candidates(scaled, starts)
     best = improve_candidates(scaled, half_size(records, variables), means, covariances, 300).min()
-    assert found.log_determinant < best + 2 * np.log(scale).sum() + 2e-3
+    assert result.log_determinant < best + 2 * np.log(scale).sum() + 2e-3
 
 
 def test_the_order_of_records_does_not_matter_in_the_last_bit():
     for kind, records in (("normal", 700), ("discrete", 700), ("skewed", 6000)):
         values = drawn(kind, records, 3)
         other = values[:, np.random.default_rng(2).permutation(records)]
-        one, two = robust_covariance(values), robust_covariance(np.ascontiguousarray(other))
-        assert one.covariance.tobytes() == two.covariance.tobytes()
-        assert one.centre.tobytes() == two.centre.tobytes()
+        item, two = robust_covariance(values), robust_covariance(np.ascontiguousarray(other))
+        assert item.covariance.tobytes() == two.covariance.tobytes()
+        assert item.centre.tobytes() == two.centre.tobytes()
 
 
 @pytest.mark.parametrize("kind", ["normal", "discrete", "skewed", "outliers", "mirrored"])
@@ -129,13 +129,13 @@ def test_the_last_digits_do_not_matter(kind, records):
     values = drawn("discrete" if kind == "mirrored" else kind, records, 3, seed=records)
     if kind == "mirrored":
         values[:, records // 2 :] = -values[:, : records - records // 2]
-    found = robust_covariance(values)
+    result = robust_covariance(values)
     for seed in range(2):
         draws = np.random.default_rng(seed)
         other = robust_covariance(values * (1 + 1e-14 * draws.standard_normal(values.shape)))
-        assert other.log_determinant == pytest.approx(found.log_determinant, abs=1e-10)
-        assert other.covariance == pytest.approx(found.covariance, rel=1e-9, abs=1e-9)
-        assert other.kept == found.kept
+        assert other.log_determinant == pytest.approx(result.log_determinant, abs=1e-10)
+        assert other.covariance == pytest.approx(result.covariance, rel=1e-9, abs=1e-9)
+        assert other.kept == result.kept
 
 
 def test_how_it_was_standardised_does_not_matter():
@@ -143,44 +143,44 @@ def test_how_it_was_standardised_does_not_matter():
     for seed in range(10):
         values = drawn("normal", 75, 3, seed)
         scale = values.std(axis=1, ddof=1, keepdims=True)
-        one = robust_covariance((values - values.mean(axis=1, keepdims=True)) / scale)
+        item = robust_covariance((values - values.mean(axis=1, keepdims=True)) / scale)
         two = robust_covariance(values / scale - values.mean(axis=1, keepdims=True) / scale)
-        assert two.covariance == pytest.approx(one.covariance, rel=1e-10, abs=1e-10)
+        assert two.covariance == pytest.approx(item.covariance, rel=1e-10, abs=1e-10)
 
 
 def test_few_points_with_many_records_each():
     # Equal records stand apart, so that a sample has all points and not just the first.
     values = drawn("discrete", 40_000, 2)
-    found = robust_covariance(values)
+    result = robust_covariance(values)
     few = np.unique(values[:, order_by_cell(values / 3)[:1500]], axis=1)
     assert few.shape[1] > 100
-    assert found.covariance == pytest.approx(9 * np.eye(2), abs=0.6)
+    assert result.covariance == pytest.approx(9 * np.eye(2), abs=0.6)
 
 
 def test_units_do_not_matter():
     values = drawn("skewed", 500, 3)
     units, moved = np.array([[1e-6], [1.0], [1e9]]), np.array([[5.0], [0.0], [-1e12]])
-    one, two = robust_covariance(values), robust_covariance(values * units + moved)
-    assert two.covariance / (units @ units.T) == pytest.approx(one.covariance, rel=1e-6)
-    assert two.centre == pytest.approx((one.centre[:, None] * units + moved)[:, 0])
+    item, two = robust_covariance(values), robust_covariance(values * units + moved)
+    assert two.covariance / (units @ units.T) == pytest.approx(item.covariance, rel=1e-6)
+    assert two.centre == pytest.approx((item.centre[:, None] * units + moved)[:, 0])
 
 
 def test_whoever_stands_out_has_no_part():
     values = drawn("normal", 4000, 3)
     alone = robust_covariance(values[:, 1600:].copy())
     values[:, :1600] += 20
-    found = robust_covariance(values)
-    assert found.centre == pytest.approx(alone.centre, abs=0.1)
+    result = robust_covariance(values)
+    assert result.centre == pytest.approx(alone.centre, abs=0.1)
     # Too wide, since 40 % were left out and not 2.5 %; a plain variance would be about 97.
-    assert found.covariance == pytest.approx(2 * np.eye(3), abs=0.25)
+    assert result.covariance == pytest.approx(2 * np.eye(3), abs=0.25)
 
 
 @pytest.mark.parametrize("variables", [1, 2, 4, 8])
 def test_normal_data_give_the_plain_covariance(variables):
-    found = robust_covariance(drawn("normal", 30_000, variables))
-    assert found.covariance == pytest.approx(np.eye(variables), abs=0.04)
-    assert found.raw_covariance == pytest.approx(np.eye(variables), abs=0.12)
-    assert 0.9 < found.kept / 30_000 < 0.99
+    result = robust_covariance(drawn("normal", 30_000, variables))
+    assert result.covariance == pytest.approx(np.eye(variables), abs=0.04)
+    assert result.raw_covariance == pytest.approx(np.eye(variables), abs=0.12)
+    assert 0.9 < result.kept / 30_000 < 0.99
 
 
 def test_one_variable_with_huge_outliers_keeps_its_digits():

@@ -13,46 +13,51 @@ from hypothesis import strategies as st
 from sfumato.kernels.clustering.mdav import mdav
 
 
-def squared(one, other):
+def squared(item, other):
     far = 0.0
-    for a, b in zip(one, other, strict=True):
+    for a, b in zip(item, other, strict=True):
         far += (a - b) * (a - b)
     return far
 
 
 def slow(rows, k):
     """The published heuristic on tuples; of records equally far the lower values go first."""
-    left, clusters = sorted(rows), []
+    remaining, clusters = sorted(rows), []
 
     def outermost(point):
-        return max(range(len(left)), key=lambda at: (squared(left[at], point), -at))
+        return max(
+            range(len(remaining)), key=lambda index: (squared(remaining[index], point), -index)
+        )
 
-    def cluster(at):
-        middle = left.pop(at)
-        near = sorted(range(len(left)), key=lambda at: (squared(left[at], middle), left[at]))
-        clusters.append([middle, *(left[at] for at in near[: k - 1])])
-        for gone in sorted(near[: k - 1], reverse=True):
-            del left[gone]
+    def cluster(index):
+        middle = remaining.pop(index)
+        close = sorted(
+            range(len(remaining)),
+            key=lambda index: (squared(remaining[index], middle), remaining[index]),
+        )
+        clusters.append([middle, *(remaining[index] for index in close[: k - 1])])
+        for gone in sorted(close[: k - 1], reverse=True):
+            del remaining[gone]
         return middle
 
-    while len(left) >= 2 * k:
-        two = len(left) >= 3 * k
-        mean = [math.fsum(column) / len(left) for column in zip(*left, strict=True)]
+    while len(remaining) >= 2 * k:
+        two = len(remaining) >= 3 * k
+        mean = [math.fsum(column) / len(remaining) for column in zip(*remaining, strict=True)]
         middle = cluster(outermost(mean))
         if two:
             cluster(outermost(middle))
-    return [*clusters, left]
+    return [*clusters, remaining]
 
 
 def found(values, k):
     order, starts = mdav(values, k)
     assert sorted(order.tolist()) == list(range(len(values)))
     rows = [tuple(row) for row in (values + 0.0).tolist()]
-    return [[rows[at] for at in order[first:last]] for first, last in pairwise(starts)]
+    return [[rows[index] for index in order[first:last]] for first, last in pairwise(starts)]
 
 
-def same(one, other):
-    return [sorted(cluster) for cluster in one] == [sorted(cluster) for cluster in other]
+def same(item, other):
+    return [sorted(cluster) for cluster in item] == [sorted(cluster) for cluster in other]
 
 
 @st.composite

@@ -32,24 +32,24 @@ def members(order, starts):
 
 def slow_t(part, whole, kind, tree=None):
     """The definition, in exact fractions."""
-    seen = sorted(set(whole))
+    known_values = sorted(set(whole))
     here, there = Counter(part), Counter(whole)
     share: dict[Any, Any] = {
         value: Fraction(here[value], len(part)) - Fraction(there[value], len(whole))
-        for value in seen
+        for value in known_values
     }
     if kind == "ordered":
         running, total = Fraction(0), Fraction(0)
-        for value in seen:
+        for value in known_values:
             running += share[value]
             total += abs(running)
-        return total / (len(seen) - 1) if len(seen) > 1 else Fraction(0)
-    levels = [{value: value for value in seen}]
-    levels += [{value: int(row[value]) for value in seen} for row in tree or []]
+        return total / (len(known_values) - 1) if len(known_values) > 1 else Fraction(0)
+    levels = [{value: value for value in known_values}]
+    levels += [{value: int(row[value]) for value in known_values} for row in tree or []]
     total = Fraction(0)
     for level in levels:
         for group in set(level.values()):
-            total += abs(sum(share[value] for value in seen if level[value] == group))
+            total += abs(sum(share[value] for value in known_values if level[value] == group))
     return total / 2 / len(levels)
 
 
@@ -59,7 +59,10 @@ def slow_l(part, kind, c=1.0):
         return len(counts)
     if kind == "entropy":
         return math.exp(-sum(x / len(part) * math.log(x / len(part)) for x in counts))
-    return max((at + 1 for at in range(len(counts)) if counts[0] < c * sum(counts[at:])), default=0)
+    return max(
+        (index + 1 for index in range(len(counts)) if counts[0] < c * sum(counts[index:])),
+        default=0,
+    )
 
 
 @st.composite
@@ -77,7 +80,7 @@ def released(codes, order, starts):
     """What each record would be released as: its cluster's set of levels per variable."""
     out = [()] * len(codes)
     for cluster in members(order, starts):
-        shown = tuple(tuple(sorted(set(codes[cluster, at]))) for at in range(codes.shape[1]))
+        shown = tuple(tuple(sorted(set(codes[cluster, index]))) for index in range(codes.shape[1]))
         for record in cluster:
             out[record] = shown
     return out
@@ -131,8 +134,8 @@ def test_no_ordered_cut_is_left():
             continue
         for column in rows.T:
             for cut in np.unique(column):
-                left = (column <= cut).sum()
-                assert min(left, len(rows) - left) < k
+                remaining = (column <= cut).sum()
+                assert min(remaining, len(rows) - remaining) < k
 
 
 def test_widths_are_in_the_units_given():
@@ -172,7 +175,9 @@ def test_every_cluster_keeps_every_rule_or_the_best_possible_is_told(table, k, r
     if len(codes) < k:
         return
     sensitive = rng.integers(0, 4, (len(codes), 2)) * [1, 3]
-    rules = [Rule(rule.kind, rule.limit, column=at, c=rule.c) for at, rule in enumerate(rules)]
+    rules = [
+        Rule(rule.kind, rule.limit, column=index, c=rule.c) for index, rule in enumerate(rules)
+    ]
     needs = [rule for rule in rules if rule.kind in {"distinct", "entropy", "recursive"}]
     best = {rule: slow_l(sensitive[:, rule.column].tolist(), rule.kind, rule.c) for rule in needs}
     poor = [rule for rule in needs if best[rule] < rule.limit]
@@ -184,13 +189,13 @@ def test_every_cluster_keeps_every_rule_or_the_best_possible_is_told(table, k, r
     assert sorted(order.tolist()) == list(range(len(codes)))
     assert np.diff(starts).min() >= k
     for rule in rules:
-        whole = sensitive[:, rule.column].tolist()
+        total = sensitive[:, rule.column].tolist()
         for cluster in members(order, starts):
-            part = [whole[record] for record in cluster]
+            part = [total[record] for record in cluster]
             if rule in needs:
                 assert slow_l(part, rule.kind, rule.c) >= rule.limit - 1e-9
             else:
-                assert slow_t(part, whole, rule.kind) <= rule.limit + 1e-9
+                assert slow_t(part, total, rule.kind) <= rule.limit + 1e-9
     shuffled = rng.permutation(len(codes))
     again = mondrian(
         codes[shuffled], k, ordered=ordered, sensitive=sensitive[shuffled], rules=rules
@@ -210,16 +215,18 @@ def test_achieved_t_and_l_are_the_definitions(seed, clusters, levels):
     starts = np.array([0, *sorted(edges.tolist()), records])
     tree = [np.arange(2 * levels) // 4, np.arange(2 * levels) // 16]
     parts = [codes[part].tolist() for part in members(order, starts)]
-    whole = codes.tolist()
+    total = codes.tolist()
     kinds: list[tuple[Any, Any]] = [("ordered", None), ("equal", None), ("equal", tree)]
     for kind, groups in kinds:
-        found = achieved_t(codes, order, starts, kind, None if groups is None else np.array(groups))
-        wanted = [float(slow_t(part, whole, kind, groups)) for part in parts]
-        np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-16)
+        result = achieved_t(
+            codes, order, starts, kind, None if groups is None else np.array(groups)
+        )
+        wanted = [float(slow_t(part, total, kind, groups)) for part in parts]
+        np.testing.assert_allclose(result, wanted, rtol=1e-14, atol=1e-16)
     for kind in DIVERSITY:
-        found = score_clusters(codes, order, starts, Rule(kind, 0.0, c=1.5))
+        result = score_clusters(codes, order, starts, Rule(kind, 0.0, c=1.5))
         wanted = [slow_l(part, kind, 1.5) for part in parts]
-        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+        np.testing.assert_allclose(result, wanted, rtol=1e-12)
 
 
 def test_sums_beyond_64_bits_are_exact():
@@ -229,17 +236,17 @@ def test_sums_beyond_64_bits_are_exact():
     starts = np.array([0, half, n])
     # The lower half is ahead by i/half - i/n up to its end, then by 1 - i/n.
     ahead = Fraction(half * (half + 1) // 2 + half * (half - 1) // 2, n)
-    found = achieved_t(codes, codes, starts)
-    np.testing.assert_allclose(found, float(ahead / (n - 1)), rtol=1e-14)
+    result = achieved_t(codes, codes, starts)
+    np.testing.assert_allclose(result, float(ahead / (n - 1)), rtol=1e-14)
     many = np.repeat([0, 1], [n - 1, 1])
-    found = achieved_t(many, codes, starts, "equal", np.zeros((1, 2), np.int64))
-    np.testing.assert_allclose(found, 1 / n / 2, rtol=1e-9)
+    result = achieved_t(many, codes, starts, "equal", np.zeros((1, 2), np.int64))
+    np.testing.assert_allclose(result, 1 / n / 2, rtol=1e-9)
 
 
 def test_only_values_that_occur_count():
     assert achieved_l(np.array([0, 900]), np.arange(2), np.array([0, 2])).tolist() == [2.0]
-    _, whole = prepare_rules(np.array([0, 0, 900]), [Rule("ordered", 0.1)])
-    assert whole[5].tolist() == [0, 2]
+    _, total = prepare_rules(np.array([0, 0, 900]), [Rule("ordered", 0.1)])
+    assert total[5].tolist() == [0, 2]
     assert achieved_t(np.array([0, 900]), np.arange(2), np.array([0, 1, 2])).tolist() == [0.5, 0.5]
 
 
@@ -266,17 +273,17 @@ def test_adult_loses_much_less_than_along_the_distance_to_the_origin(adult, k):
 
 
 def test_adult_nominal_cuts_leave_fewer_levels_than_ordered_ones(adult):
-    nominal = [at != 1 for at in range(8)]
+    nominal = [index != 1 for index in range(8)]
     ways = (
         mondrian(adult, 5, ordered=[True] * 8),
         mondrian(adult, 5, ordered=[not flag for flag in nominal]),
     )
     levels = [
         sum(
-            ((np.diff(find_level_sets(adult[:, at], *way)[1]) - 1) * np.diff(way[1])).sum()
-            / adult[:, at].max()
-            for at in range(8)
-            if nominal[at]
+            ((np.diff(find_level_sets(adult[:, index], *way)[1]) - 1) * np.diff(way[1])).sum()
+            / adult[:, index].max()
+            for index in range(8)
+            if nominal[index]
         )
         for way in ways
     ]

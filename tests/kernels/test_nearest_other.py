@@ -8,15 +8,15 @@ from sfumato.kernels.trees.nearest_other import distance_to_other, find_patterns
 
 def slow(values, rows, number, limit):
     """One row of the matrix of all distances after the other."""
-    found = []
+    result = []
     for row in rows:
         has = ~np.isnan(values[:, row])
         gone = np.sqrt(((values[has] - values[has][:, [row]]) ** 2).sum(axis=0))
         gone[row] = np.nan
         others = np.sort(gone[~np.isnan(gone)])
         nearest = others[number - 1] if len(others) >= number else np.inf
-        found.append(nearest if nearest <= limit else np.inf)
-    return np.array(found)
+        result.append(nearest if nearest <= limit else np.inf)
+    return np.array(result)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -50,8 +50,8 @@ def test_nobody_else_is_infinitely_far():
 
 
 def test_patterns_cover_each_record_once():
-    seen = np.random.default_rng(0).random((11, 200)) < 0.9
-    found = find_patterns(seen)
-    assert sorted(np.concatenate([rows for _, rows in found])) == list(range(200))
-    for pattern, rows in found:
-        assert (seen[:, rows] == pattern[:, None]).all()
+    known_values = np.random.default_rng(0).random((11, 200)) < 0.9
+    result = find_patterns(known_values)
+    assert sorted(np.concatenate([rows for _, rows in result])) == list(range(200))
+    for pattern, rows in result:
+        assert (known_values[:, rows] == pattern[:, None]).all()

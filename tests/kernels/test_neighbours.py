@@ -44,8 +44,8 @@ def problems(draw, cells=CELLS, factors=FACTORS):
     return values, scale, np.cumsum([0, *sizes]), k
 
 
-def same_bits(one, other):
-    return one.tobytes() == other.tobytes()
+def same_bits(item, other):
+    return item.tobytes() == other.tobytes()
 
 
 def assert_agrees(values, scale, starts, k):
@@ -117,9 +117,9 @@ def test_no_bit_depends_on_the_order_of_rows_or_strata_or_on_batches(problem, se
     rows = np.concatenate([strata[i] for i in turns])
     sizes = np.cumsum([0, *(len(strata[i]) for i in turns)])
     assert same_bits(centroids(values[rows], scale, sizes, k[turns]), expected[rows])
-    for i, own in enumerate(strata):
-        alone = centroids(values[own], scale, np.array([0, len(own)]), int(k[i]))
-        assert same_bits(alone, expected[own])
+    for i, mine in enumerate(strata):
+        alone = centroids(values[mine], scale, np.array([0, len(mine)]), int(k[i]))
+        assert same_bits(alone, expected[mine])
 
 
 @pytest.mark.parametrize("scale", [np.array([0.3, 1.7]), np.array([[0.3, 0.1], [-0.2, 1.7]])])
@@ -138,56 +138,56 @@ def test_distances_are_those_of_scipy(columns, k):
     scale = 1 / values.std(axis=0)
     rows = neighbours(values, scale, np.array([0, 1000]), k)
     expected = cKDTree(values * scale).query(values * scale, k=k)[0].reshape(1000, k)
-    found = [
-        squared_distances(one, values[row], scale) for one, row in zip(values, rows, strict=True)
+    result = [
+        squared_distances(item, values[row], scale) for item, row in zip(values, rows, strict=True)
     ]
-    assert np.allclose(np.sqrt(found), expected)
+    assert np.allclose(np.sqrt(result), expected)
 
 
 @given(st.floats(-1e12, 1e12), st.integers(1, 200), st.integers(0, 100))
 def test_equal_values_have_exactly_their_value_as_mean(value, k, more):
     values = np.full((k + more, 2), value)
     values[:, 1] = np.arange(k + more)
-    found = centroids(values, np.ones(2), np.array([0, len(values)]), k)
-    assert (found[:, 0] == value).all()
+    result = centroids(values, np.ones(2), np.array([0, len(values)]), k)
+    assert (result[:, 0] == value).all()
 
 
 def test_records_with_the_same_neighbours_have_the_same_centroid():
     values = np.random.default_rng(8).normal(size=(500, 3))
     starts = np.arange(0, 501, 5)
-    found = centroids(values, np.ones(3), starts, 5).reshape(100, 5, 3)
-    assert (found == found[:, :1]).all()
+    result = centroids(values, np.ones(3), starts, 5).reshape(100, 5, 3)
+    assert (result == result[:, :1]).all()
 
 
 def test_one_record_is_its_own_centroid():
     values = np.array([[-0.0, 3.5], [1e200, -7.0], [5e-324, 0.1]])
-    found = centroids(values, np.array([1e-200, 1.0]), np.array([0, 1, 3]), 1)
-    assert same_bits(found, values + 0.0)
+    result = centroids(values, np.array([1e-200, 1.0]), np.array([0, 1, 3]), 1)
+    assert same_bits(result, values + 0.0)
 
 
 def test_a_record_comes_first_and_its_duplicates_in_row_order():
     values = np.array([[1.0], [2.0], [1.0], [1.0], [0.0]])
-    found = neighbours(values, np.ones(1), np.array([0, 5]), 4)
-    assert found.tolist() == [[0, 2, 3, 4], [1, 0, 2, 3], [2, 0, 3, 4], [3, 0, 2, 4], [4, 0, 2, 3]]
+    result = neighbours(values, np.ones(1), np.array([0, 5]), 4)
+    assert result.tolist() == [[0, 2, 3, 4], [1, 0, 2, 3], [2, 0, 3, 4], [3, 0, 2, 4], [4, 0, 2, 3]]
 
 
 def test_rows_are_filled_up_where_k_is_smaller():
-    found = neighbours(np.arange(5.0)[:, None], np.ones(1), np.array([0, 2, 5]), np.array([1, 3]))
-    assert found[:2].tolist() == [[0, -1, -1], [1, -1, -1]]
-    assert found[2:].tolist() == [[2, 3, 4], [3, 2, 4], [4, 3, 2]]
+    result = neighbours(np.arange(5.0)[:, None], np.ones(1), np.array([0, 2, 5]), np.array([1, 3]))
+    assert result[:2].tolist() == [[0, -1, -1], [1, -1, -1]]
+    assert result[2:].tolist() == [[2, 3, 4], [3, 2, 4], [4, 3, 2]]
 
 
 def test_ages_on_either_side_are_equally_far_and_the_younger_is_taken():
     # As z-scores 0.1 * 3 - 0.1 * 2 and 0.1 * 4 - 0.1 * 3 differ in the last bit.
-    found = neighbours(np.array([[4.0], [3.0], [2.0]]), np.array([0.1]), np.array([0, 3]), 2)
-    assert found.tolist() == [[0, 1], [1, 2], [2, 1]]
+    result = neighbours(np.array([[4.0], [3.0], [2.0]]), np.array([0.1]), np.array([0, 3]), 2)
+    assert result.tolist() == [[0, 1], [1, 2], [2, 1]]
 
 
 def test_many_identical_records_take_no_longer_than_others():
     values = np.zeros((200_000, 2))
-    found = neighbours(values, np.ones(2), np.array([0, len(values)]), 3)
-    assert found[:3].tolist() == [[0, 1, 2], [1, 0, 2], [2, 0, 1]]
-    assert found[-1].tolist() == [199_999, 0, 1]
+    result = neighbours(values, np.ones(2), np.array([0, len(values)]), 3)
+    assert result[:3].tolist() == [[0, 1, 2], [1, 0, 2], [2, 0, 1]]
+    assert result[-1].tolist() == [199_999, 0, 1]
 
 
 def test_threads_may_share_the_work():
@@ -204,8 +204,8 @@ def test_takes_arrays_of_any_kind_and_leaves_them_alone():
     values.flags.writeable = False
     before = values.copy()
     loose: Any = [1, 1, 1], [0, 50], np.array([4], np.uint8)
-    found = neighbours(values, *loose)
-    assert np.array_equal(found, slow_neighbours(values, np.ones(3), [0, 50], 4))
+    result = neighbours(values, *loose)
+    assert np.array_equal(result, slow_neighbours(values, np.ones(3), [0, 50], 4))
     assert np.array_equal(values, before)
     assert values.flags.f_contiguous
 

@@ -13,7 +13,7 @@ from sfumato.kernels.lattice.wildcards import count_with_wildcards
 
 def slow(codes, counts):
     fits = [((codes == row) | (codes < 0) | (row < 0)).all(axis=1) for row in codes]
-    return [int(counts[one].sum()) for one in fits]
+    return [int(counts[item].sum()) for item in fits]
 
 
 @given(
@@ -34,7 +34,7 @@ def test_many_patterns_of_missing_values_take_no_longer():
     codes[random.random(codes.shape) < 0.4] = -1  # nearly every record has a pattern of its own
     codes = np.unique(codes, axis=0)
     counts = np.ones(len(codes), np.int64)
-    found = count_with_wildcards(codes, counts)
+    result = count_with_wildcards(codes, counts)
     some = random.choice(len(codes), 50)
     fits = [((codes == row) | (codes < 0) | (row < 0)).all(axis=1).sum() for row in codes[some]]
-    assert found[some].tolist() == fits
+    assert result[some].tolist() == fits

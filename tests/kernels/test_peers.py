@@ -18,36 +18,38 @@ PER_ROW = [
 ]  # fmt: skip
 
 
-def seen_by(codes, counts, row, one, a, q):
+def seen_by(codes, counts, row, item, a, q):
     """Peers of a row in the columns `a`, those with its value, and other likely values."""
     fits = (codes[:, a] == codes[row, a]).all(axis=1)
     peers = int(counts[fits].sum())
-    held = [int(counts[fits & (codes[:, one] == v)].sum()) for v in range(codes[:, one].max() + 1)]
-    same = held.pop(codes[row, one])
+    held = [
+        int(counts[fits & (codes[:, item] == v)].sum()) for v in range(codes[:, item].max() + 1)
+    ]
+    same = held.pop(codes[row, item])
     return peers, same, sum(Fraction(other, peers) > q for other in held)
 
 
-def slow(codes, counts, one, known, *, q=Fraction(0), p=Fraction(0), allowed=lambda _: True):
+def slow(codes, counts, item, known, *, q=Fraction(0), p=Fraction(0), allowed=lambda _: True):
     """Every combination for every row, one after the other."""
-    known = sorted({*known} - {one})
-    found: dict[str, list[int]] = {name: [] for name in PER_ROW}
+    known = sorted({*known} - {item})
+    result: dict[str, list[int]] = {name: [] for name in PER_ROW}
     sets = [a for n in range(1, len(known) + 1) for a in combinations(known, n) if allowed(a)]
     for row in range(len(codes)):
-        top = seen_by(codes, counts, row, one, known, q)
-        every = [(*seen_by(codes, counts, row, one, list(a), q), a) for a in sets]
+        top = seen_by(codes, counts, row, item, known, q)
+        everything = [(*seen_by(codes, counts, row, item, list(a), q), a) for a in sets]
         ranked = sorted(
             (Fraction(peers - same, peers), len(a), sum(1 << c for c in a), peers, same)
-            for peers, same, _, a in every
+            for peers, same, _, a in everything
         )
         _, _, mask, peers, same = ranked[0]
-        size, breach = min([one[1:3] for one in ranked if one[0] <= p], default=(0, 0))
+        size, breach = min([item[1:3] for item in ranked if item[0] <= p], default=(0, 0))
         values = [
-            *top, peers - same, peers, mask, min(one[0] - one[1] for one in every),
-            min(one[2] for one in every), breach, size,
+            *top, peers - same, peers, mask, min(item[0] - item[1] for item in everything),
+            min(item[2] for item in everything), breach, size,
         ]  # fmt: skip
         for name, value in zip(PER_ROW, values, strict=True):
-            found[name].append(value)
-    return found, len(sets)
+            result[name].append(value)
+    return result, len(sets)
 
 
 @st.composite
@@ -60,31 +62,31 @@ def tables(draw, columns=5):
     codes = np.array(values).T
     if draw(st.booleans()):
         codes[:, 0] = np.arange(rows)
-    codes = np.column_stack([np.unique(one, return_inverse=True)[1].ravel() for one in codes.T])
+    codes = np.column_stack([np.unique(item, return_inverse=True)[1].ravel() for item in codes.T])
     if draw(st.booleans()):
         codes = np.unique(codes, axis=0)
     counts = draw(st.lists(st.integers(1, 4), min_size=len(codes), max_size=len(codes)))
     return codes, np.array(counts)
 
 
-def agree(found, at, expected):
+def agree(result, index, expected):
     for name in PER_ROW:
-        assert getattr(found, name)[at].tolist() == expected[name], name
+        assert getattr(result, name)[index].tolist() == expected[name], name
 
 
 @given(tables(), st.sampled_from([0, 0.25, 1 / 3, 0.5]), st.sampled_from([0, 0.2, 0.5, 2 / 3]))
 @settings(max_examples=100)
 def test_agrees_with_every_combination_one_by_one(table, q, p):
     codes, counts = table
-    every = range(codes.shape[1])
-    found = count_peers(codes, counts, sensitive=every, known=every, q=q, p=p)
-    assert found.complete
-    for one in every:
+    everything = range(codes.shape[1])
+    result = count_peers(codes, counts, sensitive=everything, known=everything, q=q, p=p)
+    assert result.complete
+    for item in everything:
         q_, p_ = (Fraction(x).limit_denominator(100) for x in (q, p))
-        expected, number = slow(codes, counts, one, every, q=q_, p=p_)
-        agree(found, one, expected)
-        assert found.combinations[one] == number
-        assert found.left_out[one] == 0
+        expected, number = slow(codes, counts, item, everything, q=q_, p=p_)
+        agree(result, item, expected)
+        assert result.combinations[item] == number
+        assert result.left_out[item] == 0
 
 
 @given(tables(), st.data())
@@ -111,40 +113,42 @@ def test_limits_leave_out_what_they_say(table, data):
             codes, counts, sensitive=sensitive, known=known, most=most, effort=limit, q=q, p=p
         )
 
-    left = [[c for c in known if c != one and allowed([c])] for one in sensitive]
-    if not all(left):
+    remaining = [[c for c in known if c != item and allowed([c])] for item in sensitive]
+    if not all(remaining):
         with pytest.raises(ValueError, match="No combination"):
             ask()
         return
-    found = ask()
-    for at, one in enumerate(sensitive):
+    result = ask()
+    for index, item in enumerate(sensitive):
         expected, number = slow(
-            codes, counts, one, known, q=Fraction(q), p=Fraction(p), allowed=allowed
+            codes, counts, item, known, q=Fraction(q), p=Fraction(p), allowed=allowed
         )
-        agree(found, at, expected)
-        assert found.combinations[at] == number
-        assert found.left_out[at] == 2 ** len({*known} - {one}) - 1 - number
-    assert found.complete == (not any(found.left_out))
+        agree(result, index, expected)
+        assert result.combinations[index] == number
+        assert result.left_out[index] == 2 ** len({*known} - {item}) - 1 - number
+    assert result.complete == (not any(result.left_out))
 
 
 @given(tables(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(table, random):
     codes, counts = table
-    every = range(codes.shape[1])
+    everything = range(codes.shape[1])
     order = list(range(len(codes)))
     random.shuffle(order)
-    one = count_peers(codes, counts, sensitive=every, known=every, q=0.2, p=0.3)
-    other = count_peers(codes[order], counts[order], sensitive=every, known=every, q=0.2, p=0.3)
+    item = count_peers(codes, counts, sensitive=everything, known=everything, q=0.2, p=0.3)
+    other = count_peers(
+        codes[order], counts[order], sensitive=everything, known=everything, q=0.2, p=0.3
+    )
     for name in PER_ROW:
-        assert (getattr(one, name)[:, order] == getattr(other, name)).all()
+        assert (getattr(item, name)[:, order] == getattr(other, name)).all()
 
 
 @given(tables(), st.data())
 def test_forgetting_a_variable_never_lowers_the_number_of_protective_peers(table, data):
     codes, counts = table
-    every = list(range(codes.shape[1]))
-    sensitive = data.draw(st.sampled_from(every))
-    known = [one for one in every if one != sensitive]
+    everything = list(range(codes.shape[1]))
+    sensitive = data.draw(st.sampled_from(everything))
+    known = [item for item in everything if item != sensitive]
     forgotten = data.draw(st.sampled_from(known))
     more = count_peers(codes, counts, sensitive=[sensitive], known=known)
     assert (more.fewest_protective == more.peers - more.same).all()
@@ -158,13 +162,13 @@ def test_forgetting_a_variable_never_lowers_the_number_of_protective_peers(table
 def test_rows_that_stand_for_many_records_are_those_records():
     draws = np.random.default_rng(1)
     codes, counts = draws.integers(0, 3, (60, 5)), draws.integers(1, 4, 60)
-    one = count_peers(codes, counts, sensitive=[0, 2], known=[1, 2, 3], q=0.1)
+    item = count_peers(codes, counts, sensitive=[0, 2], known=[1, 2, 3], q=0.1)
     many = np.repeat(np.arange(60), counts)
     other = count_peers(
         codes[many], np.ones(len(many), int), sensitive=[0, 2], known=[1, 2, 3], q=0.1
     )
     for name in PER_ROW:
-        assert (getattr(one, name)[:, many] == getattr(other, name)).all()
+        assert (getattr(item, name)[:, many] == getattr(other, name)).all()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -176,22 +180,22 @@ def test_larger_tables_and_threads(threads, monkeypatch):
     draws = np.random.default_rng(threads)
     codes = np.column_stack([draws.integers(0, size, 120) for size in (2, 3, 4, 9, 300)])
     counts = draws.integers(1, 9, 120)
-    every = range(5)
-    said = []
-    found = count_peers(
+    everything = range(5)
+    reports = []
+    result = count_peers(
         codes,
         counts,
-        sensitive=every,
-        known=every,
+        sensitive=everything,
+        known=everything,
         q=0.1,
         p=0.2,
-        say=lambda *all_: said.append(all_),
+        say=lambda *all_: reports.append(all_),
     )
-    for one in every:
-        expected, _ = slow(codes, counts, one, every, q=Fraction(1, 10), p=Fraction(1, 5))
-        agree(found, one, expected)
-    assert said[-1] == ("combinations", 120 * 31, 120 * 31)
-    assert [done for _, done, _ in said] == sorted({done for _, done, _ in said})
+    for item in everything:
+        expected, _ = slow(codes, counts, item, everything, q=Fraction(1, 10), p=Fraction(1, 5))
+        agree(result, item, expected)
+    assert reports[-1] == ("combinations", 120 * 31, 120 * 31)
+    assert [done for _, done, _ in reports] == sorted({done for _, done, _ in reports})
 
 
 @pytest.mark.parametrize("rows", [62, 63, 64, 130])
@@ -200,10 +204,10 @@ def test_groups_about_as_large_as_a_word(rows):
     codes = np.column_stack([draws.integers(0, size, rows) for size in (1, 2, 3, 2, 5)])
     counts = draws.integers(1, 9, rows)
     counts[0] = 2**30
-    found = count_peers(codes, counts, sensitive=[4, 1, 2], known=[0, 1, 2, 3])
-    for at, one in enumerate([4, 1, 2]):
-        expected, _ = slow(codes, counts, one, [0, 1, 2, 3])
-        agree(found, at, expected)
+    result = count_peers(codes, counts, sensitive=[4, 1, 2], known=[0, 1, 2, 3])
+    for index, item in enumerate([4, 1, 2]):
+        expected, _ = slow(codes, counts, item, [0, 1, 2, 3])
+        agree(result, index, expected)
 
 
 def test_many_columns_and_many_values():
@@ -212,64 +216,64 @@ def test_many_columns_and_many_values():
     codes[:, 7] = draws.permutation(30) * 5_000
     codes[:, 30] = draws.integers(0, 1_000_000, 30)
     counts = np.ones(30, int)
-    every = range(40)
-    found = count_peers(codes, counts, sensitive=[3, 39], known=every, most=2, p=0.4)
-    assert not found.complete
-    for at, one in enumerate([3, 39]):
-        known = sorted({*every} - {one})
+    everything = range(40)
+    result = count_peers(codes, counts, sensitive=[3, 39], known=everything, most=2, p=0.4)
+    assert not result.complete
+    for index, item in enumerate([3, 39]):
+        known = sorted({*everything} - {item})
         for row in range(0, 30, 7):
             sets = [a for n in (1, 2) for a in combinations(known, n)]
             shares = []
             for a in sets:
                 fits = (codes[:, a] == codes[row, a]).all(axis=1)
-                other = (codes[fits, one] != codes[row, one]).mean()
+                other = (codes[fits, item] != codes[row, item]).mean()
                 shares.append((other, len(a), sum(1 << c for c in a)))
             least = min(shares)
-            assert found.least_ppp[at, row] == least[0]
-            assert found.least_mask[at, row] == least[2]
-            breach = min([one[1:] for one in shares if one[0] <= 0.4], default=(0, 0))
-            assert (found.breach_size[at, row], found.breach_mask[at, row]) == breach
+            assert result.least_ppp[index, row] == least[0]
+            assert result.least_mask[index, row] == least[2]
+            breach = min([item[1:] for item in shares if item[0] <= 0.4], default=(0, 0))
+            assert (result.breach_size[index, row], result.breach_mask[index, row]) == breach
 
 
 def test_more_values_than_sixteen_bits():
     draws = np.random.default_rng(3)
     codes = np.column_stack([draws.permutation(70_000), draws.integers(0, 2, (70_000, 2)).T[0]])
-    found = count_peers(codes, np.ones(70_000, int), sensitive=[0, 1], known=[0, 1])
-    assert (found.least_ppp[1] == 0).all()
+    result = count_peers(codes, np.ones(70_000, int), sensitive=[0, 1], known=[0, 1])
+    assert (result.least_ppp[1] == 0).all()
     ones = int(codes[:, 1].sum())
     peers = np.where(codes[:, 1] == 1, ones, 70_000 - ones)
-    assert (found.least_peers[0] == peers).all()
-    assert (found.least_protective[0] == peers - 1).all()
+    assert (result.least_peers[0] == peers).all()
+    assert (result.least_protective[0] == peers - 1).all()
 
 
 def test_thresholds_are_what_people_write():
     codes = np.repeat([[0, 0], [0, 1]], [1, 1], axis=0)
-    found = count_peers(codes, np.array([71, 29]), sensitive=[1], known=[0], p=0.29, q=0.29)
-    assert found.breach_size.tolist() == [[1, 0]]  # 0.29 * 100 is below 29 in floating point
-    assert found.alternatives.tolist() == [[0, 1]]
-    assert found.fewest_alternatives.tolist() == [[0, 1]]
+    result = count_peers(codes, np.array([71, 29]), sensitive=[1], known=[0], p=0.29, q=0.29)
+    assert result.breach_size.tolist() == [[1, 0]]  # 0.29 * 100 is below 29 in floating point
+    assert result.alternatives.tolist() == [[0, 1]]
+    assert result.fewest_alternatives.tolist() == [[0, 1]]
 
 
 def test_large_counts_are_exact():
     big = 1_073_741_823
     codes = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1]])
-    found = count_peers(codes, np.array([big, big - 1, 2]), sensitive=[2], known=[0, 1])
+    result = count_peers(codes, np.array([big, big - 1, 2]), sensitive=[2], known=[0, 1])
     # (big - 1) / (2 big - 1) against (big + 1) / (2 big + 1), which floating point cannot tell.
-    assert found.least_protective.tolist() == [[big - 1, big, 0]]
-    assert found.least_mask.tolist() == [[0b10, 0b01, 0b10]]
+    assert result.least_protective.tolist() == [[big - 1, big, 0]]
+    assert result.least_mask.tolist() == [[0b10, 0b01, 0b10]]
 
 
 def test_values_of_peers():
     codes = np.array([[0, 0], [0, 1], [1, 2], [0, 1]])
-    held = count_value_peers(codes, np.array([2, 3, 4, 1]), sensitive=1, known=[0, 1])
-    assert held.tolist() == [[2, 4, 0], [2, 4, 0], [0, 0, 4], [2, 4, 0]]
+    counts = count_value_peers(codes, np.array([2, 3, 4, 1]), sensitive=1, known=[0, 1])
+    assert counts.tolist() == [[2, 4, 0], [2, 4, 0], [0, 0, 4], [2, 4, 0]]
 
 
 def test_a_variable_of_one_value_has_no_alternatives():
-    found = count_peers(np.array([[0, 0], [1, 0]]), np.ones(2, int), sensitive=[1], known=[0])
-    assert np.isnan(found.poac).all()
-    assert np.isnan(found.least_poac).all()
-    assert (found.least_ppp == 0).all()
+    result = count_peers(np.array([[0, 0], [1, 0]]), np.ones(2, int), sensitive=[1], known=[0])
+    assert np.isnan(result.poac).all()
+    assert np.isnan(result.least_poac).all()
+    assert (result.least_ppp == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -321,11 +325,13 @@ def test_sums_of_costs_that_cannot_be_told_apart():
 def test_a_budget_that_fits_changes_nothing():
     codes = np.random.default_rng(0).integers(0, 3, (50, 4))
     codes = np.unique(codes, axis=0)
-    counts, every = np.ones(len(codes), int), range(4)
-    found = count_peers(codes, counts, sensitive=every, known=every, budget=15 * len(codes))
-    assert found.complete
+    counts, everything = np.ones(len(codes), int), range(4)
+    result = count_peers(
+        codes, counts, sensitive=everything, known=everything, budget=15 * len(codes)
+    )
+    assert result.complete
     limited = count_peers(
-        codes, counts, sensitive=every, known=every, most=1, budget=4 * len(codes)
+        codes, counts, sensitive=everything, known=everything, most=1, budget=4 * len(codes)
     )
     assert not limited.complete
     assert limited.combinations.tolist() == [3, 3, 3, 3]
@@ -341,24 +347,24 @@ AGES = {"orig": [4, 1, 0, 3, 2], "opt1": [3, 1, 0, 4, 2], "opt2": [1, 0, 0, 2, 1
 def test_table_1_and_figure_1(option, shared_data):
     everything = json.loads((shared_data.parent / "reference/004_table1_fig1.json").read_text())
     codes = np.column_stack([DIAGNOSIS, GENDER, AGES[option]])
-    found = count_peers(codes, np.ones(5, int), sensitive=range(3), known=range(3))
-    for at, name in enumerate(["Diagnosis", "Gender", "Age"]):
-        assert found.ppp[at].tolist() == everything[option]["PPP"][name]
-        assert found.poac[at].tolist() == everything[option]["PoAC0"][name]
-        assert (found.peers - found.same)[at].tolist() == everything[option]["NPP"][name]
+    result = count_peers(codes, np.ones(5, int), sensitive=range(3), known=range(3))
+    for index, name in enumerate(["Diagnosis", "Gender", "Age"]):
+        assert result.ppp[index].tolist() == everything[option]["PPP"][name]
+        assert result.poac[index].tolist() == everything[option]["PoAC0"][name]
+        assert (result.peers - result.same)[index].tolist() == everything[option]["NPP"][name]
 
 
 def test_alice():
     codes = np.column_stack([DIAGNOSIS, GENDER, AGES["opt2"]])
-    found = count_peers(codes, np.ones(5, int), sensitive=[0], known=[1, 2])
-    assert (found.ppp[0, 0], found.peers[0, 0] - found.same[0, 0]) == (0.5, 1)
-    assert found.poac[0, 0] == 0.5
-    held = count_value_peers(codes, np.ones(5, int), sensitive=0, known=[1, 2])
-    assert (held[0] / held[0].sum()).tolist() == [0.5, 0, 0.5]  # cancer, arthrosis, diabetes
+    result = count_peers(codes, np.ones(5, int), sensitive=[0], known=[1, 2])
+    assert (result.ppp[0, 0], result.peers[0, 0] - result.same[0, 0]) == (0.5, 1)
+    assert result.poac[0, 0] == 0.5
+    counts = count_value_peers(codes, np.ones(5, int), sensitive=0, known=[1, 2])
+    assert (counts[0] / counts[0].sum()).tolist() == [0.5, 0, 0.5]  # cancer, arthrosis, diabetes
     precise = np.column_stack([DIAGNOSIS, GENDER, AGES["opt1"]])
-    found = count_peers(precise, np.ones(5, int), sensitive=[0], known=[1, 2])
-    assert (found.ppp[0, 0], found.peers[0, 0] - found.same[0, 0]) == (0, 0)
-    assert found.breach_mask[0, 0] == 0b100  # her age alone gives her away
+    result = count_peers(precise, np.ones(5, int), sensitive=[0], known=[1, 2])
+    assert (result.ppp[0, 0], result.peers[0, 0] - result.same[0, 0]) == (0, 0)
+    assert result.breach_mask[0, 0] == 0b100  # her age alone gives her away
 
 
 @pytest.mark.parametrize("name", ["adult", "cervical"])
@@ -367,22 +373,22 @@ def test_published_data(name, shared_data):
     expected = json.loads((reference / "004_min_ppp.json").read_text())[name]["per_variable"]
     facts = json.loads((reference / "004_table2.json").read_text())[name]
     text = np.loadtxt(shared_data / f"{name}.csv", str, delimiter=",", skiprows=1)
-    codes = np.column_stack([np.unique(one, return_inverse=True)[1].ravel() for one in text.T])
+    codes = np.column_stack([np.unique(item, return_inverse=True)[1].ravel() for item in text.T])
     codes, counts = np.unique(codes, axis=0, return_counts=True)
     assert (len(codes), counts.sum()) == (facts["n_distinct"], facts["n"])
-    every = range(codes.shape[1])
-    found = count_peers(codes, counts, sensitive=every, known=every)
-    assert found.values.tolist() == list(facts["domain"].values())
-    for at, variable in enumerate(expected):
-        one = expected[variable]
-        least = np.repeat(found.least_ppp[at], counts)
-        assert int((least == 0).sum()) == one["n_min_ppp_zero"]
-        assert int(counts[found.peers[at] == found.same[at]].sum()) == one["n_maxaux_zero"]
-        assert least.mean() == pytest.approx(one["mean_min_ppp"], rel=1e-12)
+    everything = range(codes.shape[1])
+    result = count_peers(codes, counts, sensitive=everything, known=everything)
+    assert result.values.tolist() == list(facts["domain"].values())
+    for index, variable in enumerate(expected):
+        item = expected[variable]
+        least = np.repeat(result.least_ppp[index], counts)
+        assert int((least == 0).sum()) == item["n_min_ppp_zero"]
+        assert int(counts[result.peers[index] == result.same[index]].sum()) == item["n_maxaux_zero"]
+        assert least.mean() == pytest.approx(item["mean_min_ppp"], rel=1e-12)
         deciles = np.quantile(least, np.linspace(0, 1, 11))
-        assert deciles == pytest.approx(one["deciles"], abs=1e-6)
-        below = found.least_ppp[at] < found.ppp[at]
-        assert int(counts[below].sum()) == one["n_min_strictly_below_maxaux"]
-        assert np.repeat(found.ppp[at], counts).mean() == pytest.approx(
+        assert deciles == pytest.approx(item["deciles"], abs=1e-6)
+        below = result.least_ppp[index] < result.ppp[index]
+        assert int(counts[below].sum()) == item["n_min_strictly_below_maxaux"]
+        assert np.repeat(result.ppp[index], counts).mean() == pytest.approx(
             facts["ppp0_max_aux"][variable][2], rel=1e-12
         )

@@ -11,28 +11,28 @@ from sfumato.kernels.trees.ranks import Ranks, nearest, ranks
 from sfumato.progress import send_progress_to
 
 
-def squared(one, others, scale):
+def squared(item, others, scale):
     total = np.zeros(len(others))
-    for at, factor in enumerate(scale):
-        gap = (others[:, at] - one[at]) * factor
+    for index, factor in enumerate(scale):
+        gap = (others[:, index] - item[index]) * factor
         total += gap * gap
     return total
 
 
 def slowly(original, released, scale):
     """For each target, the sorted ranks of the originals behind its nearest released records."""
-    found = []
+    result = []
     for target in original:
-        near, truth = squared(target, released, scale), squared(target, original, scale)
-        tied = np.flatnonzero(near == near.min())
-        found.append(sorted(int((truth < truth[one]).sum()) for one in tied))
-    return found
+        close, truth = squared(target, released, scale), squared(target, original, scale)
+        tied = np.flatnonzero(close == close.min())
+        result.append(sorted(int((truth < truth[item]).sum()) for item in tied))
+    return result
 
 
-def listed(found: Ranks):
+def listed(result: Ranks):
     return [
-        None if of < 0 else found.ranks[found.starts[of] : found.starts[of + 1]].tolist()
-        for of in found.of
+        None if of < 0 else result.ranks[result.starts[of] : result.starts[of + 1]].tolist()
+        for of in result.of
     ]
 
 
@@ -61,8 +61,8 @@ def test_the_same_as_by_brute_force(pair):
 
 @given(pairs(), st.integers(1, 5))
 def test_a_cap_changes_nothing_below_it(pair, cap):
-    whole, capped = listed(ranks(*pair)), ranks(*pair, cap=cap)
-    assert listed(capped) == [[min(one, cap) for one in several] for several in whole]
+    total, capped = listed(ranks(*pair)), ranks(*pair, cap=cap)
+    assert listed(capped) == [[min(item, cap) for item in several] for several in total]
     assert np.array_equal(capped.share_below(cap), ranks(*pair).share_below(cap))
     with pytest.raises(ValueError, match="before that limit"):
         capped.share_below(cap + 1)
@@ -81,32 +81,32 @@ def test_rows_in_another_order(pair, seed):
 @given(pairs(), st.integers(0, 2**32 - 1))
 def test_some_targets_only(pair, seed):
     among = np.random.default_rng(seed).random(len(pair[0])) < 0.4
-    some, every = listed(ranks(*pair, among=among)), listed(ranks(*pair))
-    assert some == [one if asked else None for one, asked in zip(every, among, strict=True)]
-    found = nearest(*pair, among=among)
-    whole = nearest(*pair)
-    assert np.array_equal(found.ties[among], whole.ties[among])
-    assert np.isnan(found.squared[~among]).all()
-    assert not found.ties[~among].any()
+    some, everything = listed(ranks(*pair, among=among)), listed(ranks(*pair))
+    assert some == [item if asked else None for item, asked in zip(everything, among, strict=True)]
+    result = nearest(*pair, among=among)
+    total = nearest(*pair)
+    assert np.array_equal(result.ties[among], total.ties[among])
+    assert np.isnan(result.squared[~among]).all()
+    assert not result.ties[~among].any()
 
 
 @given(pairs())
 def test_nearest_against_brute_force(pair):
     original, released, scale = pair
-    found = nearest(*pair)
-    for at, target in enumerate(original):
-        near = squared(target, released, scale)
-        assert found.squared[at] == near.min()
-        assert found.ties[at] == (near == near.min()).sum()
+    result = nearest(*pair)
+    for index, target in enumerate(original):
+        close = squared(target, released, scale)
+        assert result.squared[index] == close.min()
+        assert result.ties[index] == (close == close.min()).sum()
 
 
 @given(pairs(), st.sampled_from([0.25, 1024.0]), st.integers(-3, 3))
 def test_powers_of_two_and_shifts_of_whole_numbers_change_nothing(pair, factor, shift):
-    original, released, scale = (np.round(one) for one in pair[:2]), None, np.ones(pair[2].shape)
-    one, other = original
+    original, released, scale = (np.round(item) for item in pair[:2]), None, np.ones(pair[2].shape)
+    item, other = original
     del released
-    moved = ranks(one * factor + shift * factor, other * factor + shift * factor, scale)
-    assert listed(moved) == listed(ranks(one, other, scale))
+    moved = ranks(item * factor + shift * factor, other * factor + shift * factor, scale)
+    assert listed(moved) == listed(ranks(item, other, scale))
 
 
 @pytest.mark.parametrize("levels", [0, 12])
@@ -119,12 +119,12 @@ def test_a_tree_of_several_levels(levels):
     among = np.zeros(len(original), bool)
     among[random.choice(len(original), 150, replace=False)] = True
     scale = 1 / original.std(axis=0)
-    found = listed(ranks(original, released, scale, among=among))
-    for at in np.flatnonzero(among):
-        near = squared(original[at], released, scale)
-        truth = squared(original[at], original, scale)
-        tied = np.flatnonzero(near == near.min())
-        assert found[at] == sorted(int((truth < truth[one]).sum()) for one in tied)
+    result = listed(ranks(original, released, scale, among=among))
+    for index in np.flatnonzero(among):
+        close = squared(original[index], released, scale)
+        truth = squared(original[index], original, scale)
+        tied = np.flatnonzero(close == close.min())
+        assert result[index] == sorted(int((truth < truth[item]).sum()) for item in tied)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 15, 16, 17, 256, 257, 300])
@@ -132,30 +132,30 @@ def test_a_release_of_one_value_only(rows):
     # Everybody ties with everybody: all ranks of all targets, by one look at all points.
     original = np.random.default_rng(rows).normal(size=(rows, 2))
     released = np.zeros_like(original)
-    found = ranks(original, released, np.ones(2))
-    assert listed(found) == slowly(original, released, np.ones(2))
-    assert found.mean() == pytest.approx((rows - 1) / 2)
-    assert found.share_below(1) == pytest.approx(1 / rows)
+    result = ranks(original, released, np.ones(2))
+    assert listed(result) == slowly(original, released, np.ones(2))
+    assert result.mean() == pytest.approx((rows - 1) / 2)
+    assert result.share_below(1) == pytest.approx(1 / rows)
 
 
 def test_identical_data_are_found_at_once():
     original = np.random.default_rng(3).integers(0, 9, (500, 2)).astype(float)
-    found = ranks(original, original, np.ones(2))
-    assert not found.mean().any()
-    assert found.share_below(1).all()
+    result = ranks(original, original, np.ones(2))
+    assert not result.mean().any()
+    assert result.share_below(1).all()
 
 
 def test_negative_zero_is_zero():
-    found = ranks(np.array([[0.0], [-0.0], [5.0]]), np.array([[-0.0], [4.0], [0.0]]), np.ones(1))
-    assert found.mean().tolist() == [1.0, 1.0, 1.0]  # of ranks 0 and 2; and of rank 1
-    assert found.ties.tolist() == [2, 2, 1]
+    result = ranks(np.array([[0.0], [-0.0], [5.0]]), np.array([[-0.0], [4.0], [0.0]]), np.ones(1))
+    assert result.mean().tolist() == [1.0, 1.0, 1.0]  # of ranks 0 and 2; and of rank 1
+    assert result.ties.tolist() == [2, 2, 1]
 
 
 def test_the_mean_is_not_told_where_counting_stopped():
     original = np.arange(10.0)[:, None]
-    found = ranks(original, original[::-1].copy(), np.ones(1), cap=2)
-    assert np.isnan(found.mean()).any()
-    assert (found.share_below(2) <= 1).all()
+    result = ranks(original, original[::-1].copy(), np.ones(1), cap=2)
+    assert np.isnan(result.mean()).any()
+    assert (result.share_below(2) <= 1).all()
 
 
 @pytest.mark.parametrize(
@@ -178,11 +178,11 @@ def test_what_cannot_be_ranked_is_refused(original, released, scale, said):
 
 
 def test_wrong_marks_and_caps_are_refused():
-    one = np.ones((3, 1))
+    item = np.ones((3, 1))
     with pytest.raises(ValueError, match="mark for each row"):
-        ranks(one, one, np.ones(1), among=np.ones(2, bool))
+        ranks(item, item, np.ones(1), among=np.ones(2, bool))
     with pytest.raises(ValueError, match="cap"):
-        ranks(one, one, np.ones(1), cap=0)
+        ranks(item, item, np.ones(1), cap=0)
 
 
 def test_too_many_ties_are_refused():

@@ -313,7 +313,7 @@ def unbiased_power(number: Number, exponent: int) -> Floats:
 
     Examples
     --------
-    >>> unbiased_power(Number(name="x", seen=np.array([3.0]), variance=1.0), 2)
+    >>> unbiased_power(Number(name="x", observed=np.array([3.0]), variance=1.0), 2)
     array([8.])
     """
     if number.scale is not None or number.width or np.isfinite([number.low, number.high]).any():

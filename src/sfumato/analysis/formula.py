@@ -256,7 +256,7 @@ def parse_transformation(text: str, variable: str) -> Transformation | None:
     Examples
     --------
     >>> parse_transformation("log(v3)", "v3")
-    Of(text='log(x)')
+    Transformation(text='log(x)')
     """
     tree = ast.parse(text, mode="eval")
     for node in ast.walk(tree):

@@ -142,7 +142,7 @@ class StratifiedNumber(Number):
     ----------
     noise : the description of the noise.
     stratum : the index of each record's stratum in it.
-    covariances : of the noise of all variables in each stratum, on the scale of `seen`.
+    covariances : of the noise of all variables in each stratum, on the scale of `observed`.
     """
 
     noise: NoiseByStratum = field(repr=False)

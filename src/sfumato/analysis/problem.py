@@ -30,8 +30,8 @@ class Number:
     Parameters
     ----------
     name : the variable.
-    seen : the released values on the scale of the noise, less the mean of the noise and over its
-        weight, so that seen = latent + noise; NaN where missing.
+    observed : the released values on the scale of the noise, less the mean of the noise and over
+        its weight, so that observed = latent + noise; NaN where missing.
     variance : of the noise; None where it grows with the latent value.
     growth : how it grows.
     laplace : whether the noise is Laplace, not normal.

@@ -43,4 +43,8 @@ def _describe_verdict(counts: Mapping[str, int]) -> dict[str, str]:
         head = f"{counts['review']} of {shown} outputs ask for a second look"
         return {"tone": "warn", "head": head, "text": "Read the reasons below, then decide."}
     head = "The output passes" if shown == 1 else f"All {shown} outputs pass"
-    return {"tone": "good", "head": head, "text": "By the rules below. The context is yours to judge."}
+    return {
+        "tone": "good",
+        "head": head,
+        "text": "By the rules below. The context is yours to judge.",
+    }
