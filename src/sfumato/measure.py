@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from sfumato.data import Dataset
@@ -13,6 +13,29 @@ from sfumato.evidence import Direction, Evidence, Subject
 
 AT_WORST = "_at_worst"
 """A detail with this ending is what targets are held against: the worse of two readings."""
+
+
+@dataclass(frozen=True)
+class AttackWording:
+    """How the report describes an attack to a board.
+
+    Parameters
+    ----------
+    title : what the attacker does.
+    control : what the success is compared with.
+    sentence : on its success, with `{success}` and `{control}` in per cent, any of the details by
+        name, `{name_percent}` for a share among them, `{name_list}` for a list of variables.
+    verdict : what is said of an attack that does better than its control. Empty: the comparison is
+        no control, and nothing is called safe by it.
+    against_release : the control is the release as it is, which may be unsafe itself, so that
+        gaining nothing is no good news.
+    """
+
+    title: str
+    control: str
+    sentence: str
+    verdict: str = "beats the control"
+    against_release: bool = False
 
 
 class Measure(ABC):
@@ -32,6 +55,8 @@ class Measure(ABC):
     """The lowest and highest value a number can have: a target there could not be missed."""
     picture: ClassVar[str | None] = None
     """The figure of `sf.pictures` that shows its evidence."""
+    attack: ClassVar[AttackWording | None] = None
+    """How the report describes it, if it is an attack that is tried."""
     runs_on: ClassVar[tuple[str, ...]] = ("local",)
     """The engines on which it runs."""
 

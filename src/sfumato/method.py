@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -67,9 +67,16 @@ class Method(ABC):
     ) -> Dataset:
         """Protect the data with what was fitted."""
 
-    @abstractmethod
     def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The variables it changes or removes. All others stay byte-identical."""
+        """The variables it changes or removes: `variables`, unless a method says otherwise.
+
+        All others stay byte-identical.
+        """
+        del schema
+        variables: Sequence[str] | None = getattr(self, "variables", None)
+        if variables is None:
+            raise TypeError(f"{type(self).__name__} must say which variables it touches.")
+        return tuple(variables)
 
     def apply(
         self,
@@ -177,6 +184,18 @@ def require_numbers(data: Dataset, names: tuple[str, ...], owner: str, *, dates:
                 f"Variable '{name}' holds infinite values.",
                 hint="set them to missing, or correct them at the source.",
             )
+
+
+def require_draws(draws: Draws | None, owner: str) -> Draws:
+    """The draws of a keyed method; it cannot do without."""
+    if draws is None:
+        raise MethodError(f"{owner} needs a key.", hint="pass key=…, or leave it to protect.")
+    return draws
+
+
+def is_integer(data: Dataset, name: str) -> bool:
+    """Whether a variable holds whole numbers, or is declared to."""
+    return data.schema[name].kind == "integer" or data.column(name).dtype.is_integer()
 
 
 def _describe(dtype: pl.DataType) -> str:

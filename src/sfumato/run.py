@@ -197,9 +197,10 @@ def apply_steps(
     for position, step in enumerate(steps):
         report(f"protecting: step {position + 1} of {total}, {step.name}", position, total)
         data.schema.require(step.touches(data.schema))
-        fitted = step.fit(data, where)
         chance = Chance(key, first + position) if step.keyed else None
-        data = step.transform(data, fitted, engine=where, chance=chance)
+        with send_progress_to(progress):
+            fitted = step.fit(data, where)
+            data = step.transform(data, fitted, engine=where, chance=chance)
         fitted_steps.append(fitted)
     report("protecting", total, total)
     return data, fitted_steps

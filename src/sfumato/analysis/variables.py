@@ -21,6 +21,7 @@ from sfumato.analysis.measurement_error import (
 )
 from sfumato.analysis.problem import Category, Number
 from sfumato.analysis.release_input import ReleaseInput
+from sfumato.cells.codes import encode, encode_levels, find_positions
 from sfumato.cells.noise.description import CodeNoise, Gaussian, Noise
 from sfumato.data import Dataset
 from sfumato.errors import DataError
@@ -154,7 +155,9 @@ def prepare_variables(
             for name in categories
             if labels[name] == _TRUTH and name not in formula.fixed.categories
         ),
-        groups=None if formula.group is None else _number_groups(released[formula.group]),
+        groups=None
+        if formula.group is None
+        else encode(released[formula.group]).codes.astype(np.int64),
         trials=None if trials is None else _read_numbers(trials, released[trials]),
         left_out=batch.height - released.height,
         released=released,
@@ -204,7 +207,7 @@ def _require_usable(
 def _sort_key(values: pl.Series) -> npt.NDArray[Any]:
     if values.dtype.is_numeric() or values.dtype == pl.Boolean:
         return values.cast(pl.Float64).to_numpy()
-    return values.rank("dense").cast(pl.Float64).to_numpy()
+    return encode(values).missing_last.astype(np.float64)
 
 
 def _read_numbers(name: str, values: pl.Series) -> Floats:
@@ -229,8 +232,6 @@ def _find_released_level(category: Category, values: pl.Series, noise: Noise) ->
     if isinstance(noise, CodeNoise) and noise.ends != "round":
         positions: Floats = values.cast(pl.Float64).fill_null(np.nan).to_numpy() - noise.codes[0]
         return positions
-    from sfumato.cells.codes import encode_levels
-
     levels = list(getattr(noise, "levels", category.levels))
     codes = encode_levels(values, levels).astype(float)
     return np.where(codes < 0, np.nan, codes)
@@ -247,11 +248,5 @@ def _code_levels(data: Dataset, name: str, values: pl.Series) -> tuple[Floats, l
         count = f"more than {MOST_LEVELS} levels" if len(levels) > 1 else "one level at most"
         raise DataError(f"Category '{name}' has {count}.", hint="leave it out of the formula.")
     levels = order_levels(levels, data.schema[name].levels or ())
-    codes = values.replace_strict(levels, pl.Series(range(len(levels))), return_dtype=pl.Float64)
-    return codes.fill_null(np.nan).to_numpy().copy(), [format_level(level) for level in levels]
-
-
-def _number_groups(values: pl.Series) -> Integers:
-    # Numbered in the order of the records, which is one of their values.
-    groups: Integers = values.rank("dense").cast(pl.Int64).to_numpy() - 1
-    return groups
+    codes = find_positions(values, levels).cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
+    return codes, [format_level(level) for level in levels]

@@ -8,16 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.cells.codes import cast_untyped, encode_unordered, find_positions
+from sfumato.cells.codes import encode_unordered
 from sfumato.data import Dataset
 from sfumato.kernels.arrays import AnyIntegers, Codes, Integers
-
-__all__ = [
-    "EquivalenceClasses",
-    "cast_untyped",
-    "find_equivalence_classes",
-    "find_positions",
-]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.noise.description import Level
@@ -22,7 +23,7 @@ from sfumato.engines import Combinations
 from sfumato.engines.local import find_class_of_each
 from sfumato.errors import MethodError
 from sfumato.io import frames
-from sfumato.kernels.arrays import Codes, Integers
+from sfumato.kernels.arrays import AnyIntegers, Codes, Integers
 from sfumato.schema import Column
 
 _KINDS = ("nominal", "ordinal", "integer")
@@ -124,6 +125,11 @@ def encode_unordered(values: pl.Series) -> tuple[Codes, int]:
     if gaps:
         codes[numbers.is_null().to_numpy()] = 0
     return codes, most - least + 2
+
+
+def encode_rows(values: npt.NDArray[Any]) -> AnyIntegers:
+    """The same code for equal rows of a matrix, in the order of the rows."""
+    return np.unique(values, axis=0, return_inverse=True)[1].ravel()
 
 
 def _span(values: pl.Series) -> tuple[int, int]:

@@ -77,11 +77,6 @@ class Coarsen(RowWise):
             raise ValueError(msg)
         return self
 
-    def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The variables to coarsen."""
-        del schema
-        return tuple(self.variables)
-
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Where each variable's intervals begin, and where the last one ends."""
         require_numbers(data, self.touches(data.schema), "Coarsening", dates=True)

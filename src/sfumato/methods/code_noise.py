@@ -21,9 +21,9 @@ from sfumato.cells.codes import (
 from sfumato.cells.noise import description as described
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
-from sfumato.errors import MethodError, PlanError
+from sfumato.errors import PlanError
 from sfumato.kernels.sampling.deviates import normal
-from sfumato.method import Fitted, RowWise
+from sfumato.method import Fitted, RowWise, require_draws
 from sfumato.methods._noise.drawing import round_to_grid
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
@@ -87,11 +87,6 @@ class CodeNoise(RowWise):
     variance: Variance | dict[str, Variance | list[Variance]]
     ends: Literal["clip", "round", "free"] = "clip"
 
-    def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The categories."""
-        del schema
-        return tuple(self.variables)
-
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Find the levels of each variable."""
         data.schema.require(self.variables)
@@ -135,8 +130,7 @@ class CodeNoise(RowWise):
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Noisy codes for a batch of records."""
-        if draws is None:
-            raise MethodError("Noise needs a key.", hint="pass key=…, or leave it to protect.")
+        draws = require_draws(draws, "Noise")
         return pl.DataFrame(
             [
                 self._add_noise(batch[name], self._describe_levels(fitted[name]), draws)

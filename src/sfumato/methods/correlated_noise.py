@@ -24,7 +24,7 @@ from sfumato.engines import Engine
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.sampling.deviates import normal
-from sfumato.method import Fitted, RowWise, Strength, require_numbers
+from sfumato.method import Fitted, RowWise, Strength, require_draws, require_numbers
 from sfumato.methods._noise.covariances import (
     UnperturbedWarning,
     describe_noise,
@@ -109,11 +109,6 @@ class CorrelatedNoise(RowWise):
             msg = f"'{min(both)}' cannot be both perturbed and a stratum."
             raise ValueError(msg)
         return self
-
-    def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The numbers."""
-        del schema
-        return tuple(self.variables)
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """The numbers and the strata."""
@@ -201,8 +196,7 @@ class CorrelatedNoise(RowWise):
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Noisy numbers for a batch of records."""
-        if draws is None:
-            raise MethodError("Noise needs a key.", hint="pass key=…, or leave it to protect.")
+        draws = require_draws(draws, "Noise")
         true = [batch[name].cast(pl.Float64).to_numpy() for name in self.variables]
         released = [np.full(batch.height, np.nan) for _ in self.variables]
         stratum = encode_strata(batch, self.strata, fitted["strata"])

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, engine_for
 from sfumato.errors import MethodError, WeakProtectionWarning
-from sfumato.method import Fitted, Method, Strength, require_numbers
+from sfumato.method import Fitted, Method, Strength, is_integer, require_numbers
 from sfumato.methods._strata.centres import (
     MoveSettings,
     PreparedRecords,
@@ -195,7 +195,9 @@ class Deterministic(Method):
         records = self._prepare(data, fitted, engine)
         values = move_records(records, self._settings(fitted), fitted["k"], engine)
         strata = [records.full.column(name) for name in fitted["joined"]]
-        broken = [name for name in self.variables if records.is_integer(name) and not self.whole]
+        # Means of whole numbers are not whole, unless they are rounded.
+        whole = [name for name in self.variables if is_integer(records.original, name)]
+        broken = [] if self.whole else whole
         schema = records.original.schema.changed(broken, kind="continuous").changed(
             fitted["joined"], kind="nominal", domain=None, hierarchy=None
         )

@@ -35,7 +35,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError, PlanError
 from sfumato.kernels.arrays import Floats
-from sfumato.method import Fitted, RowWise
+from sfumato.method import Fitted, RowWise, require_draws
 from sfumato.methods._noise.drawing import require_large_strata, select_draws
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
@@ -142,11 +142,6 @@ class Misclassify(RowWise):
         """Whether some matrix depends on how frequent levels are."""
         by_matrix = set(self.matrix or {}) == set(self.variables)
         return self.invariant or (self.towards == "marginal" and not by_matrix)
-
-    def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The categories."""
-        del schema
-        return tuple(self.variables)
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """The categories and the strata."""
@@ -268,8 +263,7 @@ class Misclassify(RowWise):
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Exchanged categories for a batch of records."""
-        if draws is None:
-            raise MethodError("Chance needs a key.", hint="pass key=…, or leave it to protect.")
+        draws = require_draws(draws, "Chance")
         return pl.DataFrame(
             [self._apply_pram(name, batch, fitted[name], draws) for name in self.variables]
         )

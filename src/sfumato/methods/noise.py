@@ -17,7 +17,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summary
 from sfumato.errors import MethodError, did_you_mean
-from sfumato.method import Fitted, RowWise, Strength, require_numbers
+from sfumato.method import Fitted, RowWise, Strength, is_integer, require_draws, require_numbers
 from sfumato.methods._noise.summaries import LEAST_RECORDS, Knots, Least, On, round_variance
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
@@ -117,11 +117,6 @@ class Noise(RowWise):
                 raise ValueError(msg)
         return self
 
-    def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The numbers to perturb."""
-        del schema
-        return tuple(self.variables)
-
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """The description of each variable's noise."""
         require_numbers(data, self.touches(data.schema), "Noise", dates=False)
@@ -150,7 +145,7 @@ class Noise(RowWise):
             return None
         fields: dict[str, Any] = {"shift": _value_of(self.shift, name) or 0.0}
         if wanted == "logit":
-            fields = _logit_ends(name, data.schema[name], integers=_is_integer(data, name))
+            fields = _logit_ends(name, data.schema[name], integers=is_integer(data, name))
         if wanted == "rank_normal":
             fields = summary["knots"]
             if len(fields["values"]) < _FEWEST_KNOTS:
@@ -184,7 +179,7 @@ class Noise(RowWise):
         summary: Mapping[str, Any],
         measured: list[float],
     ) -> Gaussian:
-        whole = self.whole and _is_integer(data, name)
+        whole = self.whole and is_integer(data, name)
         size: dict[str, Any] = {"variance": _value_of(self.variance, name)}
         if self.growth is not None:
             size = {"growth": _value_of(self.growth, name)}
@@ -236,8 +231,7 @@ class Noise(RowWise):
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Perturbed values for a batch of records."""
-        if draws is None:
-            raise MethodError("Noise needs a key.", hint="pass key=…, or leave it to protect.")
+        draws = require_draws(draws, "Noise")
         from sfumato.methods._noise.drawing import draw_noise
 
         return pl.DataFrame(
@@ -287,10 +281,6 @@ def _require_numbers(data: Dataset, names: list[str]) -> None:
                 f"Variable '{name}' is declared as categories; noise is for measured numbers.",
                 hint='use the method "code_noise" or "misclassify", or declare another kind.',
             )
-
-
-def _is_integer(data: Dataset, name: str) -> bool:
-    return data.schema[name].kind == "integer" or data.column(name).dtype.is_integer()
 
 
 def _logit_ends(name: str, column: Column, *, integers: bool) -> dict[str, float]:

@@ -15,7 +15,7 @@ from sfumato.engines import Chance, Engine
 from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import MethodError
 from sfumato.io.frames import to_canonical_text
-from sfumato.method import Fitted, RowWise
+from sfumato.method import Fitted, RowWise, require_draws
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -58,16 +58,10 @@ class Pseudonymise(RowWise):
     length: Annotated[int, Field(ge=8, le=64)] = 12
     namespace: str = "person"
 
-    def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The identifiers."""
-        del schema
-        return tuple(self.variables)
-
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Codes for a batch of records."""
         del fitted
-        if draws is None:
-            raise MethodError("Pseudonyms need a key.", hint="pass key=…, or leave it to protect.")
+        draws = require_draws(draws, "Pseudonymisation")
         # One key for each namespace: codes of persons and of hospitals cannot be compared.
         secret = draws.key.subkey("pseudonymise", self.namespace)
         return pl.DataFrame(

@@ -104,11 +104,6 @@ class Recode(RowWise):
             raise ValueError(msg)
         return self
 
-    def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The variables to recode."""
-        del schema
-        return tuple(self.variables)
-
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """For each variable what becomes of its values, where that depends on the data."""
         data.schema.require(self.variables)

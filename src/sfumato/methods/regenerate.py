@@ -15,7 +15,7 @@ from sfumato.data import Dataset, find_missing_codes
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError, PlanError
 from sfumato.kernels.arrays import Codes, Integers, Mask, Positions
-from sfumato.method import Fitted, Method
+from sfumato.method import Fitted, Method, require_draws
 from sfumato.methods._regeneration.allocation import allocate, apportion
 from sfumato.methods._regeneration.masked_cells import (
     PARTIAL_HINT,
@@ -29,7 +29,7 @@ from sfumato.methods._regeneration.masked_cells import (
 )
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
-from sfumato.schema import Column, Kind, Schema
+from sfumato.schema import Column, Kind
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _NUMERIC_KINDS = ("integer", "continuous", "date")
@@ -116,11 +116,6 @@ class Regenerate(Method):
             }
         return described
 
-    def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The variables to fill."""
-        del schema
-        return tuple(self.variables)
-
     def fit(self, data: Dataset, engine: Engine) -> Fitted:
         """Nothing to fit; counts and variables must go together."""
         del data, engine
@@ -147,10 +142,9 @@ class Regenerate(Method):
 
         def fill(batch: pl.DataFrame, starts: Integers, draws: Draws | None) -> pl.DataFrame:
             del starts
-            if draws is None:
-                raise MethodError("Regenerating needs a key.", hint="pass key=…, or use protect.")
+            seeded = require_draws(draws, "Regenerating")
             return pl.DataFrame(
-                [self._fill_variable(batch[name], schema[name], draws) for name in reads]
+                [self._fill_variable(batch[name], schema[name], seeded) for name in reads]
             )
 
         reads = self.variables

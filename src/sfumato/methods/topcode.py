@@ -12,10 +12,9 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Quantile, Summary
 from sfumato.errors import MethodError
-from sfumato.method import Fitted, RowWise, require_numbers
+from sfumato.method import Fitted, RowWise, is_integer, require_numbers
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
-from sfumato.schema import Schema
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -70,11 +69,6 @@ class Topcode(RowWise):
             raise ValueError(msg)
         return self
 
-    def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The numbers to cut off."""
-        del schema
-        return tuple(self.variables)
-
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Find the limits of each variable."""
         require_numbers(data, self.touches(data.schema), "Top coding", dates=False)
@@ -84,7 +78,7 @@ class Topcode(RowWise):
         }
         quantiles = engine.aggregate(data, wanted)
         return {
-            name: self._find_limits(name, quantiles[name]) | {"whole": _is_integer(data, name)}
+            name: self._find_limits(name, quantiles[name]) | {"whole": is_integer(data, name)}
             for name in self.variables
         }
 
@@ -106,10 +100,6 @@ class Topcode(RowWise):
         """Clip a batch of records."""
         del draws
         return batch.select(_clip_values(batch[name], **fitted[name]) for name in self.variables)
-
-
-def _is_integer(data: Dataset, name: str) -> bool:
-    return data.schema[name].kind == "integer" or data.column(name).dtype.is_integer()
 
 
 def _clip_values(

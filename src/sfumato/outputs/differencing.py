@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sfumato.cells.codes import encode
 from sfumato.data import Dataset
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.randomness import Key
@@ -108,17 +109,14 @@ def hash_population(
         ways = [[name] for name in known] + ([known] if len(known) > 1 else [])
         # Only which records go together is kept, not what they have in common.
         columns |= {
-            f"{_GROUP} {index}": pl.Series(_number_groups(data, way))
+            f"{_GROUP} {index}": pl.Series(
+                encode(data.batch(way).to_struct()).missing_first.astype(np.int64)
+            )
             for index, way in enumerate(ways)
         }
     for index, part in enumerate(parts or ()):
         columns[f"{_WAY} {index}"] = pl.Series(np.asarray(part, np.int64))
     return OutputPopulation(data.identity.basis, pl.DataFrame(columns))
-
-
-def _number_groups(data: Dataset, names: Sequence[str]) -> Integers:
-    ranks = data.batch(names).select(pl.struct(pl.all()).rank("dense").cast(pl.Int64))
-    return ranks.to_series().to_numpy()
 
 
 def compare_populations(
@@ -321,9 +319,9 @@ def _list_sums(
     for name in pieces.columns:
         if name == _SIZE or (without is not None and name.startswith(f"{without} ")):
             continue
-        column = pieces[name]
-        levels = column.drop_nulls().unique().sort().to_numpy()
-        members = column.fill_null(np.iinfo(np.int64).min).to_numpy()[None, :] == levels[:, None]
+        coded = encode(pieces[name])
+        levels = coded.levels.to_numpy()
+        members = coded.codes[None, :] == np.arange(len(levels))[:, None]
         is_shown = (levels >= 0) & (members @ sizes >= fewest)
         shown.append(members[is_shown].astype(np.float64))
         hidden.append(members[~is_shown].astype(np.float64))

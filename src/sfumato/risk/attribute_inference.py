@@ -14,7 +14,7 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Positions
-from sfumato.measure import Measure
+from sfumato.measure import AttackWording, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import VariableView, sample_records, view_release
 from sfumato.risk._attacks.inference import Persons, infer_secrets, rate_of_best_guess
@@ -73,6 +73,13 @@ class AttributeInference(Measure):
     """
 
     name = "attribute_inference"
+    attack = AttackWording(
+        title="Guessing a secret",
+        control="without that person's record",
+        sentence="Somebody who knows everything else about a person guesses '{worst_secret}' "
+        "correctly for {success} of the persons, and for {control} without help from that person's "
+        "own record.",
+    )
     examples = (
         {},
         {

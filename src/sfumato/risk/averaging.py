@@ -14,7 +14,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
-from sfumato.measure import Measure
+from sfumato.measure import AttackWording, Measure
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.distances import space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
@@ -65,6 +65,15 @@ class Averaging(Measure):
     """
 
     name = "averaging"
+    attack = AttackWording(
+        title="Averaging releases",
+        control="one key",
+        sentence="After {releases} releases under different keys, {success} of the persons would "
+        "be found within {p} others. Under one key it stays at {control}, however often the data "
+        "are released.",
+        verdict="if other keys are used",
+        against_release=True,
+    )
     examples = (
         {"variables": ["height", "systolic"]},
         {"variables": ["glucose"], "releases": [3], "p": 1},

@@ -13,7 +13,7 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
-from sfumato.measure import Measure
+from sfumato.measure import AttackWording, Measure
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.adjustments import expected, rescaled
 from sfumato.risk._attacks.assignment import count_correct_links, sample_pairs
@@ -84,6 +84,12 @@ class Linkage(Measure):
     """
 
     name = "linkage"
+    attack = AttackWording(
+        title="Linking by numbers",
+        control="a blind guess",
+        sentence="Somebody with a register of everybody's exact numbers picks the right record for "
+        "{success} of the persons. A blind guess would be right for {control}.",
+    )
     examples = (
         {},
         {"variables": ["height", "glucose"], "distance": "mahalanobis", "noise": "matrix"},

@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.codes import encode_rows
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Positions
-from sfumato.measure import Measure
+from sfumato.measure import AttackWording, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import (
     VariableView,
@@ -70,6 +71,12 @@ class MixedLinkage(Measure):
     """
 
     name = "mixed_linkage"
+    attack = AttackWording(
+        title="Linking by all that is known",
+        control="a blind guess",
+        sentence="Somebody who knows exactly {variables_list} picks the right record for {success} "
+        "of the persons. A blind guess would be right for {control}.",
+    )
     examples = (
         {},
         {"known": ["sex", "region", "height", "birth_date"], "individuals": 50},
@@ -140,7 +147,7 @@ def _assign_persons(views: list[VariableView], rows: Positions, records: int) ->
     )
     cost = np.concatenate([part[:, rows] for _, part in parts])
     taken = linear_sum_assignment(cost)[1]
-    person, link = (_number_equal(side) for side in (cost, cost.T))
+    person, link = (encode_rows(side) for side in (cost, cost.T))
     of_person, of_link = np.bincount(person), np.bincount(link)
     truth: dict[tuple[int, int], int] = {}
     for pair in zip(person.tolist(), link.tolist(), strict=True):
@@ -159,11 +166,6 @@ def _assign_persons(views: list[VariableView], rows: Positions, records: int) ->
         "mixed_assigned_records": len(rows),
         "mixed_assigned_by_chance": 1 / len(rows),
     }
-
-
-def _number_equal(values: Floats) -> Positions:
-    """The same number for equal rows."""
-    return np.asarray(np.unique(values, axis=0, return_inverse=True)[1].ravel())
 
 
 def _records(count: int, rows: Positions, chance: Floats) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from sfumato.cells.fitting import Fitting, find_fitting
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.trees.boxes import COVERED, UNDECIDED
-from sfumato.measure import Measure
+from sfumato.measure import AttackWording, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._known import describe_known, known_variables
 
@@ -82,6 +82,13 @@ class Reidentification(Measure):
     """
 
     name = "reidentification"
+    attack = AttackWording(
+        title="Standing alone",
+        control="in the original",
+        sentence="{success} of the released records may stand for values that no other record "
+        "fits.",
+        verdict="",
+    )
     picture = "known_groups"
     examples = (
         {},

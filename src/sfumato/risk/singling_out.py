@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
-from sfumato.measure import Measure
+from sfumato.measure import AttackWording, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import VariableView, view_release
 from sfumato.risk._attacks.statements import Form, StatementOutcomes, try_conjunctions, try_extremes
@@ -71,6 +71,13 @@ class SinglingOut(Measure):
     """
 
     name = "singling_out"
+    attack = AttackWording(
+        title="Singling out",
+        control="shuffled columns",
+        sentence="Of {attempts:,} statements drawn from the released file alone, {success} hold "
+        "for exactly one original person. Of statements made with the values but without any "
+        "person, {control} do.",
+    )
     examples = (
         {},
         {"known": ["sex", "region", "education", "height", "children"], "individuals": 100},

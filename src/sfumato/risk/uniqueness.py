@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.cells.codes import encode
 from sfumato.data import Dataset, find_missing_codes
 from sfumato.engines import Combinations, engine_for
 from sfumato.engines.local import count_combinations, find_class_of_each
@@ -113,7 +114,7 @@ def _count_with_wildcards(classes: Combinations, schema: Schema) -> Integers:
     if not any(column.null_count() for column in values):
         return classes.counts
     # Two codes for "missing" become one pattern here, so patterns are counted once.
-    codes = np.column_stack([_encode(column) for column in values])
+    codes = np.column_stack([encode(column).codes for column in values]).astype(np.int64)
     patterns, pattern_of = np.unique(codes, axis=0, return_inverse=True)
     counts = np.bincount(pattern_of.ravel(), classes.counts, len(patterns)).astype(np.int64)
     sizes: Integers = count_with_wildcards(patterns, counts)[pattern_of.ravel()]
@@ -123,15 +124,6 @@ def _count_with_wildcards(classes: Combinations, schema: Schema) -> Integers:
 def _blank_missing(values: pl.Series, schema: Schema) -> pl.Series:
     coded = find_missing_codes(values, schema[values.name])
     return values if coded is None else values.set(coded, None)
-
-
-def _encode(values: pl.Series) -> Integers:
-    """A whole number for each value, -1 where it is missing."""
-    if values.dtype == pl.String:
-        numbers = values.cast(pl.Categorical).to_physical()
-    else:
-        numbers = values.rank("dense")
-    return numbers.cast(pl.Int64).fill_null(-1).to_numpy()
 
 
 def _share_unique(counts: Integers, sizes: Integers) -> float:

@@ -10,7 +10,7 @@ from tools import gallery, gallery_panels
 
 from sfumato.figures.public import heatmap
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "gallery.md"
 MOST_BYTES = 150_000
 

@@ -104,18 +104,19 @@ def count_matches(
 
     Parameters
     ----------
-    relations : how rows match, a relation for each variable; see `equal`, `near` and `fitting`.
+    relations : how rows match on each variable; see `match_equal`, `match_near`, `match_cells`.
     counts : how many records each row stands for.
-    sensitive, known : the variables, by their place in `relations`.
+    sensitive, known : the variables, by their position in `relations`.
     targets : the rows to look at. Default: all.
-    most, effort, q, p, say : as for `lattice`.
+    most, effort, q, p, say : as for `count_peers`.
     budget : how many steps may be taken; beyond it an error says what would fit.
     way : how to count; by default the cheapest.
 
     Examples
     --------
-    >>> age = near(np.array([0, 1, 2]), low=np.array([0, 0, 2]), high=np.array([1, 1, 2]))
-    >>> matches = count_matches([age, equal([0, 1, 1])], np.ones(3, int), sensitive=[1], known=[0])
+    >>> age = match_near(np.array([0, 1, 2]), low=np.array([0, 0, 2]), high=np.array([1, 1, 2]))
+    >>> relations = [age, match_equal([0, 1, 1])]
+    >>> matches = count_matches(relations, np.ones(3, int), sensitive=[1], known=[0])
     >>> matches.least_ppp
     array([[0.5, 0.5, 0. ]])
     """

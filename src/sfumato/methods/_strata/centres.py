@@ -19,6 +19,7 @@ from sfumato.engines.local import find_class_of_each
 from sfumato.engines.summaries import Deviation, Mean
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Integers, Mask
+from sfumato.method import is_integer
 from sfumato.methods._strata.strata import format_levels
 
 Spread = Mapping[str, Mapping[str, float]]
@@ -47,11 +48,6 @@ class PreparedRecords:
         batch = self.full.batch([*self.variables, *self.by])
         numbers = [batch[name].cast(pl.Float64) for name in self.variables]
         return Dataset(batch.with_columns(numbers), given_identity=self.full.identity)
-
-    def is_integer(self, name: str) -> bool:
-        """Whether a variable holds whole numbers."""
-        column = self.original.column(name)
-        return self.original.schema[name].kind == "integer" or column.dtype.is_integer()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +148,7 @@ def move_records(
         bounds = records.original.schema[name].bounds
         if settings.within_bounds and bounds is not None:
             new = _stretch_within(values, factor, settings.spread[name], bounds, engine)
-        if settings.round_integers and records.is_integer(name):
+        if settings.round_integers and is_integer(records.original, name):
             new = _round_values(new.alias(name), bounds if settings.within_bounds else None)
         new = _avoid_codes(new, records.codes.get(name, ()))
         if settings.keep_gaps:

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from sfumato.cells.codes import encode
 from sfumato.data import Dataset
 from sfumato.engines.summaries import exact_sum
 from sfumato.errors import DataError
@@ -155,12 +156,9 @@ def _code_levels(data: Dataset, values: pl.Series) -> tuple[list[str], Integers]
     levels = distinct.cast(pl.String).to_list()
     if len(set(levels)) < len(levels):  # two numbers that read the same are still two levels
         levels = [f"{text} ({index + 1})" for index, text in enumerate(levels)]
-    coding = pl.DataFrame({values.name: distinct, _CELL: np.arange(len(distinct))})
-    codes = values.to_frame().join(coding, on=values.name, how="left", maintain_order="left")[_CELL]
     if values.null_count():
         levels.append(_make_unique("(missing)", levels))
-        codes = codes.fill_null(len(distinct))
-    return levels, codes.to_numpy().astype(np.int64)
+    return levels, encode(values, distinct).missing_last.astype(np.int64)
 
 
 def _make_unique(label: str, levels: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from sfumato.cells.codes import encode_rows
 from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.orders import order_by_content, scatter_numbers
 
@@ -40,7 +41,7 @@ def count_correct_links(original: Floats, released: Floats, scale: Floats) -> fl
         gap = (released[columns, column][None, :] - original[rows, column][:, None]) * factor
         cost += gap * gap
     taken = linear_sum_assignment(cost)[1]
-    person, link = _number_equal(original), _number_equal(released)
+    person, link = encode_rows(original), encode_rows(released)
     pairs = np.stack([person[rows], link[columns[taken]]])
     assigned, times = np.unique(pairs, axis=1, return_counts=True)
     truth, wanted = np.unique(np.stack([person, link]), axis=1, return_counts=True)
@@ -56,8 +57,3 @@ def count_correct_links(original: Floats, released: Floats, scale: Floats) -> fl
         / (int(persons[person_class]) * int(links[link_class]))
         for person_class, link_class, count in zip(*assigned, times, strict=True)
     )
-
-
-def _number_equal(values: Floats) -> Positions:
-    """The same number for equal records."""
-    return np.asarray(np.unique(values, axis=0, return_inverse=True)[1].ravel())

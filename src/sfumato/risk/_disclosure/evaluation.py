@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.classes import cast_untyped, find_positions
+from sfumato.cells.codes import cast_untyped, encode
 from sfumato.cells.confidential import filter_generalised
 from sfumato.cells.notation import WILDCARD, infer_cell_type
 from sfumato.data import Dataset
@@ -168,8 +168,8 @@ def find_regions(data: Dataset, name: str, statements: Sequence[Comparison]) -> 
     """Cut a variable at the constants that it is compared with."""
     values, column = cast_untyped(data.column(name)), data.schema[name]
     if values.dtype == pl.String:
-        distinct = values.drop_nulls().unique().sort()
-        of = find_positions(values, distinct).fill_null(len(distinct)).to_numpy().astype(np.int64)
+        coded = encode(values)
+        of, distinct = coded.missing_last.astype(np.int64), coded.levels
         kind = infer_cell_type(distinct, column, name)
         if kind == "level":
             return _cut_levels(of, distinct, column, statements)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from sfumato.cells.classes import cast_untyped, find_positions
+from sfumato.cells.codes import cast_untyped, encode
 from sfumato.data import Dataset
 from sfumato.engines.local import count_combinations, find_class_of_each
 from sfumato.errors import MeasureError
@@ -93,11 +93,7 @@ def code_rows(data: Dataset, names: Sequence[str]) -> CodedRows:
     undeclared = replace(data, schema=data.schema.changed(names, missing=()))
     batch = pl.DataFrame([_read_column(undeclared, name) for name in names])
     distinct = count_combinations(batch)
-    columns = []
-    for column in distinct.values.get_columns():
-        levels = column.drop_nulls().unique().sort()
-        # Missing gets the code after the last level.
-        columns.append(find_positions(column, levels).fill_null(len(levels)).to_numpy())
+    columns = [encode(column).missing_last for column in distinct.values.get_columns()]
     counts = np.asarray(distinct.counts, np.int64)
     row_of = find_class_of_each(batch, distinct.values)
     return CodedRows(distinct.values, np.column_stack(columns), counts, row_of)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from sfumato.cells.codes import encode
 from sfumato.data import Dataset, find_missing_codes
 from sfumato.errors import MeasureError
 from sfumato.evidence import Subject
@@ -144,11 +145,8 @@ def _match_within(values: pl.Series, column: Column, absolute: float, relative: 
     real = known.to_numpy()
     levels = np.unique(numbers.filter(known).to_numpy())
     # What is missing, and by which code, is a position of its own beyond all numbers.
-    _, code = np.unique(
-        numbers.fill_null(np.nan).to_numpy()[~real], return_inverse=True, equal_nan=True
-    )
     position = np.empty(len(values), np.int64)
-    position[~real] = len(levels) + code.ravel()
+    position[~real] = len(levels) + encode(numbers.filter(~known)).missing_last
     low, high = position.copy(), position.copy()
     exact = numbers.filter(known).to_numpy()
     position[real] = np.searchsorted(levels, exact)

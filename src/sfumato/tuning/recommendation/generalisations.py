@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.cells.codes import encode
 from sfumato.cells.notation import MASK, RANGE, SET, format_value
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError, SfumatoError
@@ -194,10 +195,7 @@ def _carry_out(
         column = step.apply(data).column(name)
     except SfumatoError:
         return None  # a method that refuses these data is no candidate
-    cells = column.gather(values.record)
-    levels = cells.drop_nulls().unique().sort()
-    index = dict(zip(levels.to_list(), range(len(levels)), strict=True))
-    lookup = np.array([index.get(cell, len(levels)) for cell in cells.to_list()], np.int64)
+    lookup = encode(column.gather(values.record)).missing_last.astype(np.int64)
     return values.generalise(variable, step, how, lookup)
 
 

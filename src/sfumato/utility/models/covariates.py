@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.cells.codes import find_positions
 from sfumato.cells.pairs import ComparableVariable, align_variable
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -69,7 +70,7 @@ def align_covariates(
             levels = _find_levels(original, name, sides[0])
             _require_same_levels(name, levels, sides[1])
             labels[name] = [format_level(level) for level in levels]
-            sides = _encode(sides[0], levels), _encode(sides[1], levels)
+            sides = find_positions(sides[0], levels), find_positions(sides[1], levels)
         columns[name] = sides
     # A binary outcome stays a column of 0 and 1, as a logistic model needs it.
     binary_outcome = binary and len(labels.get(formula.outcome or "", ())) == _BINARY
@@ -145,10 +146,6 @@ def _require_same_levels(name: str, levels: pl.Series, released: pl.Series) -> N
         "coefficients cannot be compared.",
         hint="leave it out of the formula, or compare with an original coarsened the same way.",
     )
-
-
-def _encode(values: pl.Series, levels: pl.Series) -> pl.Series:
-    return values.replace_strict(levels, pl.Series(range(len(levels))), return_dtype=pl.Int64)
 
 
 def _build_frame(

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.cells.codes import encode
 from sfumato.cells.pairs import align_variable
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -217,15 +218,10 @@ def _build_variable(
 
 
 def _build_category(name: str, values: pl.Series) -> CategoricalVariable:
-    levels = values.drop_nulls().unique().sort()
-    if values.dtype == pl.String:
-        codes = values.cast(pl.Enum(levels)).to_physical()
-    else:
-        codes = values.rank("dense") - 1
-    missing = bool(values.null_count())
+    coded = encode(values)
     # Missing comes last, as one more level.
-    filled = codes.cast(pl.Int32).fill_null(len(levels)).to_numpy()
-    return CategoricalVariable(name, filled, len(levels) + missing)
+    levels = len(coded.levels) + bool(values.null_count())
+    return CategoricalVariable(name, coded.missing_last, levels)
 
 
 def _build_number(name: str, values: pl.Series) -> NumericVariable:
@@ -550,7 +546,7 @@ def build_features(merged: MergedRecords) -> Features:
 
 def _build_columns(variable: ModelVariable) -> list[npt.NDArray[Any]]:
     if isinstance(variable, NumericVariable):
-        ranks = pl.Series(variable.values).rank("dense").to_numpy()
+        ranks = encode(pl.Series(variable.values)).codes
         return [ranks] if variable.missing is None else [ranks, variable.missing]
     return [variable.codes == level for level in range(variable.levels)]
 
