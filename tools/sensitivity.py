@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from sfumato.datasets.simulation import Simulator
 
 import sfumato as sf
+from sfumato.datasets.simulation import Simulator
 from sfumato.figures.custodian import sweep as drawn
 
 NUMBERS = ["glucose", "hdl", "height", "weight_kg"]

@@ -124,6 +124,7 @@ def test_linear():
     assert_alike(made, drawn(model, True, y=y, seen=seen))
 
 
+@pytest.mark.study  # `test_linear` and the Poisson model are the short version
 def test_linear_with_noisy_codes():
     import jax.numpy as jnp
     import numpyro
@@ -165,7 +166,7 @@ def test_linear_with_noisy_codes():
     assert_alike(made, drawn(model, True, y=y, seen=seen, code=code))
 
 
-@pytest.mark.parametrize("family", ["bernoulli", "poisson"])
+@pytest.mark.parametrize("family", [pytest.param("bernoulli", marks=pytest.mark.study), "poisson"])
 def test_generalised(family):
     import jax.numpy as jnp
     import numpyro
@@ -189,6 +190,7 @@ def test_generalised(family):
     assert_alike(made, drawn(model, [("=Intercept", "=x", "middle", "s")], y=y, seen=seen))
 
 
+@pytest.mark.study
 def test_two_levels():
     import jax.numpy as jnp
     import numpyro

@@ -30,11 +30,17 @@ class Done:
     stderr: str
 
 
-def sfumato(*words: object, cwd: Path | None = None, width: int = WIDE) -> Done:
-    """Run `sfumato` as a process would, without the time that a process takes to start."""
+def sfumato(
+    *words: object, cwd: Path | None = None, width: int = WIDE, joined: bool = False
+) -> Done:
+    """Run `sfumato` as a process would, without the time that a process takes to start.
+
+    `joined`: both streams in `stdout`, in the order in which a terminal shows them.
+    """
     from sfumato.cli import app, console
 
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = out if joined else io.StringIO()
     consoles = [(one, one._width, one._height) for one in (console.out, console.err)]
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     argv = ["sfumato", *map(str, words)]
@@ -59,7 +65,7 @@ def sfumato(*words: object, cwd: Path | None = None, width: int = WIDE) -> Done:
             signal.signal(number, handler)
         for one, old_width, height in consoles:
             one._width, one._height = old_width, height
-    return Done(code, out.getvalue(), err.getvalue())
+    return Done(code, out.getvalue(), "" if joined else err.getvalue())
 
 
 @cache
@@ -67,7 +73,9 @@ def run_demo() -> tuple[Path, Done]:
     """The demo's folder and what it printed: run once, since it takes half a minute."""
     folder = Path(mkdtemp(prefix="sfumato-demo-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder / "demo", sfumato("demo", "--out", "demo", cwd=folder, width=TERMINAL)
+    return folder / "demo", sfumato(
+        "demo", "--out", "demo", cwd=folder, width=TERMINAL, joined=True
+    )
 
 
 def copy_demo(target: Path) -> Done:

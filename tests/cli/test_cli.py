@@ -205,7 +205,7 @@ def test_help_of_every_command_has_an_example(tmp_path):
 
 def test_the_demo_does_the_whole_job_twice(tmp_path):
     first = copy_demo(tmp_path / "demo")
-    assert first.returncode == 0, first.stderr
+    assert first.returncode == 0, first.stdout
     second = sfumato("demo", "--json", cwd=tmp_path)
     assert second.returncode == 0, second.stderr
     told = json.loads(second.stdout)

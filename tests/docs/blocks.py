@@ -135,8 +135,9 @@ class Session:
         words = shlex.split(command.line)
         if words[0] == "sfumato":
             demo = words[1:] == ["demo", "--out", "demo"] and not Path("demo").exists()
-            done_here = copy_demo(Path("demo")) if demo else sfumato(*words[1:], width=TERMINAL)
-            return done_here.returncode, done_here.stdout + done_here.stderr
+            shown = sfumato if not demo else lambda *_, **__: copy_demo(Path("demo"))
+            left = shown(*words[1:], width=TERMINAL, joined=True)
+            return left.returncode, left.stdout
         done = subprocess.run(  # noqa: S602 - our own examples
             command.line, shell=True, capture_output=True, text=True, check=False
         )

@@ -139,9 +139,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (source / "pyproject.toml").write_text(PROJECT)
     folder = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run(
-        [*pip, "--no-build-isolation", "--target", str(folder), str(source)], check=True
-    )
+    subprocess.run([*pip, "--no-build-isolation", "--target", str(folder), str(source)], check=True)
     return folder
 
 

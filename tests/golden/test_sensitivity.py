@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Literal
 import polars as pl
 import pytest
 from scipy.stats import spearmanr
-from sfumato.datasets.simulation import Simulator
 from tools.sensitivity import MODEL, NUMBERS, cohorts, plan
 
 import sfumato as sf
+from sfumato.datasets.simulation import Simulator
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 

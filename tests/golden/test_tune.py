@@ -102,7 +102,14 @@ def _dominates(one: dict[str, Any], other: dict[str, Any], signs: dict[str, int]
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
-@pytest.mark.parametrize("name", ["cohort", "titanic", "adult"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cohort",
+        pytest.param("titanic", marks=pytest.mark.study),
+        pytest.param("adult", marks=pytest.mark.study),
+    ],
+)
 def test_a_tuned_plan_holds_in_fresh_processes_and_nothing_dominates_it(
     name: str, tmp_path: Path, shared_data: Path
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato import catalogue
 from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json, show_table
 from sfumato.cli.look import show_evidence
@@ -30,12 +31,6 @@ _MANY = 0.1
 
 _NAMED = 3
 """Variables that are named before the others are only counted."""
-
-DRAWN = (
-    "coefficients, displacement, h_index, mahalanobis, moments, peers, propensity, "
-    "reidentification with groups"
-)
-"""The measures that have pictures."""
 
 
 def register(app: typer.Typer) -> None:
@@ -175,7 +170,7 @@ def _draw(
         say(f"No picture of {name}: {reason}")
     if not drawings:
         if not failed:
-            say(f"None of these measures has a picture. There are pictures of {DRAWN}.")
+            say(f"None of these measures has a picture. There are pictures of {list_drawn()}.")
         return
     try:
         folder.mkdir(mode=0o700, parents=True)
@@ -187,6 +182,12 @@ def _draw(
         # A label is anybody's text; a file name is not.
         safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in name)
         say(f"Picture:   {picture.save(folder / f'{safe}.svg')}")
+
+
+def list_drawn() -> str:
+    """The measures that have a picture, in words."""
+    names = [name for name, entry in catalogue.measures().items() if entry.picture]
+    return ", ".join(sorted(names)).replace("reidentification", "reidentification with groups")
 
 
 def verify(
