@@ -25,8 +25,8 @@ from sfumato.plan import Plan
 ROOT = Path(__file__).parents[1]
 _ROOMS = {
     "Data to try things on: sf.datasets": sfumato.datasets,
-    "Figures that may leave: sf.plots": sfumato.plots,
-    "Tables that may leave: sf.tables": sfumato.tables,
+    "Figures that may be released: sf.plots": sfumato.plots,
+    "Tables that may be released: sf.tables": sfumato.tables,
     "Rules and log of outputs: sf.outputs": sfumato.outputs,
     "Attacks: sf.attackers": sfumato.attackers,
     "Peers: sf.peering": sfumato.peering,

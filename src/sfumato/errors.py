@@ -1,4 +1,4 @@
-"""What can go wrong, said so that the reader can mend it.
+"""What can go wrong, described so that the reader can fix it.
 
 Every error states what is wrong and where, and offers a hint. None of them ever
 quotes a cell of the data: an error may end up in a log, an e-mail or a ticket.
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 
 class SfumatoError(Exception):
-    """Something the user can mend. `what` says it, `hint` says how."""
+    """Something the user can fix. `what` says what is wrong, `hint` says how to fix it."""
 
     exit_code: ClassVar[int] = 2
 
@@ -28,7 +28,7 @@ class DataError(SfumatoError):
 
 
 class SchemaError(SfumatoError):
-    """The schema and the data do not fit. All misfits are reported at once."""
+    """The schema and the data do not match. All mismatches are reported at once."""
 
 
 class PlanError(SfumatoError):
@@ -36,7 +36,7 @@ class PlanError(SfumatoError):
 
 
 class MethodError(SfumatoError):
-    """A method cannot do what it was asked on these data."""
+    """A method cannot do on these data what it was asked to do."""
 
 
 class StrataError(MethodError):
@@ -106,4 +106,4 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     if not known:
         return "there are none."
     shown = ", ".join(f"'{other}'" for other in known[:12])
-    return f"known are {shown}{' and more' if len(known) > len(known[:12]) else ''}."
+    return f"known names are {shown}{' and more' if len(known) > len(known[:12]) else ''}."

@@ -1,4 +1,4 @@
-"""What leaves the building, and what stays inside to prove it."""
+"""What is released, and what stays inside as evidence."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Release:
     """The protected data with the verdict, the public manifest and the custody record.
 
     In memory the records stay in the order of the original, so that the two can be compared.
-    On disk they stand in a random order that only the key repeats.
+    On disk they are in a random order that only the key can reproduce.
     """
 
     dataset: Dataset
@@ -105,7 +105,7 @@ class Release:
             for name in step.touches(schema):
                 if name in noised and name in described:
                     raise PlanError(
-                        f"Two steps add noise to variable '{name}', which nobody could take out.",
+                        f"Two steps add noise to variable '{name}', which cannot be taken out.",
                         hint="add it in one step: the variances of independent noise add up.",
                     )
                 if name in noised:
@@ -151,7 +151,7 @@ class Release:
     ) -> Path:
         """Write data, manifest, report and custody record into a new folder, all or nothing.
 
-        The targets are measured again on the file as it lies on the disk before the folder
+        The targets are measured again on the file as it is on the disk before the folder
         appears under its name.
         """
         from sfumato.storage.writing import write_release

@@ -72,8 +72,8 @@ def evaluate(
     release : a `Release`, a protected `Dataset`, or the folder of a release with its custody
         record, from which the records are paired again.
     measures : which to take. Default: every measure that runs by default.
-    paired : say that the rows of a plain `Dataset` stand in the order of the original. A file of
-        a release does not: pass its folder.
+    paired : whether the rows of a plain `Dataset` are in the order of the original. A file of
+        a release is not: pass its folder.
     """
     original, released = _open(data, release)
     chosen = choose_measures(measures)
@@ -81,7 +81,7 @@ def evaluate(
     if comparisons and not _share_identity(original, released) and not paired:
         raise DataError(
             f"{', '.join(comparisons)}: nothing says which records belong together.",
-            hint="pass the Release or its folder; or say paired=True if the rows correspond.",
+            hint="pass the Release or its folder; or pass paired=True if the rows correspond.",
         )
     return take_measures(chosen, original, released, progress=progress)
 
@@ -126,7 +126,7 @@ def protect(
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Carry out a plan, measure the result, and hold it against the targets.
+    """Carry out a plan, measure the result, and check it against the targets.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _declare(data: Dataset, plan: Plan) -> Dataset:
     if original.schema.unknown:
         names = ", ".join(f"'{name}'" for name in original.schema.unknown)
         raise SchemaError(
-            f"These variables have no role, so nobody knows whether they may leave: {names}.",
+            f"These variables have no role, so Sfumato cannot tell if they may leave: {names}.",
             hint='give each a role in the plan; "other" if it is harmless. '
             "`sfumato inspect` suggests roles.",
         )
@@ -302,7 +302,7 @@ def take_measures(
         removed these change, so they are used (and filled) only while all records are there.
 
     What cannot be computed is there as evidence with a reason. A wrong name is an error: the user
-    can mend it.
+    can fix it.
     """
     report = progress or silent
     kept = _align(original, released) if original is not None and released is not None else original

@@ -183,6 +183,7 @@ def test_ranks_of_parameters_drawn_from_a_prior_are_uniform():
         assert kstest(ranks_of_one, "uniform").pvalue > 0.002
 
 
+@pytest.mark.study
 def test_ranks_in_a_model_of_two_levels_are_uniform():
     """The same with groups: effects on the outcome, on a noised number and on a noised level."""
     ranks = []

@@ -148,6 +148,7 @@ def test_intervals_of_draws_cover(family: str, link: str, *, skewed: bool) -> No
     assert np.abs(np.mean(errors, axis=0)).max() < 3.5 / math.sqrt(8)
 
 
+@pytest.mark.study
 def test_walkers_agree_under_a_mixture_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
     """Components may change places, and rare ones are hardly known; coefficients do not mind."""
     noised, _ = make_problem(np.random.default_rng(3), 700, "poisson", "log", skewed=True)

@@ -219,7 +219,7 @@ def test_names_with_marks_of_other_languages(folder, run):
         (("--shape", "round"), "There is no shape 'round'"),
         (("--level", "95"), "between 0 and 1"),
         (("--family", "bernoulli"), "must be 0 or 1"),
-        (("--out", "table.txt"), "nobody knows its format"),
+        (("--out", "table.txt"), "its format is not known"),
         (("--clean", "x"), "x"),
         (("--draws", "0"), "draws"),
     ],

@@ -106,7 +106,7 @@ def test_plan_rules_weights_and_rounding(file, tmp_path):
         (("--missing", "drop"), "level or leave-out"),
         (("--protection", "none"), "suppress or round"),
         (("--aggregate", "max", "--values", "income"), "may not leave"),
-        (("--out", "table.docx"), "nobody knows its format"),
+        (("--out", "table.docx"), "its format is not known"),
     ],
 )
 def test_what_cannot_be_is_told(file, extra, match):

@@ -588,8 +588,9 @@ def _members(thing: type) -> list[str]:
     if dataclasses.is_dataclass(thing):
         own |= {one.name: None for one in dataclasses.fields(thing)}
     made = []
+    added = _ADDED if hasattr(thing, "examples") else set()
     for name in sorted(own):
-        if name.startswith("_") or name in _ADDED:
+        if name.startswith("_") or name in added:
             continue
         one = inspect.unwrap(getattr(own[name], "__func__", own[name]))
         made.append(f"{name}{_signature(one)}" if inspect.isfunction(one) else name)

@@ -106,7 +106,7 @@ def run() -> None:
         show_error(error, as_json=as_json)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        say("Interrupted. Nothing was half-written.")
+        say("Interrupted. No file was left half-written.")
         sys.exit(130)
     except BrokenPipeError:
         # The reader of our output went away, as `| head` does.
@@ -116,6 +116,6 @@ def run() -> None:
         if os.environ.get("SFUMATO_DEBUG"):
             raise
         # The text of a foreign error may quote the data, so only its type is shown.
-        say(f"Error: something unforeseen happened ({type(error).__name__}). Nothing was written.")
-        say("Hint: set SFUMATO_DEBUG=1 to see where. Mind that this may show values of the data.")
+        say(f"Error: something unexpected happened ({type(error).__name__}). Nothing was written.")
+        say("Hint: set SFUMATO_DEBUG=1 to see where. Note that this may show values of the data.")
         sys.exit(1)

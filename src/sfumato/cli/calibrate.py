@@ -39,11 +39,11 @@ def calibrate(
     plan: options.PlanFile,
     variables: Annotated[
         str | None,
-        typer.Option(help="The numbers to add noise to: height,weight. Default: what is known."),
+        typer.Option(help="The numbers to add noise to: height,weight. Default: those known."),
     ] = None,
     mean_h: Annotated[
         float | None,
-        typer.Option("--mean-h", help="The least mean of h: how many persons off, on average."),
+        typer.Option("--mean-h", help="The lowest mean of h allowed: how many persons off."),
     ] = None,
     at_most: Annotated[
         float | None,
@@ -64,13 +64,13 @@ def calibrate(
         list[str] | None,
         typer.Option(help="How much noise a variable gets in proportion: height=0.5. Repeatable."),
     ] = None,
-    draws: Annotated[int, typer.Option(help="How often each size is drawn.", min=2)] = 10,
+    draws: Annotated[int, typer.Option(help="How many times each size is drawn.", min=2)] = 10,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="A model that analysts will fit: 'y ~ x'. What it loses is told."),
+        typer.Option(help="A model that analysts will fit: 'y ~ x'. Its loss is reported."),
     ] = None,
     family: Annotated[
-        str, typer.Option(help="Of the models: linear, logistic or poisson.")
+        str, typer.Option(help="Family of the models: linear, logistic or poisson.")
     ] = "linear",
     write: Annotated[
         Path | None,
@@ -85,13 +85,13 @@ def calibrate(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Find the least noise with which an attacker lands far enough off, and say what it costs.
+    """Find the least noise that misleads an attacker enough, and report what it costs.
 
-    Nothing is released. Exit code 3 when no noise that was tried suffices.
+    Nothing is released. Exit code 3 if no noise that was tried is enough.
     """
     if (mean_h is None) == (at_most is None):
         raise PlanError(
-            "Say what must hold: either --mean-h, or --at-most for the share below a limit.",
+            "State what must hold: either --mean-h, or --at-most for the share below a limit.",
             hint="for instance --mean-h 3, or --below 3 --at-most 0.1.",
         )
     loaded = Plan.load(plan)
@@ -145,7 +145,7 @@ def _parse_who(text: str) -> Who:
     except ValueError:
         raise PlanError(
             "--who is all, deciles, or a share such as 0.05.",
-            hint="0.05 is the twentieth that has the fewest others around.",
+            hint="0.05 is the twentieth of the records with the fewest others nearby.",
         ) from None
 
 
@@ -246,6 +246,6 @@ def _show(calibration: Calibrated, losses: list[Efficiency], *, quiet: bool) -> 
         for offer in calibration.offers:
             cut = offer.step.at_most is not None
             how = "cut off at the tails" if cut else "larger in the tails"
-            say(f"Noise that is {how} does suffice: {list_settings(offer.step)}")
+            say(f"Noise that is {how} is enough: {list_settings(offer.step)}")
         if not calibration.offers and not quiet:
             say("Cut the tails off first (method topcode), or state a target you can defend.")

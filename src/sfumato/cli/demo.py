@@ -114,10 +114,10 @@ def _measures_for_report() -> dict[str, Measure]:
 
 
 def _candidates() -> list[list[Any]]:
-    """What the demo compares: two ways to blur numbers, and crowds of three sizes."""
+    """What the demo compares: two ways to blur numbers, and t-closeness with three k."""
     noise = Noise(variables=_MEASURED, variance_share=0.1)
-    crowds = [TCloseness(confidential="diagnosis", k=k, t=0.25) for k in (5, 10, 20)]
-    return [[way, crowd] for way in (_blur_step(), noise) for crowd in crowds]
+    closeness = [TCloseness(confidential="diagnosis", k=k, t=0.25) for k in (5, 10, 20)]
+    return [[blur, step] for blur in (_blur_step(), noise) for step in closeness]
 
 
 def demo(
@@ -131,7 +131,7 @@ def demo(
     """Protect the bundled, invented cohort: assess, tune, protect, attack, report, verify, fit."""
     marker = to / ".sfumato-demo"
     if to.exists() and any(to.iterdir()) and not marker.exists():
-        raise ReleaseError(f"'{to}' holds other files.", hint="choose another folder: --out NAME.")
+        raise ReleaseError(f"'{to}' contains other files.", hint="choose another: --out NAME.")
     to.mkdir(parents=True, exist_ok=True)
     marker.touch()
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
@@ -222,7 +222,7 @@ def _describe_candidate(candidate: Candidate) -> str:
     names = {
         "deterministic": "centres of neighbours",
         "noise": "noise",
-        "t_closeness": "crowds of",
+        "t_closeness": "t-closeness with k =",
     }
     named = [step for step in candidate.plan.steps if step.name in names]
     phrases = [

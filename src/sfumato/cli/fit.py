@@ -44,7 +44,7 @@ def fit(
     ] = None,
     clean: Annotated[
         list[str] | None,
-        typer.Option(help="A variable to take as it is, though it was changed; may be repeated."),
+        typer.Option(help="A variable to use as it is although it was changed. Repeatable."),
     ] = None,
     family: Annotated[
         str, typer.Option(help="gaussian, bernoulli, binomial or poisson.")
@@ -57,12 +57,12 @@ def fit(
         str, typer.Option(help="posterior; or a quick look: moments, calibration, simex.")
     ] = "posterior",
     shape: Annotated[
-        str, typer.Option(help="Of true values given clean ones: auto, normal or mixture.")
+        str, typer.Option(help="Distribution of true values: auto, normal or mixture.")
     ] = "auto",
-    draws: Annotated[int, typer.Option(help="Draws of each chain.", min=1)] = 1000,
+    draws: Annotated[int, typer.Option(help="Draws per chain.", min=1)] = 1000,
     chains: Annotated[int, typer.Option(help="How many chains.", min=1)] = 4,
-    seed: Annotated[int, typer.Option(help="Another seed, other draws.")] = 0,
-    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="A different seed gives different draws.")] = 0,
+    level: Annotated[float, typer.Option(help="Probability level of the intervals.")] = 0.95,
     to: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Write the summary to this CSV, Parquet or Excel file."),

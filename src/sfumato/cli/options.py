@@ -67,17 +67,17 @@ def parse_weights(texts: Iterable[str], example: str) -> dict[str, float] | None
 
 
 def require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool) -> None:
-    """Refuse a file whose format nobody knows, or that exists already."""
+    """Refuse a file whose format is not known, or that exists already."""
     if path is None:
         return
     if path.suffix not in known:
         raise PlanError(
-            f"'{path}' cannot be written: nobody knows its format.",
+            f"'{path}' cannot be written: its format is not known.",
             hint=f"choose a name that ends in {', '.join(known)}.",
         )
     if path.exists() and not overwrite:
         raise PlanError(
-            f"'{path}' exists already.", hint="choose another name, or say --overwrite."
+            f"'{path}' exists already.", hint="choose another name, or add --overwrite."
         )
 
 
@@ -93,10 +93,10 @@ def write_plan(
             file.write(plan.text(comments=True))
     except FileExistsError:
         raise PlanError(
-            f"'{path}' exists already.", hint="choose another name, or say --overwrite."
+            f"'{path}' exists already.", hint="choose another name, or add --overwrite."
         ) from None
     except OSError:
-        raise PlanError(f"'{path}' cannot be written.", hint="is there such a folder?") from None
+        raise PlanError(f"'{path}' cannot be written.", hint="does the folder exist?") from None
 
 
 def add_measure_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -24,7 +24,7 @@ def outputs(
         Path | None, typer.Option(help="Write the log as one page to this HTML file.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Leave with exit code 3 unless every output passes.")
+        bool, typer.Option("--check", help="Exit with code 3 unless every output passes.")
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing page.")] = False,
     json: options.Json = False,
@@ -32,12 +32,12 @@ def outputs(
 ) -> None:
     """List every figure and table that was made, with its rule and verdict.
 
-    With --check, exit code 3 when one asks for a second look. Refused ones were never made.
+    With --check, exit code 3 if an output needs review. Refused outputs were never made.
     """
     if not (folder / "log.json").is_file():
         raise DataError(
             f"There is no log of outputs in '{folder}'.",
-            hint="figures and tables are noted with --log FOLDER.",
+            hint="--log FOLDER records figures and tables there.",
         )
     options.require_free(page, (".html",), overwrite=overwrite)
     log = Log(folder)

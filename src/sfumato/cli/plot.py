@@ -1,4 +1,4 @@
-"""A figure that may leave."""
+"""A figure that may be released."""
 
 from __future__ import annotations
 
@@ -45,31 +45,31 @@ def plot(
     kind: Annotated[str, typer.Argument(help=f"What to draw: {', '.join(KINDS)}.")],
     file: options.File,
     x: Annotated[
-        str | None, typer.Option(help="The variable across; of a box plot, one or several: a,b.")
+        str | None, typer.Option(help="The horizontal variable; for a box plot also several: a,b.")
     ] = None,
-    y: Annotated[str | None, typer.Option(help="The variable upwards.")] = None,
-    time: Annotated[str | None, typer.Option(help="Of survival: how long.")] = None,
-    event: Annotated[str | None, typer.Option(help="Of survival: whether it happened.")] = None,
+    y: Annotated[str | None, typer.Option(help="The vertical variable.")] = None,
+    time: Annotated[str | None, typer.Option(help="For survival: the time.")] = None,
+    event: Annotated[str | None, typer.Option(help="For survival: whether it happened.")] = None,
     hue: Annotated[
-        str | None, typer.Option("--hue", "--by", help="The variable that makes groups.")
+        str | None, typer.Option("--hue", "--by", help="The variable that defines groups.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="Of residuals, qq, leverage, forest: a linear model 'y ~ x'.")
+        str | None, typer.Option(help="For residuals, qq, leverage, forest: linear model 'y ~ x'.")
     ] = None,
     protection: Annotated[
         str | None,
-        typer.Option(help="suppress, generalise, deterministic or noise. Default: what suits."),
+        typer.Option(help="suppress, generalise, deterministic or noise. Default: by kind."),
     ] = None,
     k: Annotated[
         int | None,
         typer.Option("--k", help="Fewest records behind anything drawn. Default: the rules' k, 3."),
     ] = None,
-    bins: Annotated[int | None, typer.Option(help="Bins an axis.")] = None,
+    bins: Annotated[int | None, typer.Option(help="Bins per axis.")] = None,
     sd_share: Annotated[
         float | None, typer.Option(help="SD of the noise as a share of the variable's: 0.25.")
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="Key file, for noise that is the same next time.")
+        Path | None, typer.Option(help="Key file, so that the noise is the same next time.")
     ] = None,
     small: Annotated[
         str | None, typer.Option(help="hide, or show cells of few protected values.")
@@ -82,7 +82,7 @@ def plot(
         Path | None, typer.Option(help="Write what is drawn to this CSV or JSON file.")
     ] = None,
     log: Annotated[Path | None, typer.Option(help="Folder of the log of outputs.")] = None,
-    rules: Annotated[Path | None, typer.Option(help="The rules of the house (TOML).")] = None,
+    rules: Annotated[Path | None, typer.Option(help="The house rules for outputs (TOML).")] = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: ranges, missing codes.")
     ] = None,
@@ -90,9 +90,9 @@ def plot(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw a figure that may leave: it holds protected values and nothing else.
+    """Draw a figure that may be released: it contains protected values and nothing else.
 
-    Exit code 3 when the rules refuse the figure; the log, where there is one, says why.
+    Exit code 3 if the rules refuse the figure; the log, if there is one, says why.
     """
     if kind not in KINDS:
         raise PlanError("This kind of figure is not known.", hint=did_you_mean(kind, KINDS))

@@ -60,9 +60,9 @@ def recommend(
             help="The share of protective peers that is still a breach. Default: the plan's, or 0.",
         ),
     ] = None,
-    enough: Annotated[float, typer.Option(help="The share of records that suffices.")] = 0.95,
+    enough: Annotated[float, typer.Option(help="The share of records that is enough.")] = 0.95,
     budget: Annotated[
-        int, typer.Option(help="How much may be looked at: records times combinations.", min=1)
+        int, typer.Option(help="How much to examine at most: records times combinations.", min=1)
     ] = 2_000_000_000,
     write: Annotated[
         Path | None,
@@ -81,7 +81,7 @@ def recommend(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Say which variables give people's secrets away, and which generalisations would help.
+    """Show which variables give people's secrets away, and which generalisations would help.
 
     Each variable is measured alone first. Then generalisations are taken one after the other, each
     measured with those before it, until enough records have protective peers whatever an outsider

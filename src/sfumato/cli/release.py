@@ -60,12 +60,13 @@ def protect(
 ) -> None:
     """Carry out a plan and write the release, if every target is met.
 
-    A missed target: nothing is released, the evidence is kept in OUT.refused, exit code 3.
+    If a target is missed, nothing is released, the evidence is kept in OUT.refused, and the exit
+    code is 3.
     """
     loaded = Plan.load(plan)
     if to.exists() and not overwrite:
         # Said before the work is done, not after.
-        raise ReleaseError(f"'{to}' exists already.", hint="choose another, or say --overwrite.")
+        raise ReleaseError(f"'{to}' exists already.", hint="choose another, or add --overwrite.")
     if key is None and (to / CUSTODY / "key").is_file():
         key = to / CUSTODY / "key"
         say("The key of the release that is overwritten is used again.")
@@ -79,7 +80,7 @@ def protect(
             try:
                 error.kept = str(keep_attempt(to, loaded, error))
             except OSError:
-                say("The evidence of the attempt could not be kept: the disk refused.")
+                say("The evidence of the attempt could not be saved on the disk.")
             raise error from None
     if json:
         show_json({"folder": str(to), **read_manifest(to)})
@@ -176,7 +177,7 @@ def _draw(
         folder.mkdir(mode=0o700, parents=True)
     except OSError:
         raise PlanError(
-            f"The folder '{folder}' cannot be made.", hint="choose another place."
+            f"The folder '{folder}' cannot be created.", hint="choose another place."
         ) from None
     for name, picture in drawings.items():
         # A label is anybody's text; a file name is not.
@@ -202,7 +203,7 @@ def verify(
 ) -> None:
     """Check the digests of a release and measure its targets again, from its bytes on disk.
 
-    Exit code 4 when something was changed or no longer holds.
+    Exit code 4 if something was changed or no longer holds.
     """
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 2)

@@ -29,7 +29,7 @@ def replicate(
     ] = None,
     download: Annotated[
         str | None,
-        typer.Option(help="A web folder that holds the data files; they are put into --data."),
+        typer.Option(help="A web folder with the data files; they are saved in --data."),
     ] = None,
     page: Annotated[
         Path | None, typer.Option(help="Write the result as a Markdown page to this file.")
@@ -40,7 +40,7 @@ def replicate(
 ) -> None:
     """Recompute the tables of the papers: published value, ours, difference, and why.
 
-    Exit code 3 when a number differs and no reason is known.
+    Exit code 3 if a number differs and no reason is known.
     """
     from sfumato.datasets.replication.page import format_number
     from sfumato.datasets.replication.page import render_page as written
@@ -50,7 +50,7 @@ def replicate(
 
     options.require_free(page, (".md",), overwrite=overwrite)
     if download is not None and data is None:
-        raise PlanError("Say where the data go.", hint="--data FOLDER, together with --download.")
+        raise PlanError("--download needs a folder for the data.", hint="add --data FOLDER.")
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         sources = (
             Sources.download(download, into=data)

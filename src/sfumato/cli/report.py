@@ -39,7 +39,7 @@ def report(
         Path | None, typer.Option("--out", "-o", help="Write the page to this .html file.")
     ] = None,
     edition: Annotated[
-        Edition, typer.Option(help="public: what may leave. inside: with custody/, for signing.")
+        Edition, typer.Option(help="public: for everybody. inside: with custody/, for signing.")
     ] = Edition.PUBLIC,
     original: Annotated[
         str | None, typer.Option(help="The original file, to measure more for the inside edition.")
@@ -52,18 +52,18 @@ def report(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the report of a release again, from its evidence; `--json` prints its twin.
+    """Write the report of a release again, from its evidence; `--json` prints it as JSON.
 
-    Every release has both editions in its folder already. The inside edition can be written anew
-    with more measured, such as the attacks.
+    Every release already has both editions in its folder. The inside edition can be written again
+    with more measures, such as the attacks.
     """
     options.require_free(to, (".html",), overwrite=overwrite)
     if to is None and not json:
-        raise PlanError("Say where the page goes.", hint="--out report.html, or --json.")
+        raise PlanError("State where to write the page.", hint="--out report.html, or --json.")
     more = bool(measure) or attacks
     if more and (original is None or edition is Edition.PUBLIC):
         raise PlanError(
-            "Measuring more needs the original, and what it shows stays inside.",
+            "Measuring more needs the original, and the results stay inside.",
             hint="add --original FILE --edition inside.",
         )
     opened = open_release(release)

@@ -37,14 +37,14 @@ def sweep(
         typer.Option(
             "--set",
             help="A parameter and its values: k=3,5,7, or deterministic.k=3,5,7 for one method. "
-            "Lists and tables are parted by semicolons. May be repeated: all combinations are run.",
+            "Separate lists and tables by semicolons. May be repeated: all combinations are run.",
         ),
     ] = None,
     sizes: Annotated[
-        str | None, typer.Option(help="Draw so many records at random: 500,1000. Default: all.")
+        str | None, typer.Option(help="Draw this many records at random: 500,1000. Default: all.")
     ] = None,
-    repeats: Annotated[int, typer.Option(help="How often each is run.", min=1)] = 1,
-    seed: Annotated[int, typer.Option(help="Another seed, other draws.")] = 0,
+    repeats: Annotated[int, typer.Option(help="How many times each is run.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="A different seed gives different draws.")] = 0,
     measure: options.Measures = None,
     to: Annotated[
         Path | None,
@@ -65,8 +65,8 @@ def sweep(
 ) -> None:
     """Run a plan over values of its parameters and over sample sizes; nothing is released.
 
-    One row per run, with what was measured and whether every target is met. Runs that the data
-    refuse stay in the table with the reason. Exit code 2 when not one run could be done.
+    One row per run, with what was measured and whether every target is met. Runs that cannot be
+    done stay in the table with the reason. Exit code 2 if no run could be done.
     """
     loaded = Plan.load(plan)
     for path, known in ((to, _TABLES), (picture, PICTURES)):
@@ -153,7 +153,7 @@ def _parse_sizes(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise PlanError(
-            "--sizes must be whole numbers, parted by commas.", hint="write --sizes 500,1000"
+            "--sizes must be whole numbers, separated by commas.", hint="write --sizes 500,1000"
         ) from None
 
 

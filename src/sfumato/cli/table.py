@@ -1,4 +1,4 @@
-"""A table that may leave."""
+"""A table that may be released."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def table(
     file: options.File,
     rows: Annotated[str, typer.Option(help="Variables down the side: education,region.")],
     columns: Annotated[str | None, typer.Option(help="Variables across the top.")] = None,
-    values: Annotated[str | None, typer.Option(help="The variable to sum up.")] = None,
+    values: Annotated[str | None, typer.Option(help="The variable to aggregate.")] = None,
     aggregate: Annotated[
         str | None,
         typer.Option(help="count, sum, mean, std, median, a percentile (q25); or several."),
@@ -45,7 +45,7 @@ def table(
     k: Annotated[
         int | None, typer.Option("--k", help="Fewest records in a cell. Default: the rules' k.")
     ] = None,
-    base: Annotated[int, typer.Option(help="What to round to.", min=2)] = 5,
+    base: Annotated[int, typer.Option(help="Round to multiples of this number.", min=2)] = 5,
     normalize: Annotated[
         str | None, typer.Option(help="Shares instead of counts: all, index or columns.")
     ] = None,
@@ -55,24 +55,24 @@ def table(
     margins: Annotated[bool, typer.Option(help="Show totals.")] = True,
     subtotals: Annotated[bool, typer.Option(help="Show totals of nested rows.")] = False,
     attack: Annotated[
-        bool, typer.Option(help="Also tell what anybody can work out of the hidden cells.")
+        bool, typer.Option(help="Also show what anybody can work out about suppressed cells.")
     ] = False,
     to: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write to this CSV, HTML, MD or TEX file.")
     ] = None,
     log: Annotated[Path | None, typer.Option(help="Folder of the log of outputs.")] = None,
-    rules: Annotated[Path | None, typer.Option(help="The rules of the house (TOML).")] = None,
+    rules: Annotated[Path | None, typer.Option(help="The house rules for outputs (TOML).")] = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: roles, missing codes.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="What the log calls it.")] = None,
+    title: Annotated[str | None, typer.Option(help="Its title in the log.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Make a table that may leave: small cells are hidden, and none can be worked out.
+    """Make a table that may be released: small cells are suppressed, and none can be worked out.
 
-    Exit code 3 when the rules refuse the table; the log, where there is one, says why.
+    Exit code 3 if the rules refuse the table; the log, if there is one, says why.
     """
     options.require_free(to, _FORMATS, overwrite=overwrite)  # said before the work is done
     house = Rules.load(rules) if rules else None

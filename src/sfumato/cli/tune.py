@@ -47,17 +47,17 @@ def tune(
         Path | None,
         typer.Option("--out", "-o", help="Write the table to this CSV, Parquet or Excel file."),
     ] = None,
-    runs: Annotated[int, typer.Option(help="Try so many candidates at most.", min=2)] = 60,
+    runs: Annotated[int, typer.Option(help="Try at most this many candidates.", min=2)] = 60,
     budget: Annotated[
         float | None,
-        typer.Option(help="Begin no candidate after so many seconds. Default: no limit."),
+        typer.Option(help="Begin no candidate after this many seconds. Default: no limit."),
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(help="Keep finished candidates in this folder, and go on from there."),
+        typer.Option(help="Keep finished candidates in this folder, and continue from there."),
     ] = None,
     repeats: Annotated[
-        int, typer.Option(help="Measure random methods with so many keys.", min=1)
+        int, typer.Option(help="Measure random methods with this many keys.", min=1)
     ] = 5,
     weight: Annotated[
         list[str] | None,
@@ -67,12 +67,12 @@ def tune(
         str | None,
         typer.Option(help="Compare two candidates of the table by their numbers: 3,7."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed, other keys.")] = 0,
+    seed: Annotated[int, typer.Option(help="A different seed gives different keys.")] = 0,
     key: Annotated[
         Path | None, typer.Option(help="The key file with which the plan will be carried out.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Try so many at once. The result is the same.", min=1)
+        int | None, typer.Option(help="Try this many at once. The result is the same.", min=1)
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
@@ -83,7 +83,7 @@ def tune(
     """Search methods and parameters for the plan that meets the targets and loses least.
 
     The plan states what must hold ([targets]) and what matters (utility measures in [evaluate]).
-    Nothing is released. Exit code 3 when no candidate meets every target; no plan is written then.
+    Nothing is released. Exit code 3 if no candidate meets every target; then no plan is written.
     """
     loaded = Plan.load(plan)
     for path, known in ((write, (".toml",)), (picture, PICTURES), (to, _TABLES)):

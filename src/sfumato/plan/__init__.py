@@ -24,12 +24,12 @@ class Writing:
     Parameters
     ----------
     format : "csv", "parquet", "arrow", "xlsx", "dta", "sav" or "xpt". Default: as the data came.
-    keep_order : keep the order of the rows. By default they go into a keyed random order,
-        since a place in a file can point to a person.
+    keep_order : keep the order of the rows. By default they get a keyed random order,
+        since a position in a file can point to a person.
     formulas : what to do with text in a CSV file that a spreadsheet would run as a formula:
         "escape" it with an apostrophe, "refuse" to write, or "keep" it.
-    noise : what the public manifest tells of noise: "all"; "safe", the default: all but what
-        tells about values (variances that grow with the value, knots of a scale by ranks); or
+    noise : what the public manifest says about noise: "all"; "safe", the default: all but what
+        reveals values (variances that grow with the value, knots of a scale by ranks); or
         "none", only which variables have noise. The rest goes into `accredited/manifest.json`.
     """
 
@@ -46,9 +46,9 @@ class Plan:
 
     Parameters
     ----------
-    schema : who is what; a `Schema` or a mapping from variable to role.
+    schema : the role of each variable; a `Schema` or a mapping from variable to role.
     steps : the methods, in the order they are applied.
-    targets : what must hold, `{"k.min": 5}`. A missed target: nothing is released.
+    targets : what must hold, `{"k.min": 5}`. If a target is missed, nothing is released.
     evaluate : the measures to take; a list, or a mapping from a label to a measure.
     read : how to read the file: delimiter, encoding, types (see `sfumato.read`).
     release : how to write the release; see `Writing`.

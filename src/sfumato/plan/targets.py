@@ -167,7 +167,7 @@ def _require_missable(target: Target, measures: Mapping[str, Measure]) -> None:
     if below and (target.most is None or target.most >= high):
         raise PlanError(
             f"The target '{target.describe()}' cannot be missed, so it promises nothing.",
-            hint=f"{number} lies between {low:g} and {high:g}.",
+            hint=f"{number} is always between {low:g} and {high:g}.",
         )
 
 
@@ -226,7 +226,7 @@ def judge(
     measures: Mapping[str, Measure],
     evidence: Mapping[str, Evidence],
 ) -> tuple[Judgement, ...]:
-    """Hold every target against the evidence."""
+    """Check every target against the evidence."""
     judgements: list[Judgement] = []
     for target in targets:
         where = find_number(target, measures)

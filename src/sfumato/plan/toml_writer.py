@@ -39,10 +39,10 @@ def _write_header(_: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     if not comments:
         return [f"version = {VERSION}"]
     return [
-        "# A plan for Sfumato: who is what, what to do, what must hold. Read it before you run it.",
+        "# A plan for Sfumato: roles, what to do, what must hold. Read it before you run it.",
         "# Nothing here is applied until you run: sfumato protect FILE --plan THIS --out FOLDER",
         "",
-        f"version = {VERSION}  # of the format of this file",
+        f"version = {VERSION}  # the version of this file format",
     ]
 
 
@@ -130,9 +130,9 @@ def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     settings = list_settings(plan.release)
     about = {
         "format": "file format of the data",
-        "keep_order": "false: rows go into a random order that only the key repeats",
+        "keep_order": "false: rows get a random order that only the key can reproduce",
         "formulas": "text that a spreadsheet would run as a formula: escape, refuse or keep",
-        "noise": "what everybody may know of noise: all, safe (nothing that tells values) or none",
+        "noise": "what is public about noise: all, safe (nothing that reveals values) or none",
     }
     lines = ["", "[release]"]
     if comments:

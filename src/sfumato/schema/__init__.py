@@ -15,11 +15,11 @@ Role = Literal["direct", "quasi", "sensitive", "other", "weight", "cluster"]
 Kind = Literal["continuous", "integer", "nominal", "ordinal", "date", "text"]
 
 ROLES: dict[str, str] = {
-    "direct": "names a person by itself (name, e-mail, record number)",
+    "direct": "identifies a person by itself (name, e-mail, record number)",
     "quasi": "could be known to an outsider and points to a person in combination",
     "sensitive": "what nobody should learn about a person",
-    "other": "neither known outside nor sensitive",
-    "weight": "survey weight: how many people of the population a record stands for",
+    "other": "neither known to outsiders nor sensitive",
+    "weight": "survey weight: how many people of the population a record represents",
     "cluster": "the group a record belongs to (school, household, site)",
 }
 KINDS: dict[str, str] = {
@@ -282,4 +282,4 @@ def _combine_misfits(wrong: list[Misfit]) -> SchemaError:
         what, hint = wrong[0]
         return SchemaError(f"{what}.", hint=hint)
     lines = "".join(f"\n  - {what}." + (f" Hint: {hint}" if hint else "") for what, hint in wrong)
-    return SchemaError(f"{len(wrong)} things in the schema do not fit:{lines}")
+    return SchemaError(f"{len(wrong)} things in the schema do not match the data:{lines}")

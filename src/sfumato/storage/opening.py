@@ -45,7 +45,7 @@ def sha256(path: Path) -> str:
 
 @dataclass(frozen=True, eq=False)
 class OpenedRelease:
-    """A release as it lies on the disk."""
+    """A release as it is on the disk."""
 
     folder: Path
     dataset: Dataset
@@ -96,7 +96,7 @@ class OpenedRelease:
         if declared.identity.total() != self.record()["input"]["records_digest"]:
             raise ReleaseError(
                 "These are not the data that the release was made from.",
-                hint="pass the very file that was protected.",
+                hint="pass the exact file that was protected.",
             )
         identity = Identity(
             declared.identity.basis, declared.identity.digests[self._rows(declared)]
@@ -125,7 +125,7 @@ class OpenedRelease:
     def judge(
         self, plan: Plan, original: Dataset | None
     ) -> tuple[tuple[Judgement, ...], dict[str, Evidence]]:
-        """Hold the plan's targets against these very bytes."""
+        """Check the plan's targets against exactly these bytes."""
         measures = plan.measures
         released = self.dataset
         if original is not None and released.given_identity is None:

@@ -71,7 +71,7 @@ def write_release(
         raise ReleaseError(
             f"The release could not be written: {error.strerror or 'the disk failed'}. "
             "Nothing was left behind.",
-            hint="is there room, and may you write there?",
+            hint="is there enough space, and are you allowed to write there?",
         ) from None
     return folder
 
@@ -216,14 +216,14 @@ def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
     source = release.original.source
     if source and source.path and source.path.resolve().is_relative_to(target):
         raise ReleaseError(
-            "The folder holds the original data and would be overwritten.",
+            "The folder contains the original data and would be overwritten.",
             hint="write the release elsewhere.",
         )
     if not os.path.lexists(target):
         return
     if not overwrite:
         raise ReleaseError(
-            f"'{target}' exists already.", hint="choose another folder, or say --overwrite."
+            f"'{target}' exists already.", hint="choose another folder, or add --overwrite."
         )
     if not (target / MANIFEST).is_file():
         raise ReleaseError(
@@ -232,12 +232,12 @@ def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
     strange = [path.name for path in target.iterdir() if not _is_ours(path)]
     if strange:
         raise ReleaseError(
-            f"'{target}' holds files that are not of a release: {', '.join(sorted(strange)[:5])}.",
+            f"'{target}' has files not of a release: {', '.join(sorted(strange)[:5])}.",
             hint="move them away, or choose another folder.",
         )
     if (target / CUSTODY / "key").is_file() and Key.of(target / CUSTODY / "key") != release.key:
         raise ReleaseError(
-            f"Overwriting '{target}' would destroy the key of the release that lies there.",
+            f"Overwriting '{target}' would destroy the key of the release in it.",
             hint=f"use that key ({CUSTODY}/key), or choose another folder.",
         )
 
