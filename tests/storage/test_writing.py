@@ -124,7 +124,7 @@ def test_the_input_is_never_overwritten(cohort_frame, tmp_path):
     cohort_frame.write_parquet(folder / "cohort.parquet")
     data = sf.read(folder / "cohort.parquet", schema=sf.datasets.cohort_schema())
     (folder / "manifest.json").write_text("{}")
-    with pytest.raises(ReleaseError, match="holds the original data"):
+    with pytest.raises(ReleaseError, match="contains the original data"):
         release(data).write(folder, overwrite=True)
     assert (folder / "cohort.parquet").exists()
 
@@ -311,7 +311,7 @@ def test_strangers_files_and_roundabout_paths_are_safe(cohort_frame, tmp_path):
     cohort_frame.write_parquet(folder / "cohort.parquet")
     data = sf.read(folder / "cohort.parquet", schema=sf.datasets.cohort_schema())
     (tmp_path / "z").mkdir()
-    with pytest.raises(ReleaseError, match="holds the original data"):
+    with pytest.raises(ReleaseError, match="contains the original data"):
         release(data).write(tmp_path / "z" / ".." / "data", overwrite=True)
     out = release(data).write(tmp_path / "out")
     (out / "notes.txt").write_text("mine")

@@ -232,7 +232,8 @@ def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
     strange = [path.name for path in target.iterdir() if not _is_ours(path)]
     if strange:
         raise ReleaseError(
-            f"'{target}' has files not of a release: {', '.join(sorted(strange)[:5])}.",
+            f"'{target}' contains files that are not of a release: "
+            f"{', '.join(sorted(strange)[:5])}.",
             hint="move them away, or choose another folder.",
         )
     if (target / CUSTODY / "key").is_file() and Key.of(target / CUSTODY / "key") != release.key:
