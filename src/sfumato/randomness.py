@@ -14,10 +14,11 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+import unicodedata
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +30,16 @@ from sfumato.errors import DataError
 from sfumato.kernels.arrays import Floats, Words
 from sfumato.kernels.memory import allocate
 
+if TYPE_CHECKING:
+    from sfumato.kernels.sampling.brownian import Places
+
 KEY_BYTES = 32
 SLICE = 1 << 16
 """Records worked on at a time: few enough to stay in the processor's cache."""
 _PIECE = 1 << 14
 """Records whose blocks take so little memory that it is used again, not given back."""
+_PATHS = 1 << 13
+"""The same for paths, which are worked on in several passes."""
 _ROOM = 15
 """Bytes beyond its blocks that `update_into` asks for."""
 _HEX = re.compile(r"[0-9a-fA-F]{64}")
@@ -45,6 +51,8 @@ class Key:
     """The custodian's secret: 32 bytes. Printing it shows only its commitment."""
 
     secret: bytes = field(repr=False)
+    file: Path | None = field(default=None, repr=False, compare=False)
+    """Where it was read from: beside it lies the record of the release it belongs to."""
 
     def __post_init__(self) -> None:
         if len(self.secret) != KEY_BYTES:
@@ -83,7 +91,7 @@ class Key:
                 "The key is neither 64 hexadecimal digits nor a readable key file.",
                 hint="a passphrase is too easy to guess; use the file custody/key of a release.",
             )
-        return cls(bytes.fromhex(text))
+        return cls(bytes.fromhex(text), path)
 
     @property
     def commitment(self) -> str:
@@ -164,21 +172,17 @@ class Draws:
         Values count to the seven digits of a short float: one that went through another file
         format is the same value still.
         """
-        cipher = _encryptor(self.key.subkey("lasting draw", column, purpose))
+        cipher = _encryptor(self.key.subkey("lasting draw", fold_name(column), purpose))
         # One place to work in, slice after slice: fresh memory costs more than the cipher.
         blocks = np.empty((min(_PIECE, len(values)), 2), np.uint64)
         encrypted = np.empty(blocks.nbytes + _ROOM, np.uint8)
-        short = np.empty(len(blocks), np.float32)
         out = np.empty(len(values))
         for start in range(0, len(values), _PIECE):
             some = out[start : start + _PIECE]
-            block, value = blocks[: len(some)], short[: len(some)]
-            with np.errstate(over="ignore"):
-                np.copyto(value, values[start : start + _PIECE], casting="same_kind")
-            value += 0  # minus zero is zero
+            block = blocks[: len(some)]
             # Ids are random blocks, so no two records meet by this.
             ids = self._ids[start : start + _PIECE]
-            np.bitwise_xor(ids[:, 0], value.view(np.uint32), out=block[:, 0])
+            np.bitwise_xor(ids[:, 0], _shorten(values[start : start + _PIECE]), out=block[:, 0])
             block[:, 1] = ids[:, 1]
             cipher.update_into(block.view(np.uint8).data.cast("B"), encrypted.data)
             words = encrypted[: block.nbytes].view(np.uint64)[::2]
@@ -188,14 +192,112 @@ class Draws:
             some *= 2.0**-52
         return out
 
+    def path(self, column: str, purpose: str, values: Floats, variances: Floats | float) -> Floats:
+        """Normal noise of these variances: for each record its Brownian path, at its variance.
+
+        The path belongs to record, column, purpose and value, as in `lasting`, and to no size:
+        noise of a larger variance is that of a smaller one and more. So several sizes together
+        tell no more of the value than the smallest (`kernels.sampling.brownian`).
+
+        Parameters
+        ----------
+        purpose : what the values are, such as the scale they are on.
+        variances : one for all records, or one for each. 0 is no noise.
+        """
+        from sfumato.kernels.sampling import brownian
+        from sfumato.kernels.sampling.deviates import FEW
+
+        cipher = _encryptor(self.key.subkey("noise path", fold_name(column), purpose))
+        places = brownian.locate(variances)
+        out = np.empty(len(values))
+        follow = _follow_path if len(values) <= FEW else _follow_path_compiled
+        for start in range(0, len(values), _PATHS):
+            some = slice(start, start + _PATHS)
+            follow(cipher, self._ids[some], _shorten(values[some]), places[some], out[some])
+        return out
+
     @cached_property
     def _ids(self) -> Words:
         return self.ids if isinstance(self.ids, np.ndarray) else self.ids.ids(self.key)
 
 
-def keyed_order(ids: Words, key: Key) -> npt.NDArray[np.intp]:
-    """A random order of the records that depends on who they are, not on where they stood."""
-    subkey = key.subkey("order")
+def fold_name(column: str) -> str:
+    """The name of a variable by which its draws are known: no case, no blanks around it."""
+    return unicodedata.normalize("NFKC", column).strip().casefold()
+
+
+def _shorten(values: Floats) -> npt.NDArray[np.uint32]:
+    """Values to the seven digits of a short float, as 32 bits."""
+    with np.errstate(over="ignore"):
+        short = np.asarray(values).astype(np.float32)
+    short += 0  # minus zero is zero
+    short[np.isnan(short)] = np.nan  # all that is missing is the same
+    return short.view(np.uint32)
+
+
+def _follow_path(
+    cipher: CipherContext,
+    ids: Words,
+    values: npt.NDArray[np.uint32],
+    places: Places,
+    out: Floats,
+) -> None:
+    """The paths of a slice of records."""
+    from sfumato.kernels.sampling import brownian
+
+    def draw(number: int) -> Words:
+        blocks = ids.copy()
+        blocks[:, 0] ^= values
+        blocks[:, 1] ^= brownian.tweak(places, number)
+        encrypted = np.empty(blocks.nbytes + _ROOM, np.uint8)
+        cipher.update_into(blocks.view(np.uint8).data.cast("B"), encrypted.data)
+        return encrypted[: blocks.nbytes].view(np.uint64).reshape(blocks.shape)
+
+    low, high = brownian.begin(places, draw(0), draw(1))
+    for number in range(brownian.PASSES):
+        low, high = brownian.halve(places, number, draw(brownian.ENDS + number), low, high)
+    out[:] = low
+
+
+def _follow_path_compiled(
+    cipher: CipherContext,
+    ids: Words,
+    values: npt.NDArray[np.uint32],
+    places: Places,
+    out: Floats,
+) -> None:
+    """The same for many records, in the same places in memory pass after pass."""
+    from sfumato.kernels.sampling import brownian, brownian_compiled
+
+    records = len(out)
+    blocks = np.empty((records, 2), np.int64)
+    encrypted = [np.empty(blocks.nbytes + _ROOM, np.uint8) for _ in range(2)]
+    low, high = np.empty(records), np.empty(records)
+    signed, bits = ids.view(np.int64), values.astype(np.int64)
+
+    def draw(number: int, into: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+        tweaks = brownian.tweak(places, number).view(np.int64)
+        brownian_compiled.mix(signed, bits, tweaks, blocks)
+        cipher.update_into(blocks.view(np.uint8).data.cast("B"), into.data)
+        return into[: blocks.nbytes].view(np.int64).reshape(blocks.shape)
+
+    first, second = draw(0, encrypted[0]), draw(1, encrypted[1])
+    brownian_compiled.begin(places.block, first, second, low, high)
+    last = brownian.PASSES - 1
+    for number in range(last):
+        words = draw(brownian.ENDS + number, encrypted[0])
+        brownian_compiled.halve(places.cell, number, words, low, high)
+    words = draw(brownian.ENDS + last, encrypted[0])
+    brownian_compiled.finish(places.cell, places.beyond, places.unit, words, low, high, out)
+
+
+def keyed_order(ids: Words, key: Key, *purpose: str) -> npt.NDArray[np.intp]:
+    """A random order of the records that depends on who they are, not on where they stood.
+
+    Orders for different purposes have nothing to do with each other. Two releases under one key
+    must have different ones: what stands on the same row of both would be the same person.
+    """
+    subkey = key.subkey("order", *purpose)
     # Sorting numbers is several times faster than sorting positions by them: the position rides
     # in the low bits. Where the high bits tie, the whole block decides.
     mask = np.uint64((1 << max(len(ids) - 1, 1).bit_length()) - 1)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.data.identity import match_identities
+from sfumato.data.identity import fold_identifiers, match_identities
+from sfumato.errors import SchemaError
 from sfumato.randomness import Key
 
 KEY = Key(bytes(range(32)))
@@ -101,7 +102,7 @@ def test_a_unique_direct_identifier_is_the_identity():
     schema = sf.Schema({"id": "direct", "x": "other"})
     before = sf.Dataset(frame, schema)
     corrected = sf.Dataset(frame.with_columns(x=pl.Series([1, 99])), schema)
-    assert before.identity.basis == "direct identifier 'id'"
+    assert before.identity.basis == "identifier 'id'"
     assert (before.identity.digests == corrected.identity.digests).all()
 
 
@@ -136,3 +137,97 @@ def test_matched_finds_records_and_says_where_there_is_none():
     wanted = np.array([[5, 0], [7, 7], [0, 2**63]], np.uint64)
     assert match_identities(known, wanted).tolist() == [2, -1, 1]
     assert match_identities(known[:0], wanted).tolist() == [-1, -1, -1]
+
+
+# Which identifier it is, and how it may be spelled ------------------------------------------------
+
+spellings = st.sampled_from(
+    [
+        str,
+        lambda number: f"{number:09d}",
+        lambda number: f" {number}\t",
+        lambda number: f"{number}.0",
+        lambda number: f"{number}.",
+        lambda number: f"+{number}",
+        lambda number: f"{number}\u200b",
+        lambda number: str(number).translate({ord("0") + at: 0xFF10 + at for at in range(10)}),
+    ]
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**12), spellings), min_size=1, max_size=20))
+def test_an_identifier_is_the_same_however_it_is_spelled(numbers):
+    plain = pl.Series([number for number, _ in numbers])
+    spelled = pl.Series([spell(number) for number, spell in numbers])
+    expected = [str(number) for number in plain]
+    for values in (plain, spelled, plain.cast(pl.Float64), plain.cast(pl.Int64)):
+        assert fold_identifiers(values).to_list() == expected
+
+
+@given(st.lists(st.text(max_size=6), max_size=20))
+def test_folding_twice_is_folding_once(texts):
+    once = fold_identifiers(pl.Series(texts, dtype=pl.String))
+    assert fold_identifiers(once).to_list() == once.to_list()
+
+
+def test_different_identifiers_stay_different():
+    texts = ["-7", "7", "7.5", "7a", "a7", "07a", "7 7", "77", "1e3", "1000"]
+    assert fold_identifiers(pl.Series(texts)).n_unique() == len(texts)
+
+
+def people(**columns) -> sf.Dataset:
+    frame = pl.DataFrame(
+        {"id": range(40), "name": [f"n{at}" for at in range(40)], "x": [at % 3 for at in range(40)]}
+        | columns
+    )
+    return sf.Dataset(frame, sf.Schema({"id": "direct", "name": "direct", "x": "other"}))
+
+
+def test_a_few_duplicates_and_gaps_leave_all_others_as_they_are():
+    whole = people().identity
+    ids = [*range(38), 0, None]
+    some = people(id=pl.Series(ids)).identity
+    assert some.basis == whole.basis == "identifier 'id'"
+    assert (some.digests[1:38] == whole.digests[1:38]).all()
+    assert len({tuple(digest) for digest in some.digests.tolist()}) == 40
+    # One of the two rows of an identifier is who it would be alone, whatever their order.
+    assert sum((digest == whole.digests[0]).all() for digest in some.digests[[0, 38]]) == 1
+
+
+def test_rows_of_one_identifier_are_numbered_by_their_content():
+    ids = pl.Series([7, 7, 7, *range(100, 137)])
+    data = people(id=ids)
+    order = np.random.default_rng(2).permutation(40)
+    shuffled = sf.Dataset(data.frame[order.tolist()], data.schema)
+    assert (shuffled.identity.digests == data.identity.digests[order]).all()
+
+
+def test_an_identifier_that_hardly_tells_records_apart_is_not_taken():
+    visits = people(id=[at // 4 for at in range(40)])
+    assert visits.identity.basis == "identifier 'name'"
+    both = visits.with_schema({"name": "other"})
+    assert both.identity.basis == "content of the record"
+    assert both.identity.columns == ("id", "name", "x")
+
+
+def test_the_plan_names_the_identifier():
+    data = people()
+    stated = data.with_schema({"name": sf.Column(identity=True)})
+    assert stated.identity.basis == "identifier 'name'"
+    both = stated.with_schema({"x": sf.Column(identity=True)})
+    assert both.identity.columns == ("name", "x")
+    assert "together" in both.identity.basis
+    denied = data.with_schema({"id": sf.Column(identity=False)})
+    assert denied.identity.basis == "identifier 'name'"
+    plan = sf.Plan(schema=stated.schema, steps=[sf.methods.Drop()])
+    assert sf.Plan.parse(plan.text()) == plan
+    assert "identity = true" in plan.text()
+    with pytest.raises(SchemaError, match="identity is true or false"):
+        sf.Schema({"id": sf.Column(identity="yes")})  # type: ignore[arg-type]
+
+
+def test_identifiers_that_are_all_missing_leave_the_content():
+    data = people(id=pl.Series([None] * 40, dtype=pl.Int64)).with_schema(
+        {"id": sf.Column(identity=True)}
+    )
+    assert len({tuple(digest) for digest in data.identity.digests.tolist()}) == 40

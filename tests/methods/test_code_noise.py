@@ -94,11 +94,12 @@ def test_the_same_noise_however_the_ends_are_treated() -> None:
     assert noisy(data, variance=0.5, ends="round").to_list() == [WEALTH[at] for at in codes]
 
 
-def test_another_variance_is_independent_noise() -> None:
+def test_more_variance_is_the_same_noise_and_independent_more() -> None:
     data = many("middling", 20_000)
     once = noisy(data, variance=0.5, ends="free").to_numpy()
     other = noisy(data, variance=0.6, ends="free").to_numpy()
-    assert abs(np.corrcoef(once, other)[0, 1]) < 0.03
+    assert abs(np.corrcoef(once, other - once)[0, 1]) < 0.03
+    assert (other - once).var() == pytest.approx(0.1, rel=0.05)
 
 
 def test_the_place_of_the_step_does_not_matter() -> None:
@@ -130,7 +131,7 @@ def test_what_the_variable_is_afterwards() -> None:
 
 
 def test_it_is_described() -> None:
-    data = dataset(["b", "a", None] * 5, kind="nominal")
+    data = dataset(["b", "a", None] * 10, kind="nominal")
     method = sf.methods.CodeNoise(variables=["x"], variance={"x": [0.2, 0.3]}, ends="round")
     fitted = json.loads(json.dumps(method.fit(data, sf.engines.engine_for(data.frame))))
     told = method.describes(fitted, data.schema)

@@ -67,7 +67,8 @@ def test_the_noise_on_the_output_has_the_variance_it_says(size, of_variance, dis
     method = Noise(variables=["bmi"], distribution=distribution, **size)
     wanted = of_variance(data.column("bmi").var())
     told = described(method, data)["bmi"]
-    assert told.variance == pytest.approx(wanted, rel=0.005)
+    # Rounded up to a number of a series whose steps are 3.3 % or less.
+    assert wanted * 0.9999 <= told.variance <= wanted * 1.034
     found = noise_of(method, data, "bmi")
     # Four standard errors of a variance; Laplace noise has a kurtosis of 6.
     error = math.sqrt((5 if distribution == "laplace" else 2) / RECORDS)
@@ -125,7 +126,7 @@ def test_shares_are_of_the_variance_on_the_scale(scale):
     told = described(method, data)["share"]
     assert told.scale.name == scale
     there = told.scale.forth(data.column("share").to_numpy())
-    assert told.variance == pytest.approx(0.2 * there.var(), rel=0.006)
+    assert 0.2 * there.var() * 0.999 <= told.variance <= 0.2 * there.var() * 1.035
     after = method.apply(data, key=KEY).column("share").to_numpy()
     if scale in ("log", "logit"):
         assert (after > 0).all()

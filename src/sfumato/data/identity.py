@@ -1,14 +1,20 @@
 """The identity of records: an id that follows the person, not the row.
 
 Question: how does a record keep its noise when rows are shuffled or a file is exported again?
-The id comes from a direct identifier that is unique, else from the record's whole content, with
-a counter for identical records (these are interchangeable). Numbers count by value, so that 5,
-5.0 and a 32-bit 5 are the same; variables count by name, so that their order does not matter.
+The id comes from an identifier, else from the record's whole content, with a counter for
+identical records (these are interchangeable). Numbers count by value, so that 5, 5.0 and a 32-bit
+5 are the same; variables count by name, so that their order does not matter.
+
+Which identifier it is must not hang on a trifle: another one would give every record a new id,
+and with it new noise, which can be averaged with the old. So it does not depend on the order of the
+variables, nor, where a name speaks for itself, on their roles, nor on a few identifiers that are
+missing or stand in two rows. 17, "17", "000017", 17.0, " 17" and "17.0" are one identifier; so are
+"AB 7" and "ab 7".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +23,7 @@ import polars as pl
 
 from sfumato.kernels.arrays import Words
 from sfumato.kernels.memory import allocate
-from sfumato.randomness import KEY_BYTES, SLICE, Key, encrypt
+from sfumato.randomness import KEY_BYTES, SLICE, Key, encrypt, fold_name
 from sfumato.schema import Schema
 
 # Public and fixed: this only mixes. Secrecy comes from the key, in `Identity.ids`.
@@ -25,6 +31,17 @@ _MIX = bytes(range(KEY_BYTES))
 _BLOCK = 16
 _BATCH = 1 << 17
 """Records for which ordinary memory is quicker to get."""
+_MOST = 0.9
+"""Share of the records that an identifier must tell apart, unless the plan names it."""
+# What a name may speak of that tells records apart, the plainest first.
+_NUMBERS = (
+    "the number of a person",
+    "a number or code of a record",
+    "a medical record number",
+    "a national, tax or insurance number",
+)
+_INVISIBLE = r"[\x{00AD}\x{200B}-\x{200F}\x{2060}\x{FEFF}]"
+_NUMBER = r"^[+-]?0*([0-9]+)(?:\.0*)?$"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +50,8 @@ class Identity:
 
     basis: str
     digests: Words
+    columns: tuple[str, ...] = ()
+    """The variables that it comes from, in alphabetical order."""
 
     def ids(self, key: Key) -> Words:
         """The keyed record ids: without the key they say nothing of the content."""
@@ -45,7 +64,7 @@ class Identity:
 
     def take(self, positions: npt.NDArray[np.intp] | slice) -> Identity:
         """Some of the records, in this order."""
-        return Identity(self.basis, self.digests[positions])
+        return Identity(self.basis, self.digests[positions], self.columns)
 
     def total(self) -> str:
         """A digest of all records together, whatever their order."""
@@ -54,23 +73,146 @@ class Identity:
 
 
 def identify(schema: Schema, column: Callable[[str], pl.Series]) -> Identity:
-    """Give every record its identity. `column` returns a variable by name."""
-    direct = schema.having("direct")
-    for name in direct:
-        values = column(name)
-        if values.null_count() == 0 and _are_unique(digests := digest([values])):
-            return Identity(f"direct identifier '{name}'", digests)
-    if len(direct) > 1 and _are_unique(digests := digest(column(name) for name in sorted(direct))):
-        together = ", ".join(f"'{name}'" for name in sorted(direct))
-        return Identity(f"direct identifiers {together} together", digests)
-    # Column by column, so that no second copy of the data is made.
-    content = digest(column(name) for name in sorted(schema))
-    return Identity("content of the record", _number_duplicates(content))
+    """Give every record its identity: by identifiers, else by its whole content.
+
+    `column` returns a variable by name.
+    """
+
+    def read_content(rows: npt.NDArray[np.intp] | slice) -> Words:
+        # Column by column, so that no second copy of the data is made.
+        return digest(column(name)[rows] for name in sorted(schema))
+
+    found = find_identifiers(schema, column)
+    if found is None:
+        content = _number_duplicates(read_content(slice(None)))
+        return Identity("content of the record", content, tuple(sorted(schema)))
+    names, digests = found
+    return Identity(_describe_basis(names), _fill_gaps(digests, read_content), names)
 
 
-def _are_unique(digests: Words) -> bool:
-    first = np.sort(digests[:, 0])
-    return len(first) > 0 and not (first[1:] == first[:-1]).any()
+def find_identifiers(
+    schema: Schema, column: Callable[[str], pl.Series]
+) -> tuple[tuple[str, ...], Words] | None:
+    """The variables that say who a record is, and their digests; None where none do.
+
+    They are what the plan names (`identity = true`); else the first variable that tells nine in
+    ten records apart, of those whose name speaks of the number of a person or a record, then of
+    the direct identifiers, each in alphabetical order; else all direct identifiers together, if
+    they tell them apart.
+    """
+    stated = tuple(sorted(name for name in schema if schema[name].identity))
+    if stated:
+        return stated, digest_identifiers([column(name) for name in stated])
+    direct = sorted(
+        (name for name in schema.having("direct") if schema[name].identity is None), key=fold_name
+    )
+    alone = dict.fromkeys([*_list_numbers(schema), *direct])
+    sets: list[tuple[str, ...]] = [(name,) for name in alone]
+    if len(direct) > 1:
+        sets.append(tuple(sorted(direct)))
+    for names in sets:
+        digests = digest_identifiers([column(name) for name in names])
+        if _tell_apart(digests):
+            return names, digests
+    return None
+
+
+def _describe_basis(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"identifier '{names[0]}'"
+    return f"identifiers {', '.join(map(repr, names))} together"
+
+
+def _list_numbers(schema: Schema) -> list[str]:
+    """Variables whose name speaks of the number of a person or a record, the plainest first."""
+    from sfumato.schema.inference.names import find_signs
+
+    ranks: dict[str, int] = {}
+    for name in schema:
+        signs = find_signs(name)
+        if signs and signs[0].what in _NUMBERS and schema[name].identity is None:
+            ranks[name] = _NUMBERS.index(signs[0].what)
+    return sorted(ranks, key=lambda name: (ranks[name], fold_name(name)))
+
+
+def _tell_apart(digests: Words) -> bool:
+    """Whether nearly all records have an identifier, and one that few others have."""
+    known = np.sort(digests[digests.any(axis=1), 0])
+    distinct = int((known[1:] != known[:-1]).sum()) + min(len(known), 1)
+    return distinct > 0 and distinct >= _MOST * len(digests)
+
+
+def _fill_gaps(digests: Words, read_content: Callable[[npt.NDArray[np.intp]], Words]) -> Words:
+    """Records without an identifier, or with one that others have too, by their content as well.
+
+    All others keep the ids they have, whatever is in these. Rows of one identifier are numbered
+    in the order of their content: the first is who it would be alone.
+    """
+    missing = np.flatnonzero(~digests.any(axis=1))
+    order = np.argsort(digests[:, 0], kind="stable")
+    first = digests[order, 0]
+    same = np.zeros(len(order), bool)
+    same[1:] = first[1:] == first[:-1]
+    same[:-1] |= same[1:].copy()
+    shared = order[same]
+    if not len(missing) and not len(shared):
+        return digests
+    out = digests.copy()
+    if len(missing):
+        content = read_content(missing)
+        content[:, 1] ^= np.uint64(1)
+        out[missing] = _number_duplicates(encrypt(content, _MIX))
+    shared = shared[digests[shared].any(axis=1)]
+    if len(shared):
+        content = read_content(shared)
+        ranked = np.lexsort((content[:, 1], content[:, 0]))
+        numbered = _number_duplicates(digests[shared[ranked]])
+        out[shared[ranked]] = numbered
+    return out
+
+
+def digest_identifiers(columns: Sequence[pl.Series]) -> Words:
+    """128 bits for each record's identifiers, however they are spelled; 0 where all are missing."""
+    state = np.zeros((len(columns[0]), 2), np.uint64)
+    for values in columns:
+        for start in range(0, len(values), SLICE):
+            some = slice(start, start + SLICE)
+            token = _digest_values(fold_identifiers(values[some]))
+            known = token.any(axis=1)
+            token[known] = encrypt(token[known], _MIX)
+            if len(columns) > 1:
+                known |= state[some].any(axis=1)
+                token[known] = encrypt(state[some][known] ^ token[known], _MIX)
+            state[some] = token
+    return state
+
+
+def fold_identifiers(values: pl.Series) -> pl.Series:
+    """Identifiers in one spelling: numbers as numbers, text without case and outer blanks.
+
+    Examples
+    --------
+    >>> fold_identifiers(pl.Series(["000017", "17 ", "17.0", "+17"])).to_list()
+    ['17', '17', '17', '17']
+    >>> fold_identifiers(pl.Series(["AB 7", "ab 7\u200b", " "])).to_list()
+    ['ab 7', 'ab 7', None]
+    """
+    if values.dtype.is_float():
+        values = values.fill_nan(None)
+    elif not values.dtype.is_numeric() and values.dtype not in (pl.String, pl.Categorical, pl.Enum):
+        return values
+    texts = values.cast(pl.String)
+    if values.dtype.is_integer():
+        return texts
+    if bool((texts.str.len_bytes() != texts.str.len_chars()).any()):
+        texts = texts.str.normalize("NFKC").str.replace_all(_INVISIBLE, "")
+    texts = texts.str.strip_chars().str.to_lowercase()
+    numbers = texts.str.extract(_NUMBER, 1)
+    negative = (texts.str.starts_with("-") & (numbers != "0")).fill_null(value=False)
+    if negative.any():
+        numbers = ("-" + numbers).zip_with(negative, numbers)
+    folded = numbers.zip_with(numbers.is_not_null(), texts)
+    return folded.set(folded == "", None)
 
 
 def digest(columns: Iterable[pl.Series]) -> Words:

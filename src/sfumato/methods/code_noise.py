@@ -12,17 +12,18 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.cells.codes import (
+    count_rare_levels,
     decode_levels,
     encode_levels,
     find_levels,
     report_observed_levels,
+    require_common_levels,
     restore_categories,
 )
 from sfumato.cells.noise import description as described
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import PlanError
-from sfumato.kernels.sampling.deviates import normal
 from sfumato.method import Fitted, RowWise, require_draws
 from sfumato.methods._noise.drawing import round_to_grid
 from sfumato.parameters import parameters
@@ -109,12 +110,18 @@ class CodeNoise(RowWise):
                     f"{len(levels)} levels.",
                     hint="give one for each level, in their order.",
                 )
-            fitted[name] = {"levels": levels, "declared": declared, "variance": variance}
+            fitted[name] = {
+                "levels": levels,
+                "declared": declared,
+                "rare": count_rare_levels(name, data.schema[name], distinct),
+                "variance": variance,
+            }
         return fitted
 
     def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.Noise]:
         """The noise on each variable."""
         del schema
+        require_common_levels(fitted)
         return {name: self._describe_levels(fitted[name]) for name in self.variables}
 
     def _describe_levels(self, fit: Mapping[str, Any]) -> described.CodeNoise:
@@ -126,6 +133,17 @@ class CodeNoise(RowWise):
             "method": self.name,
             "variables": list(self.variables),
             **report_observed_levels(fitted),
+        }
+
+    def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
+        """The codes of each variable, and variances that differ between them."""
+        return {
+            name: {
+                "method": self.name,
+                "levels": list(fit["levels"]),
+                "growth": fit["variance"] if isinstance(fit["variance"], Sequence) else None,
+            }
+            for name, fit in fitted.items()
         }
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
@@ -141,12 +159,12 @@ class CodeNoise(RowWise):
     def _add_noise(self, values: pl.Series, noise: described.CodeNoise, draws: Draws) -> pl.Series:
         level = encode_levels(values, noise.levels)
         codes = noise.codes
-        sd = np.sqrt(noise.variances)[level]
         # However the ends are treated, the noise is the same: so nothing is gained by having both.
-        purpose = json.dumps([noise.distribution, noise.variance, noise.levels])
+        path, variances = _describe_path(noise), noise.variances[level]
         # Goldstein & Shlomo (2020), Eq. 4: released code = true code + N(0, variance).
-        deviates = normal(draws.lasting(values.name, purpose, codes[level]))
-        noisy = codes[level] + round_to_grid(sd * deviates, _STEP)
+        noisy = codes[level] + round_to_grid(
+            draws.path(values.name, path, codes[level], variances), _STEP
+        )
         if self.ends == "round":
             # Codes are one apart, so the nearest is found by counting from the first.
             nearest = np.clip(np.floor(noisy - codes[0] + 0.5), 0, len(codes) - 1)
@@ -183,3 +201,12 @@ class CodeNoise(RowWise):
             given_identity=data.identity,
         ).with_columns(data.batch(self.variables))
         return super().transform(bare, fitted, engine=engine, chance=chance)
+
+
+def _describe_path(noise: described.CodeNoise) -> str:
+    """What the noise is added to: other levels have other codes, and independent noise."""
+    # Codes that are the levels themselves are numbers as they are, as for the method "noise".
+    bare = all(type(level) is not bool for level in noise.levels) and list(noise.levels) == list(
+        noise.codes
+    )
+    return json.dumps(None if bare else noise.levels)

@@ -20,19 +20,20 @@ from sfumato.cells.codes import (
 )
 from sfumato.cells.noise.description import CorrelatedGaussian, Noise, StratifiedGaussian
 from sfumato.data import Dataset
-from sfumato.engines import Engine
+from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError
+from sfumato.io import frames
 from sfumato.kernels.arrays import Floats, Integers
-from sfumato.kernels.sampling.deviates import normal
 from sfumato.method import Fitted, RowWise, Strength, require_draws, require_numbers
 from sfumato.methods._noise.covariances import (
     UnperturbedWarning,
     describe_noise,
     draw_correlated_noise,
     fit_moments,
-    grid_step,
+    noise_per_signal,
 )
-from sfumato.methods._noise.drawing import require_large_strata, round_to_grid, select_draws
+from sfumato.methods._noise.digits import round_digits
+from sfumato.methods._noise.drawing import require_large_strata, select_draws
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema
@@ -62,8 +63,9 @@ class CorrelatedNoise(RowWise):
     noise_share : the share of the released variance that is noise, between 0 and 1.
     strata : variables within whose combinations means and covariances are taken, and kept. They
         are released as they are.
-    fewest : records a stratum must have (the data, where there are no strata). Means and
-        covariances are published, and those of few records would reveal each.
+    fewest : records a stratum must have (the data, where there are no strata). Accredited analysts
+        get means and covariances (everybody, if the plan says noise = "all"), and those of few
+        records would reveal each.
     partly : do not warn that other numbers stay as they are.
 
     Examples
@@ -194,6 +196,15 @@ class CorrelatedNoise(RowWise):
         described = {"method": self.name, "variables": list(self.variables)}
         return described | ({"strata": list(self.strata)} if self.strata else {})
 
+    def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
+        """The covariances: a share of others mixes other draws."""
+        strata = [
+            {part: moments[part] for part in ("where", "sd", "relation")}
+            for moments in fitted["strata"]
+        ]
+        path = {"method": self.name, "variables": list(self.variables), "strata": strata}
+        return dict.fromkeys(self.variables, path)
+
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Noisy numbers for a batch of records."""
         draws = require_draws(draws, "Noise")
@@ -214,19 +225,27 @@ class CorrelatedNoise(RowWise):
         self, moments: Mapping[str, Any], true: list[Floats], draws: Draws
     ) -> list[Floats]:
         """The numbers of the records of one stratum."""
-        # Noise of another size must be independent: two of them would give the value away.
-        weight = math.sqrt(1 - self.noise_share)
-        size = [moments["mean"], moments["sd"], moments["relation"]]
-        purpose = json.dumps([weight, self.variables, *size])
-        normals = [
-            normal(draws.lasting(name, purpose, np.nan_to_num(x)))
+        # Shares of one covariance are on one path. Noise of another covariance must be
+        # independent: the difference of two that mix the same draws would give the value away.
+        path = json.dumps([self.variables, moments["sd"], moments["relation"]])
+        weight, variance = math.sqrt(1 - self.noise_share), noise_per_signal(self.noise_share)
+        paths = [
+            draws.path(name, path, np.nan_to_num(x), variance)
             for name, x in zip(self.variables, true, strict=True)
         ]
-        noise = draw_correlated_noise(moments, normals, self.noise_share)
-        return [
-            round_to_grid(weight * x + e, grid_step(sd))
-            for x, e, sd in zip(true, noise, moments["sd"], strict=True)
+        noise = draw_correlated_noise(moments, paths, self.noise_share)
+        return [weight * x + e for x, e in zip(true, noise, strict=True)]
+
+    def transform(
+        self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+    ) -> Dataset:
+        """Add the noise, and round to digits that tell nothing of it."""
+        noised = super().transform(data, fitted, engine=engine, chance=chance)
+        columns = [
+            round_digits(frames.get_column(noised.frame, name), relative=False)
+            for name in self.variables
         ]
+        return data.with_columns(pl.DataFrame(columns), noised.schema)
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Measured numbers, that no declared domain bounds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
@@ -10,11 +11,13 @@ import polars as pl
 from pydantic import Field, field_validator, model_validator
 
 from sfumato.cells.codes import (
+    count_rare_levels,
     decode_levels,
     encode_levels,
     encode_strata,
     find_levels,
     report_observed_levels,
+    require_common_levels,
     restore_categories,
     sort_strata,
     to_plain,
@@ -23,9 +26,10 @@ from sfumato.cells.noise import description as described
 from sfumato.cells.noise.description import TOLERANCE, Level
 from sfumato.cells.noise.transitions import (
     describe_draws,
+    draw_along_path,
     draw_transitions,
+    find_survival,
     invariant,
-    round_shares,
     to_all,
     to_marginal,
     to_near,
@@ -34,11 +38,12 @@ from sfumato.cells.notation import format_value
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError, PlanError
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.method import Fitted, RowWise, require_draws
 from sfumato.methods._noise.drawing import require_large_strata, select_draws
+from sfumato.methods._publishing.counts import EPSILON, noise_counts
 from sfumato.parameters import parameters
-from sfumato.randomness import Draws
+from sfumato.randomness import Draws, Key, fold_name
 from sfumato.schema import Column, Schema
 
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -60,6 +65,11 @@ class Misclassify(RowWise):
 
     The stated retention is a floor: no level stays with a smaller probability, however rare.
 
+    A matrix that depends on frequencies is computed from noised counts, and is published as it was
+    used. What the noise costs: `invariant` keeps frequencies to within about three times `fewest`
+    records times 1 - retention, rarely more than ten times. Without `invariant` and "marginal" no
+    matrix depends on the data.
+
     Parameters
     ----------
     variables : the categories: nominal, ordinal, yes/no, or whole numbers with few values.
@@ -75,7 +85,8 @@ class Misclassify(RowWise):
     strata : variables within whose combinations frequencies are taken, and kept. They are released
         as they are.
     fewest : records a stratum must have (or the data, where there are no strata), if the matrix
-        depends on frequencies: it is published, and tells them.
+        depends on frequencies, and the step in which counts are rounded and noised for it: it is
+        published, and tells them. One record more leaves it as it was but once in `fewest` times.
 
     Examples
     --------
@@ -149,10 +160,15 @@ class Misclassify(RowWise):
         return (*self.variables, *self.strata)
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
-        """The levels and the matrices of each variable."""
+        """The levels and matrices for a look, without a key: no matrix of these is published."""
+        return self.fit_keyed(data, engine, None)
+
+    def fit_keyed(self, data: Dataset, engine: Engine, chance: Chance | None) -> dict[str, Any]:
+        """The levels and the matrices of each variable, as they are used and published."""
         data.schema.require(self.reads(data.schema))
         self._require_each_variable()
-        return {name: self._fit_variable(name, data, engine) for name in self.variables}
+        key = None if chance is None else chance.key
+        return {name: self._fit_variable(name, data, engine, key) for name in self.variables}
 
     def _require_each_variable(self) -> None:
         """What is given by variable must be there for each of them, and for no other."""
@@ -170,7 +186,9 @@ class Misclassify(RowWise):
                 hint="give one of the two.",
             )
 
-    def _fit_variable(self, name: str, data: Dataset, engine: Engine) -> dict[str, Any]:
+    def _fit_variable(
+        self, name: str, data: Dataset, engine: Engine, key: Key | None
+    ) -> dict[str, Any]:
         column = data.schema[name]
         distinct = engine.distinct(data, [*self.strata, name])
         levels, declared = find_levels(
@@ -193,17 +211,31 @@ class Misclassify(RowWise):
         strata = [
             {
                 "where": dict(zip(self.strata, row, strict=True)),
-                "matrix": self._build_matrix(name, column, levels, counts[row]).tolist(),
+                "matrix": self._build_matrix(name, column, levels, counts[row], row, key).tolist(),
             }
             for row in sort_strata(list(counts))
         ]
-        return {"levels": levels, "declared": declared, "strata": strata}
+        rare = 0 if self._names_levels(name) else count_rare_levels(name, column, distinct)
+        return {"levels": levels, "declared": declared, "rare": rare, "strata": strata}
+
+    def _names_levels(self, name: str) -> bool:
+        """Whether the plan itself names every level of a variable, in its matrix."""
+        return isinstance((self.matrix or {}).get(name), Mapping)
 
     def _build_matrix(
-        self, name: str, column: Column, levels: Sequence[Level], counts: Floats
+        self,
+        name: str,
+        column: Column,
+        levels: Sequence[Level],
+        counts: Floats,
+        stratum: tuple[Any, ...],
+        key: Key | None,
     ) -> Floats:
         """The probabilities of one variable in one stratum."""
-        shares = round_shares(counts)
+        # The matrix gives these shares away, so they are not the exact ones.
+        purpose = fold_name(name), json.dumps(stratum)
+        noised = noise_counts(counts, self.fewest, levels, key, *purpose)
+        shares = noised / noised.sum()
         floor = self.retention.get(name) if isinstance(self.retention, Mapping) else self.retention
         written = name in (self.matrix or {})
         if written:
@@ -245,6 +277,7 @@ class Misclassify(RowWise):
     def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.Noise]:
         """The matrix of each variable, or those of its strata."""
         del schema
+        require_common_levels(fitted)
         return {name: self._describe_variable(fitted[name]) for name in self.variables}
 
     def _describe_variable(self, fit: Mapping[str, Any]) -> described.Misclassification:
@@ -259,7 +292,25 @@ class Misclassify(RowWise):
             "variables": list(self.variables),
             **report_observed_levels(fitted),
         }
+        if self._uses_frequencies:
+            noise = {"step": self.fewest, "noise": "two-sided geometric", "epsilon": EPSILON}
+            described["frequencies"] = noise
         return described | ({"strata": list(self.strata)} if self.strata else {})
+
+    def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
+        """The levels of each variable; and a matrix that does not exchange all of them alike."""
+        return {
+            name: {
+                "method": self.name,
+                "levels": list(fit["levels"]),
+                "matrix": [
+                    {"where": stratum["where"], "matrix": stratum["matrix"]}
+                    for stratum in fit["strata"]
+                    if find_survival(np.array(stratum["matrix"], float)) is None
+                ],
+            }
+            for name, fit in fitted.items()
+        }
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Exchanged categories for a batch of records."""
@@ -278,11 +329,8 @@ class Misclassify(RowWise):
             rows = np.flatnonzero(stratum_of == number)
             if len(rows):
                 matrix = np.array(stratum["matrix"], float)
-                purpose = describe_draws(fit["levels"], matrix)
-                true = codes[rows].astype(float)
-                # One uniform draw a record, which belongs to it under this key and this matrix.
-                uniform = select_draws(draws, rows).lasting(name, purpose, true)
-                released[rows] = draw_transitions(codes[rows], uniform, matrix)
+                some = select_draws(draws, rows)
+                released[rows] = _exchange(name, codes[rows], fit["levels"], matrix, some)
         return decode_levels(released, fit["levels"], batch[name])
 
     def transform(
@@ -291,6 +339,24 @@ class Misclassify(RowWise):
         """Exchange, and give categories back the type that they had."""
         released = super().transform(data, fitted, engine=engine, chance=chance)
         return restore_categories(data, released, self.variables)
+
+
+def _exchange(
+    name: str, codes: Integers, levels: Sequence[Level], matrix: Floats, draws: Draws
+) -> Integers:
+    """The released levels of the records of one stratum."""
+    true = codes.astype(float)
+    survival = find_survival(matrix)
+    if survival is None:
+        # One uniform draw a record, which belongs to it under this key and this matrix.
+        uniform = draws.lasting(name, describe_draws(levels, matrix), true)
+        return draw_transitions(codes, uniform, matrix)
+
+    def draw(purpose: str, rows: Positions) -> Floats:
+        described = json.dumps(["misclassification path", list(levels), purpose])
+        return select_draws(draws, rows).lasting(name, described, true[rows])
+
+    return draw_along_path(codes, len(levels), survival, draw)
 
 
 def _require_floor(matrix: Floats, floor: float | None, name: str) -> None:

@@ -64,7 +64,8 @@ class Regenerate(Method):
     --------
     >>> import polars as pl, sfumato as sf
     >>> frame = pl.DataFrame({"age": ["34", "*", "[20;29]", "51"]})
-    >>> data = sf.Dataset(frame, sf.Schema({"age": sf.Column(role="quasi", kind="integer")}))
+    >>> age = sf.Column(role="quasi", kind="integer", cells="generalised")
+    >>> data = sf.Dataset(frame, sf.Schema({"age": age}))
     >>> fill = Regenerate(variables=["age"], counts={"age": {"25": 1, "60": 1}})
     >>> fill.apply(data, key=bytes(32)).frame["age"].to_list()
     [34, 60, 25, 51]

@@ -3,7 +3,9 @@
 Every description is a few plain numbers, and the same in a manifest, in a plan and in a script.
 None holds a key, a seed or a draw. Some of a description tells about values, and is kept for
 accredited analysts: a variance that grows with the value says of a released record how large its
-true value may be; the knots of a scale by ranks are averages of the original.
+true value may be; the knots of a scale by ranks are averages of the original; the means and
+covariances of correlated noise are those of the original, and two of them, of n records and of
+n - 1, are a person's values.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ Detail = Literal["all", "safe", "none"]
 """How much of a description everybody may read."""
 TOLERANCE = 1e-9
 """How far from 1 the probabilities of a row may add up."""
+# What tells of values. Strata of a misclassification do not: their counts have noise.
+_OF_THE_ORIGINAL = ("growth", "mean", "covariance")
 _ACCREDITED = (
     "Parts of it are kept for accredited analysts: ask the custodian for accredited/manifest.json."
 )
@@ -350,9 +354,13 @@ def _public_part(plain: Mapping[str, Any], detail: Detail) -> dict[str, Any]:
     if detail == "all":
         return dict(plain)
     part, withheld = dict(plain), []
-    if "growth" in part:
-        del part["growth"]
-        withheld.append("growth")
+    fitted = [*_OF_THE_ORIGINAL]
+    if part.get("distribution") == StratifiedGaussian.distribution:
+        fitted.append("strata")
+    for name in fitted:
+        if name in part:
+            del part[name]
+            withheld.append(name)
     scale = part.get("scale", {})
     if knots := [name for name in ("values", "scores") if name in scale]:
         part["scale"] = {name: value for name, value in scale.items() if name not in knots}
@@ -369,7 +377,8 @@ def is_accredited_version(accredited: Mapping[str, Any], manifest: Mapping[str, 
     False
     """
     both = (accredited, manifest)
-    ours, theirs = ({**text, "noise": None} for text in both)
+    # Each has a tag of its own, which only the custodian can check.
+    ours, theirs = ({**text, "noise": None, "authentication": None} for text in both)
     full, part = (text.get("noise", {}).get("variables", {}) for text in both)
     return ours == theirs and any(
         part == withhold({"variables": full}, detail)["variables"] for detail in ("safe", "none")
@@ -381,8 +390,8 @@ def averaged_variance(variance: float | Sequence[float], releases: int = 1) -> f
 
     Question: how much protection is left after a second key?
     Assumes: independent noise in each release, and somebody who can tell which rows belong
-    together and weights them in the best way. Under one key nothing is gained: the noise is the
-    same each time.
+    together and weights them in the best way. Under one key nothing is gained: a larger noise is
+    the smaller one and more.
 
     Parameters
     ----------

@@ -8,28 +8,17 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from sfumato.cells.noise.description import Level
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import Floats, Integers, Positions
 
-
-def round_shares(counts: Floats) -> Floats:
-    """How frequent each level is, to three digits.
-
-    The matrix is published, and tells how frequent levels are: of a rare one, how many records
-    have it. With three digits a new record mostly leaves the matrix as it was, and so the draws of
-    all others.
-
-    Examples
-    --------
-    >>> round_shares(np.array([2000.0, 1000.0, 3.0]))
-    array([0.666   , 0.333   , 0.000999])
-    """
-    return np.array([float(f"{share:.3g}") for share in counts / max(counts.sum(), 1.0)])
+# Probabilities that differ by less are the same number, written or computed in two ways.
+_EQUAL = 1e-12
+_LEAST = 1e-9
 
 
 def to_all(levels: int, retention: float) -> Floats:
@@ -120,6 +109,58 @@ def invariant(matrix: Floats, shares: Floats) -> Floats:
         stays = 1.0 - math.fsum(balanced[level].tolist())
         balanced[level, level] = max(matrix[level, level], stays)
     return balanced
+
+
+def find_survival(matrix: Floats) -> float | None:
+    """How likely a value is never drawn anew, where a draw is any level with equal probability.
+
+    Such a matrix is survival * 1 + (1 - survival) / levels. None: the matrix is another one.
+
+    Examples
+    --------
+    >>> round(find_survival(to_all(4, 0.7)), 9)
+    0.6
+    >>> find_survival(to_near(4, 0.7)) is None
+    True
+    """
+    other = matrix[~np.eye(len(matrix), dtype=bool)]
+    stays = matrix.diagonal()
+    if max(np.ptp(other), np.ptp(stays)) > _EQUAL or stays[0] < other[0]:
+        return None
+    return float(stays[0] - other[0])
+
+
+def draw_along_path(
+    codes: Integers, levels: int, survival: float, draw: Callable[[str, Positions], Floats]
+) -> Integers:
+    """The released level of each record: its true level, drawn anew at random times.
+
+    The times are those of a Poisson process on the axis t = -log(survival), the same under every
+    survival: with less of it there are more of them. So a release with a smaller retention is one
+    with a larger retention whose levels were drawn anew again, and tells no more.
+
+    Parameters
+    ----------
+    codes : the true level of each record; missing stays missing.
+    survival : the probability that a level was never drawn anew.
+    draw : uniform draws for a purpose, of some of the records.
+    """
+    released = codes.copy()
+    rows = np.flatnonzero(codes >= 0)
+    if survival < _LEAST:
+        # Drawn anew without end: nothing is left of any earlier draw.
+        released[rows] = np.floor(draw("end", rows) * levels).astype(released.dtype)
+        return released
+    left, number = np.ones(len(rows)), 0
+    while len(rows):
+        # Waiting times are exponential, so that exp(-time) is a product of uniform numbers.
+        left *= draw(f"time {number}", rows)
+        before = left > survival
+        rows, left = rows[before], left[before]
+        drawn = np.floor(draw(f"level {number}", rows) * levels)
+        released[rows] = np.minimum(drawn, levels - 1).astype(released.dtype)
+        number += 1
+    return released
 
 
 def describe_draws(levels: Sequence[Level], matrix: Floats) -> str:

@@ -1,4 +1,4 @@
-"""Normal and Laplace numbers from uniform ones by inversion, the same on every machine.
+"""Normal and exponential numbers from uniform ones by inversion, the same on every machine.
 
 A library's logarithm may differ in the last bit from one processor to the next, and a release
 must not. So only what IEEE 754 fixes to the last bit is used: + - * / and the square root.
@@ -82,23 +82,22 @@ def normal(uniform: Floats, out: Floats | None = None) -> Floats:
     return quantiles
 
 
-def laplace(uniform: Floats, out: Floats | None = None) -> Floats:
-    """Laplace numbers of mean 0 and variance 1; `out` as for `normal`.
+def exponential(uniform: Floats, out: Floats | None = None) -> Floats:
+    """Exponential numbers of mean 1; `out` as for `normal`.
 
     Examples
     --------
-    >>> laplace(np.array([0.5, 0.975])).round(6) + 0.0
-    array([0.      , 2.118303])
+    >>> exponential(np.array([0.5, 0.975])).round(6)
+    array([0.693147, 0.025318])
     """
-    quantiles = np.empty(len(uniform)) if out is None else out
-    if len(quantiles) > FEW:
+    times = np.empty(len(uniform)) if out is None else out
+    if len(times) > FEW:
         from sfumato.kernels.sampling import deviates_compiled
 
-        deviates_compiled.fill_laplace(uniform, quantiles)
+        deviates_compiled.fill_exponential(uniform, times)
     else:
-        size = log(2.0 * np.minimum(uniform, 1.0 - uniform)) * -ROOT_HALF
-        quantiles[:] = np.copysign(size, uniform - 0.5)
-    return quantiles
+        times[:] = -log(uniform)
+    return times
 
 
 def _normal_quantiles(p: Floats) -> Floats:

@@ -74,9 +74,7 @@ def fill_normal(uniform: Floats, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def fill_laplace(uniform: Floats, out: Floats) -> None:
-    """Laplace numbers of variance 1 into `out`."""
+def fill_exponential(uniform: Floats, out: Floats) -> None:
+    """Exponential numbers of mean 1 into `out`."""
     for i in range(len(uniform)):
-        p = uniform[i]
-        size = _log(2.0 * min(p, 1.0 - p)) * -ROOT_HALF
-        out[i] = math.copysign(size, p - _MIDDLE)
+        out[i] = -_log(uniform[i])

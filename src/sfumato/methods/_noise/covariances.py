@@ -21,8 +21,6 @@ _SMALL = 1e-12
 _LARGEST = 1e120
 # How far a correlation moves at most when it is rounded to three digits.
 _HALF_STEP = 0.0005
-# Released numbers are multiples of about 2**-24 standard deviations.
-_STEPS = 24
 
 
 class UnperturbedWarning(UserWarning):
@@ -140,22 +138,37 @@ def cholesky_factor(relation: Floats, names: Sequence[str]) -> Floats:
     return factor
 
 
+def noise_per_signal(share: float) -> float:
+    """The variance of the noise in units of what is left of the signal.
+
+    released / weight = true + shift + noise / weight, and the last has the variance of the
+    variables times share / (1 - share).
+    """
+    return share / (1 - share)
+
+
 def draw_correlated_noise(
-    moments: Mapping[str, Any], normals: Sequence[Floats], share: float
+    moments: Mapping[str, Any], paths: Sequence[Floats], share: float
 ) -> list[Floats]:
     """The noise on each variable: its mean, and a part of the spread of the variables.
 
     Sums go variable by variable in one order, so that batches do not show in the last bit.
+
+    Parameters
+    ----------
+    moments : of the variables.
+    paths : for each variable, independent normal numbers of variance `noise_per_signal(share)`.
+    share : of the released variance that is noise.
     """
     weight = math.sqrt(1 - share)
     factor = cholesky_factor(np.array(moments["relation"], float), [])
     noise = []
     for row, (mean, sd) in enumerate(zip(moments["mean"], moments["sd"], strict=True)):
-        total = np.zeros_like(normals[row])
+        total = np.zeros_like(paths[row])
         for column in range(row + 1):
-            total = total + factor[row, column] * normals[column]
+            total = total + factor[row, column] * paths[column]
         # Kim (1986): weight * x + noise has the mean and the covariance of x.
-        noise.append((1 - weight) * mean + math.sqrt(share) * sd * total)
+        noise.append((1 - weight) * mean + weight * sd * total)
     return noise
 
 
@@ -168,8 +181,3 @@ def describe_noise(moments: Mapping[str, Any], share: float) -> dict[str, Any]:
         "mean": [(1 - weight) * mean for mean in moments["mean"]],
         "covariance": covariance.tolist(),
     }
-
-
-def grid_step(sd: float) -> float:
-    """A power of two far below a standard deviation."""
-    return float(2.0 ** (math.frexp(sd)[1] - _STEPS))

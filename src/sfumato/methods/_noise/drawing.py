@@ -13,11 +13,10 @@ import polars as pl
 from sfumato.cells.noise.description import Gaussian, Noise
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Array, Floats, Positions
-from sfumato.kernels.sampling.deviates import laplace, normal
+from sfumato.kernels.sampling.deviates import exponential
 from sfumato.randomness import Draws
 
-_SIZE = ("distribution", "variance", "growth", "scale")
-# Released values lie on a grid this many powers of two finer than the noise.
+# Noise that is smaller than its size by more powers of two than this counts as none.
 _FINE = 20
 # Steps of a number, or of the grid, that a standard deviation of noise has at least.
 _FEWEST = 16
@@ -25,33 +24,35 @@ _LARGEST_INTEGER = 2.0**63
 
 
 def draw_noise(values: pl.Series, noise: Noise, draws: Draws) -> pl.Series:
-    """A variable of a batch of records with its noise; missing stays missing."""
+    """A variable of a batch of records with its noise; missing stays missing.
+
+    Fractions still have all their digits: see `round_digits`.
+    """
     name = values.name
     if not isinstance(noise, Gaussian):
         raise MethodError(f"The noise of variable '{name}' is of another method.")
     x = values.cast(pl.Float64).fill_null(math.nan).to_numpy()
     released = perturb(noise, np.ascontiguousarray(x), draws, name)
     largest = float(np.fmax.reduce(np.abs(released), initial=0.0))
-    _require_room(name, noise, largest, values.dtype)
+    integers = noise.whole and values.dtype.is_integer()
+    if largest >= (_LARGEST_INTEGER if integers else math.inf):
+        raise MethodError(
+            f"The noise takes variable '{name}' beyond all numbers.",
+            hint="give less noise, or truncate it with at_most.",
+        )
     column = pl.Series(name, released).fill_nan(None)
-    if noise.whole and values.dtype.is_integer():
-        # In the widest type: noise may lead out of the reach of a narrow one.
-        return column.cast(pl.Int64)
-    return column.cast(values.dtype) if values.dtype.is_float() else column
+    # In the widest type: noise may lead out of the reach of a narrow one.
+    return column.cast(pl.Int64) if integers else column
 
 
 def perturb(noise: Gaussian, x: Floats, draws: Draws, column: str) -> Floats:
     """The released values of true ones. Missing is NaN, before and after."""
-    invert = laplace if noise.distribution == "laplace" else normal
-    # Uniform draws that belong to record, variable, value and size: never drawn anew.
-    deviates = draws.lasting(column, describe_draws(noise), x)
-    invert(deviates, out=deviates)
     position = x if noise.scale is None else noise.scale.forth(x)
-    deviates *= _deviation(noise, position)
-    deviates += position
+    # The path belongs to record, variable, value and scale, and to no size: never drawn anew.
+    path = describe_path(noise)
+    released = draws.path(column, path, x, _find_variances(noise, position, x, draws, column))
+    released += position
     with np.errstate(over="ignore"):
-        step = _grid_step(noise)
-        released = round_to_grid(deviates, step) if step else deviates
         released = released if noise.scale is None else noise.scale.back(released)
     if noise.whole:
         np.rint(released, out=released)
@@ -60,14 +61,28 @@ def perturb(noise: Gaussian, x: Floats, draws: Draws, column: str) -> Floats:
     return np.clip(released, noise.at_least, noise.at_most)
 
 
-def describe_draws(noise: Gaussian) -> str:
-    """What the draws are for: noise of another size or scale must be independent of this one.
+def describe_path(noise: Gaussian) -> str:
+    """What the noise is added to: on another scale the path must be an independent one.
 
-    From x + 2e and x + 3e, anyone who knows the sizes has x. Rounding and truncation do not
-    count: the same noise rounded reveals nothing more.
+    From x + e and f(x) + e, anyone who knows f has x. Size, distribution, rounding and truncation
+    do not count: all sizes are on one path, and the same noise rounded reveals nothing more.
     """
-    description = noise.plain()
-    return json.dumps({name: description.get(name) for name in _SIZE}, sort_keys=True)
+    scale = None if noise.scale is None else noise.plain()["scale"]
+    return json.dumps(scale, sort_keys=True)
+
+
+def _find_variances(
+    noise: Gaussian, position: Floats, x: Floats, draws: Draws, column: str
+) -> Floats | float:
+    """How far along its path each record is: for normal noise, its variance."""
+    variances = (noise.variance or 0.0) if noise.growth is None else noise.growth.variance(position)
+    if noise.distribution != "laplace":
+        return variances
+    # A Brownian path at an exponential time of mean v is Laplace with variance v: the transform
+    # of the time, 1 / (1 + v s), at s = t²/2 is the characteristic function 1 / (1 + v t²/2).
+    times = exponential(draws.lasting(column, f"exponential time {describe_path(noise)}", x))
+    times *= variances
+    return times
 
 
 def select_draws(draws: Draws, rows: Positions) -> Draws:
@@ -89,9 +104,14 @@ def round_to_grid(values: Floats, step: float) -> Floats:
     return rounded
 
 
-def is_lost_on_grid(noise: Gaussian, least: float) -> bool:
-    """Whether noise of the least variance is lost between the steps of the grid."""
-    return math.sqrt(least) < _FEWEST * _grid_step(noise)
+def is_next_to_none(noise: Gaussian, least: float) -> bool:
+    """Whether the least variance that a value gets is nothing beside the stated size."""
+    sizes = [noise.variance]
+    if noise.growth is not None:
+        sizes = [noise.growth.constant, abs(noise.growth.slope), *(noise.growth.variances or [])]
+    known = [size for size in sizes if size]
+    unit = 2.0 ** (math.frexp(math.sqrt(min(known)))[1] - 1 - _FINE) if known else 0.0
+    return math.sqrt(least) < _FEWEST * unit
 
 
 def require_large_strata(counts: Array, fewest: int, strata: Sequence[str]) -> None:
@@ -112,32 +132,14 @@ def require_large_strata(counts: Array, fewest: int, strata: Sequence[str]) -> N
     )
 
 
-def _deviation(noise: Gaussian, position: Floats) -> Floats | float:
-    if noise.growth is None:
-        return math.sqrt(noise.variance or 0.0)
-    return np.sqrt(noise.growth.variance(position))
-
-
-def _grid_step(noise: Gaussian) -> float:
-    """A power of two, known from the description alone; 0 where there is no noise."""
-    sizes = [noise.variance]
-    if noise.growth is not None:
-        sizes = [noise.growth.constant, abs(noise.growth.slope), *(noise.growth.variances or [])]
-    known = [size for size in sizes if size]
-    return 2.0 ** (math.frexp(math.sqrt(min(known)))[1] - 1 - _FINE) if known else 0.0
-
-
-def _require_room(name: str, noise: Gaussian, largest: float, dtype: pl.DataType) -> None:
-    """Refuse numbers that are too large for their type, or so large that it rounds noise away."""
-    if largest >= (_LARGEST_INTEGER if noise.whole and dtype.is_integer() else math.inf):
-        raise MethodError(
-            f"The noise takes variable '{name}' beyond all numbers.",
-            hint="give less noise, or truncate it with at_most.",
-        )
+def require_room(
+    name: str, noise: Gaussian, largest: float, step: float, dtype: pl.DataType
+) -> None:
+    """Refuse numbers so large that their type, or the grid of released values, swallows noise."""
     if noise.scale is not None or not noise.variance or noise.whole:
         return
-    step = np.spacing(np.float32(largest)) if dtype == pl.Float32 else np.spacing(largest)
-    if step * _FEWEST > math.sqrt(noise.variance):
+    spacing = np.spacing(np.float32(largest)) if dtype == pl.Float32 else np.spacing(largest)
+    if max(float(spacing), step) * _FEWEST > math.sqrt(noise.variance):
         raise MethodError(
             f"Variable '{name}' has values so large that their last digit swallows the noise.",
             hint="give more noise, count from another zero, or store it as 64-bit numbers.",

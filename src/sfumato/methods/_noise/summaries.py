@@ -24,19 +24,6 @@ LEAST_RECORDS = 20
 """Behind a knot; it is the mean of the inner half of them, so that no extreme value shows."""
 
 
-def round_variance(variance: float) -> float:
-    """Three digits: enough for any analysis, and too few to work out a value of the data from.
-
-    A new record or two then mostly leave the noise of all others as it was.
-
-    Examples
-    --------
-    >>> round_variance(15.3987654)
-    15.4
-    """
-    return float(f"{variance:.3g}")
-
-
 @dataclass(frozen=True)
 class On:
     """A summary of the values as they are on a scale."""

@@ -26,6 +26,7 @@ from sfumato.cells.notation import (
     CellType,
     format_value,
     infer_cell_type,
+    mark_literals,
     parse_number,
 )
 from sfumato.errors import DataError, MethodError
@@ -83,7 +84,7 @@ def find_masked_cells(
         return MaskedCells(sort, (), ~absent, "date" if values.dtype.is_temporal() else "number")
     visible = values.set(pl.Series(absent), None) if absent.any() else values
     coded = encode(visible, order="appearance")
-    of, texts = coded.missing_last, coded.levels.to_list()
+    of, texts = coded.missing_last, mark_literals(coded.levels.to_list(), column)
     kind = infer_cell_type(texts, column, values.name)
     several = _find_partial(texts, column, kind, values.name)
     partly = sorted(text for text, wide in zip(texts, several, strict=True) if wide)
