@@ -30,6 +30,8 @@ class Evidence:
     assumptions : what must hold for the number to mean what it says.
     warnings : what was found that makes the number less than it seems, or hides risk.
     audience : "public" only when it holds nothing that the release does not show already.
+    sampled : of how many records how many were looked at, where it was not all of them: (looked
+        at, all). Targets are then held against the bad end of an interval.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Evidence:
     warnings: tuple[str, ...] = ()
     audience: Audience = "custodian"
     reason: str = ""
+    sampled: tuple[int, int] | None = None
 
     @classmethod
     def failed(cls, name: str, subject: Subject, reason: str) -> Evidence:
@@ -60,6 +63,15 @@ class Evidence:
         """The value itself or a detail by name; NaN when there is none."""
         number = self.value if name == self.name else self.details.get(name, math.nan)
         return float(number) if isinstance(number, (int, float)) else math.nan
+
+    def interval_of(self, name: str) -> tuple[float, float] | None:
+        """The interval of the value itself, or of a detail: `…_low` and `…_high` beside it."""
+        if name == self.name:
+            return self.interval
+        ends = [self.details.get(f"{name}_{end}") for end in ("low", "high")]
+        if not all(isinstance(end, (int, float)) for end in ends):
+            return None
+        return float(ends[0]), float(ends[1])  # type: ignore[arg-type]
 
     def public(self) -> Evidence:
         """Only what may leave the building: no baseline, nothing per record."""
@@ -83,6 +95,7 @@ class Evidence:
             "warnings": list(self.warnings),
             "audience": self.audience,
             "reason": self.reason,
+            **({} if self.sampled is None else {"sampled": list(self.sampled)}),
         }
 
 

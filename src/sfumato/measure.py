@@ -53,6 +53,10 @@ class Measure(ABC):
     """Further numbers among its details on which a target may be set."""
     reach: ClassVar[Mapping[str, tuple[float, float]]] = {}
     """The lowest and highest value a number can have: a target there could not be missed."""
+    retired: ClassVar[Mapping[str, str]] = {}
+    """Parameters that it had once, and what is said to whoever still sets them."""
+    by_default: ClassVar[bool] = True
+    """Whether it is taken where nobody has chosen measures."""
     picture: ClassVar[str | None] = None
     """The figure of `sf.pictures` that shows its evidence."""
     attack: ClassVar[AttackWording | None] = None

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import generalised
 
 import sfumato as sf
 from sfumato.errors import MeasureError, SchemaError, TargetError
@@ -15,12 +16,12 @@ tables = st.lists(st.tuples(cells, cells), min_size=1, max_size=30)
 
 def data(rows) -> sf.Dataset:
     frame = pl.DataFrame(rows, schema={"a": pl.Int64, "x": pl.Int64}, orient="row")
-    return sf.Dataset(frame, sf.Schema({"a": "quasi", "x": "sensitive"}))
+    return generalised(frame, sf.Schema({"a": "quasi", "x": "sensitive"}))
 
 
 def text(known, values, **column) -> sf.Dataset:
     frame = pl.DataFrame({"a": known, "x": pl.Series(values, dtype=pl.String)})
-    return sf.Dataset(frame, sf.Schema({"a": "quasi", "x": sf.Column(role="sensitive", **column)}))
+    return generalised(frame, sf.Schema({"a": "quasi", "x": sf.Column(role="sensitive", **column)}))
 
 
 def measure(one, **parameters):
@@ -46,7 +47,7 @@ def patients() -> sf.Dataset:
     schema = sf.Schema(
         {"age": "quasi", "gender": "quasi", "charge": "sensitive", "diagnosis": "sensitive"}
     )
-    return sf.Dataset(frame, schema)
+    return generalised(frame, schema)
 
 
 def test_the_published_example():
@@ -100,7 +101,7 @@ def test_the_worst_variable_counts_and_all_are_told():
         {"a": [0, 0, 1, 2], "x": [1, 1, None, 2], "y": ["u", "v", "w", "w"], "z": [None] * 4}
     ).with_columns(pl.col("z").cast(pl.Int64))
     schema = sf.Schema({"a": "quasi", "x": "sensitive", "y": "sensitive", "z": "sensitive"})
-    found = measure(sf.Dataset(frame, schema))
+    found = measure(generalised(frame, schema))
     assert found.table["variable"].to_list() == ["x", "y", "z"]
     assert found.table["attribute_disclosure"].to_list() == [0.75, 0.5, 0.0]
     assert found.value == 0.75
@@ -131,7 +132,7 @@ def test_suppressed_cells_teach_nothing():
 
 def test_a_dropped_known_variable_joins_classes():
     frame = pl.DataFrame({"a": [0, 1], "b": [0, 0], "x": [1, 2]})
-    one = sf.Dataset(frame, sf.Schema({"a": "quasi", "b": "quasi", "x": "sensitive"}))
+    one = generalised(frame, sf.Schema({"a": "quasi", "b": "quasi", "x": "sensitive"}))
     found = sf.risk.AttributeDisclosure().measure(one, one.without(["a"]))
     assert (found.value, found.baseline) == (0.0, 1.0)
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import generalised
 
 import sfumato as sf
 from sfumato.errors import DataError, MeasureError, SchemaError, TargetError
@@ -26,12 +27,12 @@ HIERARCHY = {
 def data(rows, kind="integer", **column) -> sf.Dataset:
     frame = pl.DataFrame(rows, schema={"a": pl.Int64, "x": pl.Int64}, orient="row")
     told = sf.Column(role="sensitive", kind=kind, **column)
-    return sf.Dataset(frame, sf.Schema({"a": "quasi", "x": told}))
+    return generalised(frame, sf.Schema({"a": "quasi", "x": told}))
 
 
 def text(values, known=None, **column) -> sf.Dataset:
     frame = pl.DataFrame({"a": known or [0] * len(values), "x": pl.Series(values, dtype=pl.String)})
-    return sf.Dataset(frame, sf.Schema({"a": "quasi", "x": sf.Column(role="sensitive", **column)}))
+    return generalised(frame, sf.Schema({"a": "quasi", "x": sf.Column(role="sensitive", **column)}))
 
 
 def shares(values, domain):
@@ -101,7 +102,7 @@ def test_salaries_of_the_article_that_proposed_it():
     pay = [3, 4, 5, 6, 11, 8, 7, 9, 10]
     frame = pl.DataFrame({"class": [1, 1, 1, 2, 2, 2, 3, 3, 3], "pay": pay})
     schema = sf.Schema({"class": "quasi", "pay": "sensitive"})
-    found = sf.risk.Closeness().measure(sf.Dataset(frame, schema))
+    found = sf.risk.Closeness().measure(generalised(frame, schema))
     t = found.records["t"].to_list()
     assert t[0] == pytest.approx(0.375)
     assert t[3] == pytest.approx(1 / 6)
@@ -110,7 +111,7 @@ def test_salaries_of_the_article_that_proposed_it():
 def test_the_worst_of_several_variables_counts():
     frame = pl.DataFrame({"a": [0, 0, 1, 1], "x": [1, 2, 1, 2], "y": ["u", "u", "v", "v"]})
     schema = sf.Schema({"a": "quasi", "x": "sensitive", "y": "sensitive"})
-    found = sf.risk.Closeness().measure(sf.Dataset(frame, schema))
+    found = sf.risk.Closeness().measure(generalised(frame, schema))
     assert found.table["closeness"].to_list() == [0.0, 0.5]
     assert found.value == 0.5
     assert found.details["beta"] == 1.0
@@ -134,7 +135,7 @@ def test_hierarchical_sums_stay_exact_for_a_million_records():
     codes[known == 0] = rng.integers(0, 4, (known == 0).sum())
     frame = pl.DataFrame({"a": known, "x": pl.Series(leaves).gather(codes)})
     told = sf.Column(role="sensitive", kind="nominal", hierarchy=tree)
-    found = sf.risk.Closeness().measure(sf.Dataset(frame, sf.Schema({"a": "quasi", "x": told})))
+    found = sf.risk.Closeness().measure(generalised(frame, sf.Schema({"a": "quasi", "x": told})))
     counts = np.zeros((5, 12), int)
     np.add.at(counts, (known, codes), 1)
     worst = 0.0
@@ -157,7 +158,7 @@ def test_ordered_sums_stay_exact_for_a_million_records():
     codes = np.minimum(rng.integers(0, 50, n), np.where(known == 0, 10, 49))
     frame = pl.DataFrame({"a": known, "x": codes})
     schema = sf.Schema({"a": "quasi", "x": "sensitive"})
-    found = sf.risk.Closeness().measure(sf.Dataset(frame, schema))
+    found = sf.risk.Closeness().measure(generalised(frame, schema))
     p = [Fraction(one, n) for one in np.bincount(codes, minlength=50).tolist()]
     far = []
     for a in range(3):
@@ -272,7 +273,7 @@ def test_dates_are_ordered():
     days = [dt.date(2020, 1, 1), dt.date(2020, 5, 1), dt.date(2021, 1, 1), dt.date(2024, 1, 1)]
     frame = pl.DataFrame({"a": [0, 0, 1, 1], "x": days})
     schema = sf.Schema({"a": "quasi", "x": "sensitive"})
-    found = sf.risk.Closeness().measure(sf.Dataset(frame, schema))
+    found = sf.risk.Closeness().measure(generalised(frame, schema))
     assert found.value == pytest.approx(1 / 3)
 
 
@@ -284,7 +285,7 @@ def test_a_constant_variable_is_no_reassurance():
 
 def test_no_confidential_variable_is_an_error():
     frame = pl.DataFrame({"a": [1, 2], "x": [1, 2]})
-    none = sf.Dataset(frame, sf.Schema({"a": "quasi", "x": "other"}))
+    none = generalised(frame, sf.Schema({"a": "quasi", "x": "other"}))
     with pytest.raises(MeasureError, match="declared as confidential.*role"):
         sf.risk.Closeness().measure(none)
     with pytest.raises(SchemaError, match="did you mean 'x'"):

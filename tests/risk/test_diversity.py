@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.conftest import generalised
 
 import sfumato as sf
 from sfumato.errors import MeasureError, TargetError
@@ -18,7 +19,7 @@ tables = st.lists(st.tuples(st.integers(0, 2), cells), min_size=1, max_size=40)
 
 def data(rows) -> sf.Dataset:
     frame = pl.DataFrame(rows, schema={"a": pl.Int64, "x": pl.Int64}, orient="row")
-    return sf.Dataset(frame, sf.Schema({"a": "quasi", "x": "sensitive"}))
+    return generalised(frame, sf.Schema({"a": "quasi", "x": "sensitive"}))
 
 
 def recursive(counts, c):
@@ -80,7 +81,7 @@ def test_recursive_diversity_of_a_lopsided_class():
 def test_more_is_better_and_the_worst_variable_counts():
     frame = pl.DataFrame({"a": [0, 0, 0], "x": [1, 2, 3], "y": ["u", "u", "v"]})
     schema = sf.Schema({"a": "quasi", "x": "sensitive", "y": "sensitive"})
-    found = sf.risk.Diversity().measure(sf.Dataset(frame, schema))
+    found = sf.risk.Diversity().measure(generalised(frame, schema))
     assert found.direction == "higher"
     assert found.table.columns[:2] == ["variable", "diversity"]
     assert found.table["diversity"].to_list() == [3, 2]
@@ -91,7 +92,7 @@ def test_more_is_better_and_the_worst_variable_counts():
 def test_suppressed_cells_are_no_value_of_their_own():
     frame = pl.DataFrame({"a": [0, 0, 0], "x": ["*", None, "u"]})
     schema = sf.Schema({"a": "quasi", "x": "sensitive"})
-    found = sf.risk.Diversity().measure(sf.Dataset(frame, schema))
+    found = sf.risk.Diversity().measure(generalised(frame, schema))
     assert found.value == 2
     assert found.details["l_if_missing_is_none"] == 1
 
@@ -99,7 +100,7 @@ def test_suppressed_cells_are_no_value_of_their_own():
 def test_generalised_cells_are_taken_as_they_stand_and_it_is_said():
     frame = pl.DataFrame({"a": [0, 0], "x": ["[1;2]", "[1;3]"]})
     schema = sf.Schema({"a": "quasi", "x": "sensitive"})
-    found = sf.risk.Diversity().measure(sf.Dataset(frame, schema))
+    found = sf.risk.Diversity().measure(generalised(frame, schema))
     assert found.value == 2
     assert any("as they stand" in one for one in found.assumptions)
 

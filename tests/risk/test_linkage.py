@@ -15,7 +15,8 @@ import sfumato as sf
 from sfumato.errors import MeasureError
 from sfumato.parameters import ParameterError
 from sfumato.risk._attacks.assignment import count_correct_links, sample_pairs
-from sfumato.risk.linkage import Linkage, wilson
+from sfumato.risk._attacks.outcomes import wilson
+from sfumato.risk.linkage import Linkage
 
 
 def dataset(values) -> sf.Dataset:

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import generalised
 
 import sfumato as sf
 from sfumato.errors import MeasureError
@@ -147,7 +148,7 @@ def test_the_same_as_the_slow_way(table):
     )
     if shown["town"].null_count() == len(table):
         return
-    found = sf.risk.MixedLinkage().measure(original, sf.Dataset(shown, schema))
+    found = sf.risk.MixedLinkage().measure(original, generalised(shown, schema))
     assert found.records["linked"].to_list() == pytest.approx(slow(table))
 
 
@@ -190,3 +191,44 @@ def test_few_individuals_are_picked_whatever_the_order(people):
     assert math.isnan(found.details["mixed_assigned"])
     assert "easier to tell apart" in found.details["mixed_assigned_reason"]
     assert found.records["linked"].null_count() == 350
+
+
+@pytest.mark.parametrize("factor", [1e300, 1e308, 1e160, 1e-300, 1e-170, 5e-321])
+@pytest.mark.parametrize("shape", ["values", "ranges"])
+def test_huge_and_tiny_numbers_are_linked_as_others_are(factor, shape):
+    random = np.random.default_rng(0)
+    original = random.random((60, 2))
+    released = np.clip(original + random.normal(size=(60, 2)) * 0.05, 0, 1)
+    schema = sf.Schema(dict.fromkeys("xy", sf.Column(role="quasi", kind="continuous")))
+
+    def build(values, scale):
+        x = values[:, 0] * scale - 0.5 * scale
+        if shape == "ranges" and values is released:
+            cells = [f"[{value!r};{max(value, 0.5 * scale)!r}]" for value in x.tolist()]
+            return sf.Dataset(pl.DataFrame({"x": cells, "y": values[:, 1]}), schema)
+        return sf.Dataset(pl.DataFrame({"x": x, "y": values[:, 1]}), schema)
+
+    usual, odd = (
+        sf.risk.MixedLinkage().measure(build(original, scale), build(released, scale))
+        for scale in (1.0, factor)
+    )
+    # Five digits are left of the tiniest numbers, so a person or two may differ.
+    assert odd.value == pytest.approx(usual.value, abs=0.05)
+    by_noise = "mixed_linkage_by_noise"
+    assert odd.details[by_noise] == pytest.approx(usual.details[by_noise], abs=0.05)
+
+
+def test_a_sample_is_judged_at_the_upper_end():
+    random = np.random.default_rng(0)
+    frame = pl.DataFrame({"x": random.normal(size=300)})
+    schema = sf.Schema({"x": "quasi"})
+    other = pl.DataFrame({"x": random.normal(size=300)})
+    pair = sf.Dataset(frame, schema), sf.Dataset(other, schema)
+    some = sf.risk.MixedLinkage(individuals=50).measure(*pair)
+    assert some.sampled == (50, 300)
+    assert some.details["mixed_linkage_at_worst"] >= some.interval[1] > some.value
+    every = sf.risk.MixedLinkage().measure(*pair)
+    assert every.sampled is None
+    assert every.details["mixed_linkage_at_worst"] == max(
+        every.value, every.details["mixed_linkage_by_noise"]
+    )

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import generalised
 
 import sfumato as sf
 
@@ -28,7 +29,7 @@ OPTION_2 = ["45-54", "35-44", "35-44", "55-64", "45-54"]
 
 def data(frame=EXAMPLE, **columns):
     roles = {name: columns.get(name, sf.Column(role="quasi")) for name in frame.columns}
-    return sf.Dataset(frame, sf.Schema(roles))
+    return generalised(frame, sf.Schema(roles))
 
 
 def with_age(ages):

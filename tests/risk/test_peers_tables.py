@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
+from sfumato.parameters import ParameterError
 from sfumato.risk._peers.sampling import population_interval
 
 EXAMPLE = pl.DataFrame(
@@ -43,12 +44,13 @@ def test_a_sample_is_exact_for_those_drawn(cohort, tolerance):
     assert some.records["smoking"].filter(drawn).equals(whole.records["smoking"].filter(drawn))
     low, high = some.interval
     assert low <= some.value <= high
-    assert low <= whole.value <= high  # with this seed
+    assert low <= whole.value <= high  # for the sample that follows from these data
     assert "estimate: 60 of 300" in " ".join(some.warnings)
     assert math.isnan(some.details["fewest_protective_peers"])
     assert some.details["breached_records_at_worst"] == round(high * 300)
-    other = sf.risk.Peers(**names, individuals=60, seed=1).measure(cohort)
-    assert not other.records["smoking"].is_not_nan().equals(drawn)
+    assert some.sampled == (60, 300)
+    with pytest.raises(ParameterError, match="follows from the data"):
+        sf.risk.Peers(**names, individuals=60, seed=1)
     every = sf.risk.Peers(**names, individuals=300).measure(cohort)
     assert every.plain() == whole.plain()
 

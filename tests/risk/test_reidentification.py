@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, generalised, in_library
 
 import sfumato as sf
 from sfumato.errors import MeasureError, SchemaError
@@ -19,7 +19,7 @@ from sfumato.parameters import ParameterError
 
 
 def found(frame, missing="value", budget=10_000, **columns):
-    data = sf.Dataset(pl.DataFrame(frame), sf.Schema(columns))
+    data = generalised(pl.DataFrame(frame), sf.Schema(columns))
     return sf.risk.Reidentification(missing=missing, budget=budget).measure(data)
 
 
@@ -150,7 +150,7 @@ def test_every_combination_of_groups_against_brute_force(records, missing):
         schema=dict.fromkeys(NAMES, pl.String),
         orient="row",
     )
-    data = sf.Dataset(frame, sf.Schema({"age": WHOLE, "zip": NAMED, "month": WHOLE}))
+    data = generalised(frame, sf.Schema({"age": WHOLE, "zip": NAMED, "month": WHOLE}))
     told = sf.risk.Reidentification(groups=GROUPS, missing=missing).measure(data)
     table = told.table.rows(named=True)
     chosen = [names for size in (1, 2, 3) for names in combinations(GROUPS, size)]
@@ -223,7 +223,7 @@ KEYS = {
 def test_keys_of_every_type_and_both_readings_of_missing(key, library):
     # A missing value is unique as a value; as a wildcard it hides the one who is alone.
     frame = in_library(pl.DataFrame({"key": KEYS[key], "x": ["u", "u", "u", "u"]}), library)
-    data = sf.Dataset(frame, sf.Schema({"key": "quasi", "x": "quasi"}))
+    data = generalised(frame, sf.Schema({"key": "quasi", "x": "quasi"}))
     told = sf.risk.Reidentification(groups={"a": ["key"], "b": ["x"]}).measure(data)
     table = frames.wrap(told.table).to_polars()
     assert table["reidentification"].to_list() == [0.5, 0, 0.5]
@@ -237,7 +237,7 @@ def test_keys_of_every_type_and_both_readings_of_missing(key, library):
 def test_the_value_is_that_of_what_is_known_and_more_in_the_groups_is_told():
     columns = {"age": AGE, "zip": sf.Column(role="other", kind="nominal")}
     frame = {"age": [30, 30, 41, 41], "zip": ["a", "b", "c", "d"]}
-    data = sf.Dataset(pl.DataFrame(frame), sf.Schema(columns))
+    data = generalised(pl.DataFrame(frame), sf.Schema(columns))
     told = sf.risk.Reidentification(groups={"years": ["age"], "place": ["zip"]}).measure(data)
     assert told.value == 0
     assert told.details["known"] == "age"
@@ -247,7 +247,7 @@ def test_the_value_is_that_of_what_is_known_and_more_in_the_groups_is_told():
 
 def test_what_the_release_left_out_nobody_compares_with():
     frame = pl.DataFrame({"age": [30, 31, 41, 41], "zip": ["a", "b", "c", "d"]})
-    data = sf.Dataset(frame, sf.Schema({"age": AGE, "zip": ZIP}))
+    data = generalised(frame, sf.Schema({"age": AGE, "zip": ZIP}))
     measure = sf.risk.Reidentification(groups={"years": ["age"], "place": ["zip"]})
     told = measure.measure(data, data.without(["zip"]))
     assert told.baseline == 1
@@ -267,7 +267,7 @@ def test_groups_that_cannot_be():
     for wrong in some:
         with pytest.raises(ParameterError, match="group"):
             sf.risk.Reidentification(groups=wrong)
-    data = sf.Dataset(pl.DataFrame({"age": [1, 2]}), sf.Schema({"age": AGE}))
+    data = generalised(pl.DataFrame({"age": [1, 2]}), sf.Schema({"age": AGE}))
     with pytest.raises(SchemaError, match="agee"):
         sf.risk.Reidentification(groups={"a": ["agee"]}).measure(data)
 
@@ -304,7 +304,7 @@ def test_among_nested_cells_the_size_of_a_record_of_single_values_is_exact(recor
         schema=dict.fromkeys(NAMES, pl.String),
         orient="row",
     )
-    data = sf.Dataset(frame, sf.Schema(dict.fromkeys(NAMES, WHOLE)))
+    data = generalised(frame, sf.Schema(dict.fromkeys(NAMES, WHOLE)))
     told = sf.risk.Reidentification().measure(data)
     rows = [tuple(held for _, held in record) for record in records]
     deep, sizes = depth(rows), told.records["class_size_at_least"].to_list()
@@ -328,7 +328,7 @@ def test_when_looking_would_take_too_long_the_sizes_stay_bounds(monkeypatch):
 
 
 def test_a_budget_is_a_number_that_can_be_counted_to():
-    data = sf.Dataset(pl.DataFrame({"a": ["1", "[1;2]", "3"]}), sf.Schema({"a": "quasi"}))
+    data = generalised(pl.DataFrame({"a": ["1", "[1;2]", "3"]}), sf.Schema({"a": "quasi"}))
     with pytest.raises(ParameterError, match="budget"):
         sf.risk.Reidentification(budget=2**70)
     assert sf.risk.Reidentification(budget=2**62).measure(data).details["undecided_records"] == 0

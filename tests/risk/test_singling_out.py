@@ -46,13 +46,86 @@ def test_shuffled_columns_are_at_the_baseline(people):
     assert not found.warnings
 
 
-def test_k_anonymity_leaves_nothing(people):
+def rates(found, words):
+    """The rates of one family of statements, by variable."""
+    rows = found.table.filter(pl.col("statement") == words)
+    return dict(zip(rows["of"], rows["singling_out"], strict=True))
+
+
+def test_k_anonymity_leaves_nothing_beyond_chance(people):
     method = sf.methods.KAnonymity(variables=KNOWN, k=5, clustering="mondrian", output="range")
     found = sf.risk.SinglingOut(known=KNOWN).measure(people, method.apply(people))
     # A class of five holds for five at least, and for nobody alone.
-    assert found.value == 0.0 <= found.baseline
-    assert found.details["singled_out_by_extremes"] == 0.0
+    assert rates(found, "the values as they stand") == {"": 0.0}
+    assert rates(found, "this much or more, or less") == {"": 0.0}
+    assert rates(found, "all cells, whoever shares them") == {"": 0.0}
+    assert rates(found, "one cell, whoever shares it") == dict.fromkeys(KNOWN, 0.0)
+    # Naming a value beside a class isolates somebody now and then, whichever value it is.
+    assert found.details["singling_out_excess"] < 0.15
     assert not found.warnings
+
+
+def test_ends_that_are_peoples_values_are_found(people):
+    known = ["sex", "birth_date", "region", "education"]
+    method = sf.methods.KAnonymity(variables=known, ends="observed")
+    found = sf.risk.SinglingOut(known=known).measure(people, method.apply(people))
+    assert found.details["best_way"] == "a class, and an end of its range: birth_date"
+    assert found.value > 0.9
+    assert found.baseline < 0.3
+    assert any("an end of its range" in line for line in found.warnings)
+
+
+def test_cells_that_several_released_records_share_are_tried():
+    """Five released records have each weight; only one person has it."""
+    weights = [1.0 + row / 100 for row in range(100)]
+    frame = pl.DataFrame({"weight": weights, "sex": ["f", "m"] * 50})
+    schema = sf.Schema({"weight": "quasi", "sex": "quasi"})
+    averaged = frame.with_columns(
+        pl.Series("weight", [weights[row // 5 * 5 + 2] for row in range(100)])
+    )
+    found = sf.risk.SinglingOut().measure(sf.Dataset(frame, schema), sf.Dataset(averaged, schema))
+    assert rates(found, "one cell, whoever shares it")["weight"] == 1.0
+    assert found.value == 1.0
+    assert found.details["best_way"].endswith("whoever shares it: weight")
+    assert found.details["singled_out_records"] >= 20
+
+
+def test_sets_name_their_members():
+    frame = pl.DataFrame({"town": ["a", "a", "a", "a", "b"] * 8, "part": list(range(8)) * 5})
+    frame = frame.sort("part")
+    schema = sf.Schema(
+        {
+            "town": sf.Column(role="quasi", kind="nominal"),
+            "part": sf.Column(role="quasi", kind="nominal"),
+        }
+    )
+    released = sf.methods.KAnonymity(k=5, strata=["part"], variables=["town"]).apply(
+        sf.Dataset(frame, schema)
+    )
+    found = sf.risk.SinglingOut(known=["town", "part"]).measure(sf.Dataset(frame, schema), released)
+    names = rates(found, "a class, and a member of its set")
+    by_hand = isolated = 0
+    for (part,), rows in frame.group_by("part"):
+        counts = rows["town"].value_counts()["count"].to_list()
+        by_hand += len(counts) if len(counts) > 1 else 0
+        isolated += counts.count(1) if len(counts) > 1 else 0
+        assert part is not None
+    row = found.table.filter(pl.col("statement") == "a class, and a member of its set")
+    assert names.keys() == {"town"}
+    assert (row["attempts"][0], row["isolated"][0]) == (by_hand, isolated)
+
+
+def test_where_no_cell_reaches_stands_whoever_was_left_out():
+    frame = pl.DataFrame({"age": [20, 21, 22, 50, 80, 81, 82]})
+    column = sf.Column(role="quasi", kind="integer")
+    shown = pl.DataFrame({"age": ["[20;29]"] * 3 + ["*"] + ["[80;89]"] * 3})
+    released = sf.Schema({"age": sf.Column(role="quasi", kind="integer", cells="generalised")})
+    found = sf.risk.SinglingOut().measure(
+        sf.Dataset(frame, sf.Schema({"age": column})), sf.Dataset(shown, released)
+    )
+    row = found.table.filter(pl.col("statement") == "where no cell reaches")
+    assert (row["attempts"][0], row["isolated"][0]) == (3, 1)
+    assert found.records["singled_out"].to_list()[3]
 
 
 def test_ranges_sets_masks_and_wildcards_are_read():
@@ -77,12 +150,15 @@ def test_ranges_sets_masks_and_wildcards_are_read():
             "code": ["937**", "937**", "938**", "938**", "*"],
         }
     )
-    original, released = sf.Dataset(frame, schema), sf.Dataset(shown, schema)
+    made = schema.changed(list(schema), cells="generalised")
+    original, released = sf.Dataset(frame, schema), sf.Dataset(shown, made)
     found = sf.risk.SinglingOut().measure(original, released)
     # By hand: [20;29] or town a is the first person, 937** with [30;49] or {b;c} the second; the
     # others share their cells, and {b;c} alone holds for four.
-    assert found.records["singled_out"].to_list() == [True, True, False, False, False]
     assert found.table["isolated"].to_list()[0] == 2
+    # Of the third and the fourth, who share [30;49] and 938**, one lives in b and one in c; the
+    # fifth is in {b;c}, and outside [30;49].
+    assert found.records["singled_out"].to_list() == [True, True, True, True, True]
 
 
 def test_the_same_as_testing_every_statement_by_hand(people):

@@ -34,24 +34,30 @@ def test_class_sizes_agree_with_counting_one_by_one(rows):
 
 
 @given(tables)
-def test_wild_cards_fit_everything_and_both_readings_are_told(rows):
-    def fits(mine, other):
-        return all(a == b or a is None or b is None for a, b in zip(mine, other, strict=True))
+def test_wildcards_are_counted_by_fitting_and_both_readings_are_told(rows):
+    def covers(wide, narrow):
+        return all(a is None or a == b for a, b in zip(wide, narrow, strict=True))
 
-    sizes = [sum(fits(mine, other) for other in rows) for mine in rows]
+    above = [sum(covers(other, mine) for other in rows) for mine in rows]
+    below = [sum(covers(mine, other) for other in rows) for mine in rows]
     wild = sf.risk.Uniqueness(missing="wildcard").measure(data(rows))
     strict = sf.risk.Uniqueness().measure(data(rows))
-    assert wild.records["class_size"].to_list() == sizes
+    assert wild.records["class_size"].to_list() == list(map(min, above, below))
     assert wild.details["k"] == strict.details["k_if_missing_is_wildcard"]
     assert strict.details["k"] == wild.details["k_if_missing_is_value"]
-    assert strict.details["k"] <= wild.details["k"]
+    assert strict.details["k"] == wild.details["k_at_worst"] <= wild.details["k"]
+    assert wild.details["uniqueness_at_worst"] == strict.value >= wild.value
 
 
 def test_a_missing_value_in_a_key_does_not_hide_a_unique_record():
-    # The strict reading is the default: a record that alone has a gap is alone.
+    # The strict reading is the default: a record that alone has a gap is alone. Nor does the other
+    # reading hide it: behind the gap may be a value that no other record fits.
     found = sf.risk.Uniqueness().measure(data([(1, 1), (1, 1), (1, None)]))
     assert found.details["k"] == 1
-    assert found.details["k_if_missing_is_wildcard"] == 3
+    assert found.details["k_if_missing_is_wildcard"] == 1
+    found = sf.risk.Uniqueness().measure(data([(1, 1)] * 3 + [(1, None)] + [(None, None)] * 2))
+    assert found.details["k"] == 1
+    assert found.details["k_if_missing_is_wildcard"] == 2
 
 
 def test_risk_by_population_needs_weights_and_says_so():
@@ -133,4 +139,7 @@ def test_codes_for_missing_are_told_apart_because_the_release_shows_them():
     data = sf.Dataset(pl.DataFrame({"g": ["a", "a", "DK", "NA"]}), sf.Schema({"g": column}))
     found = sf.risk.Uniqueness().measure(data)
     assert found.details["unique_records"] == 2
-    assert found.details["k_if_missing_is_wildcard"] == 4
+    # Two records say nothing at all; behind them may be anything, and both could be either.
+    assert found.details["k_if_missing_is_wildcard"] == 2
+    wild = sf.risk.Uniqueness(missing="wildcard").measure(data)
+    assert wild.details["k_at_worst"] == 2

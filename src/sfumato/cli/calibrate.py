@@ -64,6 +64,12 @@ def calibrate(
         list[str] | None,
         typer.Option(help="How much noise a variable gets in proportion: height=0.5. Repeatable."),
     ] = None,
+    attacker: Annotated[
+        str,
+        typer.Option(
+            help="best: also one who weighs variables by their noise. plain: the one of the paper."
+        ),
+    ] = "best",
     draws: Annotated[int, typer.Option(help="How many times each size is drawn.", min=2)] = 10,
     model: Annotated[
         list[str] | None,
@@ -112,6 +118,7 @@ def calibrate(
             by=by,
             known=options.split_names(known),
             weights=options.parse_weights(weight or [], "height=0.5"),
+            attacker=attacker,  # type: ignore[arg-type]  # what is none of both is refused there
             draws=draws,
         )
         losses = [

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato import catalogue
 from sfumato.errors import PlanError, did_you_mean
-from sfumato.evidence import Evidence
+from sfumato.evidence import Audience, Evidence
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import format_value
 from sfumato.parameters import list_settings as given_parameters
 
 # A measured share and a stated one may differ in the last bit without meaning anything.
 _TOLERANCE = 1e-12
+_NOT_COMPUTED = "it could not be computed."
+_UNBOUNDED = "it was measured on a sample, which says nothing certain of the other records."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,15 @@ class Target:
         low = self.least is None or number >= self.least - _TOLERANCE
         return low and (self.most is None or number <= self.most + _TOLERANCE)
 
+    def distance_beyond(self, number: float) -> float:
+        """How far a number lies beyond the bound; below 0 as long as it keeps it."""
+        beyond = [-math.inf]
+        if self.least is not None:
+            beyond.append(self.least - number)
+        if self.most is not None:
+            beyond.append(number - self.most)
+        return max(beyond)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
@@ -64,6 +75,10 @@ class Judgement:
     """What the measure was told besides its defaults, such as what the outsider knows."""
     worst: str = ""
     """The variable that decides, where the number is that of the worst of several."""
+    sampled: str = ""
+    """How few records were looked at, where it was not all: the number is an interval's bad end."""
+    audience: Audience = "custodian"
+    """Who may see the number: what compares with the original stays inside, met or not."""
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -75,13 +90,26 @@ class Judgement:
             "met": self.met,
             "reason": self.reason,
             "under": self.under,
+            **({"sampled": self.sampled} if self.sampled else {}),
         }
+
+    def public(self) -> dict[str, Any]:
+        """As it stands in the public manifest: a number that tells of the original is withheld.
+
+        With the release at hand a difference from the original is the original's own number, and
+        two of them, of n records and of n - 1, are a person's.
+        """
+        if self.audience == "public":
+            return self.plain()
+        return self.plain() | {"value": None, "withheld": True}
 
     def describe(self) -> str:
         """One line for people."""
         got = self.reason or f"it is {self.number:g}"
         if self.worst and not self.met and not self.reason:
             got += f" for '{self.worst}'"
+        if self.sampled and not self.reason:
+            got += f" {self.sampled}"
         under = f" ({self.under})" if self.under else ""
         return f"{self.target.describe()}{under}: {'met' if self.met else 'MISSED'}, {got}"
 
@@ -163,12 +191,20 @@ def _require_missable(target: Target, measures: Mapping[str, Measure]) -> None:
         return
     label, number = where
     low, high = measures[label].reach.get(number, (-math.inf, math.inf))
-    below = target.least is None or target.least <= low
-    if below and (target.most is None or target.most >= high):
-        raise PlanError(
-            f"The target '{target.describe()}' cannot be missed, so it promises nothing.",
-            hint=f"{number} is always between {low:g} and {high:g}.",
-        )
+    # Each end by itself: a real upper bound makes an empty lower one no promise.
+    ends = {
+        "min": target.least is not None and target.least <= low,
+        "max": target.most is not None and target.most >= high,
+    }
+    for end, is_empty in ends.items():
+        if is_empty:
+            stated = replace(target, most=None) if end == "min" else replace(target, least=None)
+            reach = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+            raise PlanError(
+                f"The target '{stated.describe()}' cannot be missed, so it promises nothing.",
+                hint=f"{number} is always {reach}; set {target.name}.{end} to what must hold, or "
+                "leave it out.",
+            )
 
 
 def find_number(target: Target, measures: Mapping[str, Measure]) -> tuple[str, str] | None:
@@ -233,13 +269,11 @@ def judge(
         if where is None:
             raise PlanError(f"No measure gives '{target.name}'.")
         label, number = where
-        # Where a number has two readings, a promise holds only if it holds for the worse.
-        worst = f"{number}{AT_WORST}"
-        value = evidence[label].number(worst if worst in evidence[label].details else number)
+        value, is_estimate = read_for_target(target, number, evidence[label])
         reason = evidence[label].reason
         if math.isnan(value) and not reason:
-            stated = evidence[label].details.get(f"{number}_reason", "it could not be computed.")
-            reason = str(stated)
+            unknown = _UNBOUNDED if is_estimate else _NOT_COMPUTED
+            reason = str(evidence[label].details.get(f"{number}_reason", unknown))
         judgements.append(
             Judgement(
                 target=target,
@@ -249,6 +283,42 @@ def judge(
                 reason=reason,
                 under=_describe_settings(measures[label]),
                 worst=str(evidence[label].details.get("worst_variable", "")),
+                sampled=_describe_sample(evidence[label]) if is_estimate else "",
+                audience=evidence[label].audience,
             )
         )
     return tuple(judgements)
+
+
+def read_for_target(target: Target, number: str, evidence: Evidence) -> tuple[float, bool]:
+    """The number that a target is held against, and whether it is the end of an interval.
+
+    Where a number has several readings, a promise holds only if it holds for the worst. Where only
+    some records were looked at, it must hold at the bad end of the interval; a number of a sample
+    that has no interval can keep no promise, and is NaN.
+    """
+    worst = f"{number}{AT_WORST}"
+    if worst in evidence.details:
+        return evidence.number(worst), evidence.sampled is not None
+    if evidence.sampled is None:
+        return evidence.number(number), False
+    ends = evidence.interval_of(number)
+    if ends is None:
+        return math.nan, True
+    value = evidence.number(number)
+    # The end that is nearer to missing the target; NaN stays so.
+    candidates = [value, *ends]
+    if any(math.isnan(candidate) for candidate in candidates):
+        return math.nan, True
+    return max(candidates, key=target.distance_beyond), True
+
+
+def _describe_sample(evidence: Evidence) -> str:
+    """How few records were looked at, and how to look at all."""
+    if evidence.sampled is None:
+        return ""
+    looked, records = evidence.sampled
+    return (
+        f"at the bad end of its interval, since {looked:,} of {records:,} records were looked at "
+        f"(all of them: individuals = {records})"
+    )

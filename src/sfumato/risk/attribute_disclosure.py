@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
 
 import numpy as np
 import polars as pl
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from sfumato.cells.classes import EquivalenceClasses, find_equivalence_classes
 from sfumato.cells.confidential import (
@@ -18,14 +18,22 @@ from sfumato.cells.confidential import (
     require_apart,
     select_confidential,
 )
+from sfumato.cells.same_values import TOLERANCE, unite_texts, unite_values
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Mask
-from sfumato.measure import Measure
+from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.evaluation import evaluate_predicate
-from sfumato.risk._disclosure.predicate import Predicate, list_variables, parse
+from sfumato.risk._disclosure.predicate import (
+    Predicate,
+    list_comparisons,
+    list_variables,
+    parse,
+    replace_constants,
+)
+from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
 from sfumato.risk._known import describe_known, known_variables
 
 _WHERE = (
@@ -54,6 +62,8 @@ class AttributeDisclosure(Measure):
         backticks, dates in quotes: "2020-01-31", which is the whole day.
     confidential : without `where`, the variables nobody should learn. Default: all whose role is
         "sensitive".
+    same_within : numbers that differ by less than this share are one value, and texts that differ
+        only in spelling are; targets are held against the worse of both readings.
 
     Examples
     --------
@@ -82,6 +92,7 @@ class AttributeDisclosure(Measure):
     known: list[str] | None = None
     where: str | None = None
     confidential: list[str] | None = None
+    same_within: Annotated[float, Field(ge=0, lt=1)] = TOLERANCE
 
     @field_validator("where")
     @classmethod
@@ -103,12 +114,13 @@ class AttributeDisclosure(Measure):
         classes = find_equivalence_classes(data, known)
         if self.where is None:
             names = select_confidential(self.confidential, known, data, subject)
-            disclosure = _disclose_values(data, names, classes)
+            disclosure = _disclose_values(data, names, classes, self.same_within)
         else:
             predicate = parse(self.where)
             names = list_variables(predicate)
             _require_present(names, known, data, subject)
             disclosure = _disclose_statement(data, predicate, classes)
+            disclosure = _add_spellings(disclosure, data, predicate, classes)
         return Evidence(
             name=self.name,
             subject=subject,
@@ -126,6 +138,7 @@ class AttributeDisclosure(Measure):
                 "confidential": ", ".join(names),
             },
             assumptions=(describe_known(known), *disclosure.assumptions),
+            warnings=disclosure.warnings,
             audience="public" if subject == "released" else "custodian",
         )
 
@@ -138,6 +151,7 @@ class _Disclosure:
     records: pl.DataFrame
     details: dict[str, Any]
     assumptions: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def _require_present(
@@ -184,6 +198,46 @@ def _disclose_statement(
     return _Disclosure(table, records, details, (_WHERE,))
 
 
+def _add_spellings(
+    disclosure: _Disclosure, data: Dataset, predicate: Predicate, classes: EquivalenceClasses
+) -> _Disclosure:
+    """The same statement about values however they are spelt; targets take the worse."""
+    changed, renamed, warnings = [], predicate, []
+    for name in list_variables(predicate):
+        values, column = data.column(name), data.schema[name]
+        if values.dtype != pl.String or column.generalised:
+            continue
+        constants = [
+            constant
+            for comparison in list_comparisons(predicate)
+            if comparison.variable == name
+            for constant in comparison.constants
+            if isinstance(constant, str)
+        ]
+        spellings = unite_texts(values, column, constants)
+        if not spellings:
+            continue
+        changed.append(values.replace(spellings))
+        renamed = replace_constants(renamed, name, spellings)
+        warnings.append(
+            f"'{name}' has {len(spellings)} spellings of values that are written in another way "
+            "too. Targets are held against the statement about values however they are spelt."
+        )
+    if not changed:
+        return disclosure
+    united = _disclose_statement(data.with_columns(pl.DataFrame(changed)), renamed, classes)
+    worst = {
+        f"{name}{AT_WORST}": max(*disclosure.table[name], *united.table[name])
+        for name in ("attribute_disclosure", "disclosed_records")
+    }
+    return replace(
+        disclosure,
+        details={**disclosure.details, **worst},
+        assumptions=(*disclosure.assumptions, IN_SPELLING),
+        warnings=tuple(warnings),
+    )
+
+
 def _is_throughout(flags: Mask, classes: EquivalenceClasses) -> Mask:
     """For each record whether all records of its class are flagged."""
     complete = np.ones(len(classes), bool)
@@ -192,18 +246,28 @@ def _is_throughout(flags: Mask, classes: EquivalenceClasses) -> Mask:
 
 
 def _disclose_values(
-    data: Dataset, names: tuple[str, ...], classes: EquivalenceClasses
+    data: Dataset, names: tuple[str, ...], classes: EquivalenceClasses, same_within: float
 ) -> _Disclosure:
     """Whose class has a single value, variable by variable."""
-    rows, learned, empty = [], np.zeros(len(data), np.int64), []
+    rows: list[dict[str, Any]] = []
+    learned, empty = np.zeros(len(data), np.int64), list[str]()
+    worst = WorstReading(max)
     remarks: tuple[str, ...] = ()
     for name in names:
         confidential = encode_confidential(data, name)
         remarks += confidential.remarks
-        flags = (confidential.codes >= 0) & _has_single_value(confidential, classes)
+        flags = _is_disclosed(confidential, classes)
         learned += flags
         empty += [] if len(confidential.distinct) else [name]
         count = int(flags.sum())
+        # Who is disclosed in one of the readings is disclosed.
+        readings = unite_values(confidential, data.schema[name], same_within)
+        either = np.logical_or.reduce(
+            [flags, *(_is_disclosed(reading.variable, classes) for reading in readings)]
+        )
+        for reading in readings[:1]:
+            disclosed = _list_numbers(int(either.sum()), len(data))
+            worst.add(_list_numbers(count, len(data)), disclosed, reading)
         rows.append(
             {
                 "variable": name,
@@ -217,8 +281,23 @@ def _disclose_values(
             hint="are the confidential variables all missing?",
         )
     records = pl.DataFrame({"disclosed_variables": learned, "disclosed": learned > 0})
-    details = {"records_with_any_value_disclosed": int((learned > 0).sum())}
-    return _Disclosure(pl.DataFrame(rows), records, details, (_VALUES, *dict.fromkeys(remarks)))
+    most = max(row["disclosed_records"] for row in rows)
+    details = {
+        "records_with_any_value_disclosed": int((learned > 0).sum()),
+        **worst.judge(_list_numbers(most, len(data))),
+    }
+    assumptions = (_VALUES, *dict.fromkeys(remarks), *worst.assumptions())
+    return _Disclosure(pl.DataFrame(rows), records, details, assumptions, tuple(worst.warnings))
+
+
+def _list_numbers(disclosed: int, records: int) -> dict[str, float]:
+    """The numbers on which a target may be set."""
+    return {"attribute_disclosure": disclosed / records, "disclosed_records": disclosed}
+
+
+def _is_disclosed(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
+    """For each record whether its class gives its value away."""
+    return (confidential.codes >= 0) & _has_single_value(confidential, classes)
 
 
 def _has_single_value(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,17 +11,18 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.cells.confidential import select_confidential
+from sfumato.cells.same_values import unite_texts
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Positions
-from sfumato.measure import AttackWording, Measure
+from sfumato.kernels.exact_sums import exact_sum
+from sfumato.measure import AT_WORST, AttackWording, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import VariableView, sample_records, view_release
 from sfumato.risk._attacks.inference import Persons, infer_secrets, rate_of_best_guess
-from sfumato.risk._attacks.outcomes import mean_of
+from sfumato.risk._attacks.outcomes import bound_share, mean_of
 from sfumato.risk._known import known_variables
-from sfumato.risk.linkage import wilson
 
 _TWO_SIDED = 1.959963984540054
 _FEWEST = 2
@@ -40,7 +42,9 @@ class AttributeInference(Measure):
     anybody like them?
     Assumes: the attacker knows `known` exactly, looks for the nearest released records (in
     numbers, categories and ranges together, as `mixed_linkage`) and guesses the secret from them.
-    A category must be hit; a number must lie within `tolerance` standard deviations.
+    A category must be hit; a number must lie within `tolerance` standard deviations. Where secrets
+    are spelt in several ways, targets are held against the worse of hitting the spelling and of
+    hitting the value.
 
     The baseline is a control: the same guess for the same persons, but without their own released
     record. Inside a measure nobody can be held out before protection, so this stands in for it:
@@ -48,7 +52,8 @@ class AttributeInference(Measure):
     release, use `against`. The value is the rate for the secret with the largest gain, and
     `inference_gain` the rate less its control; the interval of the value is Wilson's, 95 %, that
     of the gain a paired normal one. A right guess without gain is a finding about people, not
-    about a person.
+    about a person. Targets are held against the better of two attackers: the other one knows how
+    values were changed, and weighs what is known by it (`…_by_noise`), as in `mixed_linkage`.
 
     Parameters
     ----------
@@ -56,7 +61,8 @@ class AttributeInference(Measure):
     confidential : the secrets. Default: all whose role is "sensitive".
     tolerance : how near a number must be guessed, in standard deviations of the original.
     nearest : how many released records the guess is made from; equally near ones are added.
-    individuals : guess for so many persons at most, picked without pattern.
+    individuals : guess for so many persons at most, picked without pattern. A target is then held
+        against the upper end of the interval, so that one of 0 takes all persons.
 
     Examples
     --------
@@ -105,12 +111,57 @@ class AttributeInference(Measure):
                 f"'{self.name}' needs somebody to compare with: at least two records.",
                 hint="are these all data?",
             )
+        evidence = self._guess(original, released)
+        united, warnings = self._unite_spellings(original, released)
+        if not united:
+            return evidence
+        again = self._guess(
+            original.with_columns(pl.DataFrame([values for values, _ in united])),
+            released.with_columns(pl.DataFrame([values for _, values in united])),
+        )
+        judged = [f"{number}{AT_WORST}" for number in (self.name, *self.provides)]
+        worst = {name: max(evidence.details[name], again.details[name]) for name in judged}
+        return replace(
+            evidence,
+            details={**evidence.details, **worst},
+            warnings=(*evidence.warnings, *warnings),
+        )
+
+    def _unite_spellings(
+        self, original: Dataset, released: Dataset
+    ) -> tuple[list[tuple[pl.Series, pl.Series]], list[str]]:
+        """The secrets of both with one spelling for each value, where there are several."""
+        known = known_variables(self.known, original, "original")
+        united, warnings = [], []
+        for name in select_confidential(self.confidential, known, original, "original"):
+            if name not in released.columns or released.schema[name].generalised:
+                continue
+            values, now = original.column(name), released.column(name)
+            if values.dtype != pl.String or now.dtype != pl.String:
+                continue
+            spellings = unite_texts(pl.concat([values, now]), original.schema[name])
+            if spellings:
+                united.append((values.replace(spellings), now.replace(spellings)))
+                warnings.append(
+                    f"'{name}' has {len(spellings)} spellings of values that are written in "
+                    "another way too. Targets are held against guessing the value."
+                )
+        return united, warnings
+
+    def _guess(self, original: Dataset, released: Dataset) -> Evidence:
         views, secrets, warnings = self._view(original, released)
         members = self._members(views, secrets)
-        rates, without_own = self._infer(views, secrets, members)
-        return self._evidence(
-            original, secrets, members.rows, rates, without_own, (_LEFT_OUT, warnings)
+        plain, by_noise = (
+            self._evidence(
+                original,
+                secrets,
+                members.rows,
+                *self._infer(views, secrets, members, by_noise=weighs),
+                (_LEFT_OUT, warnings),
+            )
+            for weighs in (False, True)
         )
+        return _hold_against_both(plain, by_noise)
 
     def against(self, original: Dataset, released: Dataset, control: Dataset) -> Evidence:
         """The same, with persons as the control who were held out before the release was made."""
@@ -118,11 +169,20 @@ class AttributeInference(Measure):
             raise MeasureError("There is nobody in the control.", hint="hold some records out.")
         views, secrets, warnings = self._view(original, released)
         members = self._members(views, secrets)
-        rates, _ = self._infer(views, secrets, members)
         known, truths = ([view.read(control) for view in group] for group in (views, secrets))
         others = Persons(known, truths, np.arange(len(control)), members=False)
-        held_out, _ = self._infer(views, secrets, others)
-        return self._evidence(original, secrets, members.rows, rates, held_out, (_OTHERS, warnings))
+        plain, by_noise = (
+            self._evidence(
+                original,
+                secrets,
+                members.rows,
+                self._infer(views, secrets, members, by_noise=weighs)[0],
+                self._infer(views, secrets, others, by_noise=weighs)[0],
+                (_OTHERS, warnings),
+            )
+            for weighs in (False, True)
+        )
+        return _hold_against_both(plain, by_noise)
 
     def _view(
         self, original: Dataset, released: Dataset
@@ -140,10 +200,20 @@ class AttributeInference(Measure):
         return Persons(known, truths, rows, members=True)
 
     def _infer(
-        self, views: list[VariableView], secrets: list[VariableView], persons: Persons
+        self,
+        views: list[VariableView],
+        secrets: list[VariableView],
+        persons: Persons,
+        *,
+        by_noise: bool,
     ) -> tuple[Floats, Floats]:
         return infer_secrets(
-            views, secrets, persons, nearest=self.nearest, tolerance=self.tolerance
+            views,
+            secrets,
+            persons,
+            nearest=self.nearest,
+            tolerance=self.tolerance,
+            by_noise=by_noise,
         )
 
     def _evidence(
@@ -157,7 +227,7 @@ class AttributeInference(Measure):
     ) -> Evidence:
         paired = texts[0] is _LEFT_OUT
         table = [
-            self._row(view, mine, theirs, paired=paired)
+            self._row(view, mine, theirs, len(original), paired=paired)
             for view, mine, theirs in zip(secrets, rates, controls, strict=True)
             if not np.isnan(mine).all() and not np.isnan(theirs).all()
         ]
@@ -176,10 +246,14 @@ class AttributeInference(Measure):
             baseline=worst["control"],
             records=original.like(_records(len(original), rows, secrets, rates)),
             table=original.like(pl.DataFrame(table)),
+            sampled=(len(rows), len(original)) if len(rows) < len(original) else None,
             details={
                 "inference_gain": worst["gain"],
                 "inference_gain_low": worst["gain_low"],
-                "inference_gain_high": worst["gain_high"],
+                # Of a sample, that of the secret whose gain may be largest among all persons.
+                "inference_gain_high": max(row["gain_high"] for row in table)
+                if len(rows) < len(original)
+                else worst["gain_high"],
                 "worst_secret": worst["variable"],
                 "by_guess": worst["by_guess"],
                 "targets": len(rows),
@@ -191,13 +265,19 @@ class AttributeInference(Measure):
         )
 
     def _row(
-        self, view: VariableView, rates: Floats, controls: Floats, *, paired: bool
+        self, view: VariableView, rates: Floats, controls: Floats, records: int, *, paired: bool
     ) -> dict[str, Any]:
         mine, theirs = rates[~np.isnan(rates)], controls[~np.isnan(controls)]
         rate, control = mean_of(mine), mean_of(theirs)
-        low, high = wilson(rate, len(mine))
+        # Of those whose secret is not known nobody can say whether it would be guessed.
+        persons = records - len(rates) + len(mine)
+        low, high = bound_share(exact_sum(mine), len(mine), persons)
         # A normal interval: paired where the control guesses for the same persons.
         reach = _TWO_SIDED * _error(mine, theirs, paired=paired)
+        # Where the sample shows no gain at all, those who were not drawn may have one.
+        beyond = rate - control
+        if len(mine) < persons and not reach:
+            beyond += bound_share(0.0, len(mine), persons)[1]
         return {
             "variable": view.name,
             "persons": len(mine),
@@ -207,9 +287,25 @@ class AttributeInference(Measure):
             "control": control,
             "gain": rate - control,
             "gain_low": max(-1.0, rate - control - reach),
-            "gain_high": min(1.0, rate - control + reach),
+            "gain_high": min(1.0, max(rate - control + reach, beyond)),
             "by_guess": rate_of_best_guess(view, view.persons, self.tolerance),
         }
+
+
+def _hold_against_both(plain: Evidence, by_noise: Evidence) -> Evidence:
+    """The evidence of the plain attacker, with what targets see: the better one of both."""
+    details = {
+        "attribute_inference_by_noise": by_noise.value,
+        "inference_gain_by_noise": by_noise.details["inference_gain"],
+    }
+    for name in (plain.name, "inference_gain"):
+        numbers = []
+        for evidence in (plain, by_noise):
+            ends = evidence.interval_of(name) or (0.0, 0.0)
+            # Of a sample the bad end of the interval counts.
+            numbers.append(evidence.number(name) if evidence.sampled is None else ends[1])
+        details[f"{name}{AT_WORST}"] = max(numbers)
+    return replace(plain, details={**plain.details, **details})
 
 
 def _error(rates: Floats, controls: Floats, *, paired: bool) -> float:

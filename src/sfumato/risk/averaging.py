@@ -18,14 +18,19 @@ from sfumato.measure import AttackWording, Measure
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.distances import space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
-from sfumato.risk._attacks.outcomes import mean_of, tabulate_records
-from sfumato.risk.linkage import wilson
+from sfumato.risk._attacks.likelihood import BY_LIKELIHOOD, estimate_noise, weigh_by_noise
+from sfumato.risk._attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
 
 _ASSUMPTIONS = (
     "The differences between release and original are noise that each key draws anew.",
     "Rows of the releases can be matched, and what is systematic in the noise is taken out first.",
     "Under one key there is nothing to average: the noise is the same each time.",
+    "Other keys draw other noise, so a target is held against the upper end of the interval.",
+    "It is held against the better of two attackers: one weighs each variable by its noise.",
 )
+_PLAIN = "plain distance"
+Found = dict[str, tuple[Floats, Floats]]
+"""By attacker: for each record Pr(h < p) and Pr(h = 0)."""
 _LEAST = 0.01
 """A release that follows the original less than this shows next to nothing of it."""
 
@@ -44,6 +49,11 @@ class Averaging(Measure):
     is Pr(h < p) at the largest number of releases; the baseline is Pr(h < p) for one release, which
     is also what any number of releases under one and the same key would give. The interval is
     Wilson's, 95 %. To draw releases and average them, see `sfumato.attackers.several`.
+
+    Beside it: `averaging_by_noise`, for an attacker who weighs each variable by what is left of its
+    noise (see `h_index`). What one key has drawn says only about how often another will do, so a
+    target is held against the upper end of the interval of the better attacker: a new key is no
+    second chance.
 
     Parameters
     ----------
@@ -79,7 +89,7 @@ class Averaging(Measure):
         {"variables": ["glucose"], "releases": [3], "p": 1},
     )
     of = "pair"
-    provides = ("averaging_pr_h_0",)
+    provides = ("averaging_by_noise", "averaging_pr_h_0")
     reach = dict.fromkeys(("averaging", *provides), (0.0, 1.0))
     variables: Annotated[list[str], Field(min_length=1)]
     releases: list[Annotated[int, Field(ge=2)]] = Field(default_factory=lambda: [2, 4, 10])
@@ -96,8 +106,9 @@ class Averaging(Measure):
         noise = _estimate_noise(known)
         by_releases = {many: self._attack(known, noise, many) for many in (1, *self.releases)}
         most, count = self.releases[-1], len(known.original)
-        below = {many: shares[0] for many, shares in by_releases.items()}
+        below = {many: shares[_PLAIN][0] for many, shares in by_releases.items()}
         value, alone = mean_of(below[most]), mean_of(below[1])
+        last = by_releases[most]
         return Evidence(
             name=self.name,
             subject="pair",
@@ -112,7 +123,9 @@ class Averaging(Measure):
             ),
             table=original.like(self._table(known, noise, by_releases)),
             details={
-                "averaging_pr_h_0": mean_of(by_releases[most][1]),
+                "averaging_by_noise": mean_of(last[BY_LIKELIHOOD][0]),
+                "averaging_pr_h_0": mean_of(last[_PLAIN][1]),
+                **_choose_worst(last, count, known.unseen),
                 "by_chance": min(self.p / count, 1.0),
                 "releases": most,
                 "p": self.p,
@@ -124,30 +137,36 @@ class Averaging(Measure):
             warnings=(*known.warnings, *_list_warnings(noise, known)),
         )
 
-    def _attack(self, known: Knowledge, noise: Floats, releases: int) -> tuple[Floats, Floats]:
-        """For each record Pr(h < p) and Pr(h = 0) after so many releases."""
+    def _attack(self, known: Knowledge, noise: Floats, releases: int) -> Found:
+        """For each record Pr(h < p) and Pr(h = 0) after so many releases, by attacker."""
         from sfumato.kernels.trees.ranks import ranks
 
         # The mean of n independent draws has noise of 1 / sqrt(n) of the size.
         averaged = known.original + noise / math.sqrt(releases)
         where = space(known, averaged, standardise=True, distance="euclidean", owner=self.name)
-        try:
-            h = ranks(where.original, where.released, where.scale, cap=self.p)
-        except ValueError as error:
-            raise MeasureError(
-                f"'{self.name}' cannot be computed: {error}", hint="give values in another unit."
-            ) from None
-        return h.share_below(self.p), h.share_below(1)
+        weighed = weigh_by_noise(where, estimate_noise(known, where, averaged))
+        found: Found = {}
+        for words, attacker in {_PLAIN: where, **weighed}.items():
+            try:
+                h = ranks(attacker.original, attacker.released, attacker.scale, cap=self.p)
+            except ValueError as error:
+                raise MeasureError(
+                    f"'{self.name}' cannot be computed: {error}",
+                    hint="give values in another unit.",
+                ) from None
+            found[words] = h.share_below(self.p), h.share_below(1)
+        return found
 
     def _table(
-        self, known: Knowledge, noise: Floats, by_releases: dict[int, tuple[Floats, Floats]]
+        self, known: Knowledge, noise: Floats, by_releases: dict[int, Found]
     ) -> pl.DataFrame:
         """What is left of the noise, and who is found, by the number of releases."""
         remaining = max(
             _share(part, truth) for part, truth in zip(noise.T, known.original.T, strict=True)
         )
         rows: list[dict[str, Any]] = []
-        for releases, (below, zero) in by_releases.items():
+        for releases, found in by_releases.items():
+            below, zero = found[_PLAIN]
             rate = mean_of(below)
             low, high = wilson(rate, len(below))
             rows.append(
@@ -158,9 +177,22 @@ class Averaging(Measure):
                     "low": low,
                     "high": high,
                     "pr_h_0": mean_of(zero),
+                    "by_noise": mean_of(found[BY_LIKELIHOOD][0]),
                 }
             )
         return pl.DataFrame(rows)
+
+
+def _choose_worst(found: Found, count: int, unseen: str) -> dict[str, Any]:
+    """What targets are held against: the best attacker, at the upper end of the interval."""
+    ends = [
+        {
+            **dict.fromkeys(("averaging", "averaging_by_noise"), wilson(mean_of(below), count)[1]),
+            "averaging_pr_h_0": wilson(mean_of(zero), count)[1],
+        }
+        for below, zero in found.values()
+    ]
+    return choose_worst(ends[0], ends[1:], unseen)
 
 
 def _estimate_noise(known: Knowledge) -> Floats:

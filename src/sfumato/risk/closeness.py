@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
+from pydantic import Field
 
 from sfumato.cells.classes import EquivalenceClasses, find_equivalence_classes
 from sfumato.cells.confidential import count_by_class, encode_confidential, select_confidential
 from sfumato.cells.ground_distance import Distance, GroundDistance, choose_ground_distance
+from sfumato.cells.same_values import TOLERANCE, unite_values
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.class_scores import score_classes
+from sfumato.risk._disclosure.united import WorstReading
 from sfumato.risk._known import describe_known, known_variables
 
 _ASSUMPTIONS = (
@@ -46,6 +50,8 @@ class Closeness(Measure):
     distance : how far apart values are: "ordered" (by their places in the order), "equal", or
         "hierarchical" (by the schema's hierarchy). "auto": ordered for numbers, dates and declared
         levels, hierarchical for categories with a hierarchy, else equal.
+    same_within : numbers that differ by less than this share are one value, and texts that differ
+        only in spelling are; targets are held against the worse of both readings (`t_at_worst`).
 
     Examples
     --------
@@ -75,6 +81,7 @@ class Closeness(Measure):
     known: list[str] | None = None
     confidential: list[str] | None = None
     distance: Distance = "auto"
+    same_within: Annotated[float, Field(ge=0, lt=1)] = TOLERANCE
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Compare every class with all records."""
@@ -82,6 +89,7 @@ class Closeness(Measure):
         names = select_confidential(self.confidential, known, data, subject)
         classes = find_equivalence_classes(data, known)
         worst, rows, remarks, constant = np.zeros(len(classes)), [], [], []
+        united = WorstReading(max)
         for name in names:
             confidential = encode_confidential(data, name)
             by = choose_ground_distance(data, confidential, self.distance)
@@ -91,18 +99,27 @@ class Closeness(Measure):
             rows[-1]["distance"] = by.distance
             remarks += [by.remarks, *confidential.remarks]
             constant += [name] if len(by.counts) == 1 else []
+            column = data.schema[name]
+            for reading in unite_values(confidential, column, self.same_within, apart=True):
+                again = choose_ground_distance(data, reading.variable, self.distance)
+                t = float(distances(again, classes).max())
+                plain = _list_numbers(float(far.max()), rows[-1])
+                united.add(plain, _list_numbers(t, _gains(again, classes)), reading)
         table = pl.DataFrame(rows)
         strict = max(table["delta_strict"])
+        largest = {number: max(table[number]) for number in ("beta", "delta")}
+        t_plain = float(worst.max())
         return Evidence(
             name=self.name,
             subject=subject,
-            value=float(worst.max()),
+            value=t_plain,
             direction=self.direction,
             records=data.like(_records(worst, classes)),
             table=data.like(table.drop("delta_strict")),
             details={
-                "t": float(worst.max()),
-                **{number: max(table[number]) for number in ("beta", "delta")},
+                "t": t_plain,
+                **largest,
+                **united.judge({"closeness": t_plain, "t": t_plain, **largest}),
                 "delta_strict": strict,
                 **({"delta_strict_reason": _INFINITE} if math.isinf(strict) else {}),
                 "worst_variable": table["variable"][table[self.name].arg_max() or 0],
@@ -115,8 +132,9 @@ class Closeness(Measure):
                 describe_known(known),
                 *_ASSUMPTIONS,
                 *dict.fromkeys(remarks),
+                *united.assumptions(),
             ),
-            warnings=tuple(map(_describe_constant, constant)),
+            warnings=(*map(_describe_constant, constant), *united.warnings),
             audience="public" if subject == "released" else "custodian",
         )
 
@@ -127,6 +145,11 @@ def distances(by: GroundDistance, classes: EquivalenceClasses) -> Floats:
 
     rule = Rule("ordered" if by.distance == "ordered" else "equal", 0.0, tree=by.tree)
     return score_classes(classes, by.codes, by.counts, [rule])[0]
+
+
+def _list_numbers(t: float, gains: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of one variable on which a target may be set."""
+    return {"closeness": t, "t": t, "beta": gains["beta"], "delta": gains["delta"]}
 
 
 def _gains(by: GroundDistance, classes: EquivalenceClasses) -> dict[str, float]:

@@ -15,12 +15,14 @@ from sfumato.cells.confidential import (
     encode_confidential,
     select_confidential,
 )
+from sfumato.cells.same_values import TOLERANCE, unite_values
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.class_scores import score_classes
+from sfumato.risk._disclosure.united import WorstReading
 from sfumato.risk._known import describe_known, known_variables
 
 Reading = Literal["value", "none"]
@@ -50,6 +52,8 @@ class Diversity(Measure):
     missing_confidential : what missing in a confidential variable is: one "value", or "none" at
         all. The other reading is reported too.
     c : of recursive diversity: how much commoner the commonest value may be.
+    same_within : numbers that differ by less than this share are one value, and texts that differ
+        only in spelling are; targets are held against the worse of both readings (`l_at_worst`).
 
     Examples
     --------
@@ -75,12 +79,14 @@ class Diversity(Measure):
     )
     provides = _NUMBERS
     reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("diversity", *_NUMBERS), (0.0, math.inf)),
+        # One value is no diversity; 0, where missing is no value, is less than any target asks.
+        **dict.fromkeys(("diversity", *_NUMBERS), (1.0, math.inf)),
     }
     known: list[str] | None = None
     confidential: list[str] | None = None
     missing_confidential: Reading = "value"
     c: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3.0
+    same_within: Annotated[float, Field(ge=0, lt=1)] = TOLERANCE
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Count the values in every class."""
@@ -91,6 +97,7 @@ class Diversity(Measure):
         fewest, others = np.full((2, len(classes)), np.inf)
         rows: list[dict[str, Any]] = []
         remarks: list[str] = []
+        worst = WorstReading(min)
         for name in names:
             confidential = encode_confidential(data, name)
             scores = self._scores(confidential, classes, self.missing_confidential)
@@ -98,19 +105,24 @@ class Diversity(Measure):
             gaps = self._scores(confidential, classes, other) if confidential.missing else scores
             others = np.minimum(others, gaps["distinct"])
             rows.append(_row(name, scores))
+            for reading in unite_values(confidential, data.schema[name], self.same_within):
+                united = self._scores(reading.variable, classes, self.missing_confidential)
+                worst.add(_list_numbers(scores), _list_numbers(united), reading)
             remarks += confidential.remarks
         table = pl.DataFrame(rows)
+        l_plain = int(fewest.min())
         return Evidence(
             name=self.name,
             subject=subject,
-            value=int(fewest.min()),
+            value=l_plain,
             direction=self.direction,
             records=data.like(_records(fewest, classes)),
             table=data.like(table),
             details={
-                "l": int(fewest.min()),
+                "l": l_plain,
                 "worst_variable": table["variable"][table[self.name].arg_min() or 0],
-                **{number: min(table[number]) for number in _NUMBERS[1:]},
+                **_find_least(table),
+                **worst.judge({"diversity": l_plain, "l": l_plain, **_find_least(table)}),
                 "c": self.c,
                 "reading_of_missing": self.missing_confidential,
                 f"l_if_missing_is_{other}": int(others.min()),
@@ -123,7 +135,9 @@ class Diversity(Measure):
                 describe_known(known),
                 _MISSING[self.missing_confidential],
                 *dict.fromkeys(remarks),
+                *worst.assumptions(),
             ),
+            warnings=tuple(worst.warnings),
             audience="public" if subject == "released" else "custodian",
         )
 
@@ -144,6 +158,18 @@ class Diversity(Measure):
         # The entropy of one value is 0 but for its last bit.
         scores["entropy"] = np.maximum(scores["entropy"], np.minimum(scores["distinct"], 1))
         return scores
+
+
+def _list_numbers(scores: dict[Kind, Floats]) -> dict[str, float]:
+    """The numbers of one variable on which a target may be set."""
+    row = _row("", scores)
+    return {"diversity": row["diversity"], "l": row["diversity"]} | {
+        number: row[number] for number in _NUMBERS[1:]
+    }
+
+
+def _find_least(table: pl.DataFrame) -> dict[str, float]:
+    return {number: min(table[number]) for number in _NUMBERS[1:]}
 
 
 def _row(name: str, scores: dict[Kind, Floats]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.adjustments import expected, rescaled
 from sfumato.risk._attacks.distances import Space, space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
+from sfumato.risk._attacks.likelihood import BY_LIKELIHOOD, estimate_noise, weigh_by_noise
 from sfumato.risk._attacks.outcomes import (
     choose_worst,
     mean_of,
@@ -40,6 +41,7 @@ _EXPOSED = 0.1
 """A share of the tail that is worth a warning, if it is twice that of everybody."""
 _UNITS = 1.5
 """How much more is found after rescaling before it is worth a warning."""
+_PLAIN, _RESCALED = "plain distance", "gives the release the original's means and SDs"
 _EVERYBODY = "Each record is the attacker's target in turn."
 _AT = "The attacker's targets are the records at the quantiles named."
 _DISTANCES = {
@@ -52,6 +54,10 @@ _NOISE = {
     "reliability": "The attacker knows how reliable each variable is, and draws it to its mean.",
     "matrix": "The attacker knows the noise, and compares with the expected original values.",
 }
+_JUDGED = (
+    "A target is held against the best attacker: one knows the size of the noise, as a manifest "
+    "tells it, and weighs each variable by it."
+)
 _TIES = "Of several released records that are equally near, the attacker takes any by chance."
 
 
@@ -69,9 +75,14 @@ class HIndex(Measure):
 
     Beside it: `pr_h_0`; `mean_h`, where more is better; the worst group of the table for either
     (`h_index_worst_group`, `mean_h_worst_group`); `h_index_tail`, the share among the 5 % of
-    records that are farthest from the centre; and `h_index_rescaled`, the share for an attacker
-    who first gives the release the means and standard deviations of the original. A target on
-    any of these numbers must hold for that attacker too.
+    records that are farthest from the centre; `h_index_rescaled`, the share for an attacker
+    who first gives the release the means and standard deviations of the original; and
+    `h_index_by_noise`, for one who knows the size of the noise in each variable, as a manifest
+    tells it, and weighs by 1 / variance, which for normal noise is the likelihood: what was left
+    exact, or nearly, must then fit. A target on any of these numbers must hold for the best of
+    these attackers, and for one who weighs by the median change where that differs.
+    `best_attacker` names who did best. The value itself is that of the paper's attacker, who weighs
+    all variables alike.
 
     One release holds one draw of the noise. For the mean over draws, see
     `sfumato.attackers.redrawn`.
@@ -91,8 +102,8 @@ class HIndex(Measure):
         knows the covariance of the original itself.
     by : the order of the targets: "sum" of the variables, "distance" from the centre, or a
         variable.
-    at : look only for the records at these quantiles of that order. Default: everybody, told by
-        tenths.
+    at : look only for the records at these quantiles of that order; a target cannot rest on them.
+        Default: everybody, told by tenths.
     cap : stop counting there, which is faster; the mean of h is then not known.
 
     Examples
@@ -124,8 +135,8 @@ class HIndex(Measure):
     )
     of = "pair"
     provides = (
-        "mean_h", "pr_h_0", "h_index_rescaled", "h_index_tail", "h_index_worst_group",
-        "mean_h_worst_group",
+        "mean_h", "pr_h_0", "h_index_rescaled", "h_index_by_noise", "h_index_tail",
+        "h_index_worst_group", "mean_h_worst_group",
     )  # fmt: skip
     reach = {  # noqa: RUF012 - a class variable by its base
         name: (0.0, math.inf if name.startswith("mean") else 1.0) for name in ("h_index", *provides)
@@ -156,11 +167,13 @@ class HIndex(Measure):
         known, where, groups, ranks_of_targets = self._attack(original, released)
         table = tabulate_groups(ranks_of_targets, groups, p=self.p, share=self.name)
         numbers = self._numbers(where, ranks_of_targets, table)
-        again = self._again(known, ranks_of_targets)
-        second = self._numbers(
-            where, again, tabulate_groups(again, groups, p=self.p, share=self.name)
-        )
-        value, rescaled_value = numbers.pop(self.name), second[self.name]
+        others = {}
+        for words, space_of_attacker in self._list_attackers(known, where).items():
+            again = self._rank(space_of_attacker, ranks_of_targets.ties > 0, self.cap)
+            table_of_attacker = tabulate_groups(again, groups, p=self.p, share=self.name)
+            others[words] = self._numbers(where, again, table_of_attacker)
+        value = numbers.pop(self.name)
+        best = max(others, key=lambda words: others[words][self.name])
         return Evidence(
             name=self.name,
             subject="pair",
@@ -171,8 +184,10 @@ class HIndex(Measure):
             table=original.like(table),
             details={
                 **numbers,
-                "h_index_rescaled": rescaled_value,
-                **choose_worst({self.name: value, **numbers}, second, known.unseen),
+                "h_index_rescaled": others[_RESCALED][self.name],
+                "h_index_by_noise": others[BY_LIKELIHOOD][self.name],
+                **self._choose_worst({self.name: value, **numbers}, others, self._unseen(known)),
+                "best_attacker": best if others[best][self.name] > value else _PLAIN,
                 "p": self.p,
                 "targets": table["targets"][0],
                 "targets_with_ties": int((ranks_of_targets.ties > 1).sum()),
@@ -186,7 +201,8 @@ class HIndex(Measure):
                 *known.warnings,
                 *where.warnings,
                 *self._warn_of_tail(numbers["h_index_tail"], value),
-                *_warn_of_rescaling(rescaled_value, value),
+                *_warn_of_rescaling(others[_RESCALED][self.name], value),
+                *_warn_of_noise(others[BY_LIKELIHOOD][self.name], value),
             ),
         )
 
@@ -215,10 +231,32 @@ class HIndex(Measure):
             among[np.concatenate(groups.rows)] = True
         return known, where, groups, self._rank(where, among, self.cap)
 
-    def _again(self, known: Knowledge, h: Ranks) -> Ranks:
-        """The same for an attacker who has given the release the original's means and SDs."""
-        where = self._space(known, rescaled(known, self._adjust(known)))
-        return self._rank(where, h.ties > 0, self.cap)
+    def _list_attackers(self, known: Knowledge, where: Space) -> dict[str, Space]:
+        """Those who give the release the original's means and SDs, or know the noise."""
+        noise = estimate_noise(known, where, known.released)
+        return {
+            _RESCALED: self._space(known, rescaled(known, self._adjust(known))),
+            **weigh_by_noise(where, noise),
+        }
+
+    def _unseen(self, known: Knowledge) -> str:
+        """Why no target can be held against this: some were not compared, or not looked for."""
+        if self.at is not None:
+            return (
+                "only the records at some quantiles were looked for; for a target leave `at` out."
+            )
+        return known.unseen
+
+    def _choose_worst(
+        self, numbers: dict[str, Any], others: dict[str, dict[str, Any]], unseen: str
+    ) -> dict[str, Any]:
+        """What targets are held against: on whomever they are set, the best attacker counts."""
+        shares = ("h_index_rescaled", "h_index_by_noise")
+        attackers = [
+            {**found, **dict.fromkeys(shares, found[self.name])}
+            for found in (numbers, *others.values())
+        ]
+        return choose_worst(attackers[0], attackers[1:], unseen)
 
     def _numbers(self, where: Space, h: Ranks, table: pl.DataFrame) -> dict[str, Any]:
         """What a target may be set on, and the reason where it is not known."""
@@ -283,6 +321,7 @@ class HIndex(Measure):
             _DISTANCES["mahalanobis" if self.distance == "mahalanobis" else metric],
             _NOISE[self.noise],
             _TIES,
+            _JUDGED,
         )
 
     def _records(self, known: Knowledge, h: Ranks) -> pl.DataFrame:
@@ -301,5 +340,16 @@ def _warn_of_rescaling(again: float, value: float) -> tuple[str, ...]:
     warning = (
         f"With the means and standard deviations of the original, a share of {again:.2f} is found, "
         f"not {value:.2f}: the release has moved or scaled everybody alike, which hides nobody."
+    )
+    return (warning,)
+
+
+def _warn_of_noise(share: float, value: float) -> tuple[str, ...]:
+    """Warn where some variables have so little noise that they find people by themselves."""
+    if share <= max(_UNITS * value, _EXPOSED):
+        return ()
+    warning = (
+        f"An attacker who weighs variables by their noise finds a share of {share:.2f}, not "
+        f"{value:.2f}: some variables have too little noise for that of the others to help."
     )
     return (warning,)

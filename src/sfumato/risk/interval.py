@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.pairs import Pair, compare_numbers
+from sfumato.cells.pairs import FEWEST_TO_FIT, Pair, compare_numbers, rescale_released
 from sfumato.cells.standardisation import chance_shifts, describe_incomplete, means_and_deviations
+from sfumato.cells.subsets import Closeness, WorstSubset, find_worst_subset, share_by_chance
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.orders import order_by_content
-from sfumato.measure import Measure
+from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
 
 _ASSUMPTIONS = (
     "Record by record, the released data belong to the original.",
     "An interval reaches k standard deviations of the released variable to either side.",
     "A record is compared in the variables that it has in both data sets.",
+    "The share is that of the worst variable: one exact value gives a person away.",
+)
+_GREEDY = (
+    "There are too many combinations of variables to try all; the worst was sought step by step."
 )
 
 
@@ -30,10 +36,17 @@ class Interval(Measure):
     """Share of records whose original values lie close around the released ones.
 
     Question: how many released records give away the original values nearly as they were?
-    Assumes: record by record, the released data belong to the original. A record counts if in all
-    variables it has in both, the original lies within k standard deviations (with n - 1, of the
-    released variable) of the released value. The baseline is the share when released records are
-    paired with originals by chance.
+    Assumes: record by record, the released data belong to the original. A value counts if the
+    original lies within k standard deviations (with n - 1, of the released variable) of the
+    released value. The share is that of the worst variable, or of the worst combination where
+    values are missing: a variable that was left exact is not hidden by the noise of the others.
+    `worst_variable` and `worst_subset` name it, and the table has every variable. The baseline is
+    the share when released records are paired with originals by chance.
+
+    Beside it: `interval_in_pair`, for the worst two variables together; `interval_in_all`, for all
+    of them, as the literature has it; the same by standard deviations of the original; and
+    `interval_rescaled`, after each released variable was given the mean and standard deviation of
+    the original. A target on the share is held against the worst of these scales.
 
     Parameters
     ----------
@@ -60,10 +73,20 @@ class Interval(Measure):
     of = "pair"
     provides = (
         "interval_records", "interval_on_original_scale", "interval_records_on_original_scale",
-        "all_but_one",
+        "interval_rescaled", "interval_in_pair", "interval_in_all", "all_but_one",
     )  # fmt: skip
     reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("interval", "interval_on_original_scale", "all_but_one"), (0.0, 1.0)),
+        **dict.fromkeys(
+            (
+                "interval",
+                "interval_on_original_scale",
+                "interval_rescaled",
+                "interval_in_pair",
+                "interval_in_all",
+                "all_but_one",
+            ),
+            (0.0, 1.0),
+        ),
         **dict.fromkeys(
             ("interval_records", "interval_records_on_original_scale"), (0.0, math.inf)
         ),
@@ -80,28 +103,41 @@ class Interval(Measure):
             for values in (pair.released, pair.original)
         )
         outside, known = _count_outside(pair.original, pair.released, half_widths)
-        on_scale, _ = _count_outside(pair.original, pair.released, widths)
         comparable = known > 0
-        within, within_on_scale = comparable & (outside == 0), comparable & (on_scale == 0)
+        in_all = comparable & (outside == 0)
+        closeness, on_scale = (
+            _find_close(pair.original, pair.released, sizes) for sizes in (half_widths, widths)
+        )
+        worst, worst_on_scale = find_worst_subset(closeness), find_worst_subset(on_scale)
+        within = closeness.mark(worst.columns)
+        within_on_scale = on_scale.mark(worst_on_scale.columns)
         count = int(comparable.sum())
+        rescaled = _share_rescaled(pair, widths)
         return Evidence(
             name=self.name,
             subject="pair",
-            value=int(within.sum()) / count,
+            value=worst.share,
             direction=self.direction,
-            baseline=_by_chance(pair, half_widths),
-            records=original.like(_records(comparable, within, within_on_scale, outside)),
+            baseline=_by_chance(pair, half_widths, worst.columns),
+            records=original.like(_records(comparable, within, within_on_scale, in_all, outside)),
             table=original.like(_table(pair, half_widths, widths)),
             details={
                 "interval_records": int(within.sum()),
-                "interval_on_original_scale": int(within_on_scale.sum()) / count,
+                "interval_on_original_scale": worst_on_scale.share,
                 "interval_records_on_original_scale": int(within_on_scale.sum()),
+                "interval_rescaled": rescaled,
+                f"interval{AT_WORST}": max(worst.share, worst_on_scale.share, rescaled),
+                f"interval_records{AT_WORST}": max(int(within.sum()), int(within_on_scale.sum())),
+                "worst_variable": pair.names[worst.variable],
+                "worst_subset": ", ".join(pair.names[column] for column in worst.columns),
+                **_describe_pair(worst, pair.names),
+                "interval_in_all": int(in_all.sum()) / count,
                 **_all_but_one(comparable, outside, len(pair.names)),
                 "comparable_records": count,
                 "k": self.k,
                 "variables": ", ".join(pair.names),
             },
-            assumptions=_ASSUMPTIONS,
+            assumptions=_ASSUMPTIONS if worst.exhaustive else (*_ASSUMPTIONS, _GREEDY),
             warnings=(
                 *pair.warnings(),
                 *describe_incomplete(known, len(pair.names)),
@@ -119,6 +155,30 @@ def _count_outside(original: Floats, released: Floats, widths: Floats) -> tuple[
         outside += gap > width
         known += ~np.isnan(gap)
     return outside, known
+
+
+def _find_close(original: Floats, released: Floats, widths: Floats) -> Closeness:
+    gaps = np.column_stack([_gap(*sides) for sides in zip(original.T, released.T, strict=True)])
+    return Closeness(gaps <= widths, ~np.isnan(gaps))
+
+
+def _share_rescaled(pair: Pair, widths: Floats) -> float:
+    """The share inside, in the worst variable, once the release has the original's unit."""
+    closeness = _find_close(pair.original, rescale_released(pair.original, pair.released), widths)
+    counts = closeness.known.sum(axis=0)
+    columns = np.flatnonzero(counts >= FEWEST_TO_FIT).tolist()
+    return max((closeness.share([column]) for column in columns), default=0.0)
+
+
+def _describe_pair(worst: WorstSubset, names: Sequence[str]) -> dict[str, Any]:
+    """The worst two variables together; NaN with a reason where there is one only."""
+    if worst.pair is None:
+        why = "there is one variable only."
+        return {"interval_in_pair": math.nan, "interval_in_pair_reason": why}
+    return {
+        "interval_in_pair": worst.pair_share,
+        "worst_pair": ", ".join(names[column] for column in worst.pair),
+    }
 
 
 def _all_but_one(comparable: Mask, outside: Integers, variables: int) -> dict[str, Any]:
@@ -152,10 +212,17 @@ def _table(pair: Pair, half_widths: Floats, widths: Floats) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def _by_chance(pair: Pair, widths: Floats) -> float | None:
-    """The share inside when a released record is paired with any record but its own."""
+def _by_chance(pair: Pair, widths: Floats, columns: Sequence[int]) -> float | None:
+    """The share inside, in some variables, when a released record is paired with any other one."""
+    if len(columns) == 1:
+        column = columns[0]
+        return share_by_chance(
+            pair.original[:, column], pair.released[:, column], float(widths[column])
+        )
+    chosen = list(columns)
     order = order_by_content(np.concatenate([pair.original.T, pair.released.T]))
-    original, released = pair.original[order], pair.released[order]
+    original, released = pair.original[order][:, chosen], pair.released[order][:, chosen]
+    widths = widths[chosen]
     within = comparable = 0
     # A rotation pairs every record with another, and nobody with themselves.
     for shift in chance_shifts(len(order)):
@@ -166,12 +233,13 @@ def _by_chance(pair: Pair, widths: Floats) -> float | None:
 
 
 def _records(
-    comparable: Mask, within: Mask, within_on_scale: Mask, outside: Integers
+    comparable: Mask, within: Mask, within_on_scale: Mask, in_all: Mask, outside: Integers
 ) -> pl.DataFrame:
     """Null where there was nothing to compare: not known is not safe."""
     columns: dict[str, Any] = {
         "inside": within,
         "inside_on_original_scale": within_on_scale,
+        "inside_in_all": in_all,
         "variables_outside": outside,
     }
     return pl.DataFrame(columns).select(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,7 +20,15 @@ from sfumato.risk._attacks.adjustments import expected, rescaled
 from sfumato.risk._attacks.assignment import count_correct_links, sample_pairs
 from sfumato.risk._attacks.distances import Space, space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
-from sfumato.risk._attacks.outcomes import choose_worst, mean_of, tabulate_records
+from sfumato.risk._attacks.likelihood import (
+    BY_LIKELIHOOD,
+    NoiseModel,
+    estimate_noise,
+    link_by_absolute_distance,
+    select_variables,
+    weigh_by_noise,
+)
+from sfumato.risk._attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
 
 Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -27,12 +36,22 @@ _AT_ONCE = 1000
 """Records up to which all are assigned without being asked: a fraction of a second."""
 _MOST = 5000
 """Records that one assignment takes at most: its time grows with their cube."""
-_TWO_SIDED = 1.959963984540054
-"""The normal quantile of an interval that holds 95 %."""
+_FEW_ENOUGH = 20_000
+"""Records up to which the attacker tries parts of the variables too, one by one and nested."""
+_WIDEST = 12
+"""Variables up to which the noisiest are left out one after the other."""
+_BACKWARDS, _RESCALED = "release to person", "gives the release the original's means and SDs"
+_PLAIN = "person to release"
+_ABSOLUTE = "weighs absolute distances by the noise"
+_SHARES = ("linkage_rescaled", "linkage_by_noise")
+"""What certain attackers link."""
+_EXPOSED, _MORE = 0.02, 1.5
+"""A share from which, and a factor by which, a better attacker is worth a warning."""
 _ASSUMPTIONS = (
     "A link counts as correct if it names the very person.",
     "Of several that are equally near the attacker takes any by chance: each counts by its share.",
     "Standard deviations and covariances are those of the original.",
+    "A target is held against the best attacker: one knows the noise, one uses fewer variables.",
 )
 
 
@@ -48,10 +67,18 @@ class Linkage(Measure):
 
     Beside it: `linked_backwards`, the share of released records whose nearest person is the
     right one; `assigned`, the share that is right when all are linked at once, one to one, at
-    the least total of squared distances, as somebody would who holds the whole register; and
+    the least total of squared distances, as somebody would who holds the whole register;
     `linkage_rescaled`, for an attacker who first gives the release the means and standard
-    deviations of the original. A target on any of these numbers must hold for that attacker too.
-    Records that the release removed are in none of them.
+    deviations of the original; and `linkage_by_noise`, for one who knows the size of the noise in
+    each variable, as a manifest tells it, and weighs by 1 / variance, which for normal noise is the
+    likelihood. A variable that was left exact, or nearly, must then fit, while in the plain
+    distance it drowns in the noise of the others.
+
+    A target on any of these numbers must hold for the best attacker: those above; one who weighs by
+    the median change, where most values stayed and few moved far; one who weighs absolute
+    distances, where the noise has heavy tails (Laplace); and, up to 20,000 records, those who use
+    one variable alone, or leave out the noisiest ones. `best_attacker` names who did best. Records
+    that the release removed are in none of these numbers.
 
     Parameters
     ----------
@@ -96,7 +123,7 @@ class Linkage(Measure):
         {"variables": ["height", "systolic"], "standardise": False, "individuals": 50},
     )
     of = "pair"
-    provides = ("linked_backwards", "linkage_rescaled", "assigned")
+    provides = ("linked_backwards", "linkage_rescaled", "linkage_by_noise", "assigned")
     reach = dict.fromkeys(("linkage", *provides), (0.0, 1.0))
     variables: list[str] | None = None
     standardise: bool = True
@@ -120,9 +147,14 @@ class Linkage(Measure):
         forwards, backwards = (self._link(where, back=back) for back in (False, True))
         assignment = self._assign(where)
         numbers = _numbers(forwards, backwards, assignment)
-        values, other = (self._link(again, back=back) for back in (False, True))
-        second = _numbers(values, other, self._assign(again))
+        noise = estimate_noise(known, where, known.released)
+        others = {_RESCALED: self._attack(again)}
+        for words, weighed in weigh_by_noise(where, noise).items():
+            others[words] = self._attack(weighed)
+        others |= self._try_parts(where, noise)
+        worst = _choose_worst(numbers, others, known.unseen)
         value, count = numbers[self.name], len(forwards)
+        best = max(others, key=lambda words: others[words][self.name])
         return Evidence(
             name=self.name,
             subject="pair",
@@ -135,12 +167,15 @@ class Linkage(Measure):
                     known.complete, {"linked": forwards, "linked_backwards": backwards}
                 )
             ),
-            table=original.like(_table(forwards, backwards)),
+            table=original.like(_table(forwards, backwards, others)),
             details={
                 "linked_backwards": numbers["linked_backwards"],
-                "linkage_rescaled": second[self.name],
+                "linkage_rescaled": others[_RESCALED][self.name],
+                "linkage_by_noise": others[BY_LIKELIHOOD][self.name],
                 **assignment,
-                **choose_worst(numbers, second, known.unseen),
+                **worst,
+                "best_attacker": best if others[best][self.name] > value else _PLAIN,
+                "best_share": max(others[best][self.name], value),
                 "comparable_records": count,
                 "records": len(known.complete),
                 "variables": ", ".join(where.names),
@@ -149,8 +184,43 @@ class Linkage(Measure):
                 f"The attacker knows exactly, of everybody: {', '.join(where.names)}.",
                 *_ASSUMPTIONS,
             ),
-            warnings=(*known.warnings, *where.warnings),
+            warnings=(
+                *known.warnings,
+                *where.warnings,
+                *_warn_of_better(best, others[best][self.name], value),
+            ),
         )
+
+    def _attack(self, where: Space) -> dict[str, Any]:
+        """The numbers of one more attacker."""
+        ways = [self._link(where, back=back) for back in (False, True)]
+        return _numbers(ways[0], ways[1], self._assign(where))
+
+    def _try_parts(self, where: Space, noise: NoiseModel) -> dict[str, dict[str, Any]]:
+        """Attackers who link persons to the release by parts of what is known, or otherwise."""
+        shares: dict[str, dict[str, Any]] = {}
+        width = len(where.names)
+        if noise.heavy_tails.any():
+            shares[_ABSOLUTE] = {self.name: mean_of(link_by_absolute_distance(noise))}
+        if width == 1 or len(where.original) > _FEW_ENOUGH:
+            return shares
+        # As they stand, not on a fitted line: a variable most of whose values did not change.
+        plain = replace(
+            where, original=where.plain, released=noise.released, scale=1 / where.deviations
+        )
+        parts = {
+            f"uses '{name}' alone": select_variables(plain, [column])
+            for column, name in enumerate(where.names)
+        }
+        if width <= _WIDEST:
+            weighed = replace(plain, original=noise.fitted, scale=1 / noise.deviations)
+            order = sorted(range(width), key=lambda column: (noise.relative[column], column))
+            for size in range(2, width):
+                words = f"leaves out the noisiest {width - size}"
+                parts[words] = select_variables(weighed, sorted(order[:size]))
+        for words, part in parts.items():
+            shares[words] = {self.name: mean_of(self._link(part, back=False))}
+        return shares
 
     def _space(self, known: Knowledge, compared: Floats) -> Space:
         how: Any = {"standardise": self.standardise, "distance": self.distance}
@@ -198,36 +268,47 @@ class Linkage(Measure):
         }
 
 
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share.
-
-    Examples
-    --------
-    >>> [round(end, 3) for end in wilson(0.0, 100)]
-    [0.0, 0.037]
-    """
-    # Wilson (1927): the interval of the score test.
-    square = _TWO_SIDED * _TWO_SIDED
-    middle = share + square / (2 * count)
-    reach = _TWO_SIDED * math.sqrt(share * (1 - share) / count + square / (4 * count * count))
-    denominator = 1 + square / count
-    return max(0.0, (middle - reach) / denominator), min(1.0, (middle + reach) / denominator)
-
-
 def _numbers(forwards: Floats, backwards: Floats, assignment: dict[str, Any]) -> dict[str, float]:
-    """What a target may be set on."""
+    """What a target may be set on; where a sample was assigned, the bad end of its interval."""
+    is_sample = 0 < assignment["assigned_records"] < len(forwards)
     return {
         Linkage.name: mean_of(forwards),
         "linked_backwards": mean_of(backwards),
-        "assigned": assignment["assigned"],
+        "assigned": assignment["assigned_high" if is_sample else "assigned"],
     }
 
 
-def _table(forwards: Floats, backwards: Floats) -> pl.DataFrame:
-    """The share either way, its interval, and how many are certain."""
-    rows = []
-    for way, chances in (("person to release", forwards), ("release to person", backwards)):
+def _choose_worst(
+    numbers: dict[str, Any], others: dict[str, dict[str, Any]], unseen: str
+) -> dict[str, Any]:
+    """What targets are held against: on whomever they are set, the best attacker counts."""
+    linked = {
+        words: {**shares, **dict.fromkeys(_SHARES, shares[Linkage.name])}
+        for words, shares in others.items()
+    }
+    plain = {**numbers, **dict.fromkeys(_SHARES, numbers[Linkage.name])}
+    return choose_worst(plain, linked.values(), unseen)
+
+
+def _table(forwards: Floats, backwards: Floats, others: dict[str, dict[str, Any]]) -> pl.DataFrame:
+    """The share either way and for each other attacker, its interval, and how many are certain."""
+    rows: list[tuple[Any, ...]] = []
+    for way, chances in ((_PLAIN, forwards), (_BACKWARDS, backwards)):
         share = mean_of(chances)
         rows.append((way, share, *wilson(share, len(chances)), int((chances == 1.0).sum())))
+    for words, numbers in others.items():
+        share = numbers[Linkage.name]
+        rows.append((f"{_PLAIN}; {words}", share, *wilson(share, len(forwards)), None))
     names = ["way", "linkage", "low", "high", "certain_records"]
     return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def _warn_of_better(words: str, share: float, value: float) -> tuple[str, ...]:
+    """Warn where the plain distance is far from the best that somebody can do."""
+    if share < max(_EXPOSED, _MORE * value):
+        return ()
+    warning = (
+        f"An attacker who {words} links a share of {share:.2f}, not {value:.2f}: targets are held "
+        "against the larger one."
+    )
+    return (warning,)

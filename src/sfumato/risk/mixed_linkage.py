@@ -13,7 +13,8 @@ from sfumato.cells.codes import encode_rows
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Positions
-from sfumato.measure import AttackWording, Measure
+from sfumato.kernels.exact_sums import exact_sum
+from sfumato.measure import AT_WORST, AttackWording, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import (
     VariableView,
@@ -22,9 +23,8 @@ from sfumato.risk._attacks.attacker_view import (
     sample_records,
     view_release,
 )
-from sfumato.risk._attacks.outcomes import mean_of
+from sfumato.risk._attacks.outcomes import bound_share, mean_of, wilson
 from sfumato.risk._known import known_variables
-from sfumato.risk.linkage import wilson
 
 _AT_ONCE = 1000
 """Records up to which all are assigned at once: time grows with their cube."""
@@ -32,7 +32,10 @@ _ASSUMPTIONS = (
     "Where every person fits their own released cell, one who does not fit is never linked.",
     "Else the nearest is taken: numbers in standard deviations, categories by likeness.",
     "Of several that are equally near the attacker takes any by chance: each counts by its share.",
+    "A target is held against the better attacker; one knows how often and how far values moved.",
 )
+_EXPOSED, _MORE = 0.02, 1.5
+"""A share from which, and a factor by which, a better attacker is worth a warning."""
 
 
 @parameters
@@ -46,9 +49,14 @@ class MixedLinkage(Measure):
     not fit a truthful cell is ruled out; among the others, the nearest is taken. The interval is
     Wilson's, 95 %. The baseline is a guess: 1 of n.
 
-    Beside it: `mixed_assigned`, the share that is right when all persons are linked at once, one to
-    one, at the least total distance. It takes at most 1000 records: among a part of the persons
-    the share would be higher than among all.
+    Beside it: `mixed_linkage_by_noise`, for an attacker who knows how values were changed, as a
+    manifest tells it: numbers are weighed by 1 / variance of the noise, categories by how often a
+    level became another; and `mixed_assigned`, the share that is right when all persons are linked
+    at once, one to one, at the least total distance. It takes at most 1000 records: among a part of
+    the persons the share would be higher than among all.
+
+    A target must hold for the better of both attackers; where only some persons were looked for, at
+    the upper end of the interval. So a target of 0 takes all of them.
 
     Parameters
     ----------
@@ -58,7 +66,7 @@ class MixedLinkage(Measure):
     Examples
     --------
     >>> import polars as pl, sfumato as sf
-    >>> age = sf.Column(role="quasi", kind="integer")
+    >>> age = sf.Column(role="quasi", kind="integer", cells="generalised")
     >>> schema = sf.Schema({"age": age, "sex": "quasi"})
     >>> frame = pl.DataFrame({"age": [31, 38, 62, 66], "sex": ["f", "f", "f", "m"]})
     >>> shown = pl.DataFrame({"age": ["[30;39]", "[30;39]", "[60;69]", "[60;69]"]})
@@ -82,7 +90,7 @@ class MixedLinkage(Measure):
         {"known": ["sex", "region", "height", "birth_date"], "individuals": 50},
     )
     of = "pair"
-    provides = ("mixed_assigned",)
+    provides = ("mixed_linkage_by_noise", "mixed_assigned")
     reach = dict.fromkeys(("mixed_linkage", *provides), (0.0, 1.0))
     known: list[str] | None = None
     individuals: Annotated[int, Field(ge=1)] = 1000
@@ -93,34 +101,59 @@ class MixedLinkage(Measure):
         views, warnings = view_release(original, released, known, owner=self.name)
         rows = sample_records(views, self.individuals)
         chance = _link_persons(views, rows)
+        by_noise = _link_persons(views, rows, by_noise=True)
         value, count = mean_of(chance), len(rows)
+        share_by_noise = mean_of(by_noise)
+        intervals = [
+            bound_share(exact_sum(found), count, len(original)) for found in (chance, by_noise)
+        ]
+        sampled = count < len(original)
+        worst = max(ends[1] for ends in intervals) if sampled else max(value, share_by_noise)
         names = ", ".join(view.name for view in views)
         return Evidence(
             name=self.name,
             subject="pair",
             value=value,
-            interval=wilson(value, count),
+            interval=intervals[0],
             direction=self.direction,
             baseline=1 / len(original),
+            sampled=(count, len(original)) if sampled else None,
             records=original.like(_records(len(original), rows, chance)),
             table=original.like(_table(chance)),
             details={
-                **_assign_persons(views, rows, len(original)),
+                "mixed_linkage_by_noise": share_by_noise,
+                "mixed_linkage_by_noise_low": intervals[1][0],
+                "mixed_linkage_by_noise_high": intervals[1][1],
+                f"{self.name}{AT_WORST}": worst,
+                f"mixed_linkage_by_noise{AT_WORST}": worst,
+                **self._assign(views, rows, len(original)),
                 "targets": count,
                 "records": len(original),
                 "truthful": ", ".join(view.name for view in views if view.truthful) or "none",
                 "variables": names,
             },
             assumptions=(f"The attacker knows exactly, of each person: {names}.", *_ASSUMPTIONS),
-            warnings=warnings,
+            warnings=(*warnings, *_warn_of_noise(share_by_noise, value)),
         )
 
+    def _assign(self, views: list[VariableView], rows: Positions, records: int) -> dict[str, Any]:
+        """The share that is right when all are linked at once, for either attacker."""
+        assigned = _assign_persons(views, rows, records)
+        if math.isnan(assigned["mixed_assigned"]):
+            return assigned
+        weighed = _assign_persons(views, rows, records, by_noise=True)["mixed_assigned"]
+        return {
+            **assigned,
+            "mixed_assigned_by_noise": weighed,
+            f"mixed_assigned{AT_WORST}": max(assigned["mixed_assigned"], weighed),
+        }
 
-def _link_persons(views: list[VariableView], rows: Positions) -> Floats:
+
+def _link_persons(views: list[VariableView], rows: Positions, *, by_noise: bool = False) -> Floats:
     """Each person's chance of being linked to their own record."""
     chances = []
     for batch, cost in compute_costs(
-        views, [view.persons for view in views], rows, what="measuring links"
+        views, [view.persons for view in views], rows, what="measuring links", by_noise=by_noise
     ):
         nearest = is_within(cost, cost.min(axis=1, keepdims=True))
         # Among several equally near ones each is taken with the same chance.
@@ -129,7 +162,9 @@ def _link_persons(views: list[VariableView], rows: Positions) -> Floats:
     return np.concatenate(chances)
 
 
-def _assign_persons(views: list[VariableView], rows: Positions, records: int) -> dict[str, Any]:
+def _assign_persons(
+    views: list[VariableView], rows: Positions, records: int, *, by_noise: bool = False
+) -> dict[str, Any]:
     """The share that the best one-to-one assignment gets right.
 
     Persons and released records that are all alike can be swapped: the mean over such swaps.
@@ -143,7 +178,11 @@ def _assign_persons(views: list[VariableView], rows: Positions, records: int) ->
         )
         return {"mixed_assigned": math.nan, "mixed_assigned_reason": why}
     parts = compute_costs(
-        views, [view.persons for view in views], rows, what="measuring assignments"
+        views,
+        [view.persons for view in views],
+        rows,
+        what="measuring assignments",
+        by_noise=by_noise,
     )
     cost = np.concatenate([part[:, rows] for _, part in parts])
     taken = linear_sum_assignment(cost)[1]
@@ -166,6 +205,17 @@ def _assign_persons(views: list[VariableView], rows: Positions, records: int) ->
         "mixed_assigned_records": len(rows),
         "mixed_assigned_by_chance": 1 / len(rows),
     }
+
+
+def _warn_of_noise(share: float, value: float) -> tuple[str, ...]:
+    """Warn where the plain distance is far from what somebody can do who knows the noise."""
+    if share < max(_EXPOSED, _MORE * value):
+        return ()
+    warning = (
+        f"An attacker who knows how values were changed links a share of {share:.2f}, not "
+        f"{value:.2f}: targets are held against the larger one."
+    )
+    return (warning,)
 
 
 def _records(count: int, rows: Positions, chance: Floats) -> pl.DataFrame:

@@ -11,11 +11,13 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
+from sfumato.cells.same_values import TOLERANCE
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Floats
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
+from sfumato.risk._disclosure.united import WorstReading
 from sfumato.risk._peers.distinct_records import read_threshold
 from sfumato.risk._peers.gains import rank_gains
 from sfumato.risk._peers.groups import group_by_protection
@@ -28,6 +30,7 @@ from sfumato.risk._peers.matching import (
     resolve_variables,
 )
 from sfumato.risk._peers.sampling import LEVEL, population_interval
+from sfumato.risk._peers.united import search_united
 
 Threshold = Annotated[float, Field(ge=0, lt=1)]
 Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -68,9 +71,12 @@ class Peers(Measure):
     budget : how many steps may be taken: rows times combinations.
     tolerance : by variable, how far numbers may be apart and still match; dates in days.
     relative_tolerance : the same as a share of the record's own number.
+    same_within : without a tolerance, sensitive numbers that differ by less than this share are
+        one value, and texts that differ only in spelling are; targets are held against the worse
+        of both readings (`peers_at_worst`).
     individuals : look only at so many records, drawn at random, among all others. The value is then
-        an estimate with an interval.
-    seed : another seed draws other records.
+        an estimate with an interval, and a target is held against its bad end. Which records are
+        drawn follows from the data, so nobody can draw again until a target is met.
 
     Examples
     --------
@@ -110,6 +116,9 @@ class Peers(Measure):
         },
     )
     provides = ("breached_records", "fewest_protective_peers")
+    retired = {  # noqa: RUF012 - a class variable by its base
+        "seed": "is gone: which records are drawn follows from the data. Leave it out.",
+    }
     reach = {  # noqa: RUF012 - a class variable by its base
         "peers": (0.0, 1.0),
         **dict.fromkeys(("breached_records", "fewest_protective_peers"), (0.0, math.inf)),
@@ -123,8 +132,8 @@ class Peers(Measure):
     budget: Annotated[int, Field(ge=1, le=2**62)] = BUDGET
     tolerance: dict[str, Tolerance] | None = None
     relative_tolerance: dict[str, Tolerance] | None = None
+    same_within: Annotated[float, Field(ge=0, lt=1)] = TOLERANCE
     individuals: Annotated[int, Field(ge=1)] | None = None
-    seed: int = 0
 
     @model_validator(mode="after")
     def _require_one_tolerance(self) -> Self:
@@ -135,9 +144,14 @@ class Peers(Measure):
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Go through every combination, and keep the worst for each record."""
-        search = find_peers(data, self._pose_question(data, subject))
+        question = self._pose_question(data, subject)
+        search = find_peers(data, question)
         table = _tabulate(search)
+        united = WorstReading(max)
+        for reading, again in search_united(data, question, self.same_within):
+            united.add(_list_risks(search), _list_risks(again), reading)
         omitted = _list_omissions(search, data)
+        details = self._collect_details(search, table, omitted, subject)
         in_turn = self.sensitive is None and not data.schema.having("sensitive")
         ends, records = _bound_breaches(search), len(search.row_of)
         return Evidence(
@@ -148,10 +162,14 @@ class Peers(Measure):
             interval=None if ends is None else (ends[0] / records, ends[1] / records),
             records=data.like(_tabulate_records(search)),
             table=data.like(table),
-            details=self._collect_details(search, table, omitted, subject),
-            assumptions=tuple(_list_assumptions(search)),
-            warnings=tuple(_list_warnings(search, omitted, data, in_turn=in_turn)),
+            details=details | _judge_worst(united, details, search),
+            assumptions=(*_list_assumptions(search), *united.assumptions()),
+            warnings=(
+                *_list_warnings(search, omitted, data, in_turn=in_turn),
+                *united.warnings,
+            ),
             audience="public" if subject == "released" else "custodian",
+            sampled=(int(search.counts.sum()), records) if search.sampled else None,
         )
 
     def _pose_question(self, data: Dataset, subject: Subject) -> PeerQuestion:
@@ -167,7 +185,6 @@ class Peers(Measure):
             tolerance=_select_present(self.tolerance, data, subject),
             relative_tolerance=_select_present(self.relative_tolerance, data, subject),
             individuals=self.individuals,
-            seed=self.seed,
         )
 
     def _collect_details(
@@ -217,6 +234,38 @@ class Peers(Measure):
                 read_threshold(self.p, "p"),
             )
         return details
+
+
+def _list_risks(search: PeerSearch) -> dict[str, float]:
+    """The numbers on which a target may be set, at their bad end; each is worse if it is larger."""
+    records = len(search.row_of)
+    ends = _bound_breaches(search)
+    looked = int(search.counts.sum())
+    most = max(
+        int(search.counts[search.is_breached(index)].sum())
+        for index in range(len(search.question.sensitive))
+    )
+    breached = -(-most * records // looked) if ends is None else ends[1]
+    return {
+        "peers": breached / records,
+        "breached_records": breached,
+        "fewest_protective_peers": -int(search.peers.fewest_protective.min()),
+    }
+
+
+def _judge_worst(
+    united: WorstReading, details: Mapping[str, Any], search: PeerSearch
+) -> dict[str, Any]:
+    """What targets are held against: the worse of the values as they stand and united."""
+    worst = united.judge(_list_risks(search))
+    fewest = f"fewest_protective_peers{AT_WORST}"
+    if fewest in worst:
+        # Few is worse. Of a sample nothing is known of those who were not drawn.
+        worst[fewest] = math.nan if search.sampled else -worst[fewest]
+    return {
+        name: max(value, details.get(name, value)) if name != fewest else value
+        for name, value in worst.items()
+    }
 
 
 def _select_present(

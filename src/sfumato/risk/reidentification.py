@@ -16,7 +16,7 @@ from sfumato.cells.fitting import Fitting, find_fitting
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.trees.boxes import COVERED, UNDECIDED
-from sfumato.measure import AttackWording, Measure
+from sfumato.measure import AT_WORST, AttackWording, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._known import describe_known, known_variables
 
@@ -53,14 +53,19 @@ class Reidentification(Measure):
     over all variables jointly. What is not decided within the budget counts as unique.
     How many records fit is a bound from below (`class_sizes` says when it is exact): as many as
     have the same cells or, where cells are nested, cells around them; and two at least where
-    others hide the record. So `guess`, the share of persons that a guess among those who fit
-    gets right, is a bound from above.
+    others hide the record. The other way round, `k_of_persons` says of how many persons the true
+    values fit any record at least: of as many as have records within its cells. A target on
+    `k_by_fitting` is held against the smaller of both, since who knows everybody's true values may
+    begin with a record as well as with a person. `guess`, the share of persons that a guess among
+    those who fit gets right, is a bound from above.
 
     Parameters
     ----------
     known : the variables the outsider knows. Default: all whose role is "quasi".
     missing : what a missing value means: "value" (the outsider sees that it is missing) or
-        "wildcard" (it could be anything). The other reading is reported too.
+        "wildcard" (it could be anything). The other reading is reported too. With "wildcard",
+        targets are held against the worse of both readings (`k_by_fitting_at_worst`): that a
+        blank record fits everybody does not hide the others from who looks for an exact match.
     budget : how many comparisons may be made for one record.
     groups : what outsiders may know together, up to six lists of variables by name. The table
         then has the risk for every combination of groups, and not the class sizes.
@@ -68,7 +73,7 @@ class Reidentification(Measure):
     Examples
     --------
     >>> import polars as pl, sfumato as sf
-    >>> age = sf.Column(role="quasi", kind="integer")
+    >>> age = sf.Column(role="quasi", kind="integer", cells="generalised")
     >>> frame = pl.DataFrame({"age": ["26", "[24;28]", "70", "70"], "sex": ["f", "f", "f", "m"]})
     >>> data = sf.Dataset(frame, sf.Schema({"age": age, "sex": "quasi"}))
     >>> found = Reidentification(known=["age"]).measure(data)
@@ -95,11 +100,13 @@ class Reidentification(Measure):
         {"known": ["sex", "region", "birth_date"], "missing": "wildcard"},
         {"groups": {"census": ["sex", "education"], "spatial": ["region"]}},
     )
-    provides = ("reidentifiable_records", "undecided_records", "guess", "k_by_fitting")
+    provides = (
+        "reidentifiable_records", "undecided_records", "guess", "k_by_fitting", "k_of_persons",
+    )  # fmt: skip
     reach = {  # noqa: RUF012 - a class variable by its base
         **dict.fromkeys(("reidentification", "guess"), (0.0, 1.0)),
         **dict.fromkeys(("reidentifiable_records", "undecided_records"), (0.0, math.inf)),
-        "k_by_fitting": (1.0, math.inf),
+        **dict.fromkeys(("k_by_fitting", "k_of_persons"), (1.0, math.inf)),
     }
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
@@ -156,10 +163,16 @@ class Reidentification(Measure):
                 "class_sizes": _describe_sizes(fitting),
                 "reading_of_missing": self.missing,
                 self._other_reading: others.share,
+                "k_of_persons": fitting.fewest_persons,
+                **self._judge(fitting, others),
                 "known": ", ".join(known),
             },
             assumptions=(describe_known(known), _WORST, _MISSING[self.missing]),
-            warnings=tuple(_list_warnings(fitting, [name for name in named if name not in known])),
+            warnings=(
+                *_list_warnings(fitting, [name for name in named if name not in known]),
+                *_describe_lone_records(fitting),
+                *_describe_literals(read.value),
+            ),
             audience="public" if subject == "released" else "custodian",
         )
 
@@ -189,6 +202,23 @@ class Reidentification(Measure):
         if read.gaps.isdisjoint(names):
             return fitting, fitting
         return fitting, find_fitting(other, names, budget=self.budget)
+
+    def _judge(self, fitting: Fitting, others: Fitting) -> dict[str, Any]:
+        """What targets are held against: the worse of both directions, and of both readings."""
+        readings = (fitting, others) if self.missing == "wildcard" else (fitting,)
+        persons = min(reading.fewest_persons for reading in readings)
+        worst: dict[str, Any] = {
+            "k_by_fitting": min(persons, *(reading.smallest for reading in readings))
+        }
+        if self.missing == "wildcard":
+            worst |= {
+                "reidentification": max(reading.share for reading in readings),
+                "reidentifiable_records": max(reading.unique for reading in readings),
+                "undecided_records": max(reading.undecided for reading in readings),
+                "guess": max(reading.guess for reading in readings),
+                "k_of_persons": persons,
+            }
+        return {f"{number}{AT_WORST}": value for number, value in worst.items()}
 
     def _row(
         self, label: str, names: tuple[str, ...], fitting: Fitting, others: Fitting
@@ -226,6 +256,25 @@ def _list_warnings(fitting: Fitting, beyond: list[str]) -> Iterator[str]:
         yield (
             f"The groups hold variables that are not among those known: {', '.join(beyond)}. "
             "The value does not count them; the table does."
+        )
+
+
+def _describe_lone_records(fitting: Fitting) -> Iterator[str]:
+    """A warning where records are hidden by wider ones only."""
+    lone = int(((fitting.status == COVERED) & (fitting.persons == 1)).sum())
+    if lone:
+        yield (
+            f"{lone} records are hidden only by records that may be anybody's: nobody else is sure "
+            "to have values that fit them. Who knows everybody's true values may match them "
+            "exactly; see k_of_persons."
+        )
+
+
+def _describe_literals(boxes: Boxes) -> Iterator[str]:
+    for name, count in boxes.literals.items():
+        yield (
+            f"'{name}' has {count} cells that look like ranges, sets, masks or `*`. They are taken "
+            'as values like any other; declare cells = "generalised" if they stand for several.'
         )
 
 

@@ -16,13 +16,12 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
-from sfumato.measure import AttackWording, Measure
+from sfumato.measure import AT_WORST, AttackWording, Measure
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.distances import covariance, require_regular
 from sfumato.risk._attacks.knowledge import knowledge
-from sfumato.risk._attacks.outcomes import tabulate_records
+from sfumato.risk._attacks.outcomes import tabulate_records, wilson
 from sfumato.risk._attacks.reconstruction import Reconstruction, reconstruct
-from sfumato.risk.linkage import wilson
 
 _ASSUMPTIONS = (
     "Published are k, the variables, the strata, and the original's means and deviations.",
@@ -67,7 +66,8 @@ class Undoing(Measure):
     release if that is less, in standard deviations; `undoing_error_left`, its share of the error of
     the release or of the centres, whichever is less (`plain_error`): below 1, the blur is taken
     back in part; and `undoing_correlation`, the least correlation of the guess with the truth. A
-    larger k moves people farther, but who knows the method takes most of that back.
+    larger k moves people farther, but who knows the method takes most of that back. A target on the
+    share, the error or the correlation must hold for the worst variable (`worst_variable`).
 
     Parameters
     ----------
@@ -157,6 +157,7 @@ class Undoing(Measure):
                 "undoing_error": error,
                 "undoing_error_left": error / least_error if least_error > 0 else 1.0,
                 "undoing_correlation": min(table["correlation"]),
+                **self._choose_worst(ready, guesses, table),
                 "plain_error": least_error,
                 "worked_out": worked,
                 **shares,
@@ -261,6 +262,25 @@ class Undoing(Measure):
         names = ["variable", *guesses, "correlation"]
         return pl.DataFrame(rows, schema=names, orient="row")
 
+    def _choose_worst(
+        self, ready: _PreparedPair, guesses: Mapping[str, Floats], table: pl.DataFrame
+    ) -> dict[str, Any]:
+        """What targets are held against: the variable that is taken back best."""
+        shares = table.select(pl.max_horizontal(self.name, "released_as_it_is")).to_series()
+        errors = [
+            min(
+                _error_of_variable(ready, guesses[label], index)
+                for label in (self.name, "released_as_it_is")
+            )
+            for index in range(len(ready.names))
+        ]
+        return {
+            f"{self.name}{AT_WORST}": max(shares),
+            f"undoing_error{AT_WORST}": min(errors),
+            f"undoing_correlation{AT_WORST}": max(table["correlation"]),
+            "worst_variable": ready.names[shares.arg_max() or 0],
+        }
+
     def _list_warnings(
         self, value: float, was: float, error: float, least_error: float
     ) -> tuple[str, ...]:
@@ -278,6 +298,11 @@ class Undoing(Measure):
 def _error(ready: _PreparedPair, guess: Floats) -> float:
     gaps = (guess - ready.original) / ready.deviations
     return float(np.sqrt(exact_mean((gaps * gaps).ravel())))
+
+
+def _error_of_variable(ready: _PreparedPair, guess: Floats, index: int) -> float:
+    gaps = (guess[:, index] - ready.original[:, index]) / ready.deviations[index]
+    return float(np.sqrt(exact_mean(gaps * gaps)))
 
 
 def _correlation(first: Floats, second: Floats) -> float:

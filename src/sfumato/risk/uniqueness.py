@@ -15,15 +15,17 @@ from sfumato.engines import Combinations, engine_for
 from sfumato.engines.local import count_combinations, find_class_of_each
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Integers
-from sfumato.kernels.lattice.wildcards import count_with_wildcards
-from sfumato.measure import Measure
+from sfumato.kernels.lattice.wildcards import count_fitting
+from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._known import describe_known, known_variables
 from sfumato.schema import Schema
 
 _MISSING = {
     "value": "Missing counts as a value of its own.",
-    "wildcard": "Missing could be any value.",
+    "wildcard": "Missing could be any value, also one that no other record has. The size of a "
+    "class is the number of records that fit it whatever that value is, or of persons whose true "
+    "values fit the record, whichever is smaller.",
 }
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 
@@ -41,6 +43,10 @@ class Uniqueness(Measure):
     known : the variables the outsider knows. Default: all whose role is "quasi".
     missing : what a missing value means: "value" (the outsider sees that it is missing, the
         stricter reading) or "wildcard" (it could be anything). The other reading is reported too.
+        With "wildcard", sizes are by fitting: how many records fit a person's true values at
+        least, and how many persons fit a record at least, whichever is smaller. Targets are held
+        against the worse of that and of records that show just the same (`k_at_worst`): who has
+        everybody's true values can match all records at once.
 
     Examples
     --------
@@ -81,10 +87,8 @@ class Uniqueness(Measure):
             if known
             else np.zeros(len(data), int)
         )
-        readings = {
-            "value": classes.counts,
-            "wildcard": _count_with_wildcards(classes, data.schema),
-        }
+        fitting, alike = _count_with_wildcards(classes, data.schema)
+        readings = {"value": classes.counts, "wildcard": fitting}
         sizes = readings.pop(self.missing)
         (other, others), names = readings.popitem(), ", ".join(known)
         return Evidence(
@@ -101,24 +105,36 @@ class Uniqueness(Measure):
                 "reading_of_missing": self.missing,
                 f"k_if_missing_is_{other}": int(others.min()),
                 f"uniqueness_if_missing_is_{other}": _share_unique(classes.counts, others),
+                **(self._judge(classes.counts, sizes, alike) if self.missing == "wildcard" else {}),
                 "known": names,
             },
             assumptions=(describe_known(known), _MISSING[self.missing]),
             audience="public" if subject == "released" else "custodian",
         )
 
+    def _judge(self, counts: Integers, fitting: Integers, alike: Integers) -> dict[str, Any]:
+        """What targets are held against: the worse of fitting and of being alike."""
+        sizes = np.minimum(fitting, alike)
+        numbers = {self.name: _share_unique(counts, sizes), **_risks(counts, sizes)}
+        judged = (self.name, "k", "prosecutor", "marketer", "unique_records")
+        return {f"{number}{AT_WORST}": numbers[number] for number in judged}
 
-def _count_with_wildcards(classes: Combinations, schema: Schema) -> Integers:
-    """The size of each class when a missing value, or a code for it, could be anything."""
+
+def _count_with_wildcards(classes: Combinations, schema: Schema) -> tuple[Integers, Integers]:
+    """The size of each class when a missing value, or a code for it, could be anything.
+
+    By fitting; and by records that show just the same, all codes for missing being one.
+    """
     values = [_blank_missing(column, schema) for column in classes.values]
     if not any(column.null_count() for column in values):
-        return classes.counts
+        return classes.counts, classes.counts
     # Two codes for "missing" become one pattern here, so patterns are counted once.
     codes = np.column_stack([encode(column).codes for column in values]).astype(np.int64)
     patterns, pattern_of = np.unique(codes, axis=0, return_inverse=True)
     counts = np.bincount(pattern_of.ravel(), classes.counts, len(patterns)).astype(np.int64)
-    sizes: Integers = count_with_wildcards(patterns, counts)[pattern_of.ravel()]
-    return sizes
+    of = pattern_of.ravel()
+    fitting: Integers = count_fitting(patterns, counts).smaller[of]
+    return fitting, counts[of]
 
 
 def _blank_missing(values: pl.Series, schema: Schema) -> pl.Series:

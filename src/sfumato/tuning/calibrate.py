@@ -27,12 +27,17 @@ from sfumato.risk._attacks.knowledge import knowledge
 from sfumato.risk._attacks.targets import order_values, tenths
 
 Who = Literal["all", "deciles"] | float
+Attacker = Literal["best", "plain"]
 Variant = Callable[[float], Noise]
 _OWNER = "calibrate"
 _FIRST, _LEAST = 0.1, 1e-4
 _FEWEST = 2
 _CUT = (0.01, 0.99)
 _TAILS = (0.05, 0.95)
+_SAME_SIZE = 1.1
+"""Sizes of noise that differ by less than this factor weigh alike."""
+_EXACT = 1e-6
+"""The least size of noise, in standard deviations, that is weighed by."""
 _MORE = 4.0
 """How many times the variance of the noise in the tails is."""
 
@@ -83,6 +88,7 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     by: str = "sum",
     weights: Mapping[str, float] | None = None,
     known: Sequence[str] | None = None,
+    attacker: Attacker = "best",
     draws: int = 10,
     precision: float = 0.02,
     largest: float = 1.0,
@@ -92,9 +98,11 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
 
     Question: how much noise is enough, and no more?
     Assumes: the attacker knows the true values of `known` and takes the nearest released record,
-    by distances in standard deviations. h is the number of persons nearer to the target than the
-    one taken for them. The same draws serve every size of noise, so the search is monotone but for
-    a little chance, and can be repeated. A release draws anew: put a target on it too.
+    by distances in standard deviations; or, where variables have noise of different sizes or none,
+    weighs them by 1 / variance of the noise, whichever does better. h is the number of persons
+    nearer to the target than the one taken for them. The same draws serve every size of noise, so
+    the search is monotone but for a little chance, and can be repeated. A release draws anew: put a
+    target on it too.
 
     Parameters
     ----------
@@ -108,6 +116,8 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     by : the order of the tenths: "sum" of the variables, "distance" from the centre, a variable.
     weights : how much noise each variable gets in proportion. Less for what analysts need most.
     known : what the attacker knows. Default: the numbers whose role is "quasi", else "sensitive".
+    attacker : "best" of both; or "plain", the one of the paper, who weighs all variables alike. A
+        target on `h_index` is held against the best.
     draws : how often each size is drawn. The error falls with its root.
     precision : stop when the size is known within this share of itself.
     largest : the largest share of the variance to try.
@@ -126,7 +136,10 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     """
     goal = _read_goal(mean_h, below, at_most)
     _require_sense(draws, precision, largest)
+    if attacker not in ("best", "plain"):
+        raise MeasureError('`attacker` is "best" or "plain".')
     attack = _prepare_attack(data, known or variables, who, by, goal, draws)
+    attack = replace(attack, attacker=attacker)
     names = tuple(variables) if variables is not None else tuple(attack.columns)
     if not any(name in attack.columns for name in names):
         raise MeasureError(
@@ -322,6 +335,7 @@ class DistanceAttack:
     groups : whose exposure counts.
     draws : how often the noise is drawn.
     warnings : what was left out.
+    attacker : "plain" weighs all variables alike; "best" also weighs them by their noise.
     """
 
     columns: Mapping[str, Floats]
@@ -329,11 +343,10 @@ class DistanceAttack:
     groups: Sequence[ExposedGroup]
     draws: int
     warnings: tuple[str, ...] = ()
+    attacker: Attacker = "best"
 
     def attack(self, noise: Mapping[str, Described], goal: ProtectionGoal, share: float) -> Trial:
         """Draw the noise several times and see how far off the attacker lands each time."""
-        from sfumato.kernels.trees.ranks import ranks
-
         original = np.column_stack([self.columns[name] for name in self.columns])
         # The same uniform numbers for every size: common random numbers make trials comparable.
         chance = make_fixed_draws(len(original))
@@ -346,9 +359,7 @@ class DistanceAttack:
             released = np.column_stack(
                 [noisy.get(name, self.columns[name]) for name in self.columns]
             )
-            h = ranks(original, released, self.scale, among=among, cap=cap)
-            exposure = h.mean() if cap is None else h.share_below(cap)
-            by_draw[draw] = [exposure[group.members].mean() for group in self.groups]
+            by_draw[draw] = self._rank(original, released, among, cap)
         # The draws are independent, so their spread gives the Monte Carlo error.
         values = by_draw.mean(axis=0)
         # Equal results in a few draws of a few records are no proof that all would be equal.
@@ -366,6 +377,30 @@ class DistanceAttack:
             all(goal.is_met(value, error, self.draws) for value, error in pairs),
             int(np.argmin(sign * values)),
         )
+
+    def _rank(self, original: Floats, released: Floats, among: Mask, cap: int | None) -> Floats:
+        """The exposure of each group to whoever does better: plain, or weighed by the noise."""
+        from sfumato.kernels.trees.ranks import ranks
+
+        scales = [self.scale]
+        if self.attacker == "best":
+            scales += _weigh_by_noise(released - original, self.scale)
+        exposures = []
+        for scale in scales:
+            h = ranks(original, released, scale, among=among, cap=cap)
+            exposure = h.mean() if cap is None else h.share_below(cap)
+            exposures.append([exposure[group.members].mean() for group in self.groups])
+        # A mean of h protects when it is large; a share of records is a risk.
+        worse = np.min if cap is None else np.max
+        return np.asarray(worse(exposures, axis=0), float)
+
+
+def _weigh_by_noise(noise: Floats, scale: Floats) -> list[Floats]:
+    """The scale of somebody who weighs by 1 / variance of the noise, where that differs."""
+    sizes = np.sqrt((noise * noise).mean(axis=0)) * scale
+    if sizes.max() <= _SAME_SIZE * sizes.min():
+        return []
+    return [scale / np.maximum(sizes, _EXACT)]
 
 
 def _error_of_shares(shares: Floats, sizes: npt.NDArray[np.int64]) -> Floats:

@@ -13,7 +13,7 @@ from sfumato.errors import DataError
 from sfumato.evidence import Evidence
 from sfumato.io.atomic import PRIVATE, write_file
 
-FORMAT = 1
+FORMAT = 2
 Draw = Mapping[str, Evidence]
 
 
@@ -76,11 +76,12 @@ def _to_json(evidence: Evidence) -> dict[str, Any]:
         "warnings": list(evidence.warnings),
         "audience": evidence.audience,
         "reason": evidence.reason,
+        "sampled": evidence.sampled,
     }
 
 
 def _from_json(fields: Mapping[str, Any]) -> Evidence:
-    interval, value = fields["interval"], fields["value"]
+    interval, value, sampled = fields["interval"], fields["value"], fields["sampled"]
     return Evidence(
         **{
             **fields,
@@ -88,5 +89,6 @@ def _from_json(fields: Mapping[str, Any]) -> Evidence:
             "interval": None if interval is None else (interval[0], interval[1]),
             "assumptions": tuple(fields["assumptions"]),
             "warnings": tuple(fields["warnings"]),
+            "sampled": None if sampled is None else (sampled[0], sampled[1]),
         }
     )

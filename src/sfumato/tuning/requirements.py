@@ -10,10 +10,10 @@ from typing import Any
 from sfumato.cells.pairs import find_numeric_variables
 from sfumato.data import Dataset
 from sfumato.errors import PlanError, SfumatoError, did_you_mean
-from sfumato.measure import AT_WORST, Measure
+from sfumato.measure import Measure
 from sfumato.methods.drop import Drop
 from sfumato.plan import Plan
-from sfumato.plan.targets import Target, find_number
+from sfumato.plan.targets import Target, find_number, read_for_target
 from sfumato.run import Measures, choose_measures
 from sfumato.tuning.runner import Steps
 from sfumato.utility.information_loss import InformationLoss
@@ -102,8 +102,7 @@ def _already_holds(target: Target, number: str, measure: Measure, prepared: Data
         evidence = measure.look(prepared, "released")
     except SfumatoError:
         return False
-    worst = f"{number}{AT_WORST}"
-    return target.met_by(evidence.number(worst if worst in evidence.details else number))
+    return target.met_by(read_for_target(target, number, evidence)[0])
 
 
 def _is_distance(measure: Measure) -> bool:

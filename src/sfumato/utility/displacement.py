@@ -11,23 +11,35 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.cells.pairs import (
+    FEWEST_TO_FIT,
     Pair,
     compare_numbers,
     compute_changes,
     measure_distances,
     original_deviation,
+    rescale_released,
+)
+from sfumato.cells.subsets import (
+    Closeness,
+    WorstSubset,
+    find_worst_subset,
+    share_by_chance,
 )
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.exact_sums import exact_mean
-from sfumato.measure import Measure
+from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
 
 _SCALE = "A distance is counted in standard deviations of the original, over all variables."
 _MISSING = (
     "Only values present in both data sets are compared; a record with none of them has not stayed."
+)
+_WORST = "The share that stayed is that of the worst variable: one exact value gives a person away."
+_GREEDY = (
+    "There are too many combinations of variables to try all; the worst was sought step by step."
 )
 
 
@@ -39,10 +51,19 @@ class Displacement(Measure):
     Assumes: record by record, the released data belong to the original. The value is the largest
     displacement of a variable: its mean squared change over its variance (with n - 1).
 
+    Beside it: `stayed`, the share of records that hardly moved in the worst variable, or in the
+    worst combination of them where values are missing: a variable that was left exact is not hidden
+    by the noise of the others. `worst_variable` and `worst_subset` name it; the table has every
+    variable, with the share that chance alone would give (`by_chance`). `stayed_in_pair` is the
+    share for the worst two variables together, and `stayed_in_all` that for all of them, by the
+    distance over all variables. `stayed_rescaled` is `stayed` after each released variable was
+    given the mean and standard deviation of the original: another unit moves all and hides nobody.
+    A target on `stayed` must hold for that too.
+
     Parameters
     ----------
     variables : the numbers to compare. Default: all numbers that are in both data sets.
-    within : a record has stayed if it lies at most this many standard deviations of the original
+    within : a value has stayed if it lies at most this many standard deviations of the original
         from where it was.
 
     Examples
@@ -63,9 +84,14 @@ class Displacement(Measure):
     picture = "displacement"
     examples = ({}, {"variables": ["height", "glucose"], "within": 0.5})
     of = "pair"
-    provides = ("stayed", "stayed_records", "mean_delta", "median_distance", "outside_domain")
+    provides = (
+        "stayed", "stayed_records", "stayed_rescaled", "stayed_in_pair", "stayed_in_all",
+        "mean_delta", "median_distance", "outside_domain",
+    )  # fmt: skip
     reach = {  # noqa: RUF012 - a class variable by its base
-        "stayed": (0.0, 1.0),
+        **dict.fromkeys(
+            ("stayed", "stayed_rescaled", "stayed_in_pair", "stayed_in_all"), (0.0, 1.0)
+        ),
         **dict.fromkeys(
             ("displacement", "stayed_records", "mean_delta", "median_distance", "outside_domain"),
             (0.0, math.inf),
@@ -81,18 +107,28 @@ class Displacement(Measure):
         table = self._build_table(original, pair, spread)
         moved = measure_distances(pair.original, pair.released, spread)
         known = moved[~np.isnan(moved)]
-        stayed = np.less_equal(moved, self.within)  # False where nothing can be compared
+        in_all = np.less_equal(moved, self.within)  # False where nothing can be compared
+        closeness = self._find_close(pair.original, pair.released, spread)
+        worst = find_worst_subset(closeness)
+        stayed = closeness.mark(worst.columns)
+        rescaled = self._share_rescaled(pair, spread)
         deltas = table["displacement"].to_list()
         return Evidence(
             name=self.name,
             subject="pair",
             value=max(deltas),
             direction=self.direction,
-            records=original.like(_build_records(moved, stayed)),
+            records=original.like(_build_records(moved, stayed, in_all)),
             table=original.like(table),
             details={
-                "stayed": int(stayed.sum()) / len(known),
+                "stayed": worst.share,
                 "stayed_records": int(stayed.sum()),
+                "stayed_rescaled": rescaled,
+                f"stayed{AT_WORST}": max(worst.share, rescaled),
+                "worst_variable": pair.names[worst.variable],
+                "worst_subset": ", ".join(pair.names[column] for column in worst.columns),
+                **_describe_pair(worst, pair.names),
+                "stayed_in_all": int(in_all.sum()) / len(known),
                 "compared_records": len(known),
                 "within": self.within,
                 "mean_delta": math.fsum(deltas) / len(deltas),
@@ -100,9 +136,27 @@ class Displacement(Measure):
                 "outside_domain": sum(table["outside_domain"]),
                 "variables": ", ".join(pair.names),
             },
-            assumptions=(_SCALE, _MISSING, *_list_without_domain(original, pair.names)),
+            assumptions=(
+                _SCALE,
+                _MISSING,
+                _WORST if worst.exhaustive else f"{_WORST} {_GREEDY}",
+                *_list_without_domain(original, pair.names),
+            ),
             warnings=(*pair.warnings(), *_report_incomparable(moved)),
         )
+
+    def _share_rescaled(self, pair: Pair, spread: Floats) -> float:
+        """The share that stayed, in the worst variable, but for the unit it is given in."""
+        released = rescale_released(pair.original, pair.released)
+        closeness = self._find_close(pair.original, released, spread)
+        counts = closeness.known.sum(axis=0)
+        columns = np.flatnonzero(counts >= FEWEST_TO_FIT).tolist()
+        return max((closeness.share([column]) for column in columns), default=0.0)
+
+    def _find_close(self, original: Floats, released: Floats, spread: Floats) -> Closeness:
+        """Which values lie where they were, and which can be compared."""
+        change = np.abs(released - original) / spread
+        return Closeness(np.less_equal(change, self.within), ~np.isnan(change))
 
     def _build_table(self, original: Dataset, pair: Pair, spread: Floats) -> pl.DataFrame:
         rows: list[dict[str, Any]] = []
@@ -113,6 +167,11 @@ class Displacement(Measure):
                     "variable": name,
                     "displacement": _mean_square(name, change),
                     "stayed": int((np.abs(change) <= self.within).sum()) / len(change),
+                    "by_chance": share_by_chance(
+                        pair.original[:, index],
+                        pair.released[:, index],
+                        self.within * spread[index],
+                    ),
                     "outside_domain": _count_outside(original, name, pair.released[:, index]),
                 }
             )
@@ -153,5 +212,19 @@ def _report_incomparable(moved: Floats) -> tuple[str, ...]:
     return (f"{count} records have no value to compare; shares are of the others.",)
 
 
-def _build_records(moved: Floats, stayed: Mask) -> pl.DataFrame:
-    return pl.DataFrame({"distance": pl.Series(moved).fill_nan(None), "stayed": stayed})
+def _describe_pair(worst: WorstSubset, names: Sequence[str]) -> dict[str, Any]:
+    """The worst two variables together; NaN with a reason where there is one only."""
+    if worst.pair is None:
+        return {
+            "stayed_in_pair": math.nan,
+            "stayed_in_pair_reason": "there is one variable only.",
+        }
+    return {
+        "stayed_in_pair": worst.pair_share,
+        "worst_pair": ", ".join(names[column] for column in worst.pair),
+    }
+
+
+def _build_records(moved: Floats, stayed: Mask, in_all: Mask) -> pl.DataFrame:
+    columns = {"stayed": stayed, "stayed_in_all": in_all}
+    return pl.DataFrame({"distance": pl.Series(moved).fill_nan(None), **columns})

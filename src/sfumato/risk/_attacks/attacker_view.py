@@ -6,8 +6,9 @@ mask, a group or `*`: then it stands for several values, and fits whoever has on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from sfumato.cells.level_sets import (
 from sfumato.data import Dataset
 from sfumato.errors import DataError, MeasureError
 from sfumato.kernels.arrays import Floats, Mask, Positions
-from sfumato.kernels.exact_sums import standard_deviation
+from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.kernels.orders import order_by_content, scatter_numbers
 from sfumato.progress import current_progress
 from sfumato.risk._attacks.knowledge import require_pairs
@@ -35,6 +36,17 @@ from sfumato.schema import Column
 _ORDERED = ("continuous", "integer", "date", "ordinal")
 _IMPOSSIBLE = 1e6
 """The cost of a cell that cannot be the person's: more than any distance between people."""
+_IMPOSSIBLE_BY_NOISE = 1e12
+"""The same where distances are weighed by the noise, and an exact variable has a large weight."""
+_EXACT = 1e-8
+"""The least noise that is weighed by, a square: 0.0001 standard deviations."""
+_MEDIAN_OF_SQUARE = 0.4549
+"""The median of the square of a standard normal variable."""
+_FEW_MOVED = 4.0
+"""How much less the median says than the mean, where most values stayed and few moved far."""
+_FARTHEST = 1e150
+"""Standard deviations beyond which a distance is not counted, so that its square is a number."""
+_HALF = 0.5
 _AT_ONCE = 1 << 21
 """Distances held at a time: 16 MB."""
 _STREAM = 9
@@ -107,7 +119,9 @@ class OrderedView:
             fits &= np.isin(values, self.cells.sets[cell])
         return fits
 
-    def costs(self, persons: Floats) -> Floats:
+    def costs(
+        self, persons: Floats, *, weight: float = 1.0, impossible: float = _IMPOSSIBLE
+    ) -> Floats:
         """How far each person is from each released record; a row per person.
 
         It is the mean square of the distance, in standard deviations, to the values that a cell
@@ -117,22 +131,73 @@ class OrderedView:
             np.where(self.cells.open, end, bound)
             for end, bound in zip(self.domain, (self.cells.low, self.cells.high), strict=True)
         )
-        middle, width = low + (high - low) / 2, high - low
+        middle, width = _middle_and_width(low, high)
         # Over a range the mean square is that to its middle and the variance of a uniform value.
         value = persons[:, None]
-        cost: Floats = (value - middle) ** 2 + width * width / 12
+        cost = self._square(value, middle)
+        if width.any():
+            cost += self._square(width) / 12
         wrong = (value < low) | (value > high) if self.truthful else None
         for cell, members in self.cells.sets.items():
-            squares = sum((persons - member) ** 2 for member in members.tolist())
-            cost[:, cell] = squares / len(members)
+            cost[:, cell] = self._mean_square(persons, members)
             if wrong is not None:
                 wrong[:, cell] = ~np.isin(persons, members)
-        cost /= self.spread * self.spread
+        if weight != 1:
+            cost *= weight
         if wrong is not None:
-            cost += _IMPOSSIBLE * (wrong & ~self.cells.open)
+            cost += impossible * (wrong & ~self.cells.open)
         # Nothing is known of this person, so every record is equally likely.
         cost[np.isnan(persons)] = 0.0
         return cost if self.cells.of is None else cost[:, self.cells.of]
+
+    def weigh_by_noise(self) -> Callable[[Floats], Floats]:
+        """The same costs for an attacker who knows how far values were moved, as a likelihood.
+
+        A variable that only rules people out has no noise to weigh by.
+        """
+        weight = 1.0
+        if not self.truthful:
+            own = self._own_costs()
+            typical = float(np.median(own)) / _MEDIAN_OF_SQUARE
+            mean = _mean_of_costs(own)
+            # Where most values stayed and few moved far, the median tells what the mean hides.
+            size = typical if typical < mean / _FEW_MOVED else mean
+            weight = 1 / max(size, _EXACT)
+        return partial(self.costs, weight=weight, impossible=_IMPOSSIBLE_BY_NOISE)
+
+    def _own_costs(self) -> Floats:
+        """How far each person is from their own released record, where both say something."""
+        low, high = self.low(), self.high()
+        known = ~np.isnan(self.persons) & self.shows_value()
+        middle, width = _middle_and_width(low[known], high[known])
+        persons = self.persons[known]
+        own = self._square(persons, middle) + self._square(width) / 12
+        cell_of = np.arange(len(low)) if self.cells.of is None else self.cells.of
+        cells = np.asarray(cell_of)[known]
+        for cell, members in self.cells.sets.items():
+            rows = cells == cell
+            own[rows] = self._mean_square(persons[rows], members)
+        return own if len(own) else np.ones(1)
+
+    def _mean_square(self, persons: Floats, members: Floats) -> Floats:
+        squares: Floats = np.zeros(len(persons))
+        for member in members.tolist():
+            squares += self._square(persons, member) / len(members)
+        return squares
+
+    def _square(self, values: Floats, others: Floats | float = 0.0) -> Floats:
+        """The square of a distance in standard deviations: a number for huge values too."""
+        with np.errstate(over="ignore"):
+            ratio = np.atleast_1d(values - others)
+            ratio /= self.spread
+        largest = max(
+            np.abs(side).max(initial=0.0, where=~np.isnan(side)) for side in (values, others)
+        )
+        # Each pair is clipped only where some could overflow: it takes as long as the rest.
+        if not largest / 2 < _FARTHEST / 4 * self.spread:
+            np.clip(ratio, -_FARTHEST, _FARTHEST, out=ratio)
+        ratio *= ratio
+        return ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,8 +272,47 @@ class CategoricalView:
                 cost[person, holding] = 1 - 1 / sizes[holding]
         return cost[:, self.cells.of]
 
+    def weigh_by_noise(self) -> Callable[[Floats], Floats]:
+        """Costs for an attacker who knows how often a level becomes a cell, as a manifest tells.
+
+        The cost is -2 log Pr(cell | level), from the pairs; a cell that never came of a level
+        counts as if it had half a time.
+        """
+        known = np.flatnonzero(~np.isnan(self.persons))
+        cells = len(self.cells.counts)
+        pairs = self.persons[known].astype(np.int64) * cells + self.cells.of[known]
+        distinct, counts = np.unique(pairs, return_counts=True)
+        levels = np.arange(len(self.levels) + 1)
+        starts = np.searchsorted(distinct, levels * cells)
+        totals = np.add.reduceat(np.append(counts, 0), starts[:-1]) * (np.diff(starts) > 0)
+        never = _IMPOSSIBLE_BY_NOISE if self.truthful else 0.0
+
+        def weigh(persons: Floats) -> Floats:
+            cost = np.zeros((len(persons), cells))
+            for row, level in enumerate(persons):
+                if np.isnan(level):
+                    continue
+                part = slice(int(starts[int(level)]), int(starts[int(level) + 1]))
+                total = int(totals[int(level)]) + _HALF
+                cost[row] = -2 * np.log(_HALF / total) + never
+                cost[row, distinct[part] % cells] = -2 * np.log(counts[part] / total)
+            return cost[:, self.cells.of]
+
+        return weigh
+
 
 VariableView = OrderedView | CategoricalView
+
+
+def _middle_and_width(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Half of each end, since the sum of two huge ones is no number."""
+    with np.errstate(over="ignore"):
+        return low + (high / 2 - low / 2), high - low
+
+
+def _mean_of_costs(costs: Floats) -> float:
+    """The mean, from an exact sum; costs that are too far to be counted are infinite."""
+    return exact_sum(costs) / len(costs)
 
 
 def view_release(
@@ -258,15 +362,18 @@ def _view_variable(original: Dataset, released: Dataset, name: str) -> VariableV
     column = replace(column, kind=kind)
     try:
         if kind in _ORDERED:
-            return _view_numbers(values, now, column)
+            return _view_numbers(values, now, column, after)
         return _view_categories(values, now, column, after)
     except DataError:
         return None
 
 
-def _view_numbers(values: pl.Series, now: pl.Series, column: Column) -> OrderedView | None:
+def _view_numbers(
+    values: pl.Series, now: pl.Series, column: Column, after: Column
+) -> OrderedView | None:
     persons = read_bounds(values, column, values).midpoints()
-    cells = read_bounds(now, column, values)
+    # Ranges and the like are read as such only where a step made them.
+    cells = read_bounds(now, replace(column, cells=after.cells), values)
     known = persons[~np.isnan(persons)]
     if not len(known):
         return None
@@ -293,7 +400,7 @@ def _view_categories(
     levels = list_levels(texts, column, values.name, ordered=False)
     column = add_renamed_groups(column, levels, values, now, None, after)
     persons = _read_single_levels(read_level_sets(values, levels, column))
-    cells = read_level_sets(now, levels, column)
+    cells = read_level_sets(now, levels, replace(column, cells=after.cells))
     if not (cells.counts > 0)[cells.of].any():
         return None
     view = CategoricalView(
@@ -329,20 +436,27 @@ def sample_records(views: Sequence[VariableView], most: int) -> Positions:
 
 
 def compute_costs(
-    views: Sequence[VariableView], persons: Sequence[Floats], rows: Positions, *, what: str
+    views: Sequence[VariableView],
+    persons: Sequence[Floats],
+    rows: Positions,
+    *,
+    what: str,
+    by_noise: bool = False,
 ) -> Iterator[tuple[Positions, Floats]]:
     """For some persons at a time, how far each released record is from each of them.
 
-    `persons` holds the values of the persons, a column per variable.
+    `persons` holds the values of the persons, a column per variable. With `by_noise`, the attacker
+    knows how values were changed, and takes the likelihood.
     """
+    measures = [view.weigh_by_noise() if by_noise else view.costs for view in views]
     report = current_progress()
     released = len(views[0].shows_value())
     step = max(1, _AT_ONCE // max(released, 1))
     for start in range(0, len(rows), step):
         batch = rows[start : start + step]
         total = np.zeros((len(batch), released))
-        for view, values in zip(views, persons, strict=True):
-            total += view.costs(values[batch])
+        for measure, values in zip(measures, persons, strict=True):
+            total += measure(values[batch])
         report(what, start + len(batch), len(rows))
         yield batch, total
 

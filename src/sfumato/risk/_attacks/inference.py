@@ -41,6 +41,7 @@ def infer_secrets(
     *,
     nearest: int,
     tolerance: float,
+    by_noise: bool = False,
 ) -> tuple[Floats, Floats]:
     """How likely each guess is right, a row per secret: from all records, and less one's own.
 
@@ -51,7 +52,7 @@ def infer_secrets(
     tables = np.full((2, len(secrets), len(rows)), np.nan)
     done = 0
     for batch, cost in compute_costs(
-        views, persons.known, rows, what="measuring guesses of secrets"
+        views, persons.known, rows, what="measuring guesses of secrets", by_noise=by_noise
     ):
         for position, row in enumerate(batch.tolist()):
             arms = [cost[position]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,15 @@ from sfumato.kernels.arrays import Floats, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST
 from sfumato.risk._attacks.targets import Groups
+from sfumato.risk._peers.sampling import population_interval
 
 if TYPE_CHECKING:
     from sfumato.kernels.trees.ranks import Ranks
 
 _UP_TO = (0, 1, 2, 3, 5, 10, 20, 50, 100)
 """Where the table tells the cumulative distribution of h."""
+_TWO_SIDED = 1.959963984540054
+"""The normal quantile of an interval that holds 95 %."""
 _STOPPED = "counting stopped at the cap."
 
 
@@ -68,27 +71,65 @@ def summarise_means(table: pl.DataFrame) -> dict[str, Any]:
 
 
 def choose_worst(
-    first: Mapping[str, Any], second: Mapping[str, Any], unseen: str = ""
+    first: Mapping[str, Any], others: Iterable[Mapping[str, Any]], unseen: str = ""
 ) -> dict[str, Any]:
-    """What targets are held against: whichever attacker does better. Not known stays so.
+    """What targets are held against: whichever attacker does best. Not known stays so.
 
-    With a reason in `unseen`, none of it is known.
+    An attacker who says nothing of a number does not count for it. With a reason in `unseen`, none
+    of it is known.
 
     Examples
     --------
-    >>> choose_worst({"mean_h": 7.0, "pr_h_0": 0.1}, {"mean_h": 2.0, "pr_h_0": 0.3})
+    >>> choose_worst({"mean_h": 7.0, "pr_h_0": 0.1}, [{"mean_h": 2.0, "pr_h_0": 0.3}])
     {'mean_h_at_worst': 2.0, 'pr_h_0_at_worst': 0.3}
     """
+    attackers = [first, *others]
     worst: dict[str, Any] = {}
     for name, value in first.items():
         if not isinstance(value, float):
             continue
         # A mean of h protects when it is large; every share is a risk.
         worse = np.minimum if name.startswith("mean") else np.maximum
-        worst[f"{name}{AT_WORST}"] = math.nan if unseen else float(worse(value, second[name]))
+        values = [numbers[name] for numbers in attackers if name in numbers]
+        worst[f"{name}{AT_WORST}"] = math.nan if unseen else float(worse.reduce(values))
         if unseen:
             worst[f"{name}_reason"] = unseen
     return worst
+
+
+def bound_share(total: float, looked: int, records: int) -> tuple[float, float]:
+    """The 95 % interval of a share among all records, of which some were looked at.
+
+    Of all records it is Wilson's: how far chance could move it, if records were independent. Of a
+    sample it is exact for a finite population, and its upper end is above 0 even if nobody was
+    found. A person who is found by a guess counts as a whole one.
+
+    Examples
+    --------
+    >>> bound_share(0.0, 50, 100)
+    (0.0, 0.05)
+    """
+    if looked >= records:
+        return wilson(total / looked, looked)
+    low, _ = population_interval(math.floor(total), looked, records)
+    _, high = population_interval(math.ceil(total), looked, records)
+    return low / records, high / records
+
+
+def wilson(share: float, count: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in wilson(0.0, 100)]
+    [0.0, 0.037]
+    """
+    # Wilson (1927): the interval of the score test.
+    square = _TWO_SIDED * _TWO_SIDED
+    middle = share + square / (2 * count)
+    reach = _TWO_SIDED * math.sqrt(share * (1 - share) / count + square / (4 * count * count))
+    denominator = 1 + square / count
+    return max(0.0, (middle - reach) / denominator), min(1.0, (middle + reach) / denominator)
 
 
 def tabulate_records(complete: Mask, columns: dict[str, Floats]) -> pl.DataFrame:

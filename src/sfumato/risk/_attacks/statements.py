@@ -6,7 +6,7 @@ no other released record satisfies it. Nobody needs to know a person for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,11 +16,17 @@ import numpy.typing as npt
 from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.orders import order_by_content, scatter_numbers
 from sfumato.progress import current_progress
-from sfumato.risk._attacks.attacker_view import OrderedView, VariableView
+from sfumato.risk._attacks.attacker_view import (
+    CategoricalView,
+    OrderedView,
+    VariableView,
+)
 
 Form = Literal["cells", "tails"]
 """Whether ordered variables are taken as they stand, or as "this much or more (or less)"."""
-_TARGETS, _ORDERS, _SHUFFLES = 11, 12, 13
+_TARGETS, _ORDERS, _SHUFFLES, _GAPS = 11, 12, 13, 17
+_MOST_CATEGORIES = 50
+"""With more categories, extremes are looked for among all records only."""
 _EACH = 1000
 """Statements between two words on how far it is."""
 
@@ -73,6 +79,16 @@ def order_records(views: Sequence[VariableView]) -> Positions:
     )
 
 
+def shuffle_sources(views: Sequence[VariableView], order: Positions) -> npt.NDArray[np.intp]:
+    """For each variable the records in another order, so that a row mixes many of them."""
+    return np.stack(
+        [
+            order[np.argsort(scatter_numbers(len(order), _SHUFFLES + 64 * index), kind="stable")]
+            for index in range(len(views))
+        ]
+    )
+
+
 def try_conjunctions(
     views: Sequence[VariableView], form: Form, most: int, *, shuffled: bool = False
 ) -> StatementOutcomes:
@@ -84,12 +100,7 @@ def try_conjunctions(
     order = order_records(views)
     count = len(order)
     # For each variable, the record that stands at each place: the same one, or any other.
-    sources = np.tile(order, (len(views), 1))
-    if shuffled:
-        for index in range(len(views)):
-            sources[index] = order[
-                np.argsort(scatter_numbers(count, _SHUFFLES + 64 * index), kind="stable")
-            ]
+    sources = shuffle_sources(views, order) if shuffled else np.tile(order, (len(views), 1))
     positions = np.argsort(scatter_numbers(count, _TARGETS), kind="stable")[:most]
     tests = [_choose_test(view, form) for view in views]
     isolates, weights, sizes = [], [], []
@@ -172,12 +183,21 @@ def _choose_test(view: VariableView, form: Form) -> CellTest:
 def try_extremes(views: Sequence[VariableView]) -> StatementOutcomes:
     """The statements of one variable that one released record at most satisfies.
 
-    The least and the greatest of what is ordered, and every category that stands alone.
+    The least and the greatest of what is ordered, the outermost ends of its ranges, the same among
+    those of one category, and every category that stands alone.
     """
     isolates, weights = [], []
     count = len(views[0].persons)
+    everybody = np.ones(count, bool)
     for view in views:
-        for rows, alone in _find_lone_cells(view):
+        statements = list(_find_lone_cells(view))
+        if isinstance(view, OrderedView):
+            statements += _find_outer_ends(view, view.shows_value(), everybody)
+            for other in views:
+                if isinstance(other, CategoricalView):
+                    for members, persons in _list_categories(other):
+                        statements += _find_outer_ends(view, members, persons)
+        for rows, alone in statements:
             isolates.append(int(rows[0]) if len(rows) == 1 else -1)
             weights.append(alone / count)
     arrays = np.array(isolates, np.intp), np.array(weights)
@@ -205,3 +225,63 @@ def _find_lone_cells(view: VariableView) -> list[tuple[Positions, int]]:
         for _, record, count in zip(values, records, times, strict=True)
         if count == 1
     ]
+
+
+def _find_outer_ends(
+    view: OrderedView, released: npt.NDArray[np.bool_], persons: npt.NDArray[np.bool_]
+) -> list[tuple[Positions, int]]:
+    """Whoever is just at the outermost ends of some records' ranges; nothing without ranges."""
+    shown = released & view.shows_value()
+    low, high = view.low()[shown], view.high()[shown]
+    if not (low < high).any():
+        return []
+    return [
+        (np.flatnonzero((view.persons == end) & persons), int((ends == end).sum()))
+        for ends, end in ((low, low.min()), (high, high.max()))
+    ]
+
+
+def _list_categories(
+    view: CategoricalView,
+) -> Iterator[tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
+    """For each category that cells show by itself: the released records, and the persons."""
+    levels = view.guess()
+    categories = np.unique(levels[~np.isnan(levels)])
+    if len(categories) <= _MOST_CATEGORIES:
+        for level in categories.tolist():
+            yield levels == level, view.persons == level
+
+
+def try_gaps(view: OrderedView, most: int, *, shifted: bool = False) -> StatementOutcomes:
+    """Statements that a value lies where no released cell of a variable does.
+
+    Below all of them, above all of them, and in each gap between. The control (`shifted`) takes
+    gaps of the same width that begin just above the value of anybody in the file.
+    """
+    persons = np.sort(view.persons[~np.isnan(view.persons)])
+    shown = np.asarray(~view.cells.open)
+    order = np.lexsort((view.cells.high[shown], view.cells.low[shown]))
+    low = view.cells.low[shown][order]
+    reach = np.maximum.accumulate(view.cells.high[shown][order])
+    apart = np.flatnonzero(low[1:] > reach[:-1])
+    starts = np.concatenate([[-np.inf], reach[apart], reach[-1:]])
+    ends = np.concatenate([low[:1], low[1:][apart], [np.inf]])
+    chosen = np.argsort(scatter_numbers(len(starts), _GAPS), kind="stable")[:most]
+    starts, ends = starts[chosen], ends[chosen]
+    if shifted:
+        inner = np.isfinite(starts) & np.isfinite(ends)
+        draws = scatter_numbers(len(starts), _GAPS + 1) % np.uint64(len(persons))
+        ends = np.where(inner, persons[draws.astype(np.int64)] + (ends - starts), ends)
+        starts = np.where(inner, persons[draws.astype(np.int64)], starts)
+    first = np.searchsorted(persons, starts, "right")
+    counts = np.searchsorted(persons, ends, "left") - first
+    alone = [
+        int(np.flatnonzero(view.persons == persons[position])[0]) if count == 1 else -1
+        for position, count in zip(first.tolist(), counts.tolist(), strict=True)
+    ]
+    return StatementOutcomes(
+        np.array(alone, np.intp),
+        np.zeros(len(alone)),
+        np.ones(len(alone), np.int64),
+        len(view.persons),
+    )

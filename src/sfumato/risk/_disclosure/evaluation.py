@@ -75,7 +75,8 @@ def evaluate_predicate(data: Dataset, predicate: Predicate) -> Satisfaction:
     --------
     >>> import polars as pl
     >>> from sfumato.risk._disclosure.predicate import parse
-    >>> data = Dataset(pl.DataFrame({"x": ["[10;30]", "[20;30]", "12", None]}))
+    >>> schema = Schema({"x": Column(cells="generalised")})
+    >>> data = Dataset(pl.DataFrame({"x": ["[10;30]", "[20;30]", "12", None]}), schema)
     >>> found = evaluate_predicate(data, parse("x >= 20"))
     >>> found.surely.tolist(), found.possibly.tolist()
     ([False, True, False, False], [True, True, False, False])
@@ -252,7 +253,8 @@ def _cut_ranges(
     codes = np.arange(table.size)
     region = np.searchsorted(cut_codes, codes, "left") + np.searchsorted(cut_codes, codes, "right")
     touched = _find_regions_of_cells(cells[: len(distinct)], table, region, 2 * len(ends) + 1)
-    touched[(distinct == WILDCARD).to_numpy(), :-1] = True
+    if column.generalised:
+        touched[(distinct == WILDCARD).to_numpy(), :-1] = True
     return _share_patterns(of, touched, _compare_numbers(statements, spans))
 
 
@@ -268,7 +270,7 @@ def _cut_levels(
             f"Variable '{name}' holds text, and the statement compares it with a number.",
             hint="write text in quotes; if it holds numbers, declare its kind in the schema.",
         )
-    if WILDCARD in constants:
+    if column.generalised and WILDCARD in constants:
         raise MeasureError(
             f"The statement compares variable '{name}' with '*', which stands for anything.",
             hint="name a value.",
@@ -293,7 +295,8 @@ def _cut_levels(
     touched[some.to_numpy()] = _find_regions_of_cells(
         cells[:known], table, region.ravel(), kinds.shape[1]
     )
-    touched[(distinct == WILDCARD).to_numpy(), :-1] = True
+    if column.generalised:
+        touched[(distinct == WILDCARD).to_numpy(), :-1] = True
     truth = {comparison: _compare_levels(comparison, named, kinds) for comparison in statements}
     return _share_patterns(of, touched, truth)
 
@@ -302,7 +305,7 @@ def _select_nameable(distinct: pl.Series, column: Column, named: list[str]) -> p
     """Which cells a statement may name: those it does, those in the hierarchy, generalised ones."""
     tree = column.hierarchy or {}
     declared = {*named, *tree, *(group for groups in tree.values() for group in groups)}
-    several = {WILDCARD, *filter_generalised(distinct)}
+    several = {WILDCARD, *filter_generalised(distinct)} if column.generalised else set()
     return distinct.is_in([*declared, *several])
 
 

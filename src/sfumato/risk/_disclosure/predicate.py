@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -121,6 +121,24 @@ def list_comparisons(predicate: Predicate) -> Iterator[Comparison]:
     else:
         for part in predicate.parts:
             yield from list_comparisons(part)
+
+
+def replace_constants(
+    predicate: Predicate, variable: str, spellings: Mapping[str, str]
+) -> Predicate:
+    """The same statement with some texts that it compares a variable with spelt otherwise."""
+    if isinstance(predicate, Not):
+        return Not(replace_constants(predicate.part, variable, spellings))
+    if isinstance(predicate, Joined):
+        parts = (replace_constants(part, variable, spellings) for part in predicate.parts)
+        return Joined(predicate.every, tuple(parts))
+    if predicate.variable != variable:
+        return predicate
+    renamed = (
+        spellings.get(constant, constant) if isinstance(constant, str) else constant
+        for constant in predicate.constants
+    )
+    return Comparison(variable, predicate.sign, tuple(dict.fromkeys(renamed)))
 
 
 def _suggest_corrections(text: str) -> str:

@@ -71,7 +71,8 @@ def match_records(
 
     Examples
     --------
-    >>> data = Dataset(pl.DataFrame({"age": [30, 31, 40], "sex": ["f", "{f;m}", "m"]}))
+    >>> frame = pl.DataFrame({"age": [30, 31, 40], "sex": ["f", "{f;m}", "m"]})
+    >>> data = Dataset(frame, Schema({"sex": Column(cells="generalised")}))
     >>> matched = match_records(data, ["age", "sex"], {"age": 1}, {})
     >>> [relation.kind for relation in matched.relations], matched.tolerated, matched.generalised
     (['near', 'boxed'], ('age',), ('sex',))
@@ -128,6 +129,8 @@ def _has_ranges(levels: pl.Series, column: Column) -> bool:
         return False
     if column.hierarchy:
         return True
+    if not column.generalised:
+        return False
     forms = (RANGE, SET, MASK)
     texts = levels.cast(pl.String).to_list()
     return any(text == WILDCARD or any(form.fullmatch(text) for form in forms) for text in texts)
@@ -210,7 +213,6 @@ class PeerQuestion:
     tolerance: Mapping[str, float] = field(default_factory=dict)
     relative_tolerance: Mapping[str, float] = field(default_factory=dict)
     individuals: int | None = None
-    seed: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -288,7 +290,7 @@ def find_peers(data: Dataset, question: PeerQuestion) -> PeerSearch:
     rows = match_records(data, question.names, question.tolerance, question.relative_tolerance)
     row_of, counts, targets = rows.row_of, rows.counts, None
     if question.individuals is not None and question.individuals < len(data):
-        sample = draw_individuals(data, question.individuals, question.seed)
+        sample = draw_individuals(data, question.individuals)
         # Equal records have equal peers, so distinct rows of the sample suffice.
         targets, target_of, counts = np.unique(
             rows.row_of[sample], return_inverse=True, return_counts=True

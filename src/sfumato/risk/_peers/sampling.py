@@ -13,22 +13,23 @@ from sfumato.data import Dataset
 from sfumato.randomness import Key, keyed_order
 
 LEVEL = 0.95
-_PURPOSE = b"sfumato sample of individuals, version 1\0"
+_PURPOSE = b"sfumato sample of individuals, version 2\0"
 
 
-def draw_individuals(data: Dataset, individuals: int, seed: int) -> npt.NDArray[np.intp]:
+def draw_individuals(data: Dataset, individuals: int) -> npt.NDArray[np.intp]:
     """The records drawn, without replacement, in ascending order.
 
-    The key is public: a sample need not be secret, but it must not depend on the order of rows.
+    The sample follows from the records themselves and not from a seed, so nobody can draw again
+    until a target is met. It need not be secret, but it must not depend on the order of rows.
 
     Examples
     --------
     >>> import polars as pl
     >>> data = Dataset(pl.DataFrame({"age": range(100)}))
-    >>> len(draw_individuals(data, 10, 0))
+    >>> len(draw_individuals(data, 10))
     10
     """
-    key = Key(hashlib.sha256(_PURPOSE + str(seed).encode()).digest())
+    key = Key(hashlib.sha256(_PURPOSE + data.identity.total().encode()).digest())
     return np.sort(keyed_order(data.identity.ids(key), key)[:individuals])
 
 
@@ -62,7 +63,8 @@ def population_interval(
     least = _find_first(at_least, first, last)
     # The most is the last for which few enough are still plausible.
     most = _find_first(lambda total: not at_most(total), first, last + 1) - 1
-    return least, most
+    # However many were drawn, the next who was not may be one more: 0 takes all records.
+    return least, max(most, min(successes + 1, last))
 
 
 def _find_first(holds: Callable[[int], Any], low: int, high: int) -> int:

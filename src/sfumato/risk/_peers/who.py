@@ -39,7 +39,6 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
     tolerance: Mapping[str, float] | None = None,
     relative_tolerance: Mapping[str, float] | None = None,
     individuals: int | None = None,
-    seed: int = 0,
     budget: int = BUDGET,
 ) -> Any:
     """What protects each record, what gives it away, and how little of that is enough.
@@ -66,8 +65,7 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
     effort : look only at combinations that are easy enough to learn.
     tolerance : by variable, how far numbers may be apart and still match.
     relative_tolerance : the same as a share of the record's own number.
-    individuals : look at so many records only, drawn at random.
-    seed : another seed draws others.
+    individuals : look at so many records only; which of them follows from the data.
     budget : how many steps may be taken.
 
     Examples
@@ -83,7 +81,7 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
     question = PeerQuestion(
         known=by, sensitive=secrets, p=p, q=q, most=most, effort=effort, budget=budget,
         tolerance=tolerance or {}, relative_tolerance=relative_tolerance or {},
-        individuals=individuals, seed=seed,
+        individuals=individuals,
     )  # fmt: skip
     search = find_peers(data, question)
     parts = [_tabulate(search, index) for index in range(len(secrets))]

@@ -1,0 +1,197 @@
+"""In which variables the release lies closest to the original: the worst of them, and of subsets.
+
+Records that lie close in all variables at once are few as soon as one variable has noise, however
+exact the others are. So each variable counts by itself, and each combination of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from sfumato.kernels.arrays import Floats, Integers, Mask
+
+_EFFORT = 20_000_000
+"""Subsets times patterns that are gone through; beyond it the search is greedy."""
+_WIDEST = 12
+"""Variables of which all subsets are tried."""
+_CANDIDATES = 30
+"""Variables, those in which most lie close, that a greedy search chooses from."""
+_CODED = 31
+"""Variables whose patterns fit into one whole number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Closeness:
+    """Which records lie close to their original, variable by variable.
+
+    Parameters
+    ----------
+    close : whether each value lies close; a row per record.
+    known : whether there is a value to compare.
+    """
+
+    close: Mask = field(repr=False)
+    known: Mask = field(repr=False)
+
+    def share(self, columns: Sequence[int]) -> float:
+        """The share of records that lie close in all of some variables that they have."""
+        count = self.compared(columns)
+        return self.count(columns) / count if count else math.nan
+
+    def count(self, columns: Sequence[int]) -> int:
+        """How many records lie close in all of some variables that they have."""
+        return int(self.mark(columns).sum())
+
+    def compared(self, columns: Sequence[int]) -> int:
+        """How many records have a value of some variable to compare."""
+        return int(self.known[:, list(columns)].any(axis=1).sum())
+
+    def mark(self, columns: Sequence[int]) -> Mask:
+        """Which records these are."""
+        close, known = self.close[:, list(columns)], self.known[:, list(columns)]
+        return np.asarray((close | ~known).all(axis=1) & known.any(axis=1), bool)
+
+
+@dataclass(frozen=True)
+class WorstSubset:
+    """The variables in which the largest share of records lies close.
+
+    Parameters
+    ----------
+    variable : the worst variable by itself.
+    columns : the worst subset; a single variable unless values are missing.
+    share : of the records that have a value in it, those that lie close.
+    pair : the worst two variables together; None where there is one only.
+    pair_share : the share for these two.
+    exhaustive : whether all subsets were tried; otherwise the search was greedy.
+    """
+
+    variable: int
+    columns: tuple[int, ...]
+    share: float
+    pair: tuple[int, int] | None
+    pair_share: float
+    exhaustive: bool
+
+
+def find_worst_subset(closeness: Closeness) -> WorstSubset:
+    """The variable, the pair and the subset in which the largest share lies close.
+
+    Without missing values no subset is worse than its worst variable: whoever is close in several
+    is close in each. With missing values a record is compared in what it has, and a subset can be
+    worse; all are tried up to a bound, and beyond it the worst is made larger step by step.
+
+    Examples
+    --------
+    >>> close = np.array([[True, False], [True, False], [True, True]])
+    >>> worst = find_worst_subset(Closeness(close, np.ones_like(close)))
+    >>> worst.columns, worst.share, round(worst.pair_share, 2)
+    ((0,), 1.0, 0.33)
+    """
+    patterns = _Patterns.of(closeness)
+    width = closeness.close.shape[1]
+    singles = [patterns.share((column,)) for column in range(width)]
+    # The first of equals, so that the order of the variables decides and nothing else.
+    variable = max(range(width), key=lambda column: singles[column])
+    best: tuple[int, ...] = (variable,)
+    exhaustive = True
+    if not closeness.known.all():
+        best, exhaustive = _search(patterns, best, singles)
+    pair = _find_worst_pair(patterns, singles)
+    return WorstSubset(
+        variable,
+        best,
+        patterns.share(best),
+        pair,
+        math.nan if pair is None else patterns.share(pair),
+        exhaustive,
+    )
+
+
+def share_by_chance(original: Floats, released: Floats, width: float) -> float | None:
+    """The share of close values if released ones are paired with any record but their own.
+
+    None where there is nobody else.
+
+    Examples
+    --------
+    >>> share_by_chance(np.array([1.0, 2.0, 9.0]), np.array([1.0, 2.0, 2.0]), 0.5)
+    0.16666666666666666
+    """
+    own = np.abs(released - original)
+    known = ~np.isnan(own)
+    values, count = np.sort(released[known]), int(known.sum())
+    if count < 2:  # noqa: PLR2004 - nobody else
+        return None
+    truths = original[known]
+    near = np.searchsorted(values, truths + width, "right") - np.searchsorted(
+        values, truths - width, "left"
+    )
+    pairs = int(near.sum()) - int((own[known] <= width).sum())
+    return max(pairs, 0) / (count * (count - 1))
+
+
+def _search(
+    patterns: _Patterns, start: tuple[int, ...], singles: Sequence[float]
+) -> tuple[tuple[int, ...], bool]:
+    width = len(singles)
+    if width <= _WIDEST and (2**width) * len(patterns.counts) <= _EFFORT:
+        subsets = [
+            subset for size in range(1, width + 1) for subset in combinations(range(width), size)
+        ]
+        return max(subsets, key=patterns.share), True
+    # Only variables in which many lie close can make a bad subset worse.
+    candidates = sorted(range(width), key=lambda column: (-singles[column], column))[:_CANDIDATES]
+    best = start
+    while len(best) < len(candidates):
+        larger = [tuple(sorted((*best, column))) for column in candidates if column not in best]
+        candidate = max(larger, key=patterns.share)
+        if patterns.share(candidate) <= patterns.share(best):
+            break
+        best = candidate
+    return best, False
+
+
+def _find_worst_pair(patterns: _Patterns, singles: Sequence[float]) -> tuple[int, int] | None:
+    width = len(singles)
+    if width == 1:
+        return None
+    columns: Sequence[int] = range(width)
+    if width > _CANDIDATES or width * (width - 1) // 2 * len(patterns.counts) > _EFFORT:
+        # Whoever is close in two is close in each, so the worst pair is sought there.
+        columns = sorted(columns, key=lambda column: (-singles[column], column))[:_CANDIDATES]
+    pairs = [(min(pair), max(pair)) for pair in combinations(columns, 2)]
+    return max(pairs, key=lambda pair: (patterns.share(pair), (-pair[0], -pair[1])))
+
+
+@dataclass(frozen=True, eq=False)
+class _Patterns:
+    """The distinct rows of what is close and known, and how many records have each."""
+
+    close: Mask
+    known: Mask
+    counts: Integers
+
+    @classmethod
+    def of(cls, closeness: Closeness) -> _Patterns:
+        width = closeness.close.shape[1]
+        table = np.concatenate([closeness.close & closeness.known, closeness.known], axis=1)
+        if width <= _CODED:
+            codes = table @ (np.int64(1) << np.arange(2 * width, dtype=np.int64))
+            _, first, counts = np.unique(codes, return_index=True, return_counts=True)
+        else:
+            packed = np.packbits(table, axis=1)
+            _, first, counts = np.unique(packed, axis=0, return_index=True, return_counts=True)
+        return cls(table[first, :width], table[first, width:], counts.astype(np.int64))
+
+    def share(self, columns: tuple[int, ...]) -> float:
+        close, known = self.close[:, columns], self.known[:, columns]
+        compared = known.any(axis=1)
+        count = int(self.counts[compared].sum())
+        inside = compared & (close | ~known).all(axis=1)
+        return int(self.counts[inside].sum()) / count if count else -1.0

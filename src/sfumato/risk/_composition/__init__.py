@@ -1,0 +1,1 @@
+"""What several releases of the same records say together."""
