@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import generalised
 
 import sfumato as sf
 from sfumato.cells.boxes import read_boxes
@@ -19,7 +20,7 @@ from sfumato.kernels.trees.boxes import COVERED, find_covered
 
 def safe(frame, columns, missing="value"):
     """Which records others cover, by the code under test."""
-    data = sf.Dataset(frame, sf.Schema(columns))
+    data = generalised(frame, sf.Schema(columns))
     made = read_boxes(data, list(columns), missing=missing)
     return (find_covered(made.cells, made.tables, budget=10**6) == COVERED).tolist()
 
@@ -139,7 +140,7 @@ def test_missing_is_a_value_or_anything():
 
 def test_coarsened_data_are_disjoint_even_where_ranges_share_an_end():
     frame = pl.DataFrame({"v": [0.5, 1.2, 9.9]})
-    data = sf.Dataset(frame, sf.Schema({"v": sf.Column(kind="continuous", domain=(0, 10))}))
+    data = generalised(frame, sf.Schema({"v": sf.Column(kind="continuous", domain=(0, 10))}))
     made = sf.methods.Coarsen(variables=["v"], intervals=4).apply(data)
     table = read_boxes(made, ["v"]).tables[0]
     assert table.disjoint
@@ -194,7 +195,7 @@ def test_errors_name_the_variable_and_never_a_value():
     with pytest.raises(DataError, match="mixes ranges"):
         one(["[1;2]", "[2020-01-01;2020-02-01]"], kind="text")
     with pytest.raises(SchemaError, match="'w' is not in the data"):
-        read_boxes(sf.Dataset(pl.DataFrame({"v": [1]})), ["w"])
+        read_boxes(generalised(pl.DataFrame({"v": [1]})), ["w"])
 
 
 def test_the_order_of_records_does_not_matter():

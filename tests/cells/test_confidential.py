@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, generalised, in_library
 
 import sfumato as sf
 from sfumato.cells.classes import find_equivalence_classes
@@ -24,7 +24,7 @@ each_measure = pytest.mark.parametrize("name", MEASURES)
 
 def take(name, frame, schema=None):
     told = schema or {"a": "quasi", "b": "quasi", "x": "sensitive"}
-    return getattr(sf.risk, name)().measure(sf.Dataset(frame, sf.Schema(told)))
+    return getattr(sf.risk, name)().measure(generalised(frame, sf.Schema(told)))
 
 
 def told(found):
@@ -46,7 +46,7 @@ def told(found):
 )
 def test_classes_are_counted_one_by_one(rows):
     schema = {"a": pl.String, "b": pl.Float64, "c": pl.Int64}
-    data = sf.Dataset(pl.DataFrame(rows, schema=schema, orient="row"))
+    data = generalised(pl.DataFrame(rows, schema=schema, orient="row"))
     found = find_equivalence_classes(data, ["a", "b", "c"])
     counts = Counter(rows)
     assert found.sizes[found.of].tolist() == [counts[row] for row in rows]
@@ -80,7 +80,7 @@ def test_every_type_of_key_and_of_value(key):
     values = pl.Series("a", KEYS[key])
     frame = pl.DataFrame([values, values.alias("x")])
     frame = pl.concat([frame, frame])
-    data = sf.Dataset(frame, sf.Schema({"a": "quasi", "x": "sensitive"}))
+    data = generalised(frame, sf.Schema({"a": "quasi", "x": "sensitive"}))
     classes = 1 if key == "nothing" else 3
     assert find_equivalence_classes(data, ["a"]).sizes.tolist() == [6 // classes] * classes
     assert sf.risk.Diversity().measure(data).value == 1
@@ -92,7 +92,7 @@ def test_every_type_of_key_and_of_value(key):
 
 def test_codes_for_missing_are_told_apart_in_keys_and_not_in_values():
     frame = pl.DataFrame({"a": [-9, -8, -9], "x": [-9, -8, 1]})
-    data = sf.Dataset(
+    data = generalised(
         frame,
         sf.Schema(
             {
@@ -106,9 +106,9 @@ def test_codes_for_missing_are_told_apart_in_keys_and_not_in_values():
 
 
 def test_nothing_known_is_one_class():
-    assert find_equivalence_classes(sf.Dataset(pl.DataFrame({"a": [1, 2]})), []).sizes.tolist() == [
-        2
-    ]
+    assert find_equivalence_classes(
+        generalised(pl.DataFrame({"a": [1, 2]})), []
+    ).sizes.tolist() == [2]
 
 
 # The traps that other tools fell into
@@ -227,7 +227,9 @@ def test_names_that_look_alike_are_told_apart(name):
     assert list_variables(parse(f"{name} > 1")) == (name,)
     assert list_variables(parse(f"1 < {name}<2 and (not `{name}`>1)")) == (name,)
     frame = pl.DataFrame({one: [at == ALIKE.index(name)] for at, one in enumerate(ALIKE)})
-    assert evaluate_predicate(sf.Dataset(frame), parse(f"{name} == True")).surely.tolist() == [True]
+    assert evaluate_predicate(generalised(frame), parse(f"{name} == True")).surely.tolist() == [
+        True
+    ]
 
 
 def test_names_in_texts_and_comments_are_left_alone():
@@ -304,7 +306,7 @@ def stands_for(cell):
 def test_statements_about_ranges_agree_with_trying_every_value(rows, statement):
     frame = pl.DataFrame(rows, schema={"x": pl.String, "y": pl.String}, orient="row")
     whole = sf.Column(kind="integer")
-    data = sf.Dataset(frame, sf.Schema({"x": whole, "y": whole}))
+    data = generalised(frame, sf.Schema({"x": whole, "y": whole}))
     found = evaluate_predicate(data, parse(statement))
     used = list_variables(parse(statement))
     for at, (x, y) in enumerate(rows):
@@ -325,7 +327,7 @@ def test_statements_about_ranges_agree_with_trying_every_value(rows, statement):
 
 
 def test_missing_satisfies_neither_a_statement_nor_its_opposite():
-    data = sf.Dataset(pl.DataFrame({"x": [1, None], "y": [None, 3]}))
+    data = generalised(pl.DataFrame({"x": [1, None], "y": [None, 3]}))
     for statement in ("x > 0", "not x > 0", "x != 7", "x not in [7]", "x == 1 or x != 1"):
         found = evaluate_predicate(data, parse(statement))
         assert not found.surely[1]
@@ -341,7 +343,7 @@ def test_dates_are_compared_with_text(library):
     days = [dt.date(2019, 12, 31), dt.date(2020, 1, 31), None]
     moments = [dt.datetime(2020, 1, 31, 12), dt.datetime(2020, 1, 31), None]  # noqa: DTZ001
     frame = in_library(pl.DataFrame({"day": days, "moment": moments}), library)
-    data = sf.Dataset(frame)
+    data = generalised(frame)
     assert evaluate_predicate(data, parse('day >= "2020-01-31"')).surely.tolist() == [
         False,
         True,
@@ -358,7 +360,7 @@ def test_dates_are_compared_with_text(library):
 
 def test_moments_are_those_on_the_clock_of_their_zone():
     zone = pl.Series([dt.datetime(2020, 1, 31, 12)]).dt.replace_time_zone("Asia/Tokyo")  # noqa: DTZ001
-    data = sf.Dataset(pl.DataFrame({"x": zone}))
+    data = generalised(pl.DataFrame({"x": zone}))
     assert evaluate_predicate(data, parse('x == "2020-01-31 12:00"')).surely.tolist() == [True]
 
 
@@ -387,25 +389,25 @@ AROUND = [
     ],
 )
 def test_a_date_among_moments_is_the_whole_day(library, statement, expected):
-    data = sf.Dataset(in_library(pl.DataFrame({"x": AROUND}), library))
+    data = generalised(in_library(pl.DataFrame({"x": AROUND}), library))
     assert evaluate_predicate(data, parse(statement)).surely.tolist() == expected
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
 def test_days_before_1970_are_whole_days_too(unit):
     held = [dt.datetime(1969, 12, 31, 23, 59, 59), dt.datetime(1970, 1, 1)]  # noqa: DTZ001
-    data = sf.Dataset(pl.DataFrame({"x": pl.Series(held, dtype=pl.Datetime(unit))}))
+    data = generalised(pl.DataFrame({"x": pl.Series(held, dtype=pl.Datetime(unit))}))
     assert evaluate_predicate(data, parse("x == '1969-12-31'")).surely.tolist() == [True, False]
     assert evaluate_predicate(data, parse("x >= '1970-01-01'")).surely.tolist() == [False, True]
     end = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001
-    last = sf.Dataset(pl.DataFrame({"x": [end]}))
+    last = generalised(pl.DataFrame({"x": [end]}))
     assert evaluate_predicate(last, parse("x == '9999-12-31'")).surely.tolist() == [True]
 
 
 @pytest.mark.parametrize("constant", ["2020-01-31T12:00+05:00", "2020-01-31T12:00Z"])
 @pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
 def test_an_offset_is_never_dropped(constant, zone):
-    data = sf.Dataset(pl.DataFrame({"x": pl.Series(AROUND).dt.replace_time_zone(zone)}))
+    data = generalised(pl.DataFrame({"x": pl.Series(AROUND).dt.replace_time_zone(zone)}))
     with pytest.raises(MeasureError, match=r"'x'.*offset") as caught:
         evaluate_predicate(data, parse(f"x > '{constant}'"))
     assert constant not in str(caught.value)
@@ -414,7 +416,7 @@ def test_an_offset_is_never_dropped(constant, zone):
 def test_ranges_and_numbers_between_whole_ones():
     cells = ["[100;101]", "[101;102]", "100.5", "{1;2.5}", "937**", None]
     continuous = sf.Column(kind="continuous")
-    data = sf.Dataset(pl.DataFrame({"x": cells}), sf.Schema({"x": continuous}))
+    data = generalised(pl.DataFrame({"x": cells}), sf.Schema({"x": continuous}))
     found = evaluate_predicate(data, parse("x > 100.5"))
     assert found.surely.tolist() == [False, True, False, False, True, False]
     assert found.possibly.tolist() == [True, True, False, False, True, False]
@@ -423,7 +425,7 @@ def test_ranges_and_numbers_between_whole_ones():
 
 
 def test_ranges_of_dates():
-    data = sf.Dataset(pl.DataFrame({"day": ["[2020-01-01;2020-03-31]", "2020-05-01", "*"]}))
+    data = generalised(pl.DataFrame({"day": ["[2020-01-01;2020-03-31]", "2020-05-01", "*"]}))
     found = evaluate_predicate(data, parse('day < "2020-04-01"'))
     assert found.surely.tolist() == [True, False, False]
     assert found.possibly.tolist() == [True, False, True]
@@ -438,7 +440,7 @@ def test_sets_masks_and_groups_of_categories():
     tree = {"E10": ("E",), "E11": ("E",), "I10": ("I",)}
     cells = ["E11", "{E10;E11}", "E", "{E11;I10}", "I", "*", None]
     column = sf.Column(kind="nominal", hierarchy=tree)
-    data = sf.Dataset(pl.DataFrame({"x": cells}), sf.Schema({"x": column}))
+    data = generalised(pl.DataFrame({"x": cells}), sf.Schema({"x": column}))
     both = evaluate_predicate(data, parse('x in ["E10", "E11"]'))
     assert both.surely.tolist() == [True, True, True, False, False, False, False]
     assert both.possibly.tolist() == [True, True, True, True, False, True, False]
@@ -446,7 +448,7 @@ def test_sets_masks_and_groups_of_categories():
     assert group.surely.tolist() == both.surely.tolist()
     other = evaluate_predicate(data, parse('x != "E11"'))
     assert other.surely.tolist() == [False, False, False, False, True, False, False]
-    codes = sf.Dataset(pl.DataFrame({"zip": ["93701", "937**", "94***"]}))
+    codes = generalised(pl.DataFrame({"zip": ["93701", "937**", "94***"]}))
     found = evaluate_predicate(codes, parse('zip == "93701"'))
     assert (found.surely.tolist(), found.possibly.tolist()) == (
         [True, False, False],
@@ -455,7 +457,7 @@ def test_sets_masks_and_groups_of_categories():
 
 
 def test_a_value_that_nobody_has_is_satisfied_by_nobody():
-    data = sf.Dataset(pl.DataFrame({"x": ["a", "*"], "y": [1, 2]}))
+    data = generalised(pl.DataFrame({"x": ["a", "*"], "y": [1, 2]}))
     found = evaluate_predicate(data, parse('x == "nobody"'))
     assert (found.surely.tolist(), found.possibly.tolist()) == ([False] * 2, [False, True])
     assert evaluate_predicate(data, parse('x != "nobody"')).surely.tolist() == [True, False]
@@ -463,12 +465,12 @@ def test_a_value_that_nobody_has_is_satisfied_by_nobody():
 
 def test_codes_for_missing_satisfy_nothing_even_if_named():
     codes = sf.Column(kind="integer", missing=("-9",))
-    data = sf.Dataset(pl.DataFrame({"x": ["-9", "[1;3]", "5"]}), sf.Schema({"x": codes}))
+    data = generalised(pl.DataFrame({"x": ["-9", "[1;3]", "5"]}), sf.Schema({"x": codes}))
     assert evaluate_predicate(data, parse("x == -9")).surely.tolist() == [False] * 3
     assert evaluate_predicate(data, parse("x != -9")).surely.tolist() == [False, True, True]
     assert evaluate_predicate(data, parse("x > -9")).unknown.tolist() == [True, False, False]
     text = sf.Column(kind="nominal", missing=("none",))
-    data = sf.Dataset(pl.DataFrame({"x": ["none", "a", "b"]}), sf.Schema({"x": text}))
+    data = generalised(pl.DataFrame({"x": ["none", "a", "b"]}), sf.Schema({"x": text}))
     assert evaluate_predicate(data, parse('x == "none"')).surely.tolist() == [False] * 3
     assert evaluate_predicate(data, parse('x in ["none", "a"]')).surely.tolist() == [
         False,
@@ -483,25 +485,25 @@ def test_declared_levels_have_an_order_and_others_do_not():
     levels = ("low", "middle", "high")
     cells = ["low", "[low;middle]", "[middle;high]", "high", None]
     ordinal = sf.Column(kind="ordinal", domain=levels)
-    data = sf.Dataset(pl.DataFrame({"x": cells}), sf.Schema({"x": ordinal}))
+    data = generalised(pl.DataFrame({"x": cells}), sf.Schema({"x": ordinal}))
     found = evaluate_predicate(data, parse('x >= "middle"'))
     assert found.surely.tolist() == [False, False, True, True, False]
     assert found.possibly.tolist() == [False, True, True, True, False]
     with pytest.raises(MeasureError, match="order of variable 'x'"):
         evaluate_predicate(data, parse('x > "medium"'))
     with pytest.raises(MeasureError, match="order of variable 'x'"):
-        evaluate_predicate(sf.Dataset(pl.DataFrame({"x": ["a", "b"]})), parse('x > "a"'))
+        evaluate_predicate(generalised(pl.DataFrame({"x": ["a", "b"]})), parse('x > "a"'))
 
 
 def test_numbers_keep_their_last_digit():
     big = 2**60
-    data = sf.Dataset(pl.DataFrame({"x": [big, big + 1, None]}))
+    data = generalised(pl.DataFrame({"x": [big, big + 1, None]}))
     assert evaluate_predicate(data, parse(f"x > {big}")).surely.tolist() == [False, True, False]
-    data = sf.Dataset(pl.DataFrame({"x": pl.Series([2**64 - 1, 5], dtype=pl.UInt64)}))
+    data = generalised(pl.DataFrame({"x": pl.Series([2**64 - 1, 5], dtype=pl.UInt64)}))
     assert evaluate_predicate(data, parse(f"x == {2**64 - 1}")).surely.tolist() == [True, False]
-    yes = sf.Dataset(pl.DataFrame({"x": [True, False, None]}))
+    yes = generalised(pl.DataFrame({"x": [True, False, None]}))
     assert evaluate_predicate(yes, parse("x == True")).surely.tolist() == [True, False, False]
-    tenths = sf.Dataset(pl.DataFrame({"x": [Decimal("0.1"), Decimal("0.2")]}))
+    tenths = generalised(pl.DataFrame({"x": [Decimal("0.1"), Decimal("0.2")]}))
     assert evaluate_predicate(tenths, parse("x == 0.1")).surely.tolist() == [True, False]
 
 
@@ -518,12 +520,12 @@ def test_numbers_keep_their_last_digit():
 )
 def test_constants_of_another_type_are_refused(values, statement, match):
     with pytest.raises(MeasureError, match=match):
-        evaluate_predicate(sf.Dataset(pl.DataFrame({"x": values})), parse(statement))
+        evaluate_predicate(generalised(pl.DataFrame({"x": values})), parse(statement))
 
 
 def test_too_many_combinations_are_refused():
     names = [f"x{at}" for at in range(8)]
-    data = sf.Dataset(pl.DataFrame({name: [1] for name in names}))
+    data = generalised(pl.DataFrame({name: [1] for name in names}))
     listed = list(range(40))
     with pytest.raises(MeasureError, match="too many"):
         evaluate_predicate(data, parse(" and ".join(f"{name} in {listed}" for name in names)))
@@ -532,7 +534,7 @@ def test_too_many_combinations_are_refused():
 def test_many_records_against_numpy():
     rng = np.random.default_rng(5)
     x, y = rng.normal(size=300_000), rng.integers(0, 9, 300_000)
-    data = sf.Dataset(pl.DataFrame({"x": x, "y": y}))
+    data = generalised(pl.DataFrame({"x": x, "y": y}))
     found = evaluate_predicate(data, parse("-0.5 <= x < 1.25 and not y in [2, 3] or y == 8"))
     expected = (x >= -0.5) & (x < 1.25) & ~np.isin(y, [2, 3]) | (y == 8)
     assert (found.surely == expected).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -53,7 +54,9 @@ def test_the_manifest_describes_the_noise(people):
     assert read_descriptions(told) == made.noise
     described = made.noise["bmi"]
     assert isinstance(described, Gaussian)
-    assert described.variance == pytest.approx(0.1 * people.column("bmi").var(), rel=0.005)
+    wanted = 0.1 * people.column("bmi").var()
+    # Rounded up to a number of a series whose steps are 7 % or less for 400 records.
+    assert wanted <= described.variance <= 1.07 * wanted
     assert made.accredited is None
     text = json.dumps(made.manifest)
     assert KEY.text not in text
@@ -78,7 +81,9 @@ def test_what_is_kept_back_is_nowhere_in_public(people, tmp_path, level):
     telling = [98765.25, 876543.125, 41234.5, *(ranked.scale.values or [])]
     telling += ranked.scale.scores or []
     if level == "none":
-        telling += [made.noise["bmi"].variance, 0.1237]  # type: ignore[attr-defined]
+        telling += [0.1237]
+        variance = made.noise["bmi"].variance  # type: ignore[attr-defined]
+        assert not re.search(rf"variance\D{{1,4}}{variance}\b".encode(), public)
         assert b"gaussian" not in public
         assert made.manifest["noise"]["variables"]["bmi"] == {"withheld": ["all"]}
     shown = [one for one in telling if repr(one).encode() in public]
@@ -131,7 +136,10 @@ def test_an_accredited_analyst_can_check_a_copy_without_custody(people, tmp_path
     folder = release(people, TELLING).write(tmp_path / "out")
     shutil.rmtree(folder / "custody")
     checks = {one.name: one.passed for one in verify_release(folder)}
-    assert checks == {"data": True, "accredited": True, "targets": None}
+    assert checks == {
+        "data": True, "accredited": True, "manifest": None, "files": True, "folder": True,
+        "permissions": True, "targets": None,
+    }  # fmt: skip
     assert open_release(folder).data.height == 400
 
 

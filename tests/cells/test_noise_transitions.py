@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sfumato.cells.noise.transitions import (
     correct,
+    draw_along_path,
     draw_transitions,
+    find_survival,
     invariant,
     posterior,
     released_shares,
@@ -112,3 +117,48 @@ def test_two_stages_would_break_the_floor() -> None:
     np.testing.assert_allclose(shares @ two_stages, shares)
     assert np.diagonal(two_stages).min() < 0.6
     assert np.diagonal(invariant(there, shares)).min() >= 0.8
+
+
+# Less retention is more retention, exchanged again ------------------------------------------------
+
+
+def keyed_draws(records: int) -> Callable[[str, npt.NDArray[np.intp]], npt.NDArray[np.float64]]:
+    """Uniform draws that are the same for a purpose each time it is asked for."""
+    return lambda purpose, rows: np.random.default_rng([*purpose.encode()]).random(records)[rows]
+
+
+@pytest.mark.parametrize("levels", [2, 5])
+def test_a_path_has_the_matrix_it_says_at_every_retention(levels: int) -> None:
+    records = 60_000
+    true = np.arange(records) % levels
+    for retention in (1 / levels, 0.55, 0.9, 0.999):
+        matrix = to_all(levels, retention)
+        survival = find_survival(matrix)
+        assert survival is not None
+        released = draw_along_path(true, levels, survival, keyed_draws(records))
+        counts = np.zeros((levels, levels))
+        np.add.at(counts, (true, released), 1)
+        shares = counts / counts.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(shares, matrix, atol=5 * math.sqrt(levels / records))
+
+
+def test_the_later_level_depends_on_the_earlier_one_and_not_on_the_true_one() -> None:
+    levels, records = 3, 200_000
+    true = np.arange(records) % levels
+    draws = keyed_draws(records)
+    survivals = [find_survival(to_all(levels, retention)) or 0.0 for retention in (0.8, 0.6)]
+    early, late = (draw_along_path(true, levels, size, draws) for size in survivals)
+    for level in range(levels):
+        shares = [
+            np.mean(late[(early == level) & (true == truth)] == level) for truth in range(levels)
+        ]
+        # What stays of a level from the first release to the second, whoever it was.
+        expected = survivals[1] / survivals[0] * (1 - 1 / levels) + 1 / levels
+        np.testing.assert_allclose(shares, expected, atol=0.025)
+
+
+def test_missing_levels_stay_missing_on_a_path() -> None:
+    codes = np.array([-1, 0, 1, -1])
+    released = draw_along_path(codes, 2, 0.0, keyed_draws(4))
+    assert (released[[0, 3]] == -1).all()
+    assert (released[[1, 2]] >= 0).all()

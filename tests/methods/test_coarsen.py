@@ -92,7 +92,8 @@ def test_without_a_domain_nothing_is_taken_from_the_data_unless_asked():
         sf.methods.Coarsen(variables=["age"], intervals=2).apply(data)
     assert "77" not in str(error.value)
     seen = sf.methods.Coarsen(variables=["age"], intervals=1, edges="observed").apply(data)
-    assert seen.frame["age"].to_list() == ["[3;77]", "[3;77]"]
+    # Round numbers outside: neither 3 nor 77 is shown.
+    assert seen.frame["age"].to_list() == ["[0;79]", "[0;79]"]
 
 
 def test_values_outside_the_domain_are_refused_without_being_shown():

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, generalised, in_library
 
 import sfumato as sf
 from sfumato.methods._regeneration.allocation import allocate, apportion
@@ -22,7 +22,7 @@ AGE = sf.Column(role="quasi", kind="integer")
 
 
 def filled(values, column, **parameters):
-    data = sf.Dataset(pl.DataFrame({"x": values}), sf.Schema({"x": column}))
+    data = generalised(pl.DataFrame({"x": values}), sf.Schema({"x": column}))
     return sf.methods.Regenerate(variables=["x"], **parameters).apply(data, key=KEY)
 
 
@@ -221,7 +221,7 @@ def test_ranges_of_dates_and_of_coarsened_numbers_become_what_they_were():
         counts={"x": {"2020-01-07": 1}},
     )
     assert dates.frame["x"].to_list() == [dt.date(2020, 1, 5), dt.date(2020, 1, 7)]
-    data = sf.Dataset(
+    data = generalised(
         pl.DataFrame({"x": [3, 14]}),
         sf.Schema({"x": sf.Column(role="quasi", kind="integer", domain=(0, 19))}),
     )
@@ -234,7 +234,7 @@ def test_ranges_of_dates_and_of_coarsened_numbers_become_what_they_were():
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_integers_masked_with_stars_become_integers(library):
     frame = in_library(pl.DataFrame({"x": ["26", "*", "[20;29]"]}), library)
-    data = sf.Dataset(frame, sf.Schema({"x": AGE}))
+    data = generalised(frame, sf.Schema({"x": AGE}))
     made = sf.methods.Regenerate(variables=["x"], counts={"x": {"21": 1, "70": 1}})
     after = made.apply(data, key=KEY)
     assert after.column("x").to_list() == [26, 70, 21]
@@ -243,7 +243,7 @@ def test_integers_masked_with_stars_become_integers(library):
 
 def test_which_record_gets_which_value_follows_the_record_and_the_key():
     frame = pl.DataFrame({"id": list(range(200)), "x": ["*"] * 200})
-    data = sf.Dataset(frame, sf.Schema({"id": "direct", "x": RACE}))
+    data = generalised(frame, sf.Schema({"id": "direct", "x": RACE}))
     made = sf.methods.Regenerate(variables=["x"], counts={"x": {"a": 100, "b": 100}})
     straight = made.apply(data, key=KEY).frame
     order = np.random.default_rng(0).permutation(200)
@@ -276,7 +276,7 @@ def test_what_was_masked_at_random_comes_back_in_number_and_nearly_in_correlatio
     masked = frame.with_columns(frame["age"].cast(pl.String).set(gone, "*"))
     numbers = sf.Column(role="quasi", kind="integer")
     schema = sf.Schema({"id": "direct", "age": numbers, "stay": numbers})
-    data = sf.Dataset(masked, schema)
+    data = generalised(masked, schema)
     counts = Counter(frame["age"].filter(gone).cast(pl.String).to_list())
     after = sf.methods.Regenerate(variables=["age"], counts={"age": counts}).apply(data, key=KEY)
     assert Counter(after.frame["age"].to_list()) == Counter(age.tolist())

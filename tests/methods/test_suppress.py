@@ -27,15 +27,10 @@ def data_of(frame: pl.DataFrame, **columns) -> sf.Dataset:
     return sf.Dataset(frame, sf.Schema(told))
 
 
-def fits(one, other, missing):
-    if missing == "value":
-        return one == other
-    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
-
-
-def smallest(frame: pl.DataFrame, names, missing):
+def smallest(frame: pl.DataFrame, names):
+    """The smallest number of records that show the same, under either reading of missing."""
     rows = frame.select(names).rows()
-    return min(sum(fits(one, other, missing) for other in rows) for one in rows)
+    return min(rows.count(row) for row in rows)
 
 
 def cells(before: pl.DataFrame, after: pl.DataFrame, spare=None):
@@ -71,7 +66,7 @@ def test_every_combination_holds_and_nothing_else_changes(frame, k, missing, mor
     if up_to:
         wanted += itertools.combinations(variables, min(up_to, len(variables)))
     for one in wanted or [variables]:
-        assert smallest(after, list(one), missing) >= k
+        assert smallest(after, list(one)) >= k
     assert after.columns == before.columns
     assert after["note"].equals(before["note"])
     for name in variables:
@@ -81,10 +76,10 @@ def test_every_combination_holds_and_nothing_else_changes(frame, k, missing, mor
 
 def naive(frame: pl.DataFrame, k: int) -> pl.DataFrame:
     """Blank every variable of whoever stands out; then of the smallest classes."""
-    return stepwise(frame, k, "value", [frame.columns])
+    return stepwise(frame, k, [frame.columns])
 
 
-def stepwise(frame, k, missing, steps) -> pl.DataFrame:
+def stepwise(frame, k, steps) -> pl.DataFrame:
     """The documented heuristic of sdcMicro: one variable after the other, of whoever stands out.
 
     In the end, where the few that are left have no company, the smallest class joins them.
@@ -93,7 +88,7 @@ def stepwise(frame, k, missing, steps) -> pl.DataFrame:
     places = [[frame.columns.index(name) for name in step] for step in steps]
 
     def counts():
-        return [sum(fits(one, other, missing) for other in rows) for one in rows]
+        return [rows.count(row) for row in rows]
 
     for step in places:
         for row, size in zip(rows, counts(), strict=True):
@@ -128,7 +123,7 @@ def most_values_first(frame: pl.DataFrame) -> list[list[str]]:
 def test_never_more_cells_than_the_usual_heuristics(frame, k, missing):
     after = sf.methods.Suppress(k=k, missing=missing).apply(data_of(frame)).frame
     assert cells(frame, after) <= cells(frame, naive(frame, k))
-    documented = stepwise(frame, k, missing, most_values_first(frame))
+    documented = stepwise(frame, k, most_values_first(frame))
     assert cells(frame, after) <= cells(frame, documented)
 
 
@@ -175,7 +170,7 @@ def test_pairs_done_first_are_not_broken_by_those_done_later():
     for missing in ("value", "wildcard"):
         after = sf.methods.Suppress(k=5, up_to=2, missing=missing).apply(data_of(frame)).frame
         for pair in itertools.combinations(NAMES, 2):
-            assert smallest(after, list(pair), missing) >= 5
+            assert smallest(after, list(pair)) >= 5
 
 
 def test_a_variable_to_spare_is_blanked_less_often():
@@ -185,7 +180,7 @@ def test_a_variable_to_spare_is_blanked_less_often():
     spared = sf.methods.Suppress(k=4, spare={"a": 10}).apply(data_of(frame)).frame
     assert spared["a"].null_count() < plain["a"].null_count()
     assert cells(frame, spared, {"a": 10}) <= cells(frame, plain, {"a": 10})
-    assert smallest(spared, NAMES, "value") >= 4
+    assert smallest(spared, NAMES) >= 4
 
 
 def test_what_uniqueness_measures_is_what_was_promised():
@@ -194,7 +189,7 @@ def test_what_uniqueness_measures_is_what_was_promised():
     for missing in ("value", "wildcard"):
         after = sf.methods.Suppress(variables=known, k=4, missing=missing).apply(data)
         found = sf.risk.Uniqueness(known=known, missing=missing).measure(after)
-        assert found.details["k"] >= 4
+        assert found.details["k"] >= found.details.get("k_at_worst", 4) >= 4
         assert after.schema == data.schema
 
 
@@ -207,7 +202,9 @@ def test_codes_for_missing_are_values_in_the_strict_reading_and_blanks_in_the_ot
     assert sf.risk.Uniqueness().measure(after).details["k"] == 2
     assert after.schema["x"].missing == (-9, -8)
     lax = sf.methods.Suppress(k=2, missing="wildcard").apply(data_of(frame, x=column))
-    assert lax.frame["x"].to_list() == frame["x"].to_list()
+    assert lax.frame["x"].to_list() == [-9, -9, -9, -8, 1, 1, 1, None]
+    found = sf.risk.Uniqueness(missing="wildcard").measure(lax)
+    assert found.details["k"] == found.details["k_at_worst"] == 3
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -252,7 +249,7 @@ def test_many_variables_are_bounded_and_hold():
     frame = pl.DataFrame({f"v{at:02}": chance.integers(0, 2, 60) for at in range(20)})
     for missing in ("value", "wildcard"):
         after = sf.methods.Suppress(k=3, missing=missing).apply(data_of(frame)).frame
-        assert smallest(after, frame.columns, missing) >= 3
+        assert smallest(after, frame.columns) >= 3
     rows = Rows(np.ones((1, 20), np.int64), np.array([1]))
     tried = [one for same in order_subsets(rows.codes, [1.0] * 20) for one in same]
     assert len(tried) <= 4096 + 21
@@ -280,7 +277,7 @@ def test_many_patterns_of_gaps_still_end():
     )  # fmt: skip
     for k in (2, 16, 32):
         after = sf.methods.Suppress(k=k, missing="wildcard").apply(data_of(frame)).frame
-        assert smallest(after, frame.columns, "wildcard") >= k
+        assert smallest(after, frame.columns) >= k
 
 
 def test_what_cannot_be_is_refused():

@@ -91,7 +91,7 @@ def test_missing_confidential_values_are_one_value():
     with pytest.raises(sf.SfumatoError, match="all records together have 2"):
         sf.methods.LDiversity(k=2, l=3).apply(one)
     made = sf.methods.LDiversity(k=2, l=2).apply(one).frame
-    assert made["age"].to_list() == ["[1;4]"] * 4
+    assert made["age"].to_list() == ["[0;5]"] * 4
     assert made["illness"].to_list() == frame["illness"].to_list()
 
 

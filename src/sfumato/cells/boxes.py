@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -27,6 +27,8 @@ from sfumato.cells.notation import (
     WILDCARD,
     CellType,
     infer_cell_type,
+    is_literal,
+    mark_literals,
     mask_bounds,
     parse_number,
     require_rising,
@@ -54,12 +56,14 @@ class Boxes:
     cells : (variable, record) which of the variable's distinct cells each record has.
     tables : the distinct cells of each variable.
     exact : whether every cell of a variable is a single code.
+    literals : how many cells of each variable look like notation, but were not declared as such.
     """
 
     names: tuple[str, ...]
     cells: Codes
     tables: tuple[Cells, ...]
     exact: tuple[bool, ...]
+    literals: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_boxes(data: Dataset, names: Sequence[str], *, missing: Missing = "value") -> Boxes:
@@ -75,25 +79,29 @@ def read_boxes(data: Dataset, names: Sequence[str], *, missing: Missing = "value
     Examples
     --------
     >>> import polars as pl
-    >>> data = Dataset(pl.DataFrame({"age": ["26", "[24;28]"]}))
+    >>> from sfumato.schema import Schema
+    >>> schema = Schema({"age": Column(cells="generalised")})
+    >>> data = Dataset(pl.DataFrame({"age": ["26", "[24;28]"]}), schema)
     >>> [(table.low.tolist(), table.high.tolist()) for table in read_boxes(data, ["age"]).tables]
     [([0, 1], [2, 1])]
     """
     data.schema.require(names)
     cells = np.empty((len(names), len(data)), np.int32)
-    tables = []
+    tables: list[Cells] = []
+    literals: dict[str, int] = {}
     for row, name in enumerate(names):
-        cells[row], table = _read_variable(data.column(name), data.schema[name], missing)
+        cells[row], table, count = _read_variable(data.column(name), data.schema[name], missing)
         tables.append(table)
+        literals |= {name: count} if count else {}
     exact = tuple(t.starts is None and bool((t.low == t.high).all()) for t in tables)
-    return Boxes(tuple(names), cells, tuple(tables), exact)
+    return Boxes(tuple(names), cells, tuple(tables), exact, literals)
 
 
-def _read_variable(values: pl.Series, column: Column, missing: Missing) -> tuple[Array, Cells]:
-    """The cell of each record, and the distinct cells of the variable."""
+def _read_variable(values: pl.Series, column: Column, missing: Missing) -> tuple[Array, Cells, int]:
+    """The cell of each record, the distinct cells, and how many only look like notation."""
     coded = encode(_simplify_type(values, column))
     distinct, of = coded.levels, coded.missing_last
-    wild = None
+    wild, literals = None, 0
     if distinct.dtype != pl.String:
         numbers = distinct.to_numpy()
         integers = distinct.dtype.is_integer() and column.kind != "continuous"
@@ -101,8 +109,10 @@ def _read_variable(values: pl.Series, column: Column, missing: Missing) -> tuple
         low, high, size = _encode_intervals(numbers, numbers, ends, integers=integers)
         starts = np.arange(len(numbers) + 1)
     else:
-        texts = distinct.to_list()
+        texts = mark_literals(distinct.to_list(), column)
         wild = texts.index(WILDCARD) if WILDCARD in texts else None
+        marked = [index for index, text in enumerate(texts) if is_literal(text)]
+        literals = int(np.isin(of, marked).sum()) if marked else 0
         kind = infer_cell_type(texts, column, values.name)
         if kind == "level":
             low, high, starts, size = encode_level_cells(texts, column, values.name)
@@ -118,7 +128,8 @@ def _read_variable(values: pl.Series, column: Column, missing: Missing) -> tuple
     size = max(size, 1) if anything else size + 1
     low = np.append(low, 0 if anything else size - 1)
     high = np.append(high, size - 1)
-    return _renumber_cells(of, low, high, np.append(starts, starts[-1] + 1), size)
+    cells, table = _renumber_cells(of, low, high, np.append(starts, starts[-1] + 1), size)
+    return cells, table, literals
 
 
 def _open(column: Column) -> bool:

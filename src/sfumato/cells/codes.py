@@ -26,6 +26,8 @@ from sfumato.io import frames
 from sfumato.kernels.arrays import AnyIntegers, Codes, Integers
 from sfumato.schema import Column
 
+FEWEST_OF_LEVEL = 10
+"""Records that must have a level before a manifest names it, unless somebody declared it."""
 _KINDS = ("nominal", "ordinal", "integer")
 _TRUTH = {"true": True, "false": False, "1": True, "0": False}
 _WHOLE = (pl.Int32, pl.Int64, pl.UInt32, pl.UInt64)
@@ -172,7 +174,7 @@ def find_levels(
     _require_categories(name, column, values)
     levels = _declare_levels(name, column, values.dtype, most)
     if levels is None:
-        if values.dtype == pl.String and (values == WILDCARD).any():
+        if values.dtype == pl.String and column.generalised and (values == WILDCARD).any():
             raise _category_error(
                 name, "has cells that were suppressed", "perturb first, then suppress."
             )
@@ -323,6 +325,34 @@ def report_observed_levels(fitted: Mapping[str, Any]) -> dict[str, Any]:
     """Which variables have levels that were read off the data, for the manifest."""
     observed = [name for name, fit in fitted.items() if not fit["declared"]]
     return {"levels_as_they_occur": observed} if observed else {}
+
+
+def count_rare_levels(name: str, column: Column, distinct: Combinations) -> int:
+    """How many levels few records have and nothing declares; a manifest must not name these.
+
+    Parameters
+    ----------
+    name, column : the variable, and what is known of it.
+    distinct : the values that occur, and how often.
+    """
+    values = distinct.values[name]
+    if column.bounds is not None or column.levels is not None or values.dtype == pl.Boolean:
+        return 0
+    records = pl.DataFrame({"level": values, "records": distinct.counts}).drop_nulls("level")
+    totals = records.group_by("level").agg(pl.sum("records"))["records"]
+    return int((totals < FEWEST_OF_LEVEL).sum())
+
+
+def require_common_levels(fitted: Mapping[str, Any]) -> None:
+    """Refuse to publish levels that are known only from a few records."""
+    for name, fit in fitted.items():
+        if fit["rare"]:
+            raise _category_error(
+                name,
+                f"has {fit['rare']} levels that fewer than {FEWEST_OF_LEVEL} records have and that "
+                "nothing declares, and the manifest would name them",
+                'declare all levels as its domain, or join rare ones first: "recode" with fewest.',
+            )
 
 
 def _category_error(name: str, what: str, hint: str) -> MethodError:

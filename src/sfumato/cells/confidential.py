@@ -100,7 +100,7 @@ def encode_confidential(data: Dataset, name: str) -> ConfidentialVariable:
     values = cast_untyped(data.column(name))
     distinct = values.drop_nulls().unique().sort()
     generalised = suppressed = False
-    if distinct.dtype == pl.String:
+    if distinct.dtype == pl.String and data.schema[name].generalised:
         # A suppressed cell says nothing, as missing does; ranges and sets are values.
         suppressed = WILDCARD in distinct
         distinct = distinct.filter(distinct != WILDCARD)

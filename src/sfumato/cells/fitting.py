@@ -27,11 +27,14 @@ class Fitting:
     ----------
     status : COVERED, OPEN or UNDECIDED by record.
     sizes : how many records fit each one at least, itself among them, in its worst case.
+    persons : of how many persons the true values fit each record at least, whatever they are: as
+        many as have records that stand for nothing else.
     exact : whether `sizes` are not bounds from below but the numbers themselves.
     """
 
     status: Array
     sizes: Integers
+    persons: Integers
     exact: bool
 
     @property
@@ -53,6 +56,11 @@ class Fitting:
     def smallest(self) -> int:
         """How many records fit any record at least."""
         return int(self.sizes.min())
+
+    @property
+    def fewest_persons(self) -> int:
+        """How many persons fit any record at least."""
+        return int(self.persons.min())
 
     @property
     def guess(self) -> float:
@@ -81,37 +89,41 @@ def find_fitting(boxes: Boxes, names: Sequence[str], *, budget: int) -> Fitting:
     status = find_covered(cells, tables, budget=budget)
     equal = find_classes(cells, [len(table) for table in tables])
     disjoint = all(table.disjoint for table in tables)
-    containing = equal.counts if disjoint else _count_containing(cells, tables, status, equal)
+    containing, contained = (
+        (equal.counts, equal.counts) if disjoint else _count_nested(cells, tables, status, equal)
+    )
     sizes = np.maximum(containing[equal.of], np.where(status == COVERED, 2, 1))
-    return Fitting(status, sizes, disjoint)
+    return Fitting(status, sizes, contained[equal.of], disjoint)
 
 
-def _count_containing(
+def _count_nested(
     cells: Codes,
     tables: Sequence[Cells],
     status: Array,
     equal: Classes,
-) -> Integers:
-    """How many records have a box that contains all of each class's, where cells are nested.
+) -> tuple[Integers, Integers]:
+    """How many records have a box that contains all of each class's, or that it contains.
 
     At each height of a variable one cell at most contains another. So for each combination of
     heights that occurs there is one class to look for. Elsewhere only equal records are counted.
     """
     candidates = np.flatnonzero(status[equal.first] == COVERED)
     if not len(candidates) or any(table.starts is not None for table in tables):
-        return equal.counts
+        return equal.counts, equal.counts
     heights: list[Any] = [box_nested.find_heights(table.low, table.high) for table in tables]
     if any(height is None for height in heights):
-        return equal.counts
+        return equal.counts, equal.counts
     distinct = cells[:, equal.first]
     tall = np.stack([height[row] for height, row in zip(heights, distinct, strict=True)])
     levels = [int(height.max(initial=0)) + 1 for height in heights]
     floors = find_classes(tall.astype(np.int32), levels)
     if len(candidates) * len(floors.first) > _LOOKS:
-        return equal.counts
+        return equal.counts, equal.counts
     above = [_find_container(table, height) for table, height in zip(tables, heights, strict=True)]
-    counts, sizes = equal.counts.copy(), [len(table) for table in tables]
-    counts[candidates] = 0
+    sizes = [len(table) for table in tables]
+    # Whoever is in another's box is hidden by it, so only those are looked for, themselves too.
+    containing, contained = equal.counts.copy(), equal.counts.copy()
+    containing[candidates] = contained[candidates] = 0
     order, starts = sort_by_class(floors, least=1)
     for floor, first in enumerate(floors.first):
         members = order[starts[floor] : starts[floor + 1]]
@@ -123,8 +135,10 @@ def _count_containing(
         of = find_classes(both, sizes).of
         records = np.zeros(int(of.max(initial=0)) + 1, np.int64)
         records[of[: len(members)]] = equal.counts[members]
-        counts[candidates[some]] += records[of[len(members) :]]
-    return counts
+        containing[candidates[some]] += records[of[len(members) :]]
+        inside = np.bincount(of[len(members) :], equal.counts[candidates[some]], len(records))
+        contained[members] += inside.astype(np.int64)[of[: len(members)]]
+    return containing, contained
 
 
 def _find_container(table: Cells, heights: Codes) -> Integers:

@@ -21,6 +21,7 @@ from sfumato.cells.notation import (
     SET,
     WILDCARD,
     group_members,
+    mark_literals,
     mask_bounds,
     parse_number,
     require_rising,
@@ -109,7 +110,8 @@ def read_intervals(values: pl.Series, column: Column, kind: NumberType) -> Inter
 
     Examples
     --------
-    >>> ends = read_intervals(pl.Series("age", ["26", "[24;28]", None]), Column(), "number")
+    >>> column = Column(cells="generalised")
+    >>> ends = read_intervals(pl.Series("age", ["26", "[24;28]", None]), column, "number")
     >>> ends.low.tolist(), ends.high.tolist(), ends.of.tolist()
     ([26.0, 24.0, -inf], [26.0, 28.0, inf], [0, 1, 2])
     """
@@ -167,7 +169,8 @@ def _require_finite(numbers: Floats, name: str) -> None:
 
 def _read_texts(values: pl.Series, column: Column, kind: NumberType) -> Intervals:
     coded = encode(values, order="appearance")
-    cells, texts = coded.levels, coded.levels.to_list()
+    texts = mark_literals(coded.levels.to_list(), column)
+    cells = pl.Series(values.name, texts, dtype=pl.String)
     # All distinct cells at once: a Python call for each would take most of the time.
     ends = cells.str.extract_groups(r"(?s)^\[([^;]*);([^;]*)\]$").struct.unnest()
     # Most cells are values or ranges of them; the others go through the exact reader.

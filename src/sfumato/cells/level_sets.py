@@ -17,7 +17,16 @@ import polars as pl
 
 from sfumato.cells.codes import encode
 from sfumato.cells.intervals import Intervals, NumberType, read_intervals
-from sfumato.cells.notation import MASK, RANGE, SET, WILDCARD, group_members, is_generalised
+from sfumato.cells.notation import (
+    MASK,
+    RANGE,
+    SET,
+    WILDCARD,
+    group_members,
+    is_generalised,
+    mark_literal_values,
+    mark_literals,
+)
 from sfumato.errors import DataError
 from sfumato.io.frames import to_canonical_text
 from sfumato.kernels.arrays import Codes, Floats, Integers, Mask, Positions
@@ -98,6 +107,7 @@ def group_names(column: Column) -> set[str]:
 def are_levels(texts: Sequence[str], column: Column) -> list[bool]:
     """Which texts are levels by themselves, and not sets, ranges, masks, groups or `*`."""
     generalised = {WILDCARD, *group_names(column)}
+    texts = mark_literals(texts, column)
     return [text not in generalised and not is_generalised(text) for text in texts]
 
 
@@ -107,7 +117,8 @@ def list_levels(texts: Sequence[str], column: Column, name: str, *, ordered: boo
     Without declared levels, ordered ones must be numbers: nothing else says what comes first.
     """
     # What is generalised already, in the data or by what is declared, is no level.
-    declared = _filter_levels([format_level(level) for level in column.levels or ()], column)
+    texts = mark_literals(texts, column)
+    declared = _filter_levels(_list_declared(column), column)
     more = sorted(set(_filter_levels(texts, column)).difference(declared))
     if not ordered or not more:
         return [*declared, *more]
@@ -120,6 +131,10 @@ def list_levels(texts: Sequence[str], column: Column, name: str, *, ordered: boo
     return [more[position] for position in np.argsort(numbers, kind="stable")]
 
 
+def _list_declared(column: Column) -> list[str]:
+    return mark_literals([format_level(level) for level in column.levels or ()], column)
+
+
 def _filter_levels(texts: Sequence[str], column: Column) -> list[str]:
     return [text for text, keep in zip(texts, are_levels(texts, column), strict=True) if keep]
 
@@ -129,14 +144,15 @@ def read_level_sets(values: pl.Series, levels: Sequence[str], column: Column) ->
 
     Examples
     --------
-    >>> values, column = pl.Series("sex", ["f", "{f;m}", None]), Column(kind="nominal")
+    >>> values = pl.Series("sex", ["f", "{f;m}", None])
+    >>> column = Column(kind="nominal", cells="generalised")
     >>> cells = read_level_sets(values, ["f", "m"], column)
     >>> cells.levels.tolist(), cells.starts.tolist()
     ([0, 0, 1, 0, 1], [0, 1, 3, 5])
     """
     # Each distinct cell is read once, however many records have it.
     coded = encode(format_levels(values), order="appearance")
-    texts = coded.levels.to_list()
+    texts = mark_literals(coded.levels.to_list(), column)
     # Without declared levels nothing says what a range of them holds.
     known = replace(column, domain=tuple(levels)) if column.levels else column
     runs = encode_level_cells([*levels, *texts], known, values.name)
@@ -236,7 +252,7 @@ class CodeRuns(NamedTuple):
 def encode_level_cells(texts: Sequence[str], column: Column, name: str) -> CodeRuns:
     """Number the leaves so that as many cells as possible are one interval of codes."""
     groups = group_members(column)
-    declared = [str(level) for level in column.levels or ()]
+    declared = mark_literals([str(level) for level in column.levels or ()], column)
     leaves = _list_leaves(texts, declared, groups, column.hierarchy or ())
     number = {leaf: index for index, leaf in enumerate(leaves)}
     known = {*groups, *declared}
@@ -408,7 +424,8 @@ def add_renamed_groups(
     after : what is known of the released variable.
     """
     known = {*levels, *group_names(column)}
-    released = format_levels(now.drop_nulls().unique()).unique().to_list()
+    shown = column if after is None else after
+    released = mark_literals(format_levels(now.drop_nulls().unique()).unique().to_list(), shown)
     # A range or a set of levels that the original has needs no name.
     new = [name for name in released if not _named_values(name) <= known and name not in known]
     if column.kind == "ordinal":
@@ -418,7 +435,9 @@ def add_renamed_groups(
         new = [name for name in new if _can_be_name(name)]
     if not new:
         return column
-    became = _find_origins(values, format_levels(now), at, new, levels)
+    was = mark_literal_values(format_levels(values), column)
+    cells = mark_literal_values(format_levels(now), shown)
+    became = _find_origins(was, cells, at, new, levels)
     members = {
         name: became.get(name, set()) | _named_values(name).intersection(levels) for name in new
     }
@@ -448,14 +467,13 @@ def _named_values(text: str) -> set[str]:
 
 
 def _find_origins(
-    values: pl.Series,
+    was: pl.Series,
     cells: pl.Series,
     at: Positions | None,
     new: Sequence[str],
     levels: Sequence[str],
 ) -> dict[str, set[str]]:
     """The original levels of the records that have each of the new names."""
-    was = format_levels(values)
     if at is not None:
         released = at >= 0
         was, cells = was.filter(pl.Series(released)), cells.gather(at[released])

@@ -2,15 +2,20 @@
 
 `26` is a value; `[24;28]` a range with both its ends; `{a;b}` a set; `937**` every code of that
 length with that beginning; `*` anything. The notation is the same in every file.
+
+It is notation only where the schema declares the variable's cells as generalised, which every step
+that writes it does. Elsewhere a `*` or `{f;m}` is a value like any other: see `mark_literals`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
+
+import polars as pl
 
 from sfumato.errors import DataError, MethodError
 from sfumato.schema import Column
@@ -18,8 +23,11 @@ from sfumato.schema import Column
 WILDCARD = "*"
 RANGE = re.compile(r"\[([^;]*);([^;]*)\]", re.DOTALL)
 SET = re.compile(r"\{(.*)\}", re.DOTALL)
-MASK = re.compile(r"([^*]+)(\*+)", re.DOTALL)
+# A noncharacter of Unicode, kept for internal use: before a text it says that it is a value.
+_LITERAL = "\ufdd0"
+MASK = re.compile(rf"([^*{_LITERAL}][^*]*)(\*+)", re.DOTALL)
 CellType = Literal["number", "date", "level"]
+_LAST = ("]", "}", WILDCARD)
 # Whole numbers from here on keep their exponent.
 _PLAIN = 1e15
 # Numbers with more digits than this are no values that somebody has.
@@ -70,13 +78,15 @@ def _require_single(value: str, name: str) -> str:
 def infer_cell_type(texts: Iterable[str], column: Column, name: str) -> CellType:
     """What the cells of a text variable stand for: numbers, dates or levels.
 
-    The declared kind decides. Where it names categories or text, ranges of numbers or of dates
-    make it numbers or dates: that is what coarsening leaves behind.
+    The declared kind decides. Where it names categories or text, and the cells are generalised,
+    ranges of numbers or of dates make it numbers or dates: that is what coarsening leaves behind.
     """
     if column.kind in ("integer", "continuous"):
         return "number"
     if column.kind == "date":
         return "date"
+    if not column.generalised:
+        return "level"
     levels = {str(level) for level in column.levels or ()}
     ranges = filter(None, map(RANGE.fullmatch, texts))
     types = {_infer_range_type(match[1], match[2], levels) for match in ranges}
@@ -105,7 +115,9 @@ def parse_number(text: str, kind: str, name: str) -> Any:
         what = "a date such as 1970-01-31" if kind == "date" else "a number"
         raise DataError(
             f"Variable '{name}' has a cell that is neither {what} nor a range, set or wildcard.",
-            hint="correct it, or declare the variable's kind in the schema.",
+            hint="correct it, or declare the variable in the schema: its kind; "
+            'cells = "generalised" if cells stand for several values; missing = ["*"] if `*` is '
+            "a code for missing.",
         )
     return number
 
@@ -138,6 +150,58 @@ def is_generalised(text: str) -> bool:
     [False, True, True, True, False]
     """
     return any(pattern.fullmatch(text) for pattern in (RANGE, SET, MASK))
+
+
+def reads_as_notation(text: str) -> bool:
+    """Whether a text would be read as a range, a set, a mask or `*` in a generalised variable."""
+    # By the last character first: that is cheap, and settles nearly all texts.
+    return text[-1:] in _LAST and (text == WILDCARD or is_generalised(text))
+
+
+def find_notation(values: pl.Series) -> pl.Series:
+    """Which cells of a text variable read as notation; missing ones do not.
+
+    Examples
+    --------
+    >>> find_notation(pl.Series(["26", "[24;28]", None, "*"])).to_list()
+    [False, True, False, True]
+    """
+    likely = values.str.ends_with("]") | values.str.ends_with("}") | values.str.ends_with("*")
+    if not likely.any():
+        return likely.fill_null(value=False)
+    texts = values.filter(likely).unique()
+    return values.is_in([text for text in texts if reads_as_notation(text)]).fill_null(value=False)
+
+
+def mark_literals(texts: Sequence[str], column: Column) -> list[str]:
+    """Texts as they are to be read: where nothing was generalised, all are values.
+
+    Those that look like notation get a sign before them that no text has, and none of the
+    patterns matches them any more.
+
+    Examples
+    --------
+    >>> mark_literals(["f", "{f;m}"], Column(cells="generalised"))
+    ['f', '{f;m}']
+    >>> [is_generalised(text) for text in mark_literals(["f", "{f;m}"], Column())]
+    [False, False]
+    """
+    if column.generalised:
+        return list(texts)
+    return [_LITERAL + text if reads_as_notation(text) else text for text in texts]
+
+
+def is_literal(text: str) -> bool:
+    """Whether a text was marked as a value that only looks like notation."""
+    return text.startswith(_LITERAL)
+
+
+def mark_literal_values(values: pl.Series, column: Column) -> pl.Series:
+    """The same for all cells of a text variable."""
+    if column.generalised:
+        return values
+    literal = find_notation(values)
+    return (_LITERAL + values).zip_with(literal, values) if literal.any() else values
 
 
 def mask_bounds(match: re.Match[str]) -> tuple[int, int]:

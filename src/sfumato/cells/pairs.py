@@ -14,9 +14,11 @@ from sfumato.data import Dataset
 from sfumato.data.identity import match_identities
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Codes, Floats, Integers, Positions
-from sfumato.kernels.exact_sums import standard_deviation
+from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
 
 _MICROSECONDS_A_DAY = 86_400_000_000
+FEWEST_TO_FIT = 30
+"""With fewer records, a mean and a spread that are fitted to them would know the persons."""
 
 
 # Records -----------------------------------------------------------------------------------------
@@ -230,6 +232,34 @@ def compute_changes(pair: Pair, column: int) -> Floats:
     """What the release added to the values of one variable, where both have one."""
     change = pair.released[:, column] - pair.original[:, column]
     return change[~np.isnan(change)]
+
+
+def rescale_released(original: Floats, released: Floats) -> Floats:
+    """The released values with the mean and standard deviation of the original, column by column.
+
+    Another unit, a shift or a scale that counts the other way round moves every value and hides
+    none: whoever knows what people are like on average takes it back.
+
+    Examples
+    --------
+    >>> points_lost = np.array([[90.0], [80.0], [60.0]])
+    >>> rescale_released(np.array([[1.0], [2.0], [4.0]]), points_lost).ravel()
+    array([1., 2., 4.])
+    """
+    rescaled = np.full_like(released, np.nan)
+    for index, (truth, shown) in enumerate(zip(original.T, released.T, strict=True)):
+        known = ~np.isnan(truth) & ~np.isnan(shown)
+        spreads = [standard_deviation(side[known]) for side in (truth, shown)]
+        if not all(spread > 0 and np.isfinite(spread) for spread in spreads):
+            continue
+        means = [exact_mean(side[known]) for side in (truth, shown)]
+        units = [
+            (side[known] - mean) / spread
+            for side, mean, spread in zip((truth, shown), means, spreads, strict=True)
+        ]
+        sign = -1.0 if exact_sum(units[0] * units[1]) < 0 else 1.0
+        rescaled[known, index] = means[0] + sign * units[1] * spreads[0]
+    return rescaled
 
 
 def original_deviation(pair: Pair, column: int) -> float:

@@ -34,7 +34,7 @@ def restrict_vocabulary(column: Column, values: pl.Series) -> Column:
     if column.levels is None and column.hierarchy is None:
         return column
     # What holds for all values, a root of the hierarchy, says nothing about anybody.
-    shown = _list_shown(values) | _list_roots(column)
+    shown = _list_shown(values, column) | _list_roots(column)
     paths = dict(
         _summarise_path(value, groups, shown) for value, groups in (column.hierarchy or {}).items()
     )
@@ -73,12 +73,12 @@ def _summarise_domain(column: Column, shown: set[str]) -> tuple[Any, ...] | None
     return tuple(dict.fromkeys(levels))
 
 
-def _list_shown(values: pl.Series) -> set[str]:
+def _list_shown(values: pl.Series, column: Column) -> set[str]:
     """The values and groups that cells name, alone or in a set."""
     shown: set[str] = set()
     for value in values.unique().drop_nulls().to_list():
         text = format_value(value)
-        match = SET.fullmatch(text)
+        match = SET.fullmatch(text) if column.generalised else None
         shown.update(match[1].split(";") if match else [text])
     return shown
 

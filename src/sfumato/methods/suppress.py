@@ -46,7 +46,9 @@ class Suppress(Method):
         role is "quasi".
     k : how many records, at least, share each combination of values.
     missing : what a blank means: "value" (a value of its own, the stricter reading) or "wildcard"
-        (it fits anything). Codes for missing are values in the first reading, blanks in the other.
+        (it could be anything). Codes for missing are values in the first reading, blanks in the
+        other. Both reach k among records that show the same: a blank that fits everybody hides
+        nobody by itself.
     spare : what a blank costs, `{region = 5}`, to blank a variable less often. Default: 1 each.
     combinations : lists of variables that must each reach k. Default: all variables together.
     up_to : instead or besides, every combination of so many variables, and of fewer.
@@ -147,7 +149,7 @@ class Suppress(Method):
         rows = Rows(codes[order], np.asarray(counts, np.int64)[order])
         weights = [(self.spare or {}).get(name, 1.0) for name in names]
         mask = np.empty(codes.shape, bool)
-        mask[order] = find_cells(rows, self.k, weights, self._list_subsets(names), self.missing)
+        mask[order] = find_cells(rows, self.k, weights, self._list_subsets(names))
         return mask
 
     def _list_subsets(self, names: tuple[str, ...]) -> list[Subset]:

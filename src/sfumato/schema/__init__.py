@@ -13,6 +13,7 @@ from sfumato.schema.hierarchies import Hierarchy
 
 Role = Literal["direct", "quasi", "sensitive", "other", "weight", "cluster"]
 Kind = Literal["continuous", "integer", "nominal", "ordinal", "date", "text"]
+CellForm = Literal["values", "generalised"]
 
 ROLES: dict[str, str] = {
     "direct": "identifies a person by itself (name, e-mail, record number)",
@@ -51,6 +52,10 @@ class Column:
     hierarchy : for each value its ever broader groups, `{"01067": ("010**", "01***")}`.
     accessibility : how easily an outsider could learn it, from 0 (hardly) to 1 (anybody knows).
     missing : codes that mean "missing", such as -9 or 999.
+    identity : whether it says who a record is, so that everything random follows it. Where no
+        variable does, an identifier is looked for among those of which it is not denied.
+    cells : "generalised" if `[24;28]`, `{a;b}`, `937**` and `*` stand for several values. Steps
+        that write such cells declare it. In all other variables such text is a value like any.
     reason : why this was suggested.
     """
 
@@ -60,6 +65,8 @@ class Column:
     hierarchy: Mapping[str, tuple[str, ...]] | None = None
     accessibility: float | None = None
     missing: tuple[Any, ...] = ()
+    identity: bool | None = None
+    cells: CellForm | None = None
     reason: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +94,11 @@ class Column:
         """All levels of a categorical variable, where declared."""
         return self.domain if self.kind in ("nominal", "ordinal") else None
 
+    @property
+    def generalised(self) -> bool:
+        """Whether cells may be ranges, sets, masks or `*`; otherwise such text is a value."""
+        return self.cells == "generalised"
+
     def misfits(self, name: str) -> Iterator[Misfit]:
         """Say what is wrong with this declaration by itself."""
         if self.role is not None and self.role not in get_args(Role):
@@ -99,8 +111,15 @@ class Column:
                 f"variable '{name}' has no known kind '{self.kind}'",
                 did_you_mean(self.kind, KINDS),
             )
+        if self.cells is not None and self.cells not in get_args(CellForm):
+            yield (
+                f"variable '{name}' has no known cells '{self.cells}'",
+                did_you_mean(self.cells, get_args(CellForm)),
+            )
         if not all(isinstance(code, (int, float, str)) for code in self.missing):
             yield f"variable '{name}': missing codes are numbers or text", ""
+        if self.identity not in (None, True, False):
+            yield f"variable '{name}': identity is true or false", ""
         if self.accessibility is not None and not 0 <= self.accessibility <= 1:
             yield f"variable '{name}': accessibility must lie between 0 and 1", ""
         if isinstance(self.hierarchy, Hierarchy) and self.hierarchy.flaw:

@@ -1,8 +1,9 @@
-"""Counts of the records that a combination of values fits."""
+"""Counts of the records that fit each other where a missing value could be anything."""
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import permutations
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,30 +15,51 @@ _PATTERNS = 32
 """With more patterns of missing values, comparing them two at a time takes too long."""
 
 
-def count_with_wildcards(codes: Integers, counts: Integers) -> Integers:
-    """How many records fit each combination when a missing value fits everything.
+class FittingCounts(NamedTuple):
+    """How many records fit each combination, itself among them.
+
+    covering : those that fit whatever the combination may stand for: whoever knows the true values
+        behind it finds so many records that could be theirs.
+    covered : those that stand for nothing else than the combination does: of so many persons the
+        true values fit the combination, whatever they are.
+    """
+
+    covering: Integers
+    covered: Integers
+
+    @property
+    def smaller(self) -> Integers:
+        """The smaller of both."""
+        smaller: Integers = np.minimum(self.covering, self.covered)
+        return smaller
+
+
+def count_fitting(codes: Integers, counts: Integers) -> FittingCounts:
+    """Count the records that fit each combination of values when a missing value could be any.
 
     `codes` has a row per distinct combination and a column per variable, -1 where missing;
-    `counts` says how many records have it. Two combinations fit when they agree wherever
-    neither is missing. Those with the same pattern of missing values are distinct, so each fits
-    only itself there; patterns are compared two at a time, the larger sought in the smaller.
+    `counts` says how many records have it. What is missing may be a value that no other record
+    has. So one combination covers another only if it is missing wherever the other is, and equal
+    wherever it has a value. Those with the same pattern of missing values are distinct, so each
+    covers only itself there; patterns are compared two at a time.
     """
     present = codes >= 0
-    total = counts.copy()
+    totals = FittingCounts(counts.copy(), counts.copy())
     if present.all():
-        return total
+        return totals
     of = _number_patterns(present)
     if int(of.max()) >= _PATTERNS:
-        from sfumato.kernels.lattice.partial_agreement import count_agreeing
+        from sfumato.kernels.lattice.covering_rows import count_covered, count_covering
 
-        return count_agreeing(codes, counts)  # compiled, so only where it pays
+        # Compiled, so only where it pays.
+        return FittingCounts(count_covering(codes, counts), count_covered(codes, counts))
     members = [np.flatnonzero(of == pattern) for pattern in range(int(of.max()) + 1)]
     patterns = [present[rows[0]] for rows in members]
-    for first, second in combinations(range(len(patterns)), 2):
-        shared = np.flatnonzero(patterns[first] & patterns[second])
-        small, large = sorted((members[first], members[second]), key=len)
-        _add_matching(codes[:, shared], counts, small, large, total)
-    return total
+    for wide, narrow in permutations(range(len(patterns)), 2):
+        if not (patterns[wide] & ~patterns[narrow]).any():
+            shared = codes[:, patterns[wide]]
+            _add_covered(shared, counts, members[wide], members[narrow], totals)
+    return totals
 
 
 def _number_patterns(present: npt.NDArray[np.bool_]) -> Integers:
@@ -50,20 +72,21 @@ def _number_patterns(present: npt.NDArray[np.bool_]) -> Integers:
     return of
 
 
-def _add_matching(
-    codes: Integers, counts: Integers, small: Positions, large: Positions, total: Integers
+def _add_covered(
+    codes: Integers, counts: Integers, wide: Positions, narrow: Positions, totals: FittingCounts
 ) -> None:
-    """Add to each row of either set the records of the other that have the same codes."""
-    mine, theirs = np.zeros(len(small), np.int64), np.zeros(len(large), np.int64)
+    """Add the records of the wide rows to the narrow rows they cover, and the other way round."""
+    theirs, mine = np.zeros(len(wide), np.int64), np.zeros(len(narrow), np.int64)
     groups = 1
     for column in codes.T:
-        # Fold one variable after the other. Rows of the large set that fit nobody drop out.
+        # Fold one variable after the other. Narrow rows that no wide row covers drop out.
         span = int(column.max()) + 2
-        keys, mine = np.unique(mine * span + column[small], return_inverse=True)
-        sought = theirs * span + column[large]
+        keys, theirs = np.unique(theirs * span + column[wide], return_inverse=True)
+        sought = mine * span + column[narrow]
         position = np.searchsorted(keys, sought).clip(max=len(keys) - 1)
         fits = keys[position] == sought
-        large, theirs, groups = large[fits], position[fits], len(keys)
-    records = np.bincount(mine.ravel(), counts[small], groups).astype(np.int64)
-    total[large] += records[theirs]
-    total[small] += np.bincount(theirs, counts[large], groups).astype(np.int64)[mine.ravel()]
+        narrow, mine, groups = narrow[fits], position[fits], len(keys)
+    theirs = theirs.ravel()
+    records = np.bincount(theirs, counts[wide], groups).astype(np.int64)
+    totals.covering[narrow] += records[mine]
+    totals.covered[wide] += np.bincount(mine, counts[narrow], groups).astype(np.int64)[theirs]

@@ -1,8 +1,8 @@
 """Local suppression: which single cells to blank until every combination has k records.
 
 Distinct rows are whole numbers, and 64-bit keys tell apart what is left of them after blanking.
-Subsets of variables are tried in ascending cost, once for blanks that count as a value of their
-own and once for blanks that fit anything; several combinations are gone through until all hold.
+Subsets of variables are tried in ascending cost; several combinations are gone through until all
+hold.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, groupby
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -19,10 +18,8 @@ import polars as pl
 from sfumato.cells.codes import encode
 from sfumato.engines.local import find_class_of_each
 from sfumato.kernels.arrays import Integers, Mask, Words
-from sfumato.kernels.lattice.wildcards import count_with_wildcards
 
 Subset = tuple[int, ...]
-Missing = Literal["value", "wildcard"]
 FEW = 20_000
 """Below so many rows, one thread is done before several have started."""
 MOST = 12
@@ -30,8 +27,6 @@ MOST = 12
 _MANY = 1 << MOST
 # After so many rounds, rows that still stand out are blanked in all variables.
 _ROUNDS = 25
-# Rows with so many different patterns of missing cells are looked for among the others.
-_PATTERNS = 16
 
 # Constants of SplitMix64: Steele, Lea & Flood (2014), OOPSLA.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -64,10 +59,12 @@ def encode_rows(values: pl.DataFrame) -> Integers:
     return np.column_stack(columns).astype(np.int64)
 
 
-def find_cells(
-    rows: Rows, k: int, weights: Sequence[float], wanted: Sequence[Subset], missing: Missing
-) -> Mask:
+def find_cells(rows: Rows, k: int, weights: Sequence[float], wanted: Sequence[Subset]) -> Mask:
     """Which cells to blank so that each combination of variables has k records or more.
+
+    Rows are alike only if what they still show is the same. That a blank could be anything is not
+    relied on: who has everybody's true values can match all rows at once, and then a blank row
+    may be left for one person only.
 
     Blanks for one combination may break a class of another, so all are gone through again until
     none is broken. This ends: a round that finds a broken one blanks at least one cell more, no
@@ -75,29 +72,24 @@ def find_cells(
     """
     mask = np.zeros(rows.codes.shape, bool)
     turn = 0
-    while broken := [subset for subset in wanted if not _is_met(rows, mask, k, subset, missing)]:
+    while broken := [subset for subset in wanted if not _is_met(rows, mask, k, subset)]:
         before = int(mask.sum())
         for combination in broken:
             part, of = _group_rows(rows.blank(mask)[:, combination], rows.counts)
             costs = [weights[column] for column in combination]
+            more = suppress_rows(part, k, costs)
             if turn >= _ROUNDS:
-                more = np.repeat((part.counts < k)[:, None], len(combination), axis=1)
-                more |= suppress_as_value(part, k, costs)
-            else:
-                suppress = suppress_as_value if missing == "value" else suppress_as_wildcard
-                more = suppress(part, k, costs)
+                more |= (part.counts < k)[:, None]
             mask[:, combination] |= more[of]
         # Nothing new is next to impossible: two keys of 64 bits would have to be equal.
         turn = turn + 1 if int(mask.sum()) > before else _ROUNDS
     return mask & (rows.codes > 0)
 
 
-def _is_met(rows: Rows, mask: Mask, k: int, combination: Subset, missing: Missing) -> bool:
-    """Whether k records or more share (or fit) every row's values of a combination."""
+def _is_met(rows: Rows, mask: Mask, k: int, combination: Subset) -> bool:
+    """Whether k records or more share every row's values of a combination."""
     part, _ = _group_rows(rows.blank(mask)[:, combination], rows.counts)
-    if bool((part.counts >= k).all()):
-        return True
-    return missing == "wildcard" and bool((count_fitting(part) >= k).all())
+    return bool((part.counts >= k).all())
 
 
 # Combinations of variables -----------------------------------------------------------------------
@@ -221,10 +213,10 @@ def _keys_without(keys: Words, parts: Words, subset: Subset, rows: Integers | No
     return keys
 
 
-# A blank is a value of its own -------------------------------------------------------------------
+# Classes -----------------------------------------------------------------------------------------
 
 
-def suppress_as_value(rows: Rows, k: int, weights: Sequence[float]) -> Mask:
+def suppress_rows(rows: Rows, k: int, weights: Sequence[float]) -> Mask:
     """Which cells of each row to blank so that every class has k records or more.
 
     Rows that agree on what they still show hide each other. Three ways are tried and the cheapest
@@ -369,72 +361,3 @@ def _cheapest_partner(
     cost = np.where(sizes > 0, theirs + mine, np.inf)
     cost[small] = np.inf
     return int(np.argmin(cost))
-
-
-# A blank fits anything ---------------------------------------------------------------------------
-
-
-def suppress_as_wildcard(rows: Rows, k: int, weights: Sequence[float]) -> Mask:
-    """Which cells of each row to blank so that it fits k records or more.
-
-    Each row takes the cheapest subset for which k records agree with what it still shows. Blanks
-    only ever make more records fit, so what holds for one row is not undone by the next: one
-    pass is enough. It would take far fewer cells to blank a few records wholly, which then fit
-    everybody; but that would leave the others as exposed as before.
-    """
-    mask = np.zeros(rows.codes.shape, bool)
-    waiting = np.flatnonzero(count_fitting(rows) < k)
-    parts = _hash_cells(rows.codes)
-    keys = parts.sum(axis=1, dtype=np.uint64)
-    missing = rows.codes == 0
-    patterns = _group_by_pattern(missing)
-    for subset in (subset for same in order_subsets(rows.codes, weights) for subset in same):
-        if not len(waiting):
-            break
-        # Its own missing cells fit anything: they belong to the subset, at no cost.
-        shown = [column for column in range(rows.codes.shape[1]) if column not in subset]
-        candidates = waiting[~missing[waiting][:, shown].any(axis=1)]
-        fits = _count_fitting_without(rows, keys, parts, subset, candidates, patterns)
-        settled = candidates[fits >= k]
-        mask[settled[:, None], list(subset)] = True
-        waiting = np.setdiff1d(waiting, settled, assume_unique=True)
-    mask[waiting] = True  # a row without a value fits everybody
-    return mask
-
-
-def count_fitting(rows: Rows) -> Integers:
-    """How many records fit each row."""
-    return count_with_wildcards(rows.codes - 1, rows.counts)
-
-
-def _group_by_pattern(missing: Mask) -> list[tuple[Subset, Integers]]:
-    """The rows by which of their cells are missing, the most frequent patterns first."""
-    patterns, of, counts = np.unique(missing, axis=0, return_inverse=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")[:_PATTERNS]
-    return [
-        (tuple(np.flatnonzero(patterns[number]).tolist()), np.flatnonzero(of.ravel() == number))
-        for number in order.tolist()
-    ]
-
-
-def _count_fitting_without(
-    rows: Rows,
-    keys: Words,
-    parts: Words,
-    subset: Subset,
-    candidates: Integers,
-    patterns: list[tuple[Subset, Integers]],
-) -> Integers:
-    """How many records fit each candidate, once the subset is blanked; at least so many."""
-    counts = np.zeros(len(candidates), np.int64)
-    if not len(candidates):
-        return counts
-    for absent, members in patterns:
-        both = tuple(sorted({*subset, *absent}))
-        sought, of = np.unique(_keys_without(keys, parts, both, candidates), return_inverse=True)
-        theirs = _keys_without(keys, parts, both, members)
-        index = np.searchsorted(sought, theirs).clip(max=len(sought) - 1)
-        same = sought[index] == theirs
-        fitting = _sum_counts(index[same], rows.counts[members[same]], len(sought))
-        counts += fitting[of.ravel()]
-    return counts

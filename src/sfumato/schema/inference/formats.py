@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -27,6 +28,7 @@ from sfumato.schema.inference.check_digits import (
     steuer_id,
     vsnr,
 )
+from sfumato.schema.inference.profile import Profile
 
 _ENOUGH = 0.9  # share of the distinct values that must be written in a format
 _MARKED = 5  # at least one in so many must bear the mark
@@ -46,6 +48,11 @@ class Format:
     check: Callable[[str], bool] | None = None
     least: int = 1
     mark: str = ""
+
+    @cached_property
+    def regex(self) -> str:
+        """The pattern of a whole value, whatever the case; blanks around it do not matter."""
+        return rf"(?i)^\s*(?:{self.pattern})\s*$"
 
 
 def _has_letters_and_digits(value: str) -> bool:
@@ -158,26 +165,25 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-def find_format(formats: Iterable[Format], values: pl.Series, *, distinct: int) -> Format | None:
-    """The first format that nearly all values are written in.
-
-    Parameters
-    ----------
-    formats : those to try, in order.
-    values : a sample of the different values, as text.
-    distinct : how many different values there are in all.
-    """
+def find_format(formats: Iterable[Format], profile: Profile) -> Format | None:
+    """The first format that nearly all values are written in."""
+    values = profile.sample
     if values.is_empty():
         return None
-    values = values.str.strip_chars()
-    fitting = (known for known in formats if distinct >= known.least and _fits(known, values))
+    fitting = (known for known in formats if _fits(known, values, profile))
     return next(fitting, None)
 
 
-def _fits(known: Format, values: pl.Series) -> bool:
-    fits = values.filter(values.str.contains(f"(?i)^(?:{known.pattern})$"))
+def _fits(known: Format, values: pl.Series, profile: Profile) -> bool:
+    if profile.distinct < known.least:
+        return False
     # A few misspellings do not make a national number an ordinary one.
     enough = _ENOUGH * len(values)
+    # Where the sample is all of them, many variables were counted in one go
+    if values is profile.values and profile.count_matches(known.regex) < enough:
+        return False
+    stripped = values.str.strip_chars()
+    fits = stripped.filter(stripped.str.contains(known.regex))
     if len(fits) < enough:
         return False
     if known.mark and fits.str.contains(known.mark, literal=True).sum() * _MARKED < len(fits):

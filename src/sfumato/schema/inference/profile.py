@@ -5,18 +5,21 @@ Text may stand for numbers or dates: values among ranges, sets, masks and wildca
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import narwhals as nw
+import numpy as np
 import polars as pl
 
 from sfumato.errors import DataError
 from sfumato.io import frames
 from sfumato.schema import Kind
 from sfumato.schema.inference.scales import YES_OR_NO, normalise_levels
+from sfumato.schema.spelling import normalise_spellings
 
 _INTEGER = r"[+-]?[0-9]+"
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -24,7 +27,9 @@ _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _FORMS: dict[Kind, str] = {"integer": _INTEGER, "continuous": _NUMBER, "date": _DATE}
 _NAMES: dict[Kind, str] = {"integer": "whole numbers", "continuous": "numbers", "date": "dates"}
 _MASK = r"[0-9]+\*+"
+_RANGE = r"^\[[^;]+;[^;]+\]$"
 WILDCARD = "*"
+_NOTATION = r"(?s)^(?:\[[^;]*;[^;]*\]|\{.*\}|[^*]*\*+)$"
 
 
 def infer_cell_kind(cells: pl.Series) -> Kind | None:
@@ -50,7 +55,7 @@ def infer_cell_kind(cells: pl.Series) -> Kind | None:
 
 def has_ranges(cells: pl.Series) -> bool:
     """Whether some cell is a range; codes and masks alone may be names of something."""
-    return bool(cells.str.contains(r"^\[[^;]+;[^;]+\]$").any())
+    return bool(cells.str.contains(_RANGE).any())
 
 
 def describe_ranges(kind: Kind) -> str:
@@ -81,6 +86,7 @@ _DIGITS = 8  # shorter whole numbers carry no check digit
 _EXACT = 2**53  # beyond this a float no longer tells neighbouring whole numbers apart
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?$"
 _NOTHING = pl.Series([], dtype=pl.UInt32)
+_NO_TEXT = pl.Series([], dtype=pl.String)
 
 Family = Literal["number", "flag", "date", "text", "empty", "other"]
 
@@ -96,6 +102,13 @@ class Profile:
     values: pl.Series
     counts: pl.Series
     ordered: bool
+    matches: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def count_matches(self, pattern: str) -> int:
+        """How many of the different values of a text hold the pattern."""
+        if pattern not in self.matches:
+            self.matches[pattern] = int(self.values.str.contains(pattern).sum())
+        return self.matches[pattern]
 
     @property
     def distinct(self) -> int:
@@ -117,8 +130,11 @@ class Profile:
         """Whole numbers, also where a missing value made them floats."""
         if self.family != "number" or self.values.dtype.is_integer():
             return self.family == "number"
-        exact = self.values.is_finite() & (self.values.abs() <= _EXACT)
-        return bool((exact & (self.values == self.values.floor())).all())
+        numbers = self.values.to_numpy()
+        # In order: the first and the last are the extremes, and what is not finite is beyond them
+        if not (numbers[0] >= -_EXACT and numbers[-1] <= _EXACT):
+            return False
+        return bool((numbers == np.floor(numbers)).all())
 
     @cached_property
     def few(self) -> bool:
@@ -129,10 +145,12 @@ class Profile:
     @cached_property
     def nearly_unique(self) -> bool:
         """Whether nearly every record has a value of its own."""
+        if self.distinct * 2 > self.records:
+            return True
+        if self.distinct < _LEVELS:
+            return False
         rare = self.counts.filter(self.counts <= _SHARED).sum()
-        return self.distinct * 2 > self.records or (
-            self.distinct >= _LEVELS and rare * 2 >= self.records
-        )
+        return bool(rare * 2 >= self.records)
 
     @property
     def is_measurement(self) -> bool:
@@ -143,11 +161,12 @@ class Profile:
     @cached_property
     def sample(self) -> pl.Series:
         """Values as text, evenly from all of them; as many digits as the longest number has."""
-        some = self.values.gather_every(-(-self.distinct // _SAMPLE) or 1)
+        apart = -(-self.distinct // _SAMPLE) or 1
+        some = self.values if apart == 1 else self.values.gather_every(apart)
         if self.family == "text":
             return some
-        if not self.integral:
-            return pl.Series([], dtype=pl.String)
+        if not self.integral or max(abs(some[0]), abs(some[-1])) < 10 ** (_DIGITS - 2):
+            return _NO_TEXT  # the shorter ones carry no check digit
         # Leading zeros that a number lost are put back before check digits are tried.
         digits = some.cast(pl.Int128).cast(pl.String)
         longest = int(digits.str.len_chars().max() or 0)  # type: ignore[arg-type]
@@ -167,20 +186,111 @@ class Profile:
     @cached_property
     def holds_dates(self) -> bool:
         """Text of which every value is a date, year first."""
-        if self.family != "text" or not self.values.str.contains(_ISO_DATE).all():
+        if self.family != "text" or self.count_matches(_ISO_DATE) < self.distinct:
             return False
         return self.values.str.head(10).str.to_date("%Y-%m-%d", strict=False).null_count() == 0
 
     @cached_property
     def range_kind(self) -> Kind | None:
         """What ranges written as text are about: whole numbers, other numbers or dates."""
-        if self.family != "text" or not has_ranges(self.values):
+        if self.family != "text" or not self.count_matches(_RANGE):
             return None
         return infer_cell_kind(self.values)
+
+    def describe_text(self) -> Iterator[str]:
+        """What a reader of text should know: spellings of one value, and text like notation."""
+        if self.family != "text":
+            return
+        if self.distinct <= _SAMPLE:
+            united = normalise_spellings(self.values).n_unique()
+            if united < self.distinct:
+                yield f"{self.distinct} spellings of {united} values: unite them first."
+        if self.count_matches(_NOTATION):
+            cells = int(self.counts.filter(self.values.str.contains(_NOTATION)).sum())
+            yield (
+                f"{cells} cells look like ranges, sets, masks or `*`: they are text, unless "
+                'cells = "generalised" is declared.'
+            )
 
     def within(self, low: float, high: float) -> bool:
         """Whether all numbers lie between two ends."""
         return bool(low <= self.values[0] and self.values[-1] <= high)
+
+
+_WIDE = 50
+"""Variables from which short ones are looked at together."""
+_TOGETHER = 1_000_000
+"""Cells that are looked at together."""
+
+
+def read_profiles(
+    table: nw.DataFrame[Any], patterns: Sequence[str]
+) -> Iterator[tuple[str, Profile | None]]:
+    """Look at all variables; where there are many short ones, at many in one go.
+
+    Every call on a variable costs more than its values do where a table is wide and short. The
+    patterns are counted among the values of texts at the same time.
+    """
+    frame = table.to_native()
+    together: dict[str, Profile] = {}
+    if isinstance(frame, pl.DataFrame) and frame.width >= _WIDE and 0 < frame.height <= _SAMPLE:
+        plain: dict[pl.DataType, list[pl.Series]] = {}
+        for column in frame:
+            if column.dtype in _PLAIN:
+                plain.setdefault(column.dtype, []).append(column)
+        size = max(1, _TOGETHER // frame.height)
+        for columns in plain.values():
+            for start in range(0, len(columns), size):
+                some = columns[start : start + size]
+                together |= zip(
+                    (column.name for column in some),
+                    _read_together(some, [*patterns, _ISO_DATE, _RANGE, _NOTATION]),
+                    strict=True,
+                )
+    for name in table.columns:
+        yield name, together[name] if name in together else read_profile(table, name)
+
+
+_PLAIN = (pl.Int64, pl.Float64, pl.String)
+
+
+def _read_together(columns: list[pl.Series], patterns: Sequence[str]) -> Iterator[Profile]:
+    """The profiles of columns of one type and height."""
+    stacked = pl.concat(columns, rechunk=True)
+    number = np.repeat(np.arange(len(columns)), len(columns[0]))
+    cells = pl.DataFrame({"column": number, "value": stacked})
+    family = _get_family(stacked.dtype)
+    if family == "text":
+        cells = cells.filter(pl.col("value").str.strip_chars() != "")
+    elif stacked.dtype.is_float():
+        cells = cells.with_columns(pl.col("value").fill_nan(None))
+    runs = cells.drop_nulls().group_by("column", "value").len().sort("column", "value")
+    ends = np.searchsorted(runs["column"].to_numpy(), np.arange(len(columns) + 1))
+    values, counts = runs["value"], runs["len"]
+    matches = _count_together(runs, patterns, len(columns)) if family == "text" else {}
+    for index, (start, end) in enumerate(pairwise(ends.tolist())):
+        if start == end:
+            yield Profile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=False)
+            continue
+        yield Profile(
+            family=family,
+            values=values.slice(start, end - start),
+            counts=counts.slice(start, end - start),
+            ordered=False,
+            matches={pattern: int(numbers[index]) for pattern, numbers in matches.items()},
+        )
+
+
+def _count_together(
+    runs: pl.DataFrame, patterns: Sequence[str], width: int
+) -> dict[str, np.ndarray]:
+    column = runs["column"].to_numpy()
+    return {
+        pattern: np.bincount(
+            column, weights=runs["value"].str.contains(pattern).to_numpy(), minlength=width
+        )
+        for pattern in patterns
+    }
 
 
 def read_profile(table: nw.DataFrame[Any], name: str) -> Profile | None:

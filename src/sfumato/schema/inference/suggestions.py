@@ -9,10 +9,10 @@ from typing import Any
 import narwhals as nw
 
 from sfumato.io import frames
-from sfumato.schema import Column, Kind, Role
+from sfumato.schema import CellForm, Column, Kind, Role
 from sfumato.schema.inference.formats import FORMATS, find_format
 from sfumato.schema.inference.names import SIGNS, Sign, find_signs
-from sfumato.schema.inference.profile import FEW, Profile, describe_ranges, read_profile
+from sfumato.schema.inference.profile import FEW, Profile, describe_ranges, read_profiles
 from sfumato.schema.inference.scales import SEXES, is_ordered_scale
 
 CLOSED = "Its values are of a type that cannot be looked into."
@@ -77,7 +77,12 @@ def _infer_text_kind(role: Role | None, sign: Sign | None, profile: Profile) -> 
     # Values that recur often, or are few, name groups; all else is free text.
     often = profile.distinct * 5 <= profile.records or role == "cluster"
     few = profile.distinct <= _GROUPS and (sign or profile.distinct * 2 <= profile.records)
-    numeric = bool(profile.sample.str.contains(_NUMERIC).all())
+    all_of_them = profile.sample is profile.values
+    numeric = (
+        profile.count_matches(_NUMERIC) == profile.distinct
+        if all_of_them
+        else bool(profile.sample.str.contains(_NUMERIC).all())
+    )
     remark = "Its values are numbers written as text." if numeric else ""
     if profile.nearly_unique and profile.has_enough_records:
         remark = remark or "Few records share a value."
@@ -123,7 +128,7 @@ def infer_role(signs: Sequence[Sign], profile: Profile, *, tall: bool) -> Sugges
     profile : the values.
     tall : whether body heights stand beside this variable, so that a weight may be a body's.
     """
-    matching = find_format(_POINTING, profile.sample, distinct=profile.distinct)
+    matching = find_format(_POINTING, profile)
     if matching:
         return SuggestedRole(matching.role, _OF_FORMATS[matching.role].format(what=matching.what))
     for sign in (_resolve_weight(sign, profile, tall=tall) for sign in signs):
@@ -183,7 +188,7 @@ def _explain_role(sign: Sign, profile: Profile) -> str:
 
 def _infer_role_from_values(profile: Profile) -> SuggestedRole:
     """What the values alone speak for."""
-    matching = find_format(_OTHER, profile.sample, distinct=profile.distinct)
+    matching = find_format(_OTHER, profile)
     if matching:
         return SuggestedRole(matching.role, _OF_FORMATS[matching.role].format(what=matching.what))
     if profile.levels in SEXES:
@@ -237,16 +242,31 @@ def suggest(frame: Any) -> dict[str, Column]:
     ['direct', 'quasi', None]
     """
     table = frames.wrap(frame)
-    tall = any(sign.what == "body height" for name in table.columns for sign in find_signs(name))
-    return {name: _infer_column(table, name, tall=tall) for name in table.columns}
+    signs = {name: find_signs(name) for name in table.columns}
+    tall = any(sign.what == "body height" for named in signs.values() for sign in named)
+    patterns = [*dict.fromkeys(known.regex for known in FORMATS), _NUMERIC]
+    return {
+        name: _infer_column(table, name, profile, signs[name], tall=tall)
+        for name, profile in read_profiles(table, patterns)
+    }
 
 
-def _infer_column(table: nw.DataFrame[Any], name: str, *, tall: bool) -> Column:
-    profile = read_profile(table, name)
+def _infer_column(
+    table: nw.DataFrame[Any],
+    name: str,
+    profile: Profile | None,
+    signs: Sequence[Sign],
+    *,
+    tall: bool,
+) -> Column:
     if profile is None:
         several = table[name].dtype == nw.Object
         return Column(reason=_MIXED if several else f"{NAMELESS} {CLOSED}")
-    suggested = infer_role(find_signs(name), profile, tall=tall)
+    suggested = infer_role(signs, profile, tall=tall)
     kind = infer_kind(suggested.role, suggested.sign, profile)
     reason = f"{suggested.reason} {kind.remark}".strip()
-    return Column(role=suggested.role, kind=kind.kind, reason=reason)
+    cells: CellForm | None = "generalised" if profile.range_kind else None
+    remarks = [reason, *(profile.describe_text() if cells is None else ())]
+    return Column(
+        role=suggested.role, kind=kind.kind, cells=cells, reason=" ".join(remarks).strip()
+    )

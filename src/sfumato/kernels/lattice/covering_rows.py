@@ -1,4 +1,4 @@
-"""Rows that agree wherever neither has a gap, counted without comparing all with all."""
+"""Rows with gaps that cover others, counted without comparing all with all."""
 
 from __future__ import annotations
 
@@ -11,26 +11,35 @@ _FEW = 8
 """So many rows are compared one by one."""
 
 
-def count_agreeing(codes: Integers, counts: Integers) -> Integers:
-    """How many records agree with each row wherever neither has a gap (-1); itself among them.
+def count_covering(codes: Integers, counts: Integers) -> Integers:
+    """How many records cover each row: equal, or a gap (-1), in every variable; itself too."""
+    return _count_sorted(codes, counts, covering=True)
 
-    The rows are sorted, so that those that begin alike are a stretch. From a stretch, a row with
-    a value goes on with those that have the same or a gap, a row with a gap with all of them; as
-    soon as only gaps are left in it, the whole stretch is added. Variables with few gaps and many
-    values come first: they leave the shortest stretches.
+
+def count_covered(codes: Integers, counts: Integers) -> Integers:
+    """How many records each row covers: equal wherever it has no gap (-1); itself too."""
+    return _count_sorted(codes, counts, covering=False)
+
+
+def _count_sorted(codes: Integers, counts: Integers, *, covering: bool) -> Integers:
+    """Search the sorted rows, where those that begin alike are a stretch.
+
+    From a stretch, a row goes on with the parts that can still fit it; as soon as nothing more is
+    asked of them, the whole stretch is added. Variables with few gaps and many values come first:
+    they leave the shortest stretches.
     """
     gaps = (codes < 0).sum(axis=0)
     order = np.lexsort((-codes.max(axis=0, initial=-1), gaps))
     sought = np.ascontiguousarray(codes[:, order])
     position = np.lexsort(sought.T[::-1])
-    agreeing = _count_agreeing(sought[position], np.append(0, np.cumsum(counts[position])))
+    below = np.append(0, np.cumsum(counts[position]))
     total = np.empty(len(codes), np.int64)
-    total[position] = agreeing
+    total[position] = _count_fitting(sought[position], below, covering)
     return total
 
 
 @compiled
-def _count_agreeing(rows, below):  # type: ignore[no-untyped-def]
+def _count_fitting(rows, below, covering):  # type: ignore[no-untyped-def]
     count, width = rows.shape
     total = np.zeros(count, np.int64)
     lows, highs = (
@@ -41,7 +50,7 @@ def _count_agreeing(rows, below):  # type: ignore[no-untyped-def]
     for row in range(count):
         target, last = rows[row], -1
         for column in range(width):
-            if target[column] >= 0:
+            if covering or target[column] >= 0:
                 last = column
         lows[0], highs[0], levels[0], top = 0, count, 0, 1
         while top:
@@ -51,39 +60,43 @@ def _count_agreeing(rows, below):  # type: ignore[no-untyped-def]
                 total[row] += below[high] - below[low]
             elif high - low <= _FEW:
                 for other in range(low, high):
-                    if _agree(target, rows[other], level, last):
+                    if _fits(target, rows[other], level, last, covering):
                         total[row] += below[other + 1] - below[other]
             else:
                 top = _descend(
-                    rows[:, level], target[level], low, high, level, lows, highs, levels, top
-                )
+                    rows[:, level], target[level], low, high, level, lows, highs, levels, top,
+                    covering,
+                )  # fmt: skip
     return total
 
 
 @inner
-def _agree(target, other, first, last):  # type: ignore[no-untyped-def]
+def _fits(target, other, first, last, covering):  # type: ignore[no-untyped-def]
     for column in range(first, last + 1):
-        if target[column] >= 0 and other[column] >= 0 and target[column] != other[column]:
+        gap = other[column] < 0 if covering else target[column] < 0
+        if not gap and target[column] != other[column]:
             return False
     return True
 
 
 @inner
-def _descend(values, target, low, high, level, lows, highs, levels, top):  # type: ignore[no-untyped-def]
+def _descend(values, target, low, high, level, lows, highs, levels, top, covering):  # type: ignore[no-untyped-def]
     """Push the parts of a stretch that go on: those with a gap and those with the value asked."""
+    every = not covering and target < 0
     position = low
     while position < high:
         value = values[position]
         after = _find_after(values, value, position, high)
-        if target < 0 or value < 0 or value == target:
+        if every or value == target or (covering and value < 0):
             lows[top], highs[top], levels[top] = position, after, level + 1
             top += 1
-        if target >= 0 and value < target:
-            position = max(after, _find_after(values, target - 1, after, high))
-        elif target >= 0:
+        if every:
+            position = after
+        elif value >= target:
             return top
         else:
-            position = after
+            # On to the value asked, over all that are smaller.
+            position = max(after, _find_after(values, target - 1, after, high))
     return top
 
 

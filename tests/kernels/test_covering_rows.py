@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sfumato.kernels.lattice.partial_agreement import count_agreeing
-from sfumato.kernels.lattice.wildcards import count_with_wildcards
+from sfumato.kernels.lattice.covering_rows import count_covered, count_covering
+from sfumato.kernels.lattice.wildcards import count_fitting
 
 
-def slow(codes, counts):
-    fits = [((codes == row) | (codes < 0) | (row < 0)).all(axis=1) for row in codes]
-    return [int(counts[item].sum()) for item in fits]
+def covers(wide, narrow):
+    return ((wide == narrow) | (wide < 0)).all(axis=-1)
 
 
 @given(
@@ -25,7 +24,10 @@ def slow(codes, counts):
 def test_agrees_with_comparing_all_with_all(codes, seed):
     codes = np.unique(codes, axis=0)
     counts = np.random.default_rng(seed).integers(1, 9, len(codes))
-    assert count_agreeing(codes, counts).tolist() == slow(codes, counts)
+    above = [int(counts[covers(codes, row)].sum()) for row in codes]
+    below = [int(counts[covers(row, codes)].sum()) for row in codes]
+    assert count_covering(codes, counts).tolist() == above
+    assert count_covered(codes, counts).tolist() == below
 
 
 def test_many_patterns_of_missing_values_take_no_longer():
@@ -34,7 +36,7 @@ def test_many_patterns_of_missing_values_take_no_longer():
     codes[random.random(codes.shape) < 0.4] = -1  # nearly every record has a pattern of its own
     codes = np.unique(codes, axis=0)
     counts = np.ones(len(codes), np.int64)
-    result = count_with_wildcards(codes, counts)
+    result = count_fitting(codes, counts)
     some = random.choice(len(codes), 50)
-    fits = [((codes == row) | (codes < 0) | (row < 0)).all(axis=1).sum() for row in codes[some]]
-    assert result[some].tolist() == fits
+    assert result.covering[some].tolist() == [covers(codes, row).sum() for row in codes[some]]
+    assert result.covered[some].tolist() == [covers(row, codes).sum() for row in codes[some]]
