@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import polars as pl
 
+from sfumato.cells.literals import declare_generalised
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, Starts, engine_for
 from sfumato.errors import DataError, MethodError
@@ -61,6 +62,16 @@ class Method(ABC):
         del data, engine
         return {}
 
+    def fit_keyed(self, data: Dataset, engine: Engine, chance: Chance | None) -> Fitted:
+        """Fit with the key at hand, for what is fitted and published as well.
+
+        A value that depends on the data and leaves with the release must not tell a record by
+        the difference between two releases, with and without it. A method whose value would,
+        overrides this and takes secret thresholds or noise from the key. All others need none.
+        """
+        del chance
+        return self.fit(data, engine)
+
     @abstractmethod
     def transform(
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
@@ -90,13 +101,17 @@ class Method(ABC):
         where = engine or engine_for(data.frame)
         data.schema.require(self.touches(data.schema))
         chance = Chance(Key.of(key), step) if self.keyed else None
-        return self.transform(data, self.fit(data, where), engine=where, chance=chance)
+        fitted = self.fit_keyed(data, where, chance)
+        return carry_out(self, data, fitted, engine=where, chance=chance)
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """What an analyst may and must know of it. Never a fitted value unless overridden.
 
-        It is published. Override it where a parameter names values, which no cell may show, or
-        gives away what the custodian may keep back: the size of noise (see `describes`).
+        It is published, and so is what `describes` returns. Ask of every fitted value in it: what
+        do two of them tell, of n records and of n - 1? (See "What leaves" in the docs; a test
+        asks the same of every method.) Override it where a parameter names values, which no cell
+        may show, or gives away what the custodian may keep back: the size of noise (see
+        `describes`).
         """
         del fitted
         return {"method": self.name, **list_settings(self)}
@@ -105,6 +120,25 @@ class Method(ABC):
         """The noise it leaves in each variable, for analysts who take it out. Most leave none."""
         del fitted, schema
         return {}
+
+
+    def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
+        """What the draws for each variable are known by, under one key. Most take none.
+
+        Noise of any size is on one path, so a second size tells nothing more. Where something in
+        here differs, the draws are independent ones: somebody who has both can average them.
+        """
+        del fitted
+        return {}
+
+
+def carry_out(
+    step: Method, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+) -> Dataset:
+    """Protect the data by a fitted method; variables with ranges, sets or masks are declared so."""
+    touched = step.touches(data.schema)
+    released = step.transform(data, fitted, engine=engine, chance=chance)
+    return declare_generalised(data, released, touched, step.name, draws=step.keyed)
 
 
 class RowWise(Method):

@@ -55,8 +55,12 @@ def read_ranges(path: str | Path) -> Dataset:
             hint="the cells must be parted by commas.",
         )
     kinds = {name: _infer_kind(frames.get_column(data.frame, name)) for name in names}
-    declared = {name: Column(role="quasi", kind=kinds[name], reason=_BEFORE) for name in names[:-1]}
-    last = Column(role="sensitive", kind=kinds[names[-1]], reason=_LAST)
+    # That is what such a file is: cells may stand for several values.
+    declared = {
+        name: Column(role="quasi", kind=kinds[name], cells="generalised", reason=_BEFORE)
+        for name in names[:-1]
+    }
+    last = Column(role="sensitive", kind=kinds[names[-1]], cells="generalised", reason=_LAST)
     return data.with_schema(Schema({**declared, names[-1]: last}))
 
 

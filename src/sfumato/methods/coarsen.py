@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
+from sfumato.cells.grids import spread_ends
 from sfumato.cells.notation import format_value
 from sfumato.data import Dataset
 from sfumato.engines import Engine
@@ -22,6 +23,8 @@ from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
 
 _EPOCH = dt.date(1970, 1, 1)
+# The edges of observed values lie on steps of a tenth of their range at least.
+_PARTS = 10
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -38,8 +41,9 @@ class Coarsen(RowWise):
     variables : numbers or dates.
     intervals : how many intervals of (nearly) equal length the domain is cut into.
     breaks : instead, where to cut: each break begins an interval.
-    edges : "declared" takes the domain that the schema declares; "observed" takes the data's own
-        smallest and largest value, which the release then shows.
+    edges : "declared" takes the domain that the schema declares; "observed" takes round numbers,
+        or first and last days of periods, at or outside the data's smallest and largest value:
+        a step of that grid is at least a tenth of the range, so that neither value is shown.
     output : "range" writes `[min;max]`; "middle" writes the middle of the interval.
 
     Examples
@@ -93,7 +97,9 @@ class Coarsen(RowWise):
         declared = data.schema[name].kind == "integer"
         integers = dtype.is_integer() or dtype.is_temporal() or declared
         self._require_same_type(name, data.column(name), declared=declared)
-        low, high = self._find_ends(name, data.schema[name], least, most)
+        low, high = self._find_ends(
+            name, data.schema[name], (least, most), whole=integers, date=dtype.is_temporal()
+        )
         if least < low or most > high:
             raise MethodError(
                 f"Variable '{name}' has values outside its declared domain.",
@@ -125,20 +131,21 @@ class Coarsen(RowWise):
                 )
 
     def _find_ends(
-        self, name: str, column: Column, least: float, most: float
+        self, name: str, column: Column, observed: tuple[float, float], *, whole: bool, date: bool
     ) -> tuple[float, float]:
         if self.edges == "observed":
-            if math.isnan(least):
+            if math.isnan(observed[0]):
                 raise MethodError(
                     f"Variable '{name}' has no values to take the smallest and largest of.",
                     hint="declare its domain in the schema.",
                 )
-            return least, most
+            # The least and the greatest value are two people's.
+            return spread_ends(*observed, whole=whole, date=date, parts=_PARTS)
         if column.bounds is None:
             raise MethodError(
                 f"Variable '{name}' has no declared domain, so its intervals have no ends.",
                 hint="declare one in the schema, such as domain = [0, 120]; or set "
-                "edges = 'observed', which shows the data's smallest and largest value.",
+                "edges = 'observed', which takes round numbers around the data's own values.",
             )
         low, high = (_to_number(end) for end in column.bounds)
         return low, high

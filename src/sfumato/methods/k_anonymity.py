@@ -42,6 +42,14 @@ class KAnonymity(ClusteringMethod):
     becomes `*`. It protects against being singled out, not against what all k have in common:
     measure `attribute_disclosure`, and see `t_closeness`.
 
+    Ranges of numbers and dates end on a grid, at or outside the values of their records: round
+    numbers (1, 2, 5, 10 ...), and days, parts of months, months, quarters or years. Records are
+    clustered by the cell of a grid that they lie in, never by their exact value, so that nothing
+    released depends on where in its cell a value lies. At least a fifth of a range (with k below
+    5, a k-th) is one step of the grid it ends on. Where the schema has a hierarchy of neighbours,
+    its groups are the grid. A declared domain is never exceeded. Where all records of a cluster
+    share one value, that value stands there: it belongs to all k.
+
     Parameters
     ----------
     variables : what is generalised. Default: all whose role is "quasi".
@@ -51,8 +59,15 @@ class KAnonymity(ClusteringMethod):
         records farthest from the average: for numbers and up to about 100 000 records. "origin"
         is Algorithm S2 as published, along the distance to the zero record: wide ranges.
     output : what a cluster gets, for all variables or by variable: "range" (`[20;29]`; `937**` for
-        codes of kind "text", sets for other categories without an order), "set" (`{a;b}`), "level"
-        (the narrowest group of the hierarchy that holds all), "mean", "median" or "mode".
+        codes of kind "text"; for other categories without an order a set, with a hierarchy one of
+        whole groups), "set" (`{a;b}`, the values that occur; numbers and dates still get
+        ranges, unless `ends` is "observed"), "level" (the narrowest group of the hierarchy that
+        holds all), "mean", "median" or "mode".
+    ends : "grid", or "observed": ranges end at the least and the greatest value of their records,
+        as the literature prints them. Each end is then somebody's value.
+    grid : instead of the grid that is chosen, one by variable: a number such as 1000, or "day",
+        "5 days", "10 days", "month", "quarter", "half-year", "year", "2 years", "5 years", and
+        10, 20, 50 or 100 years.
     strata : variables within whose combinations clusters are formed. They stay as they are.
 
     Examples
@@ -60,7 +75,7 @@ class KAnonymity(ClusteringMethod):
     >>> import polars as pl, sfumato as sf
     >>> data = sf.Dataset(pl.DataFrame({"age": [20, 24, 61, 70]}), sf.Schema({"age": "quasi"}))
     >>> KAnonymity(k=2).apply(data).frame["age"].to_list()
-    ['[20;24]', '[20;24]', '[61;70]', '[61;70]']
+    ['[20;24]', '[20;24]', '[60;74]', '[60;74]']
 
     References: Samarati & Sweeney (1998); Sánchez, Martínez & Domingo-Ferrer (2016), Science
     351:1274, Algorithm S2; LeFevre, DeWitt & Ramakrishnan (2006), ICDE (Mondrian);
@@ -85,6 +100,10 @@ class KAnonymity(ClusteringMethod):
             "output": "mean",
         },
         {"variables": ["birth_date", "household_size"], "clustering": "origin"},
+        {
+            "variables": ["birth_date", "household_size"],
+            "grid": {"birth_date": "year", "household_size": 2},
+        },
     )
     k: Annotated[int, Field(ge=2)] = 5
     clustering: Clustering = "mondrian"

@@ -41,7 +41,7 @@ class LDiversity(ClusteringMethod):
         that would be as uncertain; "recursive" asks that the commonest value is rarer than c times
         all values from the l-th commonest on.
     c : of recursive diversity.
-    output : what a cluster gets; see `k_anonymity`.
+    output, ends, grid : what a cluster gets, and where ranges end; see `k_anonymity`.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class LDiversity(ClusteringMethod):
     >>> frame = pl.DataFrame({"age": [20, 24, 61, 70], "illness": ["flu", "flu", "flu", "hiv"]})
     >>> data = sf.Dataset(frame, sf.Schema({"age": "quasi", "illness": "sensitive"}))
     >>> LDiversity(k=2, l=2).apply(data).frame["age"].to_list()
-    ['[20;70]', '[20;70]', '[20;70]', '[20;70]']
+    ['[0;99]', '[0;99]', '[0;99]', '[0;99]']
 
     References: Machanavajjhala, Kifer, Gehrke & Venkitasubramaniam (2007), ACM TKDD 1(1):3.
     """
@@ -83,7 +83,7 @@ class LDiversity(ClusteringMethod):
         del engine
         from sfumato.kernels.clustering.closeness import Rule
 
-        secret = read_confidential(data, self.confidential, coded)
+        secret = read_confidential(data, self.confidential, coded, apart=False)
         # Missing is -1 there, and one value here.
         codes = np.column_stack([variable.codes + int(variable.missing) for variable in secret])
         for variable, column in zip(secret, codes.T, strict=True):

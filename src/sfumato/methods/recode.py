@@ -51,7 +51,8 @@ class Recode(RowWise):
     period : "month", "quarter" or "year", for dates.
     groups : new groups and the values that each replaces, `{north = ["Norlund", "Estmere"]}`.
     fewest : values of fewer records than this are joined, until each has as many: in `other`, or
-        with a neighbour where values have an order, written `[a;b]`.
+        with a neighbour where values have an order, written `[a;b]`. A group of whole numbers
+        reaches to the next group, and the outermost end on round numbers or with the domain.
     other : what joined values are called.
     output : how periods are written: "range" as `[2020-04-01;2020-06-30]`, which every measure
         reads as days; "label" as `2020-Q2`.
@@ -132,7 +133,7 @@ class Recode(RowWise):
         if self.keep is not None and not are_codes(values):
             hint = "keep is for text and whole numbers from 0 on."
             raise _recode_error(name, "holds no codes to mask", hint)
-        if any(RANGE.fullmatch(text) or SET.fullmatch(text) for text in counts):
+        if column.generalised and any(RANGE.fullmatch(t) or SET.fullmatch(t) for t in counts):
             raise _recode_error(
                 name, "has ranges or sets already", "recode first, then generalise."
             )
@@ -191,7 +192,9 @@ class Recode(RowWise):
                 "declare its levels, from low to high, as its domain.",
             )
         occurring = [value for value in order if value in counts]
-        return join_neighbours(occurring, counts, fewest, name)
+        whole = column.kind == "integer"
+        bounds = column.bounds if whole else None
+        return join_neighbours(occurring, counts, fewest, name, whole=whole, bounds=bounds)
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
         """Broader groups for a batch of records."""

@@ -58,7 +58,7 @@ class TCloseness(ClusteringMethod):
         spread and t measured, so that the bound holds for every number of records.
     distance : between two confidential values: "ordered" (by rank), "equal" (any two are as
         far apart), "hierarchical" (by the first common group) or "auto", by their kind.
-    output : what a cluster gets; see `k_anonymity`.
+    output, ends, grid : what a cluster gets, and where ranges end; see `k_anonymity`.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class TCloseness(ClusteringMethod):
     >>> frame = pl.DataFrame({"age": [20, 24, 30, 61, 66, 70], "charge": [1, 2, 3, 3, 2, 1]})
     >>> data = sf.Dataset(frame, sf.Schema({"age": "quasi", "charge": "sensitive"}))
     >>> TCloseness(k=2, t=0.1).apply(data).frame["age"].to_list()
-    ['[20;30]', '[20;30]', '[20;30]', '[61;70]', '[61;70]', '[61;70]']
+    ['[20;39]', '[20;39]', '[20;39]', '[60;74]', '[60;74]', '[60;74]']
 
     References: Li, Li & Venkatasubramanian (2007), ICDE; Sánchez, Martínez & Domingo-Ferrer
     (2016), Science 351:1274, Algorithm S4, Eq. 6-8.
@@ -119,7 +119,12 @@ class TCloseness(ClusteringMethod):
         # The very codes, order and tree by which `closeness` measures.
         secret = [
             choose_ground_distance(data, variable, self.distance)
-            for variable in read_confidential(data, self._find_confidential(data), coded)
+            for variable in read_confidential(
+                data,
+                self._find_confidential(data),
+                coded,
+                apart=True if self.clustering == "mondrian" else None,
+            )
         ]
         names = {variable.name for variable in secret}
         for bound in (self.t, self.l):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 import polars as pl
 from pydantic import Field, model_validator
 
+from sfumato.cells.grids import round_limit
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import Quantile, Summary
@@ -16,6 +17,7 @@ from sfumato.method import Fitted, RowWise, is_integer, require_numbers
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 
+_QUARTILES = (0.25, 0.75)
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -24,8 +26,9 @@ class Topcode(RowWise):
     """Replace values beyond a limit by the limit: top coding, bottom coding, or both.
 
     Question: who stands out by an extreme value?
-    Assumes: nobody stands out by a value inside the limits. A limit by quantile is a value of
-    these data; a limit stated in advance tells nothing about them.
+    Assumes: nobody stands out by a value inside the limits. A limit by quantile would be
+    somebody's value, so it moves inwards to a round number: a few more values are cut off. A
+    limit stated in advance stays as it is.
 
     Parameters
     ----------
@@ -73,27 +76,36 @@ class Topcode(RowWise):
         """Find the limits of each variable."""
         require_numbers(data, self.touches(data.schema), "Top coding", dates=False)
         shares = [q for q in (self.top_quantile, self.bottom_quantile) if q is not None]
+        if shares:
+            shares = [*shares, *_QUARTILES]
         wanted: dict[str, list[Summary]] = {
-            name: [Quantile(share) for share in shares] for name in self.variables
+            name: [Quantile(share) for share in dict.fromkeys(shares)] for name in self.variables
         }
         quantiles = engine.aggregate(data, wanted)
         return {
-            name: self._find_limits(name, quantiles[name]) | {"whole": is_integer(data, name)}
+            name: self._find_limits(name, quantiles[name], whole=is_integer(data, name))
             for name in self.variables
         }
 
-    def _find_limits(self, name: str, quantiles: dict[str, float]) -> dict[str, float | None]:
-        limits = {"top": self.top, "bottom": self.bottom}
+    def _find_limits(
+        self, name: str, quantiles: dict[str, float], *, whole: bool
+    ) -> dict[str, float | bool | None]:
+        limits: dict[str, float | bool | None] = {
+            "top": self.top,
+            "bottom": self.bottom,
+            "whole": whole,
+        }
         for side, share in (("top", self.top_quantile), ("bottom", self.bottom_quantile)):
             if share is not None:
-                # A value of the data: the release shows it.
                 limit = quantiles[Quantile(share).name]
                 if math.isnan(limit):
                     raise MethodError(
                         f"Variable '{name}' has no values to take a quantile of.",
                         hint="leave it out, or give the limit as a value.",
                     )
-                limits[side] = limit
+                low, high = (quantiles[Quantile(quartile).name] for quartile in _QUARTILES)
+                # The release shows the limit, and a quantile is a value of the data.
+                limits[side] = round_limit(limit, (low, high), whole=whole, up=side == "bottom")
         return limits
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,6 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.cells.grids import PARTS, Grid, format_ends
+from sfumato.cells.group_grids import GroupGrid
 from sfumato.cells.notation import WILDCARD, format_range, format_set, format_value
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Codes, Floats, Integers
@@ -43,8 +46,20 @@ class ClusterCells:
     of_cluster: Integers
 
 
-def write_cells(variable: Variable, clusters: Clusters, output: Output) -> ClusterCells | None:
-    """The cell of each cluster; None where every cluster has a single value already."""
+def write_cells(
+    variable: Variable,
+    clusters: Clusters,
+    output: Output,
+    grid: Grid | GroupGrid | None = None,
+    parts: int = PARTS,
+    *,
+    outwards: bool = False,
+) -> ClusterCells | None:
+    """The cell of each cluster; None where every cluster has a single value already.
+
+    With a grid, ranges end on it; without one, at their records' least and greatest value. With
+    `outwards`, what stands for a range of categories is made of whole groups of a hierarchy.
+    """
     low, high = _code_ranges(variable.codes, clusters)
     if bool((low == high).all()):
         return None
@@ -52,15 +67,14 @@ def write_cells(variable: Variable, clusters: Clusters, output: Output) -> Clust
         return _average(variable, clusters, output)
     if output == "range" and variable.column.kind == "text" and variable.levels.dtype == pl.String:
         return _write_masks(variable, clusters, low, high)
+    if output == "set" and grid is not None and not isinstance(grid, GroupGrid):
+        # A set of numbers or dates would print every one of its people's values.
+        output = "range"
     if output == "set" or (output == "range" and not _is_ordered(variable)):
-        return _write_sets(variable, clusters)
+        return _write_sets(variable, clusters, whole_groups=outwards and output == "range")
     if output == "level":
         return _write_groups(variable, clusters, low, high)
-
-    def write_range(first: int, last: int) -> str:
-        return format_range(_text(variable, first), _text(variable, last), variable.name)
-
-    return _tabulate(variable, low, high, write_range)
+    return _write_ranges(variable, grid, parts, low, high)
 
 
 def _code_ranges(codes: Codes, clusters: Clusters) -> tuple[Integers, Integers]:
@@ -106,6 +120,54 @@ def _tabulate(
     return ClusterCells(pl.Series(variable.name, texts, dtype=pl.String), of_cluster.ravel())
 
 
+def _write_ranges(
+    variable: Variable,
+    grid: Grid | GroupGrid | None,
+    parts: int,
+    low: Integers,
+    high: Integers,
+) -> ClusterCells:
+    """Ranges whose ends lie on a grid, at or outside those of their records."""
+    if grid is None:
+
+        def write_range(first: int, last: int) -> str:
+            return format_range(_text(variable, first), _text(variable, last), variable.name)
+
+        return _tabulate(variable, low, high, write_range)
+    count = len(variable.levels)
+    pairs, of_cluster = np.unique(low * count + high, return_inverse=True)
+    first, last = np.divmod(pairs, count)
+    several = np.flatnonzero((first >= variable.missing) & (first != last))
+    cell_of_level = grid.locate(variable.levels[variable.missing :])
+    ends = grid.widen(
+        cell_of_level[first[several] - variable.missing],
+        cell_of_level[last[several] - variable.missing],
+        parts,
+    )
+    texts: list[str | None] = [None] * len(pairs)
+    begins, finishes = (format_ends(_stop_at_domain(variable, side, ends[side])) for side in (0, 1))
+    for pair, begin, finish in zip(several.tolist(), begins, finishes, strict=True):
+        texts[pair] = f"[{begin};{finish}]"
+    for pair in np.setdiff1d(np.arange(len(pairs)), several).tolist():
+        texts[pair] = _write_single(variable, int(first[pair]), int(last[pair]))[1]
+    return ClusterCells(pl.Series(variable.name, texts, dtype=pl.String), of_cluster.ravel())
+
+
+def _stop_at_domain(variable: Variable, side: int, ends: list[Any]) -> list[Any]:
+    """Ends that go no farther than the declared domain, where the values do not either."""
+    if variable.column.bounds is None:
+        return ends
+    bound: Any = variable.column.bounds[side]
+    if isinstance(bound, dt.datetime):
+        bound = bound.date()
+    values = variable.levels[variable.missing :]
+    if not isinstance(bound, dt.date) and isinstance(values[0], float):
+        bound = float(bound)
+    if side == 0:
+        return [max(end, bound) if bound <= values[0] else end for end in ends]
+    return [min(end, bound) if bound >= values[-1] else end for end in ends]
+
+
 def _write_masks(
     variable: Variable, clusters: Clusters, low: Integers, high: Integers
 ) -> ClusterCells:
@@ -128,7 +190,7 @@ def _write_masks(
     return ClusterCells(pl.Series(variable.name, [*texts, WILDCARD], dtype=pl.String), of_cluster)
 
 
-def _write_sets(variable: Variable, clusters: Clusters) -> ClusterCells:
+def _write_sets(variable: Variable, clusters: Clusters, *, whole_groups: bool) -> ClusterCells:
     from sfumato.kernels.clustering.clusters import find_level_sets
 
     levels, starts = find_level_sets(variable.codes, clusters.order, clusters.starts)
@@ -146,8 +208,22 @@ def _write_sets(variable: Variable, clusters: Clusters) -> ClusterCells:
         members = [names[code] for code in codes]
         # Along a hierarchy the codes have its order, which means nothing in a set.
         members = sorted(members) if variable.column.hierarchy else members
-        texts.append(text if done else format_set(members, variable.name))
+        if not done:
+            text = _write_set(members, variable, whole_groups=whole_groups)
+        texts.append(text)
     return ClusterCells(pl.Series(variable.name, texts, dtype=pl.String), np.array(of_cluster))
+
+
+def _write_set(members: list[str], variable: Variable, *, whole_groups: bool) -> str:
+    """A set of values; with whole groups, it does not say which of their values occur."""
+    paths = variable.column.hierarchy
+    if not whole_groups or not paths:
+        return format_set(members, variable.name)
+    groups = {paths[member][0] if member in paths else member for member in members}
+    spread = {value for value, path in paths.items() if path[0] in groups} | set(members)
+    if len(groups) == 1 and (name := groups.pop()) not in paths:
+        return name
+    return WILDCARD if len(spread) == len(paths) else format_set(sorted(spread), variable.name)
 
 
 def _write_groups(

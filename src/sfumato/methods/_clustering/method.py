@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.grids import PARTS, CalendarStep, Grid, count_enough
+from sfumato.cells.group_grids import GroupGrid
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import HeavyLossWarning, MethodError, PlanError
 from sfumato.io import frames
 from sfumato.method import Fitted, Method
 from sfumato.methods._clustering.cells import Clusters, Output, write_cells
-from sfumato.methods._clustering.variables import Variable, encode_variables
+from sfumato.methods._clustering.variables import (
+    Variable,
+    align_to_grid,
+    choose_variable_grid,
+    encode_variables,
+)
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 
+Step = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # From so many times k records on, one cluster for all is a surprise.
 _ROOM = 4
 
@@ -32,6 +40,8 @@ class ClusteringMethod(Method):
     variables: Annotated[list[str], Field(min_length=1)] | None = None
     k: Annotated[int, Field(ge=1)] = 5
     output: Output | dict[str, Output] = "range"
+    ends: Literal["grid", "observed"] = "grid"
+    grid: dict[str, Step | CalendarStep] = Field(default_factory=dict)
 
     @abstractmethod
     def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
@@ -56,12 +66,25 @@ class ClusteringMethod(Method):
                 f"There are {len(data)} records, and k = {self.k} needs at least {self.k}.",
                 hint="choose a smaller k.",
             )
-        clusters = self.clusters(data, variables, engine)
+        grids = self._choose_grids(variables, outputs, len(data))
+        # A clustering that sees cells of a grid cannot tell where in its cell a value lies.
+        seen = [
+            variable if grid is None else align_to_grid(variable, grid)
+            for variable, grid in zip(variables, grids, strict=True)
+        ]
+        clusters = self.clusters(data, seen, engine)
         cluster_of_record = clusters.number_records()
         released = {}
-        for variable in variables:
+        for variable, grid in zip(variables, grids, strict=True):
             name = variable.name
-            cells = write_cells(variable, clusters, outputs[name])
+            cells = write_cells(
+                variable,
+                clusters,
+                outputs[name],
+                grid,
+                min(PARTS, self.k),
+                outwards=self.ends == "grid",
+            )
             if cells is not None:
                 cell_of_record = cells.of_cluster[cluster_of_record]
                 released[name] = cells.table.gather(cell_of_record).alias(name)
@@ -77,6 +100,27 @@ class ClusteringMethod(Method):
                 stacklevel=2,
             )
         return _replace_columns(data, released)
+
+    def _choose_grids(
+        self, variables: Sequence[Variable], outputs: Mapping[str, Output], records: int
+    ) -> list[Grid | GroupGrid | None]:
+        """The grid of each variable that becomes ranges of numbers or of days."""
+        ranges = [name for name, output in outputs.items() if output == "range"]
+        if unknown := [name for name in self.grid if name not in ranges]:
+            raise PlanError(
+                f"`grid` names {', '.join(map(repr, unknown))}, of which {self.name} writes no "
+                "ranges.",
+                hint='name variables of this step with the output "range".',
+            )
+        if self.ends == "observed":
+            return [None] * len(variables)
+        enough = count_enough(records, self.k, len(variables))
+        return [
+            choose_variable_grid(variable, self.grid.get(variable.name), enough)
+            if variable.name in ranges
+            else None
+            for variable in variables
+        ]
 
     def _resolve_outputs(self, names: Sequence[str]) -> dict[str, Output]:
         if not isinstance(self.output, dict):

@@ -19,6 +19,7 @@ from sfumato.cells.confidential import (
     encode_confidential,
     select_confidential,
 )
+from sfumato.cells.same_values import unite_values
 from sfumato.data import Dataset
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Array, Codes, Floats, Integers
@@ -175,13 +176,34 @@ def _require_complete(variable: Variable, owner: str) -> None:
 
 
 def read_confidential(
-    data: Dataset, named: str | list[str] | None, changed: Sequence[Variable]
+    data: Dataset,
+    named: str | list[str] | None,
+    changed: Sequence[Variable],
+    *,
+    apart: bool | None = None,
 ) -> list[ConfidentialVariable]:
-    """The confidential variables as codes, by default all whose role is "sensitive"."""
+    """The confidential variables as codes, by default all whose role is "sensitive".
+
+    Unless `apart` is None, each is followed by its readings in which values that say the same, in
+    other spellings or digits, are one: what is promised must hold in all of them.
+    """
     names = [named] if isinstance(named, str) else named
     known = [variable.name for variable in changed]
     selected = select_confidential(names, known, data, "original")
-    return [encode_confidential(data, name) for name in selected]
+    secrets = [encode_confidential(data, name) for name in selected]
+    if apart is None:
+        return secrets
+    return [
+        reading
+        for secret in secrets
+        for reading in (
+            secret,
+            *(
+                united.variable
+                for united in unite_values(secret, data.schema[secret.name], apart=apart)
+            ),
+        )
+    ]
 
 
 def require_diverse(

@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.codes import encode
-from sfumato.cells.notation import RANGE, SET, format_value
+from sfumato.cells.grids import Grid, choose_grid, require_grid
+from sfumato.cells.group_grids import GroupGrid
+from sfumato.cells.notation import format_value, is_generalised
 from sfumato.data import Dataset, find_missing_codes
-from sfumato.errors import DataError, MethodError
+from sfumato.errors import DataError, MethodError, PlanError
 from sfumato.io import frames
 from sfumato.kernels.arrays import Codes, Floats, Integers
 from sfumato.schema import Column
@@ -103,6 +105,52 @@ def encode_variable(data: Dataset, name: str, owner: str) -> Variable:
     )
 
 
+def choose_variable_grid(
+    variable: Variable, declared: float | str | None, enough: float
+) -> Grid | GroupGrid | None:
+    """The grid on which ranges of a variable end; None where it has no numbers and no days.
+
+    Groups of a hierarchy are a grid; one that the plan declares comes before them.
+    """
+    levels, kind = variable.levels[variable.missing :], variable.column.kind
+    ordered = kind in (*_NUMBERS, "date", "ordinal")
+    if declared is None and ordered and (groups := GroupGrid.read(variable.column, levels)):
+        return groups
+    measured = kind in (*_NUMBERS, "date") or (kind == "ordinal" and variable.column.levels is None)
+    if not measured or not (levels.dtype.is_numeric() or levels.dtype == pl.Date):
+        if declared is not None:
+            raise PlanError(
+                f"A grid is declared for variable '{variable.name}', which has no numbers and no "
+                "dates.",
+                hint="declare grids for numbers and dates only.",
+            )
+        return None
+    whole = levels.dtype.is_integer() and kind != "continuous"
+    if not whole and kind != "continuous" and levels.dtype.is_numeric():
+        # pandas turns whole numbers with gaps into floats.
+        whole = bool((levels == levels.round()).all())
+    if declared is not None:
+        return require_grid(variable.name, declared, levels, whole=whole)
+    return choose_grid(levels, whole=whole, enough=enough) if len(levels) else None
+
+
+def align_to_grid(variable: Variable, grid: Grid | GroupGrid) -> Variable:
+    """The variable with one level for each cell of the grid: all that a clustering may see."""
+    cells, of_level = np.unique(
+        grid.locate(variable.levels[variable.missing :]), return_inverse=True
+    )
+    begins = grid.begin(cells).rename(variable.name)
+    code = np.concatenate([np.arange(variable.missing), variable.missing + of_level.ravel()])
+    # What means missing is only told apart, so any other number will do.
+    missing = pl.Series(variable.name, [None] * variable.missing, dtype=begins.dtype)
+    return replace(
+        variable,
+        codes=code.astype(np.int32)[variable.codes],
+        levels=pl.concat([missing, begins]),
+        worth=_scale_levels(begins, variable.column, variable.missing),
+    )
+
+
 def to_comparable(values: pl.Series, column: Column, owner: str) -> pl.Series:
     """Values that can be sorted and told apart; dates by the day, since ranges are of days."""
     name, dtype = values.name, values.dtype
@@ -129,7 +177,7 @@ def to_comparable(values: pl.Series, column: Column, owner: str) -> pl.Series:
         and values.null_count() < len(values)
     ):
         texts = values.drop_nulls()
-        if any(RANGE.fullmatch(text) or SET.fullmatch(text) for text in texts):
+        if column.generalised and any(map(is_generalised, texts)):
             raise MethodError(
                 f"Variable '{name}' holds ranges that an earlier step has made.",
                 hint="clusters are found once, in one step: `t_closeness` takes k, t and l.",

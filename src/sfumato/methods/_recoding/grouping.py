@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 import polars as pl
 
+from sfumato.cells.grids import spread_ends
 from sfumato.cells.notation import RANGE, format_range, format_value
 from sfumato.io.frames import to_canonical_text
 from sfumato.schema import Column, Kind
@@ -98,9 +100,17 @@ def join_rare(counts: Mapping[str, int], fewest: int, other: str) -> dict[str, s
 
 
 def join_neighbours(
-    order: Sequence[str], counts: Mapping[str, int], fewest: int, name: str
+    order: Sequence[str],
+    counts: Mapping[str, int],
+    fewest: int,
+    name: str,
+    *,
+    whole: bool = False,
+    bounds: tuple[float, float] | None = None,
 ) -> dict[str, str]:
     """What each value becomes when the smallest group joins its smaller neighbour, and again.
+
+    With `whole` the values are whole numbers; `bounds` are those of their declared domain.
 
     Examples
     --------
@@ -128,9 +138,37 @@ def join_neighbours(
     groups: dict[str, str] = {}
     for first in sorted(sizes):
         members = order[first : last[first] + 1]
-        label = members[0] if len(members) == 1 else format_range(members[0], members[-1], name)
+        label = members[0]
+        if len(members) > 1:
+            after = order[last[first] + 1] if last[first] + 1 < len(order) else None
+            ends = members[0], members[-1]
+            if whole:
+                ends = _move_ends_outwards(*ends, after, outermost=first == 0, bounds=bounds)
+            label = format_range(*ends, name)
         groups |= dict.fromkeys(members, label)
     return groups
+
+
+def _move_ends_outwards(
+    low: str,
+    high: str,
+    after: str | None,
+    *,
+    outermost: bool,
+    bounds: tuple[float, float] | None,
+) -> tuple[str, str]:
+    """Ends of a group of whole numbers that do not say which of them occur.
+
+    A group reaches to the next one; the first and the last end on round numbers, but not beyond
+    the declared domain.
+    """
+    least, most = spread_ends(int(low), int(high), whole=True)
+    if bounds is not None and bounds[0] <= int(low) and int(high) <= bounds[1]:
+        least, most = max(least, math.ceil(bounds[0])), min(most, math.floor(bounds[1]))
+    most = most if after is None else int(after) - 1
+    # An end that stays keeps its spelling.
+    first = str(least) if outermost and least != int(low) else low
+    return first, str(most) if most != int(high) else high
 
 
 # Schema ------------------------------------------------------------------------------------------

@@ -1,0 +1,167 @@
+"""Survey weights on a few levels, with their totals kept."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import numpy as np
+import polars as pl
+from pydantic import Field
+
+from sfumato.data import Dataset
+from sfumato.engines import Engine, Starts
+from sfumato.engines.summaries import Minimum, Quantile, Summary
+from sfumato.errors import MethodError
+from sfumato.kernels.arrays import Floats, Mask
+from sfumato.method import Fitted, Grouped, require_draws, require_numbers
+from sfumato.parameters import parameters
+from sfumato.randomness import Draws
+from sfumato.schema import Schema
+
+_OUTER = 0.01
+"""The share of weights beyond each outer level: these are cut off, since extremes stand out."""
+_DIGITS = 2
+
+
+@parameters
+class Weights(Grouped):
+    """Round survey weights at random to a few levels, so that totals stay.
+
+    Question: how can weights be used that do not tell who somebody is?
+    Assumes: a weight is a number above 0. Exact weights are often unique, or stand for a stratum of
+    the sample: region and household size can be read off them. Here a weight becomes one of the two
+    levels around it: the upper one the more often, the nearer it lies. Within each combination of
+    `domains`, the number of weights that are rounded up is fixed, not left to chance, so the total
+    of the weights stays within a few steps. Weights beyond the outer levels (about one in a
+    hundred on either side) are cut off.
+
+    Levels lie at even shares of the weights and are rounded to two digits, so that no level is
+    somebody's weight. Measure what it changes with `weighted_estimates`.
+
+    Parameters
+    ----------
+    variables : the weights. Default: all whose role is "weight".
+    levels : how many levels, at most.
+    domains : variables within whose combinations totals are kept, such as region. Levels are the
+        same everywhere, so they do not give a domain away.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> frame = pl.DataFrame({"w": [1.13, 1.94, 1.27, 2.86, 2.51, 1.78, 1.66, 2.05] * 4})
+    >>> data = sf.Dataset(frame, sf.Schema({"w": "weight"}))
+    >>> released = Weights(levels=3).apply(data, key=bytes(32)).frame["w"]
+    >>> released.n_unique(), abs(released.sum() - frame["w"].sum()) < 2
+    (3, True)
+
+    References: Willenborg & de Waal (2001), Elements of Statistical Disclosure Control, section 5.7
+    (sampling weights); Cox (1987), A constructive procedure for unbiased controlled rounding.
+    """
+
+    name = "weights"
+    examples = ({}, {"levels": 4, "domains": ["region"]})
+    keyed = True
+    variables: Annotated[list[str], Field(min_length=1)] | None = None
+    levels: Annotated[int, Field(ge=2, le=100)] = 6
+    domains: list[str] = Field(default_factory=list)
+
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The weights."""
+        return tuple(self.variables) if self.variables is not None else schema.having("weight")
+
+    def by(self, schema: Schema) -> tuple[str, ...]:
+        """The domains."""
+        del schema
+        return tuple(self.domains)
+
+    def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
+        """Find the levels of each weight."""
+        names = self.touches(data.schema)
+        if not names:
+            raise MethodError(
+                "There is no weight to round.",
+                hint='give a variable the role "weight", or name it in `variables`.',
+            )
+        data.schema.require([*names, *self.domains])
+        require_numbers(data, names, "Rounding weights", dates=False)
+        shares = np.linspace(_OUTER, 1 - _OUTER, self.levels)
+        wanted: dict[str, list[Summary]] = {
+            name: [Minimum(), *(Quantile(float(share)) for share in shares)] for name in names
+        }
+        quantiles = engine.aggregate(data, wanted)
+        return {name: {"levels": _choose_levels(name, quantiles[name])} for name in names}
+
+    def public(self, fitted: Fitted) -> dict[str, Any]:
+        """Which weights, and that they were rounded at random. The file shows the levels."""
+        return {"method": self.name, "variables": list(fitted), "domains": list(self.domains)}
+
+    def groups(
+        self, batch: pl.DataFrame, starts: Starts, fitted: Fitted, draws: Draws | None
+    ) -> pl.DataFrame:
+        """Round the weights of some domains."""
+        draws = require_draws(draws, "Rounding weights")
+        return pl.DataFrame(
+            [
+                _round_weights(batch[name], np.array(fitted[name]["levels"]), starts, draws)
+                for name in fitted
+            ]
+        )
+
+
+def _choose_levels(name: str, quantiles: dict[str, float]) -> list[float]:
+    least, *values = quantiles.values()
+    if any(math.isnan(value) for value in values):
+        raise MethodError(f"Variable '{name}' has no weights.", hint="leave it out.")
+    if least <= 0:
+        raise MethodError(
+            f"Variable '{name}' has weights of 0 or below.",
+            hint="is it a weight? Give it another role, or remove these records.",
+        )
+    # Two digits for the smallest step as well, where all weights are large and close together.
+    size = max(values) - min(values) or max(values)
+    digits = _DIGITS - 1 - math.floor(math.log10(size))
+    return sorted({round(value, digits) for value in values})
+
+
+def _round_weights(values: pl.Series, levels: Floats, starts: Starts, draws: Draws) -> pl.Series:
+    exact = values.cast(pl.Float64).fill_null(math.nan).to_numpy()
+    known = ~np.isnan(exact)
+    clipped = np.clip(exact, levels[0], levels[-1])
+    if len(levels) == 1:
+        released = np.where(known, levels[0], math.nan)
+        return pl.Series(values.name, released).fill_nan(None)
+    step = np.clip(np.searchsorted(levels, clipped, side="right") - 1, 0, len(levels) - 2)
+    share = (clipped - levels[step]) / (levels[step + 1] - levels[step])
+    # Draws that belong to record and weight: another release under this key rounds no differently.
+    chance = draws.lasting(values.name, "weights", exact)
+    domain = np.searchsorted(starts, np.arange(len(exact)), side="right")
+    up = _round_systematically(share, domain * len(levels) + step, chance, known)
+    released = np.where(known, levels[step + up], math.nan)
+    return pl.Series(values.name, released).fill_nan(None)
+
+
+def _round_systematically(share: Floats, group: Any, chance: Floats, known: Mask) -> Any:
+    """1 where a weight goes up: within a group as many as the shares add up to.
+
+    Systematic sampling (Madow 1949): shares are added up in a random order, and whoever passes a
+    whole number goes up. Each goes up with the probability of its share.
+    """
+    up = np.zeros(len(share), np.intp)
+    rows = np.flatnonzero(known)
+    rows = rows[np.lexsort((chance[rows], group[rows]))]
+    new = np.ones(len(rows), bool)
+    new[1:] = group[rows][1:] != group[rows][:-1]
+    first = np.flatnonzero(new)
+    sums = np.cumsum(share[rows])
+    before = np.concatenate([[0.0], sums])[:-1]
+    # Where each group's sum begins: at a random point between 0 and 1, taken from its first record.
+    start = np.repeat(before[first] - _scramble(chance[rows[first]]), np.diff([*first, len(rows)]))
+    up[rows] = np.floor(sums - start) > np.floor(before - start)
+    return up
+
+
+def _scramble(chance: Floats) -> Floats:
+    """Another uniform number from a uniform one: the least of a group is not uniform itself."""
+    scrambled: Floats = np.modf(chance * 2.0**26)[0]
+    return scrambled
