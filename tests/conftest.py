@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -28,6 +29,14 @@ def in_library(frame: pl.DataFrame, library: str):
     return frame.to_arrow() if library == "pyarrow" else frame
 
 
+@pytest.fixture(autouse=True)
+def ledger_of_the_test(tmp_path_factory, monkeypatch) -> Path:
+    """A ledger of its own for every test: nobody's home is touched, and no test knows another."""
+    folder = tmp_path_factory.mktemp("ledger")
+    monkeypatch.setenv("SFUMATO_LEDGER", str(folder))
+    return folder
+
+
 @pytest.fixture(scope="session")
 def cohort_frame() -> pl.DataFrame:
     return sf.datasets.cohort(300)
@@ -47,3 +56,13 @@ def shared_data() -> Path:
             pytest.fail("SFUMATO_DATA is not set, and nothing may be skipped here")
         pytest.skip("SFUMATO_DATA is not set")
     return Path(where)
+
+
+def generalised(frame, schema=None) -> sf.Dataset:
+    """Data whose text is declared as generalised: `[24;28]`, `{a;b}`, `937**` and `*` are notation.
+
+    Without that declaration, which every step that writes such cells makes, they are values.
+    """
+    data = sf.Dataset(frame) if schema is None else sf.Dataset(frame, schema)
+    names = [name for name in data.columns if data.column(name).dtype == pl.String]
+    return replace(data, schema=data.schema.changed(names, cells="generalised"))

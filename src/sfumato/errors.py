@@ -80,6 +80,10 @@ class RepeatedReleaseWarning(UserWarning):
     """The same data were released before under another key."""
 
 
+class ReplacedReleaseWarning(UserWarning):
+    """A release that was overwritten is kept, since somebody else's files are in it."""
+
+
 def refuse_patterns(names: Iterable[str]) -> None:
     """Refuse names that begin with ^ and end with $: polars takes them for patterns."""
     odd = sorted(name for name in names if name.startswith("^") and name.endswith("$"))

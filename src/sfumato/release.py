@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from sfumato import __version__
 from sfumato.cells.noise import description as noise_parts
 from sfumato.cells.noise.description import Noise
 from sfumato.cells.vocabulary import restrict_vocabulary, vocabulary_to_json
 from sfumato.data import Dataset
-from sfumato.data.identity import Identity, digest, match_identities
+from sfumato.data.identity import digest, match_identities
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.kernels.arrays import Positions
 from sfumato.method import Fitted
+from sfumato.parameters import list_settings
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress
 from sfumato.randomness import Key, keyed_order
+
+if TYPE_CHECKING:
+    from sfumato.risk.composition import EarlierRelease
 
 FORMAT = 1
 
@@ -45,6 +52,8 @@ class Release:
     original: Dataset = field(repr=False)
     key: Key = field(repr=False)
     fitted: Sequence[Fitted] = field(repr=False)
+    earlier: Sequence[EarlierRelease] = field(default=(), repr=False)
+    """Earlier releases of the same records with which it was measured together."""
 
     def __post_init__(self) -> None:
         self._noise()  # noise that cannot be described is no release
@@ -67,7 +76,7 @@ class Release:
                 for step, fitted in zip(self.plan.steps, self.fitted, strict=True)
             ],
             **self._noise_for(self.plan.release.noise or "safe"),
-            "targets": [judgement.plain() for judgement in self.verdict],
+            "targets": [judgement.public() for judgement in self.verdict],
             "evidence": {
                 label: evidence.public().plain()
                 for label, evidence in self.evidence.items()
@@ -122,13 +131,16 @@ class Release:
             "versions": _versions(),
             "key_commitment": self.key.commitment,
             "plan_digest": self.plan.digest,
+            "arrangement": self.arrangement,
             "input": {
                 "file": source.path.name if source and source.path else None,
                 "format": source.format if source else None,
                 "records": len(self.original),
                 "records_digest": self.original.identity.total(),
                 "content_digest": content_digest(self.original),
+                "values_digest": self._values_digest,
                 "identity": self.original.identity.basis,
+                "identity_columns": list(self.original.identity.columns),
                 "notes": list(source.notes) if source else [],
                 "roles": {name: column.role for name, column in self.original.schema.items()},
             },
@@ -136,27 +148,80 @@ class Release:
                 {"method": step.name, "fitted": dict(fitted)}
                 for step, fitted in zip(self.plan.steps, self.fitted, strict=True)
             ],
+            "noise_paths": self.noise_paths,
             "targets": [judgement.plain() for judgement in self.verdict],
             "evidence": {label: evidence.plain() for label, evidence in self.evidence.items()},
         }
+
+    @property
+    def noise_paths(self) -> dict[str, dict[str, Any]]:
+        """By what the draws of each released variable are known under the key: never by a size.
+
+        A release under the same key in which something of it differs draws anew for the same
+        values; see `Method.follows`.
+        """
+        paths: dict[str, dict[str, Any]] = {}
+        before: dict[str, list[str]] = {}
+        for step, fitted in zip(self.plan.steps, self.fitted, strict=True):
+            for name, path in step.follows(fitted).items():
+                paths[name] = {**path, "before": list(before.get(name, ()))}
+            # Which other variables a step treats changes nothing for this one.
+            settings = {**list_settings(step), "method": step.name, "variables": None}
+            text = json.dumps(settings, sort_keys=True, default=str)
+            for name in step.touches(self.original.schema):
+                before.setdefault(name, []).append(hashlib.sha256(text.encode()).hexdigest())
+        released = {name: path for name, path in paths.items() if name in self.dataset.schema}
+        # As it reads in the custody record, with which it is compared.
+        plain: dict[str, dict[str, Any]] = json.loads(json.dumps(released, default=str))
+        return plain
 
     def order(self) -> Positions | None:
         """Where each row of the file comes from; None when the plan keeps the order."""
         if self.plan.release.keep_order:
             return None
-        return keyed_order(self.dataset.identity.ids(self.key), self.key)
+        return keyed_order(self.dataset.identity.ids(self.key), self.key, self.arrangement)
+
+    @cached_property
+    def arrangement(self) -> str:
+        """What the order of rows is derived from besides the key: the plan and the original.
+
+        The plan alone would not do: one plan for this year's and last year's data would put the
+        persons of both into one order, and a few rows inserted do not hide that.
+        """
+        parts = (self.plan.digest, self.original.identity.total(), self._values_digest)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    @cached_property
+    def _values_digest(self) -> str:
+        return values_digest(self.original)
 
     def write(
-        self, folder: str | Path, *, overwrite: bool = False, progress: Progress | None = None
+        self,
+        folder: str | Path,
+        *,
+        overwrite: bool = False,
+        ledger: str | Path | Literal[False] | None = None,
+        progress: Progress | None = None,
     ) -> Path:
         """Write data, manifest, report and custody record into a new folder, all or nothing.
 
         The targets are measured again on the file as it is on the disk before the folder
-        appears under its name.
+        appears under its name. Where the ledger, or a folder beside this one, shows earlier
+        releases of the same records, what all of them disclose together is held against the
+        targets too.
+
+        Parameters
+        ----------
+        folder : where to.
+        overwrite : replace the release in the folder. It then counts as never passed on.
+        ledger : the folder of the ledger; by default `$SFUMATO_LEDGER`, else that of the user.
+            False neither looks into it nor adds to it.
         """
         from sfumato.storage.writing import write_release
 
-        return write_release(self, Path(folder), overwrite=overwrite, progress=progress)
+        return write_release(
+            self, Path(folder), overwrite=overwrite, ledger=ledger, progress=progress
+        )
 
 
 def content_digest(original: Dataset) -> str:
@@ -165,14 +230,30 @@ def content_digest(original: Dataset) -> str:
     if source is not None and source.path is not None and source.path.is_file():
         with source.path.open("rb") as file:
             return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    return values_digest(original)
+
+
+def values_digest(original: Dataset) -> str:
+    """The same for the same values of the same variables, whatever the file and the order of rows.
+
+    The digests of the records are sorted and hashed: unlike their sum, this cannot be met by
+    choosing records that add up to it.
+    """
     values = (frames.get_column(original.frame, name) for name in sorted(original.columns))
-    return f"records:{Identity('content', digest(values)).total()}"
+    records = digest(values).astype(">u8").view("S16").ravel()
+    return f"values:{hashlib.sha256(np.sort(records).tobytes()).hexdigest()}"
 
 
 def public_column(data: Dataset, name: str) -> dict[str, Any]:
     """What an analyst may know of a variable, and needs to read its cells."""
     column = restrict_vocabulary(data.schema[name], frames.get_column(data.frame, name))
-    facts = {"role": column.role, "kind": column.kind, "missing_codes": list(column.missing)}
+    facts: dict[str, Any] = {
+        "role": column.role,
+        "kind": column.kind,
+        "missing_codes": list(column.missing),
+        # Says whether `[24;28]`, `{a;b}`, `937**` and `*` stand for several values.
+        "cells": column.cells or "values",
+    }
     return facts | vocabulary_to_json(column)
 
 

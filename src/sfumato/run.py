@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from sfumato import catalogue
 from sfumato.data import Dataset
+from sfumato.data.identity import match_identities
 from sfumato.engines import Chance, Engine, engine_for
 from sfumato.errors import (
     DataError,
@@ -19,13 +23,17 @@ from sfumato.errors import (
 )
 from sfumato.evidence import Evidence, Subject
 from sfumato.io import frames
+from sfumato.kernels.arrays import Positions
 from sfumato.measure import Measure
-from sfumato.method import Fitted, Method
+from sfumato.method import Fitted, Method, carry_out
 from sfumato.plan import Plan
-from sfumato.plan.targets import Judgement, judge
+from sfumato.plan.targets import Judgement, Target, find_number, judge
 from sfumato.progress import Progress, send_progress_to, silent
 from sfumato.randomness import Key
 from sfumato.release import Release, align_original
+
+if TYPE_CHECKING:
+    from sfumato.risk.composition import EarlierRelease
 
 Measures = Mapping[str, Measure] | Iterable[Measure | str] | None
 
@@ -123,6 +131,7 @@ def protect(
     plan: Plan,
     *,
     key: Key | bytes | str | Path | None = None,
+    earlier: Iterable[Release | str | Path] = (),
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Release:
@@ -134,6 +143,9 @@ def protect(
     plan : what to do and what must hold.
     key : the custodian's secret; a new one by default. The same key, data and plan give the
         same release, so that nobody can average the noise away.
+    earlier : releases of the same records that are out already, or their folders. What all of
+        them disclose together is held against the targets too. `Release.write` finds those that
+        the ledger knows by itself.
 
     Raises
     ------
@@ -147,6 +159,11 @@ def protect(
     evidence = take_measures(measures, original, released, progress=progress)
     verdict = judge(plan.targets, measures, evidence)
     require_met(verdict, evidence)
+    paired = [pair_release(original, item) for item in earlier]
+    if paired:
+        held = hold_composition(plan, original, released, paired, progress=progress)
+        require_composition(plan, held, evidence)
+        evidence |= {held.label: held.evidence}
     return Release(
         dataset=replace(released, frame=frames.strip_metadata(released.frame)),
         plan=plan,
@@ -155,6 +172,7 @@ def protect(
         original=original,
         key=secret,
         fitted=fitted,
+        earlier=paired,
     )
 
 
@@ -199,8 +217,8 @@ def apply_steps(
         data.schema.require(step.touches(data.schema))
         chance = Chance(key, first + position) if step.keyed else None
         with send_progress_to(progress):
-            fitted = step.fit(data, where)
-            data = step.transform(data, fitted, engine=where, chance=chance)
+            fitted = step.fit_keyed(data, where, chance)
+            data = carry_out(step, data, fitted, engine=where, chance=chance)
         fitted_steps.append(fitted)
     report("protecting", total, total)
     return data, fitted_steps
@@ -217,7 +235,134 @@ def _require_no_direct(released: Dataset) -> None:
         raise PlanError("The plan drops every variable; nothing would be released.")
 
 
-def require_met(verdict: Iterable[Judgement], evidence: Mapping[str, Evidence]) -> None:
+@dataclass(frozen=True, eq=False)
+class HeldComposition:
+    """What this release and the earlier ones disclose together, held against the targets.
+
+    Parameters
+    ----------
+    label : that of the measure `composition`.
+    evidence : what it found.
+    verdict : the targets, held against all releases together.
+    measured : the evidence behind the verdict, by label.
+    """
+
+    label: str
+    evidence: Evidence
+    verdict: tuple[Judgement, ...]
+    measured: Mapping[str, Evidence]
+
+
+def pair_release(original: Dataset, release: Release | str | Path) -> EarlierRelease:
+    """An earlier release with the identity that its records have in the original of today."""
+    from sfumato.risk.composition import EarlierRelease
+
+    if isinstance(release, (str, Path)):
+        from sfumato.storage.opening import open_release
+
+        opened = open_release(Path(release))
+        keeps_order = opened.manifest["order_of_rows"] == "as given"
+        label, schema = f"'{Path(release).name}'", opened.plan().schema
+        dataset = opened.paired(original)
+    else:
+        label, schema = f"the release of plan {release.plan.digest[:8]}", release.plan.schema
+        dataset, keeps_order = release.dataset, release.plan.release.keep_order
+    # Records are told apart as they were then, whatever the plan of today says.
+    declared = original.with_schema({n: c for n, c in schema.items() if n in original.schema})
+    if declared.identity.basis != dataset.identity.basis:
+        why = f"its records were told apart by {dataset.identity.basis}."
+        return EarlierRelease(label, reason=why)
+    rows = match_identities(declared.identity.digests, dataset.identity.digests)
+    return EarlierRelease(label, place_records(original, dataset, rows), keeps_order=keeps_order)
+
+
+def place_records(original: Dataset, released: Dataset, rows: Positions) -> Dataset:
+    """The released records that stand in the original, with their identity there.
+
+    `rows` says which original record each is, and -1 where it is none.
+    """
+    placed = np.flatnonzero(rows >= 0)
+    identity = original.identity.take(rows[placed])
+    return replace(released, frame=frames.take(released.frame, placed), given_identity=identity)
+
+
+def hold_composition(
+    plan: Plan,
+    original: Dataset,
+    released: Dataset,
+    earlier: Sequence[EarlierRelease],
+    *,
+    progress: Progress | None = None,
+) -> HeldComposition:
+    """Measure this release together with earlier ones, and hold that against the targets on risk.
+
+    Targets on the composition itself come first: where the plan has some, they are all that must
+    hold. Otherwise what must hold of the release must hold of all of them together.
+    """
+    from sfumato.risk.composition import Composition
+
+    measures = plan.measures
+    composing = {k: m for k, m in measures.items() if isinstance(m, Composition)}
+    label, measure = next(iter(composing.items()), (Composition.name, Composition()))
+    (progress or silent)("measuring: together with earlier releases", 0, 1)
+    composed = measure.compose(original, released, earlier, keeps_order=plan.release.keep_order)
+    targets = [target for target in plan.targets if _is_on_risk(target, measures)]
+    own = [target for target in targets if _find_label(target, measures) in composing]
+    measured: dict[str, Evidence] = {label: composed.evidence}
+    for target in own or targets:
+        name = _find_label(target, measures)
+        if name not in measured:
+            prepared, table = composed.prepare(measures[name])
+            measured |= take_measures({name: prepared}, original, table, progress=progress)
+    if not composed.evidence.computed:
+        # What cannot be measured is never safe.
+        measured = {
+            name: Evidence.failed(item.name, "pair", composed.evidence.reason)
+            for name, item in measured.items()
+        }
+    verdict = judge(tuple(own or targets), measures, measured)
+    labels = ", ".join(release.label for release in earlier)
+    together = [
+        replace(item, under="; ".join(filter(None, [item.under, f"together with {labels}"])))
+        for item in verdict
+    ]
+    return HeldComposition(label, composed.evidence, tuple(together), measured)
+
+
+def _find_label(target: Target, measures: Mapping[str, Measure]) -> str:
+    where = find_number(target, measures)
+    return where[0] if where else ""
+
+
+def _is_on_risk(target: Target, measures: Mapping[str, Measure]) -> bool:
+    return measures[_find_label(target, measures)].room() == "risk"
+
+
+def leave_out_composition(plan: Plan) -> tuple[tuple[Target, ...], dict[str, Measure]]:
+    """The targets and measures of a release by itself: earlier ones are not in its folder."""
+    measures = plan.measures
+    alone = {label: m for label, m in measures.items() if m.name != "composition"}
+    targets = tuple(t for t in plan.targets if _find_label(t, measures) in alone)
+    return targets, alone
+
+
+def require_composition(
+    plan: Plan, held: HeldComposition, evidence: Mapping[str, Evidence]
+) -> None:
+    """Fail when the releases together miss a target that the plan does not let go."""
+    if plan.release.accept_composition is None:
+        require_met(
+            held.verdict,
+            {**evidence, **held.measured, held.label: held.evidence},
+            hint="protect more, use the key and the plan of the earlier release, or say in the "
+            'plan why both may leave: [release] accept_composition = "…". A release that nobody '
+            "has is taken out by `sfumato ledger forget`.",
+        )
+
+
+def require_met(
+    verdict: Iterable[Judgement], evidence: Mapping[str, Evidence], *, hint: str = ""
+) -> None:
     """Fail when a target is missed, with all the evidence of the attempt."""
     judged = tuple(verdict)
     missed = [judgement for judgement in judged if not judgement.met]
@@ -225,7 +370,7 @@ def require_met(verdict: Iterable[Judgement], evidence: Mapping[str, Evidence]) 
         lines = "\n".join(f"  - {judgement.describe()}" for judgement in missed)
         error = TargetError(
             f"{len(missed)} of {len(judged)} targets missed, so nothing is released:\n{lines}",
-            hint=_suggest_remedy(missed, evidence),
+            hint=hint or _suggest_remedy(missed, evidence),
         )
         error.evidence = dict(evidence)
         error.verdict = judged
@@ -236,7 +381,13 @@ def _suggest_remedy(missed: list[Judgement], evidence: Mapping[str, Evidence]) -
     if decided := [judgement for judgement in missed if judgement.worst]:
         names = ", ".join(sorted({f"'{judgement.worst}'" for judgement in decided}))
         label = decided[0].measure
-        if hasattr(catalogue.measure(evidence[label].name), "sensitive"):
+        measure = catalogue.measure(evidence[label].name)
+        if measure.of == "pair":
+            return (
+                f"move the values of {names} further (more noise, more neighbours, or ranges), or "
+                f"say which variables count: [evaluate.{label}] variables = [...]."
+            )
+        if hasattr(measure, "sensitive"):
             return (
                 f"make what is known coarser (`sfumato recommend` says what protects {names}), or "
                 f"say which variables count: [evaluate.{label}] sensitive = [...]."
@@ -276,6 +427,8 @@ def choose_measures(measures: Measures, *, of: str | None = None) -> dict[str, M
 
 
 def _runs_by_default(entry: type[Measure]) -> bool:
+    if not entry.by_default:
+        return False
     try:
         entry()
     except PlanError:

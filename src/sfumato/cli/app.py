@@ -31,6 +31,7 @@ COMMANDS = {
     "protect": "release",
     "evaluate": "release",
     "verify": "release",
+    "ledger": "ledger",
     "report": "report",
     "fit": "fit",
     "sweep": "sweep",

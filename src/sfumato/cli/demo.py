@@ -77,7 +77,7 @@ def demo_plan() -> Plan:
             _blur_step(),
             TCloseness(confidential="diagnosis", k=5, t=0.25),
         ],
-        targets={"k.min": 5, "reidentification.max": 0.0, "t.max": 0.25, "stayed.max": 0.01},
+        targets={"k.min": 5, "reidentification.max": 0.0, "t.max": 0.25, "stayed.max": 0.2},
         evaluate={
             "closeness": Closeness(confidential=["diagnosis"]),
             "attribute_disclosure": AttributeDisclosure(confidential=["diagnosis"]),
@@ -166,7 +166,7 @@ def _run_demo(to: Path, records: int, tell: Progress) -> _DemoResult:
     (to / "plan.toml").write_text(plan.text(comments=True), "utf-8")
     earlier = folder / CUSTODY / "key"
     release = protect(data, plan, key=earlier if earlier.is_file() else None, progress=tell)
-    release.write(folder, overwrite=True, progress=tell)
+    release.write(folder, overwrite=True, ledger=False, progress=tell)  # nobody is in it
     tell("checking", 2, 3)
     checks = verify_release(folder, data)
     return _DemoResult(
@@ -238,7 +238,7 @@ def _show_utility(release: Release) -> None:
     rows = [
         ("blur of what outsiders may know, in SD per variable", format_number(loss.value)),
         ("share of the spread that comes from the blurring, at most", format_number(moved.value)),
-        ("share of records that hardly moved", format_number(moved.details["stayed"])),
+        ("share of records that hardly moved, at most", format_number(moved.details["stayed"])),
         (
             "overlap of the intervals of a model's coefficients, mean",
             format_number(model["mean_overlap"]),

@@ -40,7 +40,7 @@ def release_with_noise(data: Dataset, folder: Path, tell: Progress) -> NoiseDemo
     )
     earlier = folder / CUSTODY / "key"
     release = protect(Dataset(frame, plan.schema), plan, key=earlier if earlier.is_file() else None)
-    release.write(folder, overwrite=True)
+    release.write(folder, overwrite=True, ledger=False)  # nobody is in it
     tell("fitting a model", 0, 1)
     summary = fit(FORMULA, folder, seed=1).summary()
     truth = _fit_original(frame)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from time import process_time
 from typing import Annotated, Any
@@ -24,6 +24,8 @@ from sfumato.schema import Schema
 
 _LONG = 0.5
 """CPU seconds from which it is said how long a measure took."""
+_MOST_SHOWN = 1000
+"""Variables that a table on a terminal lists; to lay out more takes longer than to look at them."""
 _WIDE = 5
 """Columns beside the first that a terminal can show."""
 
@@ -79,6 +81,7 @@ def _describe_variables(data: Dataset, schema: Schema) -> dict[str, Any]:
                 "read_because": read_as[name].reason if name in read_as else None,
                 "role": column.role,
                 "kind": column.kind,
+                "cells": column.cells,
                 "reason": column.reason,
             }
             for name, column in schema.items()
@@ -96,19 +99,24 @@ def _show(data: Dataset, schema: Schema, *, quiet: bool) -> None:
             variable["kind"] or "?",
             variable["reason"],
         )
-        for name, variable in description["variables"].items()
+        for name, variable in islice(description["variables"].items(), _MOST_SHOWN)
     ]
     title = f"Records: {len(data):,}. Variables: {len(schema)}. These are suggestions."
     show_table(title, ["variable", "read as", "role", "kind", "why"], rows)
+    if len(schema) > _MOST_SHOWN:
+        say(f"These are the first {_MOST_SHOWN:,} variables; --json and --plan give all of them.")
     if quiet:
         return
     for note in description["read"]:
         say(f"Read: {note}")
-    for name, variable in description["variables"].items():
+    for name, variable in islice(description["variables"].items(), _MOST_SHOWN):
         if "declare" in (variable["read_because"] or ""):
             say(f"Read: variable '{name}': {variable['read_because']}.")
     if schema.unknown:
-        say(f"No role yet (?): {', '.join(schema.unknown)}. Decide before you protect.")
+        named = ", ".join(schema.unknown[:_MOST_SHOWN])
+        more = len(schema.unknown) - _MOST_SHOWN
+        others = f" and {more:,} more" if more > 0 else ""
+        say(f"No role yet (?): {named}{others}. Decide before you protect.")
 
 
 def assess(

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from sfumato import catalogue
 from sfumato.cli import options
-from sfumato.cli.console import progress, say, show_json, show_table
+from sfumato.cli.console import format_number, progress, say, show_json, show_table
 from sfumato.cli.look import show_evidence
 from sfumato.data import Dataset
 from sfumato.errors import DataError, PlanError, ReleaseError, SchemaError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.plan import Plan
+from sfumato.plan.targets import Target
+from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.run import choose_measures, pair
 from sfumato.run import evaluate as run_evaluate
 from sfumato.run import protect as run_protect
-from sfumato.storage.opening import CUSTODY, open_release, read_manifest
-from sfumato.storage.verifying import Check, verify_release
+from sfumato.storage.contents import KEY_FILE, MANIFEST
+from sfumato.storage.opening import open_release, read_custody, read_manifest
+from sfumato.storage.verifying import Check, is_intact, verify_files, verify_release
 from sfumato.storage.writing import keep_attempt
 
 _MANY = 0.1
@@ -54,11 +57,24 @@ def protect(
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace an earlier release.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option(help="Replace an earlier release, which nobody has.")
+    ] = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="The ledger of releases. Default: $SFUMATO_LEDGER, else yours."),
+    ] = None,
+    no_ledger: Annotated[
+        bool,
+        typer.Option("--no-ledger", help="Do not look for earlier releases in the ledger."),
+    ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Carry out a plan and write the release, if every target is met.
+
+    Earlier releases of the same records are looked up in the ledger and beside OUT. What all of
+    them disclose together is held against the targets too.
 
     If a target is missed, nothing is released, the evidence is kept in OUT.refused, and the exit
     code is 3.
@@ -67,25 +83,39 @@ def protect(
     if to.exists() and not overwrite:
         # Said before the work is done, not after.
         raise ReleaseError(f"'{to}' exists already.", hint="choose another, or add --overwrite.")
-    if key is None and (to / CUSTODY / "key").is_file():
-        key = to / CUSTODY / "key"
+    if key is None and (to / KEY_FILE).is_file():
+        key = to / KEY_FILE
         say("The key of the release that is overwritten is used again.")
+    elif key is None and (to / MANIFEST).is_file():
+        raise ReleaseError(
+            f"The custody record of the release in '{to}' was moved away, and its key with it.",
+            hint="pass that key: --key custody/key, wherever it is now.",
+        )
+    if overwrite and (to / MANIFEST).is_file() and not no_ledger:
+        say(
+            "What is overwritten counts as never passed on. If somebody has it, choose another OUT."
+        )
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         try:
             released = run_protect(data, loaded, key=key, progress=tell)
-            released.write(to, overwrite=overwrite, progress=tell)
+            place: Path | Literal[False] | None = False if no_ledger else ledger
+            released.write(to, overwrite=overwrite, ledger=place, progress=tell)
         except TargetError as error:
             try:
                 error.kept = str(keep_attempt(to, loaded, error))
             except OSError:
                 say("The evidence of the attempt could not be saved on the disk.")
             raise error from None
+    record = read_custody(to)
     if json:
-        show_json({"folder": str(to), **read_manifest(to)})
+        together = record["evidence"].get("composition")
+        composition = {**record["composition"], "evidence": together}
+        show_json({"folder": str(to), **read_manifest(to), "composition": composition})
     else:
         _show_release(released, to, quiet=quiet)
+        _show_composition(record, quiet=quiet)
 
 
 def _show_release(released: Release, to: Path, *, quiet: bool) -> None:
@@ -109,6 +139,43 @@ def _show_release(released: Release, to: Path, *, quiet: bool) -> None:
         say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, inside report)")
 
 
+def _show_composition(record: Mapping[str, Any], *, quiet: bool) -> None:
+    """What this release and the earlier ones of the same records disclose together."""
+    facts = record["composition"]
+    if facts["ledger"] is None and not quiet:
+        say("Ledger:    not used, so earlier releases elsewhere are not known", style="yellow")
+    evidence = {
+        label: item for label, item in record["evidence"].items() if item["name"] == "composition"
+    }
+    if "targets" not in facts:
+        return
+    rows = [
+        (
+            Target(
+                name=target["target"], least=target.get("min"), most=target.get("max")
+            ).describe(),
+            target["under"],
+            format_number(target["value"]),
+            "met" if target["met"] else "MISSED, accepted",
+        )
+        for target in facts["targets"]
+    ]
+    if rows:
+        show_table(
+            "Together with earlier releases", ["target", "measured with", "measured", ""], rows
+        )
+    for label, item in evidence.items():
+        left = format_number(item["details"]["k_of_what_can_be_paired"])
+        say(
+            f"Together:  {left} left in the smallest class of persons, "
+            f"{item['baseline']:,} in this release alone"
+        )
+        for line in item["warnings"]:
+            say(f"{label}: {line}", style="yellow")
+    if facts["accepted"]:
+        say(f"Accepted:  {facts['accepted']}", style="yellow")
+
+
 def _show_notes(released: Release) -> None:
     """What a custodian must not overlook: who was left out, who hardly moved, what failed."""
     removed = len(released.original) - len(released.dataset)
@@ -118,9 +185,9 @@ def _show_notes(released: Release) -> None:
         if not item.computed:
             say(f"{label}: could not be computed. {item.reason}", style="red")
         if item.name == "displacement" and item.computed:
-            share = item.details["stayed"]
+            share = item.details["stayed_at_worst"]
             tone = "yellow" if share > _MANY else ""
-            say(f"Hardly moved: {share:.1%} of the records, in the numbers compared", style=tone)
+            say(f"Hardly moved: at most {share:.1%} of the records in any variable", style=tone)
         for line in item.warnings:
             say(f"{label}: {line}", style="yellow")
 
@@ -196,20 +263,28 @@ def verify(
     original: Annotated[
         str | None, typer.Option(help="The original file, for targets that compare with it.")
     ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(help="Your own copy of the key: was the release made under it?"),
+    ] = None,
     table: options.Table = None,
     query: options.Query = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Check the digests of a release and measure its targets again, from its bytes on disk.
+    """Check every file of a release and measure its targets again, from its bytes on disk.
 
-    Exit code 4 if something was changed or no longer holds.
+    Exit code 4 if something was changed, was added, or no longer holds.
     """
+    secret = None if key is None else Key.of(key)
     with progress(quiet=quiet or json) as tell:
-        tell("reading", 0, 2)
+        tell("checking", 0, 2)
         data, strange = None, []
-        if original is not None:
-            plan = open_release(release).plan()
+        # A plan that somebody changed must not tell us what to read.
+        intact = original is not None and is_intact(verify_files(release, key=secret))
+        opened = open_release(release) if intact else None
+        if original is not None and opened is not None and opened.has_custody:
+            plan = opened.plan()
             try:
                 data = options.load(original, plan=plan, table=table, query=query)
             except (DataError, SchemaError):
@@ -218,14 +293,21 @@ def verify(
                 if not lacking:
                     raise
                 strange = [_not_the_original(lacking)]
+        elif original is not None:
+            strange = [_original_not_read(intact=intact)]
         tell("checking", 1, 2)
-        checks = [*strange, *verify_release(release, data)]
+        checks = [*strange, *verify_release(release, data, key=secret)]
     if json:
         show_json([list_check(check) for check in checks])
     else:
         show_checks(f"Checks of {release}", checks)
     if any(check.passed is False for check in checks):
         raise typer.Exit(4)
+
+
+def _original_not_read(*, intact: bool) -> Check:
+    why = "the custody record is not here" if intact else "the release was changed"
+    return Check(name="original", passed=None, finding=f"the original was not read: {why}")
 
 
 def _not_the_original(lacking: Sequence[str]) -> Check:

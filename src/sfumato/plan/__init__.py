@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from sfumato import catalogue
 from sfumato.measure import Measure
@@ -31,6 +33,8 @@ class Writing:
     noise : what the public manifest says about noise: "all"; "safe", the default: all but what
         reveals values (variances that grow with the value, knots of a scale by ranks); or
         "none", only which variables have noise. The rest goes into `accredited/manifest.json`.
+    accept_composition : the reason why this may be released although, together with earlier
+        releases of the same records, it misses a target or cannot be measured.
     """
 
     format: Literal["csv", "parquet", "arrow", "xlsx", "dta", "sav", "xpt"] | None = None
@@ -38,6 +42,7 @@ class Writing:
     formulas: Literal["escape", "refuse", "keep"] = "escape"
     # None, so that plans written before there was noise keep their digest.
     noise: Literal["all", "safe", "none"] | None = None
+    accept_composition: Annotated[str, Field(min_length=1, pattern=r"\S")] | None = None
 
 
 @dataclass(frozen=True, init=False)

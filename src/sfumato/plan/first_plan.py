@@ -9,26 +9,33 @@ from typing import Any
 
 import polars as pl
 
+from sfumato.cells.notation import reads_as_notation
 from sfumato.data import Dataset
+from sfumato.data.identity import find_identifiers
 from sfumato.engines import engine_for
 from sfumato.errors import SfumatoError
 from sfumato.method import Method
 from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
+from sfumato.methods.recode import Recode
 from sfumato.plan import Plan
 from sfumato.schema import Column, Schema
+from sfumato.schema.spelling import choose_representatives, normalise_spellings
 from sfumato.utility.displacement import Displacement
 
 _MOST_LEVELS = 12
 _PARTS = 5
 _RECORDS_PER_VALUE = 50
 """A number that takes fewer different values than records over this is a count, not measured."""
+_MOST_SPELLINGS = 200
+"""With more different texts, a plan that lists spellings would not be read."""
 _CLASS_SIZE = 5
 """The smallest class of a first plan."""
 _NEIGHBOURS = 3
-_UNMOVED_SHARE = 0.1
-"""The share of records that may stay next to their original."""
+_UNMOVED_SHARE = 0.2
+"""The share of records that may stay next to their original in any one variable. Of a variable in
+whole numbers a few in a hundred do by chance."""
 _STRATUM_MULTIPLE = 10
 """How many times k a stratum should hold, so that neighbours are near and centres differ."""
 
@@ -37,7 +44,7 @@ def first_plan(data: Dataset) -> Plan:
     """Suggest roles, drop what names people, make those who may be known alike, set targets."""
     # What the file itself declares, such as the missing codes of SPSS, stays.
     schema = _add_domains(data, data.schema.over(dict(Schema.infer(data.frame))))
-    schema = _add_orders(data, schema)
+    schema = _name_identity(data, _add_orders(data, schema))
     blurred = _choose_blur(data.with_schema(schema))
     targets: dict[str, Any] = {}
     if schema.having("quasi"):
@@ -46,11 +53,17 @@ def first_plan(data: Dataset) -> Plan:
         targets["stayed"] = {"max": _UNMOVED_SHARE}
     return Plan(
         schema=schema,
-        steps=_choose_steps(schema, blurred),
+        steps=[*_unite_spellings(data, schema), *_choose_steps(schema, blurred)],
         targets=targets,
         evaluate=[Displacement(variables=blurred.variables)] if blurred else [],
         read=_describe_reading(data),
     )
+
+
+def _name_identity(data: Dataset, schema: Schema) -> Schema:
+    """Say who a record is: all that is random follows it, and must not follow another next time."""
+    found = find_identifiers(schema, data.column)
+    return schema if found is None else schema.changed(found[0], identity=True)
 
 
 def _describe_reading(data: Dataset) -> dict[str, Any]:
@@ -65,6 +78,34 @@ def _describe_reading(data: Dataset) -> dict[str, Any]:
 
 
 _READ = ("delimiter", "decimal", "encoding", "sheet", "dates")
+
+
+def _unite_spellings(data: Dataset, schema: Schema) -> list[Method]:
+    """One step for each variable with several spellings of a value: the commonest stands for all.
+
+    It is there to be read, corrected or deleted. Groups name values, so the plan stays inside.
+    """
+    steps: list[Method] = []
+    for name in schema.having("quasi", "sensitive", "other"):
+        values = data.column(name)
+        kind = schema[name].kind
+        if values.dtype != pl.String or kind not in ("nominal", "ordinal"):
+            continue
+        counted = values.drop_nulls().value_counts(name="records").sort("records", name)[::-1]
+        texts = counted[name]
+        if not 1 < len(texts) <= _MOST_SPELLINGS:
+            continue
+        keys = normalise_spellings(texts)
+        of = choose_representatives(texts, keys, ())
+        groups: dict[str, list[str]] = {}
+        for text, chosen in zip(texts.to_list(), texts.gather(of).to_list(), strict=True):
+            groups.setdefault(chosen, []).append(text)
+        several = {chosen: group for chosen, group in groups.items() if len(group) > 1}
+        # A name that reads as a range, a set or a mask would be refused.
+        several = {chosen: several[chosen] for chosen in several if not reads_as_notation(chosen)}
+        if several:
+            steps.append(Recode(variables=[name], groups=several))
+    return steps
 
 
 def _choose_steps(schema: Schema, blurred: Deterministic | None) -> list[Method]:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 VERSION = 1
 _SECTIONS = ("version", "read", "columns", "steps", "targets", "evaluate", "release")
 _COLUMN = tuple(field.name for field in fields(Column) if field.name != "reason")
+_MOST_LETTERS = 64 << 20
+"""A plan of 100,000 variables with all its comments has a quarter of that."""
+_DEEPEST = 12
+"""Tables and lists within each other; no plan needs half as many."""
 
 
 def load(path: Path) -> Plan:
@@ -40,13 +44,50 @@ def load(path: Path) -> Plan:
 
 def parse(text: str, *, name: str = "plan", folder: Path = Path()) -> Plan:
     """Read a plan from TOML text; files it names are looked for in the folder."""
+    if len(text) > _MOST_LETTERS:
+        raise PlanError(f"{name}: longer than {_MOST_LETTERS} characters.", hint="is it a plan?")
+    # Before parsing: the time for a key grows with the square of its parts
+    if _LONG_KEY.search(text):
+        raise PlanError(f"{name}: {_TOO_DEEP}.", hint=_FLATTEN)
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(
             f"{name}: not valid TOML: {error}.", hint="text values need quotes."
         ) from None
+    except RecursionError:
+        raise PlanError(f"{name}: {_TOO_DEEP}.", hint=_FLATTEN) from None
+    except ValueError:  # a number of more digits than Python converts
+        raise PlanError(
+            f"{name}: not valid TOML: a number is too long.", hint="text values need quotes."
+        ) from None
+    _require_shallow(raw, name)
     return _Reader(name, text, folder).plan(raw)
+
+
+_TOO_DEEP = f"tables or lists are nested more than {_DEEPEST} deep"
+_FLATTEN = "a plan has sections, and tables in them."
+# A key of very many parts. It begins where a word begins, and never gives back what it took: a long
+# text that is no key costs one look at each letter.
+_LONG_KEY = re.compile(
+    r"""(?<![\w"'\\-])"""
+    r"""(?:(?:"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'|[A-Za-z0-9_-]++)[ \t]*+\.[ \t]*+){200}"""
+)
+
+
+def _require_shallow(raw: dict[str, Any], name: str) -> None:
+    """Refuse depth before anything walks through the plan by recursion."""
+    level: list[Any] = [raw]
+    for _ in range(_DEEPEST):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner += value.values()
+            elif isinstance(value, list):
+                inner += value
+        level = inner
+    if any(isinstance(value, (dict, list)) for value in level):
+        raise PlanError(f"{name}: {_TOO_DEEP}.", hint=_FLATTEN)
 
 
 class _Reader:
@@ -137,7 +178,7 @@ class _Reader:
         try:
             if isinstance(path := declared.get("hierarchy"), str):
                 # Read here and now: the plan then says itself which groups were meant.
-                declared = {**declared, "hierarchy": hierarchies.read(self.folder / path)}
+                declared = {**declared, "hierarchy": hierarchies.read(self.find_file(path))}
             column = Column(**declared)
             Schema({name: column})
         except SchemaError as error:
@@ -149,6 +190,27 @@ class _Reader:
                 'for instance { role = "quasi", kind = "integer", domain = [0, 120] }.',
             ) from None
         return column
+
+    def find_file(self, name: str) -> Path:
+        """A file that the plan names: beside the plan or below it, and nowhere else.
+
+        A plan may come from a stranger. It could otherwise have any file of the machine read,
+        also one that is a device or waits for somebody to write into it.
+        """
+        try:
+            folder, path = self.folder.resolve(), (self.folder / name).resolve()
+            outside = not path.is_relative_to(folder)
+            unusual = path.exists() and not path.is_file()
+        except (OSError, ValueError, RuntimeError):  # NUL, a name that is too long, a circle
+            outside = unusual = True
+        if outside:
+            raise SchemaError(
+                "a hierarchy is read from the folder of the plan or from one below it.",
+                hint="copy the file there, and name it without '..' or a path from the root.",
+            )
+        if unusual:
+            raise SchemaError("the hierarchy is not a file.", hint="name a UTF-8 text file.")
+        return self.folder / name
 
     def step(self, index: int, raw: dict[str, Any]) -> Any:
         settings = dict(raw)
@@ -202,7 +264,8 @@ class _Reader:
             raise self.fail(("release", error.wrong[0][0]), error.what) from None
 
 
-_HEADER = re.compile(r"^\s*\[(\[)?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+# Possessive: a long line that is no header costs one look at each letter.
+_HEADER = re.compile(r"^\s*+\[(\[)?+([^\[\]]++)\]\]?\s*+(?:#.*)?$")
 _KEY = re.compile(
     r"""^\s*((?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*="""
 )
@@ -216,12 +279,12 @@ def _locate_lines(text: str) -> Iterator[tuple[tuple[str | int, ...], int]]:
     how people write plans; anything else falls back to the table around it.
     """
     above: tuple[str | int, ...] = ()
-    counted: dict[str, int] = {}
+    counted: dict[tuple[str | int, ...], int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
             above = tuple(_split_key(header[2]))
             if header[1]:
-                index = counted[header[2]] = counted.get(header[2], -1) + 1
+                index = counted[above] = counted.get(above, -1) + 1
                 above = (*above, index)
             yield above, number
         elif key := _KEY.match(line):

@@ -67,6 +67,7 @@ def _write_columns(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
             "# Every variable with its role and kind. The suggestions are guesses: you decide.",
             *(f"#   role {role + ':':<11} {meaning}" for role, meaning in ROLES.items()),
             *(f"#   kind {kind + ':':<11} {meaning}" for kind, meaning in KINDS.items()),
+            "#   identity:        says who a record is: noise, and all else by chance, follows it",
             "[columns]",
         ]
     for name, column in plan.schema.items():
@@ -133,6 +134,7 @@ def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
         "keep_order": "false: rows get a random order that only the key can reproduce",
         "formulas": "text that a spreadsheet would run as a formula: escape, refuse or keep",
         "noise": "what is public about noise: all, safe (nothing that reveals values) or none",
+        "accept_composition": "why it may leave although earlier releases disclose more with it",
     }
     lines = ["", "[release]"]
     if comments:

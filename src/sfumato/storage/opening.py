@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,30 +15,23 @@ from sfumato.data import Dataset, read
 from sfumato.data.identity import Identity, match_identities
 from sfumato.errors import ReleaseError
 from sfumato.evidence import Evidence
+from sfumato.io.json_reader import parse_json
 from sfumato.kernels.arrays import Positions
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, judge
 from sfumato.randomness import Key, keyed_order
-from sfumato.release import content_digest
-from sfumato.run import take_measures
+from sfumato.release import values_digest
+from sfumato.run import leave_out_composition, take_measures
 from sfumato.schema import Column, Schema
-
-MANIFEST = "manifest.json"
-CUSTODY = "custody"
-ACCREDITED = "accredited"
-RECORDS = "records.parquet"
-REMOVED = "removed.parquet"
-
-
-def encode_json(content: Mapping[str, Any]) -> bytes:
-    """The bytes in which manifests and custody records are written."""
-    return json.dumps(content, indent=2, ensure_ascii=False, default=str, allow_nan=False).encode()
-
-
-def sha256(path: Path) -> str:
-    """Digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+from sfumato.storage.contents import (
+    ACCREDITED,
+    ACCREDITED_FILE,
+    CUSTODY,
+    MANIFEST,
+    RECORD_FILE,
+    REMOVED,
+    is_plain_file,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,19 +90,18 @@ class OpenedRelease:
                 hint="pass the exact file that was protected.",
             )
         identity = Identity(
-            declared.identity.basis, declared.identity.digests[self._rows(declared)]
+            declared.identity.basis, declared.identity.digests[self.find_rows(declared)]
         )
         return Dataset(self.dataset.frame, self.dataset.schema, self.dataset.source, identity)
 
-    def is_from(self, original: Dataset) -> bool | None:
-        """Whether these are the very data that were protected; None: same persons, other file."""
+    def is_from(self, original: Dataset) -> bool:
+        """Whether these are the very data that were protected: the same values, in any file."""
         recorded = self.record()["input"]
         declared = original.with_schema(self.plan().schema)
-        if declared.identity.total() != recorded["records_digest"]:
-            return False
-        return True if content_digest(declared) == recorded["content_digest"] else None
+        digests = declared.identity.total(), values_digest(declared)
+        return digests == (recorded["records_digest"], recorded["values_digest"])
 
-    def _rows(self, original: Dataset) -> Positions:
+    def find_rows(self, original: Dataset) -> Positions:
         """Which original record stands on each row of the file."""
         key = self.key()
         ids = original.identity.ids(key)
@@ -120,20 +110,22 @@ class OpenedRelease:
             rows = rows[match_identities(pl.read_parquet(removed).to_numpy(), ids) < 0]
         if self.manifest["order_of_rows"] == "as given":
             return rows
-        return rows[keyed_order(ids[rows], key)]
+        # Releases made before orders differed from plan to plan have none in their record.
+        arrangement = self.record().get("arrangement")
+        return rows[keyed_order(ids[rows], key, *([arrangement] if arrangement else []))]
 
     def judge(
         self, plan: Plan, original: Dataset | None
     ) -> tuple[tuple[Judgement, ...], dict[str, Evidence]]:
         """Check the plan's targets against exactly these bytes."""
-        measures = plan.measures
+        targets, measures = leave_out_composition(plan)
         released = self.dataset
         if original is not None and released.given_identity is None:
             released = self.paired(original)
         declared = None if original is None else original.with_schema(plan.schema)
         # Only what is compared needs the original: a target is held against the file as it is.
         evidence = take_measures(measures, declared, released, baselines=None)
-        return judge(plan.targets, measures, evidence), evidence
+        return judge(targets, measures, evidence), evidence
 
 
 def open_release(folder: Path) -> OpenedRelease:
@@ -155,6 +147,7 @@ def open_data(
                 role=entry["role"],
                 kind=entry["kind"],
                 missing=entry["missing_codes"],
+                cells=entry.get("cells"),
                 **vocabulary_from_json(entry, entry["kind"]),
             )
             for name, entry in manifest["variables"].items()
@@ -182,26 +175,34 @@ def _read_options(data: Mapping[str, Any]) -> dict[str, Any]:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The public manifest of a release."""
     try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+        manifest: dict[str, Any] = parse_json(_read_file(folder, MANIFEST))
         name, _ = manifest["data"]["file"], manifest["data"]["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         raise _refuse_unreadable(folder) from None
     if not isinstance(name, str) or Path(name).name != name:
         raise ReleaseError("The manifest names a data file outside the release.")
+    if name in (MANIFEST, CUSTODY, ACCREDITED) or not name.isprintable():
+        raise ReleaseError("The manifest names a data file that is none.")
     return manifest
+
+
+def _read_file(folder: Path, name: str) -> bytes:
+    """The bytes of a file; what is no plain file is not there, so that nobody makes us wait."""
+    if not is_plain_file(folder / name):
+        raise FileNotFoundError
+    return (folder / name).read_bytes()
 
 
 def read_accredited(folder: Path) -> dict[str, Any] | None:
     """The manifest for accredited analysts, where it is here."""
-    path = folder / ACCREDITED / MANIFEST
     try:
-        manifest: dict[str, Any] | None = json.loads(path.read_text("utf-8"))
+        manifest: dict[str, Any] | None = parse_json(_read_file(folder, ACCREDITED_FILE))
     except FileNotFoundError:
         return None
     except (OSError, ValueError):
         manifest = None
     if not isinstance(manifest, dict):
-        raise ReleaseError(f"{ACCREDITED}/{MANIFEST} of this release is damaged.")
+        raise ReleaseError(f"{ACCREDITED_FILE} of this release is damaged.")
     return manifest
 
 
@@ -215,9 +216,9 @@ def _refuse_unreadable(folder: Path) -> ReleaseError:
 def read_custody(folder: Path) -> dict[str, Any]:
     """The custody record of a release."""
     try:
-        record: dict[str, Any] = json.loads((folder / CUSTODY / "custody.json").read_text("utf-8"))
-        _ = record["manifest_sha256"], record["plan_digest"], record["files"]
-        _ = record["input"]["records_digest"], record["input"]["content_digest"]
-    except (OSError, ValueError, KeyError, TypeError):
+        record: dict[str, Any] = parse_json(_read_file(folder, RECORD_FILE))
+        _ = record["manifest_sha256"], record["plan_digest"], record["files"].items()
+        _ = record["input"]["records_digest"], record["input"]["values_digest"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise ReleaseError("The custody record of this release is damaged.") from None
     return record

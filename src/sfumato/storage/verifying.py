@@ -1,9 +1,14 @@
-"""Verify a release folder: its digests, its key and plan, and its targets measured again."""
+"""Verify a release folder: every file in it, who wrote it, and its targets measured again.
+
+What is checked rests on one chain. The key authenticates the custody record; the custody record
+holds the digest of every other file; the manifest holds the digests of the public ones, and is
+authenticated by the key too, so that a custodian recognises it without the custody record. What
+nobody wrote down is strange, and fails.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,17 +17,32 @@ from sfumato.cells.noise.description import is_accredited_version
 from sfumato.data import Dataset
 from sfumato.errors import SfumatoError
 from sfumato.plan import Plan
+from sfumato.plan.targets import Target
 from sfumato.randomness import Key
-from sfumato.storage.opening import (
+from sfumato.storage.authentication import is_as_written, is_authentic
+from sfumato.storage.contents import (
+    ACCREDITED_FILE,
     CUSTODY,
+    KEY_FILE,
+    MANIFEST,
+    PLAN_FILE,
+    RECORD_FILE,
+    find_changed,
+    find_exposed,
+    find_strange,
+    format_names,
+    is_file_with,
+    is_plain_file,
+)
+from sfumato.storage.opening import (
     OpenedRelease,
-    encode_json,
     open_release,
     read_accredited,
     read_custody,
     read_manifest,
-    sha256,
 )
+
+_PERMISSIONS = "permissions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,85 +54,243 @@ class Check:
     finding: str
 
 
-def verify_release(folder: Path, original: Dataset | None = None) -> tuple[Check, ...]:
-    """Check the digests of a release, and measure its targets again from its bytes."""
-    manifest = read_manifest(folder)
-    path = folder / manifest["data"]["file"]
-    intact = path.is_file() and sha256(path) == manifest["data"]["sha256"]
-    state = "is what the manifest says" if intact else "was changed or is missing"
-    checks = [Check(name="data", passed=intact, finding=f"{path.name} {state}")]
-    if (accredited := read_accredited(folder)) is not None:
-        same = is_accredited_version(accredited, manifest)
-        relation = "belongs to" if same else "does not belong to"
-        finding = f"the manifest for accredited analysts {relation} the public one"
-        checks.append(Check(name="accredited", passed=same, finding=finding))
+def verify_release(
+    folder: Path, original: Dataset | None = None, *, key: Key | None = None
+) -> tuple[Check, ...]:
+    """Check every file of a release, and measure its targets again from its bytes.
+
+    Parameters
+    ----------
+    folder : the release, with its custody record or without.
+    original : the data it was made from. Other data fail.
+    key : the key it must have been made under, from a place that nobody else can write to. Whoever
+        replaces a whole release by one of their own has to use another key.
+    """
+    checks = verify_files(folder, key=key)
     if not (folder / CUSTODY).is_dir():
-        finding = "they can be measured again only with the custody record"
-        return (*checks, Check(name="targets", passed=None, finding=finding))
-    custody = _check_custody(folder, manifest)
-    if original is not None and intact:
-        custody.append(_check_original(open_release(folder), original))
-    if intact and not any(check.passed is False for check in custody):
-        custody += _check_targets(open_release(folder), original)
-    return (*checks, *custody)
+        return (*checks, *_list_unchecked(original))
+    if not is_intact(checks):
+        return checks
+    return (*checks, *verify_targets(folder, original))
 
 
-def _check_custody(folder: Path, manifest: Mapping[str, Any]) -> list[Check]:
+def is_intact(checks: Iterable[Check]) -> bool:
+    """Whether all files are as they were written, whoever may read or change them."""
+    return all(check.passed is not False or check.name == _PERMISSIONS for check in checks)
+
+
+def verify_files(folder: Path, *, key: Key | None = None) -> tuple[Check, ...]:
+    """Check that a release consists of the files that were written, and of no others."""
+    manifest = read_manifest(folder)
+    checks = [_check_data(folder, manifest)]
+    if (accredited := read_accredited(folder)) is not None:
+        checks.append(_check_accredited(folder, accredited, manifest, key))
+    if (folder / CUSTODY).is_dir():
+        checks += _check_custody(folder, manifest, key)
+    else:
+        checks += _check_public_part(folder, manifest, key)
+    return (*checks, _check_permissions(folder))
+
+
+def verify_targets(folder: Path, original: Dataset | None = None) -> list[Check]:
+    """Hold a release whose files were verified against its original, and measure its targets."""
+    release = open_release(folder)
+    checks = [_check_stated_targets(release)]
+    if original is not None:
+        same = release.is_from(original)
+        state = "is the one" if same else "is not the one"
+        finding = f"the original {state} that was protected"
+        checks.append(Check(name="original", passed=same, finding=finding))
+        if not same:
+            return checks
+    return [*checks, *_measure_targets(release, original)]
+
+
+def _list_unchecked(original: Dataset | None) -> list[Check]:
+    """What cannot be checked without the custody record."""
+    finding = "they can be measured again only with the custody record"
+    checks = [Check(name="targets", passed=None, finding=finding)]
+    if original is not None:
+        finding = "only the custody record tells which data were protected"
+        checks.append(Check(name="original", passed=None, finding=finding))
+    return checks
+
+
+def _check_data(folder: Path, manifest: dict[str, Any]) -> Check:
+    name = manifest["data"]["file"]
+    intact = is_file_with(folder / name, manifest["data"]["sha256"])
+    state = "is what the manifest says" if intact else "was changed or is missing"
+    return Check(name="data", passed=intact, finding=f"{name} {state}")
+
+
+def _check_accredited(
+    folder: Path, accredited: dict[str, Any], manifest: dict[str, Any], key: Key | None
+) -> Check:
+    same = is_accredited_version(accredited, manifest) and is_as_written(
+        (folder / ACCREDITED_FILE).read_bytes(), accredited
+    )
+    if key is not None:
+        same = same and is_authentic(accredited, key, "accredited")
+    relation = "belongs to" if same else "does not belong to"
+    finding = f"the manifest for accredited analysts {relation} the public one"
+    return Check(name="accredited", passed=same, finding=finding)
+
+
+def _check_public_part(folder: Path, manifest: dict[str, Any], key: Key | None) -> list[Check]:
+    """A copy without custody: all that digests can tell, and no more."""
+    public = _get_digests(manifest)
+    known = {MANIFEST, ACCREDITED_FILE, manifest["data"]["file"], *public}
+    checks = [_check_manifest(folder, manifest, key)]
+    if key is not None:
+        checks.append(_check_key(manifest, key))
+    return [*checks, _check_files(folder, public), _check_strange(folder, known)]
+
+
+def _check_manifest(folder: Path, manifest: dict[str, Any], key: Key | None) -> Check:
+    """Without custody: by the key where it is given; else only whether it was rewritten."""
+    passed: bool | None = None
+    finding = (
+        "only the custodian's key tells whether the manifest is genuine; compare its SHA-256 with "
+        "the one that the custodian gave you"
+    )
+    if not is_as_written((folder / MANIFEST).read_bytes(), manifest):
+        passed, finding = False, "the manifest was changed: Sfumato does not write it like this"
+    elif key is not None:
+        passed = is_authentic(manifest, key, "manifest")
+        finding = f"the manifest was {'' if passed else 'not '}written by a holder of this key"
+    return Check(name="manifest", passed=passed, finding=finding)
+
+
+def _check_key(manifest: dict[str, Any], key: Key) -> Check:
+    fits = key.commitment == manifest.get("key_commitment")
+    finding = f"the key {'fits' if fits else 'does not fit'} the published commitment"
+    return Check(name="key", passed=fits, finding=finding)
+
+
+def _check_custody(folder: Path, manifest: dict[str, Any], key: Key | None) -> list[Check]:
     record = read_custody(folder)
+    digests = _get_digests(record)
+    # Files that have a check of their own are named there.
+    others = {
+        name: digest
+        for name, digest in digests.items()
+        if name not in (MANIFEST, PLAN_FILE, manifest["data"]["file"])
+    }
 
     def check(name: str, holds: Callable[[], bool], yes: str, no: str) -> Check:
         try:
             passed = holds()
-        except SfumatoError:
+        except (SfumatoError, OSError):
             return Check(name=name, passed=False, finding=f"the {name} is missing or damaged")
         return Check(name=name, passed=passed, finding=f"the {name} {yes if passed else no}")
 
     return [
         check(
             "manifest",
-            lambda: hashlib.sha256(encode_json(manifest)).hexdigest() == record["manifest_sha256"],
+            lambda: (
+                is_file_with(folder / MANIFEST, record["manifest_sha256"])
+                and is_authentic(manifest, _read_key(folder, key), "manifest")
+            ),
             "is the one that was written",
             "was changed",
         ),
         check(
             "key",
-            lambda: Key.of(folder / CUSTODY / "key").commitment == manifest.get("key_commitment"),
+            lambda: _read_key(folder, key).commitment == manifest.get("key_commitment"),
             "fits the published commitment",
             "does not fit the published commitment",
         ),
         check(
             "plan",
-            lambda: Plan.load(folder / CUSTODY / "plan.toml").digest == record["plan_digest"],
+            lambda: (
+                is_file_with(folder / PLAN_FILE, str(digests.get(PLAN_FILE)))
+                and Plan.load(folder / PLAN_FILE).digest == record["plan_digest"]
+            ),
             "is the one that was carried out",
             "was changed",
         ),
         check(
-            "files",
-            lambda: _check_files(folder, record),
-            "(reports, evidence) are those that were written",
-            "(reports, evidence) were changed or are missing",
+            "custody",
+            lambda: (
+                is_authentic(record, _read_key(folder, key), "custody")
+                and is_as_written((folder / RECORD_FILE).read_bytes(), record)
+            ),
+            "record was written by a holder of the key",
+            "record was changed, or belongs to another key",
         ),
+        _check_files(folder, others),
+        _check_strange(folder, {*digests, MANIFEST, RECORD_FILE, KEY_FILE}),
     ]
 
 
-def _check_files(folder: Path, record: Mapping[str, Any]) -> bool:
-    return all(
-        (folder / name).is_file() and sha256(folder / name) == digest
-        for name, digest in record["files"].items()
-    )
+def _read_key(folder: Path, given: Key | None) -> Key:
+    """The key in custody, which must be the one that is given, and written as we write it."""
+    path = folder / KEY_FILE
+    key = Key.of(path) if is_plain_file(path) else None
+    if key is None or path.read_bytes() != f"{key.text}\n".encode() or given not in (None, key):
+        raise OSError
+    return key
 
 
-def _check_original(release: OpenedRelease, original: Dataset) -> Check:
-    same = release.is_from(original)
-    state = {
-        True: "is the one that was protected",
-        False: "is not the one that was protected",
-        None: "has the same persons, but is another file than the one that was protected",
-    }[same]
-    return Check(name="original", passed=same, finding=f"the original {state}")
+def _get_digests(record: Mapping[str, Any]) -> dict[str, str]:
+    files = record.get("files")
+    return {str(name): str(digest) for name, digest in dict(files or {}).items()}
 
 
-def _check_targets(release: OpenedRelease, original: Dataset | None) -> list[Check]:
+def _check_files(folder: Path, digests: Mapping[str, str]) -> Check:
+    changed = find_changed(folder, digests)
+    finding = "the files (reports, evidence) are those that were written"
+    if changed:
+        finding = f"changed or missing: {format_names(changed)}"
+    return Check(name="files", passed=not changed, finding=finding)
+
+
+def _check_strange(folder: Path, known: set[str]) -> Check:
+    strange = find_strange(folder, known)
+    finding = "nothing else lies in the folder"
+    if strange:
+        finding = f"not written by Sfumato: {format_names(strange)}"
+    return Check(name="folder", passed=not strange, finding=finding)
+
+
+def _check_permissions(folder: Path) -> Check:
+    exposed = find_exposed(folder)
+    finding = "nobody else can change the files, or read the private ones"
+    if exposed:
+        finding = (
+            "others could change these or read them, or they have a second name on the disk: "
+            f"{format_names(exposed)}"
+        )
+    return Check(name=_PERMISSIONS, passed=not exposed, finding=finding)
+
+
+def _check_stated_targets(release: OpenedRelease) -> Check:
+    """Whether manifest and custody record state the targets of the plan, all of them as met."""
+    wanted = [(target.name, target.plain()) for target in release.plan().targets]
+    stated = [_list_stated(text.get("targets")) for text in (release.manifest, release.record())]
+    same = all(targets == [(*target, True) for target in wanted] for targets in stated)
+    relation = "are" if same else "are not"
+    finding = f"the targets in the manifest {relation} those of the plan"
+    return Check(name="targets", passed=same, finding=finding)
+
+
+def _list_stated(targets: Any) -> list[tuple[str, dict[str, float], bool]] | None:
+    try:
+        return [
+            (
+                target["target"],
+                Target(
+                    name=target["target"], least=target.get("min"), most=target.get("max")
+                ).plain(),
+                target["met"],
+            )
+            for target in targets
+        ]
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _measure_targets(release: OpenedRelease, original: Dataset | None) -> list[Check]:
     plan = release.plan()
     verdict, _ = release.judge(plan, original)
     checks = []

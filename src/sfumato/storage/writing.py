@@ -11,66 +11,94 @@ release/
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-import json
 import os
 import secrets
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.data.identity import match_identities
-from sfumato.errors import ReleaseError, RepeatedReleaseWarning, TargetError
+from sfumato.errors import (
+    ReleaseError,
+    ReplacedReleaseWarning,
+    TargetError,
+)
 from sfumato.io import choose_suffix, frames, write_table
-from sfumato.io.atomic import PRIVATE, PUBLIC, create_file, put_folder_in_place, replace_file
+from sfumato.io.atomic import (
+    PRIVATE,
+    PUBLIC,
+    create_file,
+    put_folder_in_place,
+    replace_file,
+    restore_interrupted,
+)
+from sfumato.io.locks import hold_new_lock, take_abandoned_lock
 from sfumato.kernels.arrays import Positions
 from sfumato.plan import Plan
+from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress, part_of, silent
-from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.run import require_met
-from sfumato.storage.opening import (
-    ACCREDITED,
+from sfumato.storage.authentication import encode_authenticated, encode_json
+from sfumato.storage.composing import Composing, hold_together, open_ledger
+from sfumato.storage.contents import (
+    ACCREDITED_FILE,
     CUSTODY,
+    KEY_FILE,
     MANIFEST,
+    RECORD_FILE,
     RECORDS,
     REMOVED,
-    encode_json,
-    open_data,
+    REPORT,
+    digest_files,
     sha256,
 )
+from sfumato.storage.opening import open_data, read_manifest
+from sfumato.storage.verifying import is_intact, verify_files
 
 # Formats that cannot hold every value; what they hold is compared with what was protected.
 _LOSSY = (".dta", ".sav", ".xpt", ".xlsx")
 _PARTIAL = ".sfumato-partial-"
-_OURS = {MANIFEST, "report.html", ACCREDITED, CUSTODY}
+_LOCK = ".lock"
+_NOT_FOR_OTHERS = 0o775
 
 
 def write_release(
-    release: Release, folder: Path, *, overwrite: bool, progress: Progress | None
+    release: Release,
+    folder: Path,
+    *,
+    overwrite: bool,
+    ledger: str | Path | Literal[False] | None = None,
+    progress: Progress | None,
 ) -> Path:
     """Write everything beside the folder, check it there, and move it into place at once."""
     target = folder.resolve()
     try:
+        restore_interrupted(target)
         _require_free(release, target, overwrite=overwrite)
-        _warn_of_earlier(release, target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _prepare_beside(target) as folder_to_fill:
-            _write_all(release, folder_to_fill, progress or silent)
-            # Until here nobody else could look into it.
-            folder_to_fill.chmod(0o777 & ~_get_umask())
-            put_folder_in_place(folder_to_fill, target, overwrite=overwrite)
-    except OSError as error:
+        with hold_together(release, target, open_ledger(ledger), progress) as composing:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with _prepare_beside(target) as folder_to_fill:
+                _write_all(composing, folder_to_fill, progress or silent)
+                # Until here nobody else could look into it.
+                folder_to_fill.chmod(_NOT_FOR_OTHERS & ~_get_umask())
+                with composing.write_down(folder_to_fill, target, overwrite=overwrite):
+                    put_folder_in_place(folder_to_fill, target, overwrite=overwrite)
+                _spare_strangers(release, folder_to_fill, target)
+    except (OSError, pl.exceptions.PolarsError, MemoryError) as error:
+        # Libraries report a full disk in types of their own, and with texts that may quote cells.
+        why = (error.strerror if isinstance(error, OSError) else None) or "the disk failed"
+        if isinstance(error, MemoryError):
+            why = "there is too little memory"
         raise ReleaseError(
-            f"The release could not be written: {error.strerror or 'the disk failed'}. "
-            "Nothing was left behind.",
+            f"The release could not be written: {why}. Nothing was left behind.",
             hint="is there enough space, and are you allowed to write there?",
         ) from None
     return folder
@@ -82,9 +110,10 @@ def _get_umask() -> int:
     return mask
 
 
-def _write_all(release: Release, folder: Path, report: Progress) -> None:
+def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     from sfumato.report import render_report
 
+    release = composing.release
     plan, order = release.plan, release.order()
     suffix = (
         f".{plan.release.format}" if plan.release.format else choose_suffix(release.original.source)
@@ -100,44 +129,46 @@ def _write_all(release: Release, folder: Path, report: Progress) -> None:
         order=order,
         progress=part_of(report, "writing"),
     )
+    # Whatever the umask, a stranger cannot change it.
+    data_file.chmod(data_file.stat().st_mode & _NOT_FOR_OTHERS)
     report("checking what was written", 1, 3)
     manifest = {**release.manifest, "data": _describe_data(frame, data_file, facts, release)}
-    manifest["targets"] = _measure_again(release, folder, manifest, frame)
+    verdict = _measure_again(release, folder, manifest, frame)
+    manifest["targets"] = [judgement.public() for judgement in verdict]
     report("writing", 2, 3)
     private = folder / CUSTODY
     private.mkdir(mode=0o700)
-    create_file(folder / MANIFEST, encode_json(manifest), mode=PUBLIC)
-    create_file(folder / "report.html", render_report(manifest).encode(), mode=PUBLIC)
-    accredited = _write_accredited(release, folder, manifest)
-    create_file(private / "key", f"{release.key.text}\n".encode(), mode=PRIVATE)
+    create_file(folder / REPORT, render_report(manifest).encode(), mode=PUBLIC)
+    manifest["files"] = {REPORT: sha256(folder / REPORT)}
+    encoded = encode_authenticated(manifest, release.key, "manifest")
+    create_file(folder / MANIFEST, encoded, mode=PUBLIC)
+    _write_accredited(release, folder, manifest)
+    create_file(folder / KEY_FILE, f"{release.key.text}\n".encode(), mode=PRIVATE)
     create_file(private / "plan.toml", plan.text(comments=True).encode(), mode=PRIVATE)
     _write_records(release, private, order)
     custody = {
         **release.custody,
         "plan": plan.text(comments=True),
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "targets": manifest["targets"],
-        "manifest_sha256": hashlib.sha256(encode_json(manifest)).hexdigest(),
-        "files": {
-            str(path.relative_to(folder)): sha256(path)
-            for path in (folder / "report.html", accredited, private / RECORDS, private / REMOVED)
-            if path.is_file()
-        },
+        "targets": [judgement.plain() for judgement in verdict],
+        "composition": composing.facts,
+        "manifest_sha256": sha256(folder / MANIFEST),
     }
-    create_file(private / "report.html", render_report(manifest, custody).encode(), mode=PRIVATE)
-    create_file(private / "custody.json", encode_json(custody), mode=PRIVATE)
+    create_file(private / REPORT, render_report(manifest, custody).encode(), mode=PRIVATE)
+    # The key is held against its commitment, and this record against the key.
+    custody["files"] = digest_files(folder, without=[KEY_FILE])
+    encoded = encode_authenticated(custody, release.key, "custody")
+    create_file(folder / RECORD_FILE, encoded, mode=PRIVATE)
     report("writing", 3, 3)
 
 
-def _write_accredited(release: Release, folder: Path, manifest: Mapping[str, Any]) -> Path:
+def _write_accredited(release: Release, folder: Path, manifest: Mapping[str, Any]) -> None:
     """The manifest with the noise in full, where the public one keeps a part of it back."""
-    path = folder / ACCREDITED / MANIFEST
     if release.accredited is not None:
+        path = folder / ACCREDITED_FILE
         path.parent.mkdir(mode=0o700)
-        create_file(
-            path, encode_json({**manifest, "noise": release.accredited["noise"]}), mode=PRIVATE
-        )
-    return path
+        full = {**manifest, "noise": release.accredited["noise"]}
+        create_file(path, encode_authenticated(full, release.key, "accredited"), mode=PRIVATE)
 
 
 def _describe_data(
@@ -154,7 +185,7 @@ def _describe_data(
 
 def _measure_again(
     release: Release, folder: Path, manifest: Mapping[str, Any], frame: pl.DataFrame
-) -> list[dict[str, Any]]:
+) -> Sequence[Judgement]:
     """The targets, measured again on the file as it lies on the disk."""
     lossy = Path(manifest["data"]["file"]).suffix in _LOSSY
     if not release.plan.targets and not lossy:
@@ -165,7 +196,7 @@ def _measure_again(
     require_same(frame if order is None else frame[order], opened.dataset)
     verdict, evidence = opened.judge(release.plan, release.original)
     require_met(verdict, evidence)
-    return [judgement.plain() for judgement in verdict]
+    return verdict
 
 
 def _write_records(release: Release, private: Path, order: Positions | None) -> None:
@@ -212,7 +243,7 @@ def keep_attempt(folder: Path, plan: Plan, error: TargetError) -> Path:
 
 
 def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
-    """Refuse a target that holds the original, a stranger's files, or a key that would be lost."""
+    """Refuse a target that holds the original, or anything but a whole release under this key."""
     source = release.original.source
     if source and source.path and source.path.resolve().is_relative_to(target):
         raise ReleaseError(
@@ -229,77 +260,62 @@ def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
         raise ReleaseError(
             f"'{target}' is not a release, so it is not overwritten.", hint="choose another folder."
         )
-    strange = [path.name for path in target.iterdir() if not _is_ours(path)]
-    if strange:
+    if read_manifest(target).get("key_commitment") != release.key.commitment:
+        # The commitment stays in the manifest when the custody record is moved away.
         raise ReleaseError(
-            f"'{target}' contains files that are not of a release: "
-            f"{', '.join(sorted(strange)[:5])}.",
+            f"The release in '{target}' was made under another key. Overwriting it would destroy "
+            "the key, or make a second release under a second key.",
+            hint=f"use its key ({KEY_FILE}, wherever you keep it), or choose another folder.",
+        )
+    if failed := _find_not_ours(release, target):
+        raise ReleaseError(
+            f"'{target}' contains files that are not of a release: {failed}.",
             hint="move them away, or choose another folder.",
         )
-    if (target / CUSTODY / "key").is_file() and Key.of(target / CUSTODY / "key") != release.key:
-        raise ReleaseError(
-            f"Overwriting '{target}' would destroy the key of the release in it.",
-            hint=f"use that key ({CUSTODY}/key), or choose another folder.",
-        )
 
 
-def _is_ours(path: Path) -> bool:
-    return path.name in _OURS or path.name.partition(".")[0] == "data"
+def _find_not_ours(release: Release, folder: Path) -> str:
+    """What in a folder is not as we wrote it, and would be lost; empty if all of it is."""
+    failed = [check for check in verify_files(folder, key=release.key) if not is_intact([check])]
+    return "; ".join(check.finding for check in failed)
 
 
-def _warn_of_earlier(release: Release, target: Path) -> None:
-    """Noise under two keys can be averaged; say so when another release of these data lies near."""
-    mine = release.custody["input"]["records_digest"]
-    earlier_folders: list[str] = []
-    for record in sorted(target.parent.glob(f"*/{CUSTODY}/custody.json")):
-        if record.parts[-3].startswith(_PARTIAL):
-            continue
-        try:
-            earlier = json.loads(record.read_text("utf-8"))
-        except (OSError, ValueError):
-            unread = f"'{record.parts[-3]}' could not be read: was it made from the same data?"
-            warnings.warn(unread, RepeatedReleaseWarning, stacklevel=4)
-            continue
-        same_data = earlier.get("input", {}).get("records_digest") == mine
-        if not same_data:
-            continue
-        if earlier.get("key_commitment") == release.key.commitment:
-            return  # not a new key: whoever used the others has been warned
-        earlier_folders.append(record.parts[-3])
-    if earlier_folders:
+def _spare_strangers(release: Release, replaced: Path, target: Path) -> None:
+    """Keep the replaced release if somebody put a file into it while we wrote the new one."""
+    if replaced.exists() and _find_not_ours(release, replaced):
+        spared = target.with_name(f"{target.name}.replaced-{secrets.token_hex(4)}")
+        replaced.rename(spared)
         warnings.warn(
-            "The same data were released before under another key, in "
-            f"{', '.join(repr(name) for name in earlier_folders)}. Anyone with both releases "
-            "learns more than from one: averaging leaves a share of "
-            f"1/{len(earlier_folders) + 1} of the noise's variance. "
-            f"Hint: use the key in '{earlier_folders[0]}/{CUSTODY}/key'.",
-            RepeatedReleaseWarning,
+            f"Files were added to the old release meanwhile. It is kept as '{spared.name}'.",
+            ReplacedReleaseWarning,
             stacklevel=4,
         )
 
 
 @contextmanager
 def _prepare_beside(target: Path) -> Iterator[Path]:
-    """A private folder beside the target that does not outlive us, whatever happens."""
-    for stale in target.parent.glob(f"{_PARTIAL}*"):
-        if not _is_alive(stale):
-            shutil.rmtree(stale, ignore_errors=True)
-    folder = target.parent / f"{_PARTIAL}{os.getpid()}-{secrets.token_hex(4)}"
-    folder.mkdir(mode=0o700)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    """A private folder beside the target that does not outlive us, whatever happens.
 
-
-def _is_alive(stale: Path) -> bool:
-    try:
-        os.kill(int(stale.name.removeprefix(_PARTIAL).partition("-")[0]), 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return True
+    A writer holds the lock that belongs to its folder as long as it lives. What has a lock that
+    nobody holds was left behind, and is removed.
+    """
+    for lock in target.parent.glob(f"{_PARTIAL}*{_LOCK}"):
+        with take_abandoned_lock(lock) as is_abandoned:
+            if is_abandoned:
+                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                lock.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        while True:
+            folder = target.parent / f"{_PARTIAL}{secrets.token_hex(8)}"
+            # Another writer may have removed the lock before it was held: then once more.
+            with suppress(FileExistsError):
+                stack.enter_context(hold_new_lock(folder.with_name(f"{folder.name}{_LOCK}")))
+                break
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def frame_to_write(data: Dataset) -> pl.DataFrame:

@@ -1,0 +1,198 @@
+"""Hold a release together with the earlier ones before it is written, and write it down."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from sfumato.errors import ReleaseError, RepeatedReleaseWarning
+from sfumato.progress import Progress
+from sfumato.release import Release
+from sfumato.run import HeldComposition, hold_composition, require_composition
+from sfumato.storage.contents import KEY_FILE, MANIFEST, is_file_with, sha256
+from sfumato.storage.earlier import FoundRelease, find_earlier, list_beside, pair_earlier
+from sfumato.storage.ledger import Entry, Ledger
+from sfumato.storage.same_draws import digest_paths, require_same_draws
+
+_PSEUDONYMS = "pseudonymise"
+
+
+@dataclass(frozen=True, eq=False)
+class Composing:
+    """A release that was held together with the earlier ones.
+
+    Parameters
+    ----------
+    release : with the evidence of the composition.
+    facts : for the custody record.
+    ledger : where it is to be written down; None: nowhere.
+    """
+
+    release: Release
+    facts: dict[str, Any]
+    ledger: Ledger | None
+
+    @contextmanager
+    def write_down(self, folder: Path, target: Path, *, overwrite: bool) -> Iterator[None]:
+        """Enter the release into the ledger, and take it out again if it does not come into being.
+
+        Before it is put in place, so that no release is out that the ledger does not know.
+        """
+        if self.ledger is None:
+            yield
+            return
+        seal = sha256(folder / MANIFEST)
+        entry = self.ledger.add(*_describe(self.release, self.ledger, target, seal))
+        try:
+            yield
+        finally:
+            if is_file_with(target / MANIFEST, seal):
+                replaces = str(target) if overwrite else None
+                self.ledger.settle(entry.number, replaces=replaces)
+            else:
+                self.ledger.remove(entry.number)
+
+
+def open_ledger(place: str | Path | Literal[False] | None) -> Ledger | None:
+    """The ledger that was asked for; None where none is wanted."""
+    return None if place is False else Ledger(place)
+
+
+@contextmanager
+def hold_together(
+    release: Release, target: Path, ledger: Ledger | None, progress: Progress | None
+) -> Iterator[Composing]:
+    """Measure a release together with all earlier ones of the same records.
+
+    Nobody else writes a release meanwhile: two that are made at once would miss each other.
+    """
+    with nullcontext() if ledger is None else ledger.lock(progress):
+        found = find_earlier(release, target, ledger)
+        _require_same_basis(release, found)
+        require_same_draws(release, target, found)
+        _warn(release, found, target)
+        content = ledger.digest_content(release.dataset) if ledger and found else ""
+        paired = [
+            pair_earlier(item, release, ledger)
+            for item in _list_different(found)
+            # The very same shows nothing new, and need not even be there any more.
+            if item.entry is None or item.entry.content != content
+        ]
+        earlier = [*release.earlier, *(item for item in paired if item is not None)]
+        facts: dict[str, Any] = {
+            "ledger": None if ledger is None else str(ledger.folder),
+            "earlier": [_list_found(item) for item in found],
+        }
+        if earlier:
+            held = hold_composition(
+                release.plan, release.original, release.dataset, earlier, progress=progress
+            )
+            require_composition(release.plan, held, release.evidence)
+            release = replace(release, evidence={**release.evidence, held.label: held.evidence})
+            facts |= _list_verdict(release, held)
+        yield Composing(release, facts, ledger)
+
+
+def _list_different(found: Sequence[FoundRelease]) -> list[FoundRelease]:
+    """The releases less those that show the very same as one before."""
+    different: dict[str, FoundRelease] = {}
+    for item in found:
+        different.setdefault(item.entry.content if item.entry else str(item.folder), item)
+    return list(different.values())
+
+
+def _list_found(found: FoundRelease) -> dict[str, Any]:
+    number = found.entry.number if found.entry else None
+    return {"folder": str(found.folder), "number_in_ledger": number}
+
+
+def _list_verdict(release: Release, held: HeldComposition) -> dict[str, Any]:
+    return {
+        "targets": [judgement.plain() for judgement in held.verdict],
+        "accepted": release.plan.release.accept_composition,
+    }
+
+
+def _require_same_basis(release: Release, found: Sequence[FoundRelease]) -> None:
+    """Refuse to tell records apart otherwise than before under the same key.
+
+    The draws of a record follow its identity. Another identity means fresh draws, and two fresh
+    draws of the same noise are averaged.
+    """
+    drawn = list_drawn(release)
+    mine = release.original.identity.basis
+    for earlier in found:
+        if earlier.key_commitment != release.key.commitment or earlier.identity == mine:
+            continue
+        common = drawn if earlier.entry is None else drawn & {*earlier.entry.drawn}
+        if common:
+            names = ", ".join(f"'{name}'" for name in sorted(common))
+            raise ReleaseError(
+                f"Under this key, records were told apart by {earlier.identity} in "
+                f"{earlier.label}, and are now told apart by {mine}. Fresh noise would be drawn "
+                f"for {names}, and the two could be averaged.",
+                hint="give the variables the roles they had, or use another key and accept that.",
+            )
+
+
+def list_drawn(release: Release) -> set[str]:
+    """Variables with draws that belong to a record; pseudonyms belong to a value."""
+    return {
+        name
+        for step in release.plan.steps
+        if step.keyed and step.name != _PSEUDONYMS
+        for name in step.touches(release.original.schema)
+    }
+
+
+def _warn(release: Release, found: Sequence[FoundRelease], target: Path) -> None:
+    """Say when the same data were released before under another key, or when that is unknown."""
+    for folder, record in list_beside(target):
+        if record.get("damaged") and folder != target:
+            unread = f"'{folder.name}' could not be read: was it made from the same data?"
+            warnings.warn(unread, RepeatedReleaseWarning, stacklevel=6)
+    if not found or any(item.key_commitment == release.key.commitment for item in found):
+        return  # not a new key: whoever used the others has been warned
+    folders = ", ".join(item.label for item in found)
+    keys = [item.folder for item in found if (item.folder / KEY_FILE).is_file()]
+    hint = f" Hint: use the key in '{keys[0].name}/{KEY_FILE}'." if keys else ""
+    warnings.warn(
+        f"The same data were released before under another key, in {folders}. Anyone with both "
+        f"releases learns more than from one: noise that is drawn twice can be averaged.{hint}",
+        RepeatedReleaseWarning,
+        stacklevel=6,
+    )
+
+
+def _describe(release: Release, ledger: Ledger, target: Path, seal: str) -> tuple[Entry, Any]:
+    """The entry of a release, and the ids of its records in the order of the file."""
+    original, order = release.original, release.order()
+    ids = release.dataset.identity.ids(release.key)
+    # The public one: fitted values that tell of the original stay in the custody record.
+    manifest = release.manifest
+    entry = Entry(
+        number=0,
+        created="",
+        folder=str(target),
+        manifest_sha256=seal,
+        content=ledger.digest_content(release.dataset),
+        plan_digest=release.plan.digest,
+        key_commitment=release.key.commitment,
+        identity=original.identity.basis,
+        records=ledger.digest_records(original),
+        sketches=ledger.sketch(original),
+        variables={
+            name: {"role": entry["role"], "kind": entry["kind"]}
+            for name, entry in manifest["variables"].items()
+        },
+        methods=tuple(manifest["methods"]),
+        noise=manifest.get("noise", {}),
+        drawn=tuple(sorted(list_drawn(release))),
+        order_of_rows=manifest["order_of_rows"],
+        paths=digest_paths(release.noise_paths),
+    )
+    return entry, ids if order is None else ids[order]

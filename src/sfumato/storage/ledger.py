@@ -1,0 +1,340 @@
+"""The ledger: every release that was written from here, so that the next one is not made blindly.
+
+ledger/
+  ledger.json       a line for each release: where, of which records, what was done; authenticated
+  key               the ledger's own secret: hashes in it mean nothing elsewhere
+  records/          the keyed ids of the records of each release, in the order of its file
+
+It is the custodian's, and never leaves: `$SFUMATO_LEDGER`, else the user's state folder. It holds
+no value of the data, only hashes: of values under its own key, of records under the release's.
+Whoever deletes it, or puts back an old copy, deletes the memory: that cannot be noticed from here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import hmac
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sfumato.data import Dataset
+from sfumato.errors import ReleaseError
+from sfumato.io.atomic import PRIVATE, replace_file, write_file
+from sfumato.io.locks import hold_lock, take_abandoned_lock
+from sfumato.kernels.arrays import Words
+from sfumato.progress import Progress, silent
+from sfumato.randomness import Key
+from sfumato.release import values_digest
+from sfumato.storage.fingerprint import Sketch, are_same_records, sketch_variables
+
+PLACE = "SFUMATO_LEDGER"
+VERSION = 1
+_LEDGER, _KEY, _LOCK, _RECORDS = "ledger.json", "key", "lock", "records"
+_of_thread = threading.local()
+_HINT = (
+    "put back a copy of the folder. If there is none, move it away: earlier releases are then "
+    "unknown, so tell the composition by hand."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One release in the ledger.
+
+    Parameters
+    ----------
+    number : from 1 on, never given twice.
+    created : when it was written.
+    folder : where it was written to.
+    manifest_sha256 : of the manifest, by which its folder is recognised if it was moved.
+    content : a keyed digest of the released cells, whatever their order.
+    plan_digest, key_commitment : of the plan and the key.
+    identity : by what records were told apart.
+    records : a keyed digest of who was in the original.
+    sketches : by which the same people are recognised, by variable.
+    variables : what was released, with role and kind.
+    methods : what was done, as the manifest says.
+    noise : the noise by variable, as the manifest describes it.
+    drawn : variables with draws that belong to a record.
+    paths : digests of what the draws of each variable are known by; see `same_draws`.
+    order_of_rows : "random", or "as given".
+    pending : whether it was about to be written; True only if the writer died.
+    replaced_by : the number of the release that overwrote it.
+    forgotten : why it no longer counts.
+    """
+
+    number: int
+    created: str
+    folder: str
+    manifest_sha256: str
+    content: str
+    plan_digest: str
+    key_commitment: str
+    identity: str
+    records: str
+    sketches: Mapping[str, Sketch]
+    variables: Mapping[str, Any]
+    methods: tuple[Any, ...]
+    noise: Mapping[str, Any]
+    drawn: tuple[str, ...]
+    order_of_rows: str
+    paths: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    pending: bool = False
+    replaced_by: int | None = None
+    forgotten: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it may be out, and so counts together with the next."""
+        return not self.forgotten and self.replaced_by is None
+
+    @property
+    def state(self) -> str:
+        """Whether it counts, in words."""
+        if self.forgotten:
+            return f"forgotten: {self.forgotten}"
+        if self.replaced_by is not None:
+            return f"overwritten by {self.replaced_by}"
+        return "counts"
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "sketches": {name: sketch.plain() for name, sketch in self.sketches.items()},
+            "methods": list(self.methods),
+            "drawn": list(self.drawn),
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """What a custodian wants to read: no hashes."""
+        hidden = ("sketches", "records", "content", "paths", "pending")
+        plain = {name: value for name, value in self.plain().items() if name not in hidden}
+        return {**plain, "state": self.state}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Entry:
+        """As it was written down."""
+        sketches = {name: Sketch.from_plain(sketch) for name, sketch in plain["sketches"].items()}
+        return cls(
+            **{
+                **plain,
+                "sketches": sketches,
+                "methods": tuple(plain["methods"]),
+                "drawn": tuple(plain["drawn"]),
+            }
+        )
+
+
+def find_default_folder() -> Path:
+    """Where the ledger is where nobody says otherwise."""
+    if given := os.environ.get(PLACE):
+        return Path(given).expanduser()
+    state = os.environ.get("XDG_STATE_HOME")
+    try:
+        return (Path(state) if state else Path.home() / ".local" / "state") / "sfumato" / "ledger"
+    except RuntimeError:
+        raise ReleaseError(
+            "There is no place for the ledger of releases: nobody's home is known.",
+            hint=f"set {PLACE} to a private folder.",
+        ) from None
+
+
+class Ledger:
+    """The releases that were written from here, in the order they were written.
+
+    Parameters
+    ----------
+    folder : where it lies; see `find_default_folder`.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self.folder = find_default_folder() if folder is None else Path(folder)
+        # Looked up first and then written down: sketched once.
+        self._sketched: tuple[Dataset, dict[str, Sketch]] | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever written down here."""
+        return (self.folder / _LEDGER).exists() or (self.folder / _KEY).exists()
+
+    @contextmanager
+    def lock(self, progress: Progress | None = None) -> Iterator[None]:
+        """Nobody else makes a release meanwhile: two made at once would not know of each other."""
+        path = self.folder / _LOCK
+        folder = str(path.parent.resolve())
+        if folder in _get_held():
+            yield  # by ourselves, further out: waiting would be for ever
+            return
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self.folder / _RECORDS).mkdir(mode=0o700, exist_ok=True)
+            with take_abandoned_lock(path) as is_free:
+                if not is_free and path.exists():
+                    (progress or silent)("waiting for another release to be written", 0, 1)
+        except OSError as error:
+            raise ReleaseError(
+                f"The ledger of releases in '{self.folder}' cannot be written: "
+                f"{error.strerror or 'the disk failed'}.",
+                hint=f"set {PLACE} to a private folder that can be written to.",
+            ) from None
+        with hold_lock(path):
+            _get_held().add(folder)
+            try:
+                yield
+            finally:
+                _get_held().discard(folder)
+
+    @property
+    def key(self) -> Key:
+        """The ledger's secret; made with the first entry."""
+        path = self.folder / _KEY
+        if not path.exists():
+            if (self.folder / _LEDGER).exists():
+                raise self._refuse("its key is gone")
+            write_file(path, f"{Key.new().text}\n", mode=PRIVATE)
+        return Key.of(path)
+
+    def read(self) -> list[Entry]:
+        """All entries; a damaged ledger is an error, never an empty one."""
+        path = self.folder / _LEDGER
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            if any((self.folder / _RECORDS).glob("*.parquet")):
+                raise self._refuse(f"its {_LEDGER} is gone") from None
+            return []
+        except OSError:
+            raise self._refuse("it cannot be read") from None
+        body, _, signature = content.rpartition(b"\n")
+        if not hmac.compare_digest(signature.decode("ascii", "replace"), self._sign(body)):
+            raise self._refuse("it was changed, or is damaged")
+        try:
+            stored = json.loads(body)
+            if stored["version"] != VERSION:
+                raise self._refuse(f"it is of version {stored['version']!r:.20}")
+            return [Entry.from_plain(plain) for plain in stored["entries"]]
+        except (ValueError, KeyError, TypeError):
+            raise self._refuse("it is damaged") from None
+
+    def find_same_records(self, data: Dataset) -> list[Entry]:
+        """The entries of releases that were made of these records, or of many of them."""
+        entries = [entry for entry in self.read() if entry.counts]
+        if not entries:
+            return []
+        who, sketches = self.digest_records(data), self.sketch(data)
+        return [
+            entry
+            for entry in entries
+            if entry.records == who or are_same_records(sketches, entry.sketches)
+        ]
+
+    def digest_records(self, data: Dataset) -> str:
+        """Who is in the data, as a keyed digest."""
+        return self.digest(f"{data.identity.basis}\n{data.identity.total()}")
+
+    def digest_content(self, released: Dataset) -> str:
+        """The cells of a release, whatever the order of its rows, as a keyed digest."""
+        return self.digest(values_digest(released))
+
+    def sketch(self, data: Dataset) -> dict[str, Sketch]:
+        """By what the same people are recognised in other data."""
+        if self._sketched is None or self._sketched[0] is not data:
+            self._sketched = (data, sketch_variables(data, self.key))
+        return self._sketched[1]
+
+    def digest(self, text: str) -> str:
+        """A digest that only the ledger's key can make."""
+        return hmac.new(self.key.subkey("digest"), text.encode(), hashlib.sha256).hexdigest()
+
+    def add(self, entry: Entry, ids: Words) -> Entry:
+        """Write an entry down before its release is put in place, with who stands on which row."""
+        entries = self.read()
+        number = 1 + max((known.number for known in entries), default=0)
+        numbered = replace(entry, number=number, created=_now(), pending=True)
+        table = pl.DataFrame({"id": ids[:, 0]})
+        with replace_file(self._get_records(number), mode=PRIVATE) as sibling:
+            table.write_parquet(sibling)
+        self._write([*entries, numbered])
+        return numbered
+
+    def settle(self, number: int, *, replaces: str | None = None) -> None:
+        """Say that a release is in its place, and which folder it replaced."""
+        entries = self.read()
+        self._write(
+            [
+                replace(entry, pending=False)
+                if entry.number == number
+                else replace(entry, replaced_by=number)
+                if entry.counts and entry.folder == replaces
+                else entry
+                for entry in entries
+            ]
+        )
+
+    def remove(self, number: int) -> None:
+        """Take out an entry whose release never came into being."""
+        self._write([entry for entry in self.read() if entry.number != number])
+        self._get_records(number).unlink(missing_ok=True)
+
+    def forget(self, number: int, reason: str) -> Entry:
+        """Let a release no longer count: nobody has it. The entry stays, with the reason."""
+        if not reason.strip():
+            raise ReleaseError(
+                "A release is forgotten only for a reason.",
+                hint='say why it does not count, for instance "never passed on".',
+            )
+        entry = self.get(number)
+        forgotten = replace(entry, forgotten=f"{reason.strip()} ({_now()})")
+        self._write([forgotten if known.number == number else known for known in self.read()])
+        return forgotten
+
+    def get(self, number: int) -> Entry:
+        """One entry by its number."""
+        for entry in self.read():
+            if entry.number == number:
+                return entry
+        raise ReleaseError(f"The ledger has no release {number}.", hint="see: sfumato ledger list")
+
+    def read_ids(self, entry: Entry) -> np.ndarray | None:
+        """The keyed ids of the records of a release, row by row; None where they are gone."""
+        try:
+            return pl.read_parquet(self._get_records(entry.number))["id"].to_numpy()
+        except (OSError, pl.exceptions.PolarsError):
+            return None
+
+    def _get_records(self, number: int) -> Path:
+        return self.folder / _RECORDS / f"{number:06d}.parquet"
+
+    def _write(self, entries: list[Entry]) -> None:
+        stored = {"version": VERSION, "entries": [entry.plain() for entry in entries]}
+        body = json.dumps(stored, ensure_ascii=False, allow_nan=False, default=str).encode()
+        write_file(self.folder / _LEDGER, body + b"\n" + self._sign(body).encode(), mode=PRIVATE)
+
+    def _sign(self, body: bytes) -> str:
+        return hmac.new(self.key.subkey("ledger"), body, hashlib.sha256).hexdigest()
+
+    def _refuse(self, what: str) -> ReleaseError:
+        return ReleaseError(
+            f"The ledger of releases in '{self.folder}' cannot be used: {what}.", hint=_HINT
+        )
+
+
+def _get_held() -> set[str]:
+    """The ledgers whose lock this thread holds."""
+    held: set[str] = _of_thread.__dict__.setdefault("held", set())
+    return held
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,354 @@
+"""The ledger of releases: private, whole or an error, and it recognises people, not files."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+import stat
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.errors import ReleaseError, RepeatedReleaseWarning, TargetError
+from sfumato.plan import Writing
+from sfumato.randomness import Key
+from sfumato.storage.fingerprint import are_same_records, sketch_variables
+from sfumato.storage.ledger import Ledger, find_default_folder
+
+KEY = sf.Key(bytes(range(32)))
+
+
+def people(records: int = 120, seed: int = 1, **more) -> pl.DataFrame:
+    draw = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "id": [f"secret-{seed}-{number}" for number in range(records)],
+            "sex": draw.choice(["f", "m"], records),
+            "born": draw.integers(0, 30_000, records),
+            **more,
+        }
+    )
+
+
+SCHEMA: dict[str, Any] = {
+    "id": "direct",
+    "sex": sf.Column(role="quasi", kind="nominal"),
+    "born": sf.Column(role="quasi", kind="integer", domain=(0, 29_999)),
+}
+
+
+def plan(intervals: int = 3, **options) -> sf.Plan:
+    return sf.Plan(
+        schema=options.pop("schema", SCHEMA),
+        steps=[
+            sf.methods.Drop(),
+            sf.methods.Coarsen(variables=["born"], intervals=intervals),
+        ],
+        release=Writing(format="csv", **options.pop("release", {})),
+        **options,
+    )
+
+
+def write(frame, folder, how=None, key=KEY, **options):
+    return sf.protect(sf.Dataset(frame), how or plan(), key=key).write(folder, **options)
+
+
+def test_every_release_is_written_down_and_only_its_owner_reads_it(tmp_path, ledger_of_the_test):
+    frame = people()
+    folder = write(frame, tmp_path / "one")
+    [entry] = Ledger().read()
+    assert (entry.number, entry.folder, entry.pending) == (1, str(folder.resolve()), False)
+    assert entry.key_commitment == KEY.commitment
+    assert list(entry.variables) == ["sex", "born"]
+    assert [step["method"] for step in entry.methods] == ["drop", "coarsen"]
+    for path in ledger_of_the_test.rglob("*"):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+    content = b"".join(p.read_bytes() for p in ledger_of_the_test.rglob("*") if p.is_file())
+    for value in (*frame["id"], *map(str, frame["born"].filter(frame["born"] > 9999))):
+        assert value.encode() not in content
+    assert KEY.text.encode() not in content
+
+
+def test_where_it_lies(monkeypatch, tmp_path):
+    assert find_default_folder() == Ledger().folder
+    monkeypatch.delenv("SFUMATO_LEDGER")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert find_default_folder() == tmp_path / "sfumato" / "ledger"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_default_folder() == tmp_path / ".local" / "state" / "sfumato" / "ledger"
+
+
+def change_a_byte(folder):
+    path = folder / "ledger.json"
+    path.write_bytes(path.read_bytes().replace(b'"random"', b'"rondom"'))
+
+
+def lose_its_end(folder):
+    path = folder / "ledger.json"
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        change_a_byte,
+        lose_its_end,
+        lambda folder: (folder / "ledger.json").write_bytes(b""),
+        lambda folder: (folder / "ledger.json").unlink(),
+        lambda folder: (folder / "key").unlink(),
+        lambda folder: (folder / "key").write_text(Key.new().text),
+    ],
+)
+def test_a_damaged_ledger_is_an_error_and_nothing_is_released(tmp_path, ledger_of_the_test, damage):
+    write(people(), tmp_path / "one")
+    damage(ledger_of_the_test)
+    with pytest.raises(ReleaseError, match="The ledger of releases in .* cannot be used"):
+        write(people(seed=2), tmp_path / "two")
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_ledger_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ReleaseError, match="cannot be written") as caught:
+        write(people(), tmp_path / "one", ledger=tmp_path / "file" / "ledger")
+    assert "SFUMATO_LEDGER" in caught.value.hint
+    assert write(people(), tmp_path / "one", ledger=False)
+
+
+def test_a_release_that_failed_is_not_in_it(tmp_path, monkeypatch):
+    from sfumato.storage import writing
+
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writing, "put_folder_in_place", fail)
+    with pytest.raises(ReleaseError, match="No space left"):
+        write(people(), tmp_path / "one")
+    assert Ledger().read() == []
+    assert not list((Ledger().folder / "records").iterdir())
+
+
+def test_a_writer_that_died_left_nothing_that_counts(tmp_path):
+    """Written down before it is in place; what never came into being is passed over."""
+    folder = write(people(), tmp_path / "one", plan(2))
+    book = Ledger()
+    [entry] = book.read()
+    from dataclasses import replace
+
+    book._write([replace(entry, pending=True)])
+    shutil.rmtree(folder)
+    assert write(people(), tmp_path / "two", plan(3, targets={"k.min": 2}))
+    # But one that is there counts, though nobody came to say so.
+    folder = write(people(seed=4), tmp_path / "three", plan(2))
+    entries = book.read()
+    book._write([replace(e, pending=True) if e.folder == str(folder) else e for e in entries])
+    found = book.find_same_records(sf.Dataset(people(seed=4)))
+    assert [e.folder for e in found] == [str(folder)]
+
+
+def write_at_once(number, place, ledger):
+    write(people(seed=number), place / f"r{number}", ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        threading.Thread,
+        pytest.param(multiprocessing.get_context("spawn").Process, marks=pytest.mark.study),
+    ],
+)
+def test_writers_at_once_lose_no_entry(tmp_path, kind):
+    workers = [
+        kind(target=write_at_once, args=(n, tmp_path, tmp_path / "ledger")) for n in range(3)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    entries = Ledger(tmp_path / "ledger").read()
+    assert sorted(entry.number for entry in entries) == [1, 2, 3]
+    assert {entry.folder for entry in entries} == {str(tmp_path / f"r{n}") for n in range(3)}
+
+
+def test_a_write_within_a_write_does_not_wait_for_itself(tmp_path):
+    book = Ledger()
+    with book.lock():
+        assert write(people(), tmp_path / "one")
+    assert len(book.read()) == 1
+
+
+# Forgetting and replacing ------------------------------------------------------------------------
+
+
+def test_what_nobody_has_is_forgotten_for_a_reason(tmp_path):
+    held = plan(3, targets={"k.min": 10})
+    shutil.rmtree(write(people(), tmp_path / "one", plan(8)))
+    with pytest.raises(TargetError, match="gone or was changed"):
+        write(people(), tmp_path / "two", held)
+    with pytest.raises(ReleaseError, match="only for a reason"):
+        Ledger().forget(1, "  ")
+    with pytest.raises(ReleaseError, match="has no release 7"):
+        Ledger().forget(7, "x")
+    Ledger().forget(1, "never passed on")
+    assert write(people(), tmp_path / "two", held)
+    assert Ledger().get(1).state.startswith("forgotten: never passed on")
+
+
+def test_what_is_overwritten_counts_no_more(tmp_path):
+    write(people(), tmp_path / "one", plan(8))
+    held = plan(3, targets={"k.min": 10})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        write(people(), tmp_path / "one", held, overwrite=True)
+    assert [entry.state for entry in Ledger().read()] == ["overwritten by 2", "counts"]
+
+
+def test_a_folder_that_was_moved_is_found_beside_the_new_one(tmp_path):
+    write(people(), tmp_path / "one", plan(8)).rename(tmp_path / "moved")
+    release = sf.protect(sf.Dataset(people()), plan(3, targets={"k.min": 10}), key=KEY)
+    with pytest.raises(TargetError, match="together with 'moved'.*it is"):
+        release.write(tmp_path / "two")
+
+
+def test_a_release_beside_it_counts_though_the_ledger_does_not_know_it(tmp_path):
+    write(people(), tmp_path / "one", plan(8), ledger=False)
+    with pytest.raises(TargetError, match="together with 'one'"):
+        write(people(), tmp_path / "two", plan(3, targets={"k.min": 10}))
+
+
+def test_in_memory_earlier_releases_are_named(tmp_path):
+    data = sf.Dataset(people())
+    first = sf.protect(data, plan(8), key=KEY)
+    folder = first.write(tmp_path / "first")
+    held = plan(3, targets={"k.min": 10})
+    assert sf.protect(data, held, key=KEY).evidence.keys() == {"uniqueness"}
+    for earlier in (first, folder):
+        with pytest.raises(TargetError, match="together with"):
+            sf.protect(data, held, key=KEY, earlier=[earlier])
+    itself = sf.protect(data, held, key=KEY)
+    again = sf.protect(data, held, key=KEY, earlier=[itself])
+    k = itself.evidence["uniqueness"].details["k"]
+    assert again.evidence["composition"].value == k
+
+
+def test_a_target_on_the_composition_takes_the_place_of_the_others(tmp_path):
+    write(people(), tmp_path / "one", plan(8))
+    both = {"k.min": 10, "composed_k.min": 2}
+    folder = write(people(), tmp_path / "two", plan(3, targets=both))
+    record = json.loads((folder / "custody" / "custody.json").read_text())
+    [target] = record["composition"]["targets"]
+    assert (target["target"], target["met"]) == ("composed_k", True)
+    # What lies in the folder alone says nothing of earlier ones: it is not judged by it.
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert [stated["target"] for stated in manifest["targets"]] == ["k"]
+    with pytest.raises(TargetError, match="composed_k at least 9"):
+        write(people(), tmp_path / "three", plan(4, targets={"composed_k.min": 9}))
+
+
+def test_utility_is_not_held_against_all_together(tmp_path):
+    write(people(), tmp_path / "one", plan(8))
+    assert write(people(), tmp_path / "two", plan(3, targets={"information_loss.max": 0.9}))
+
+
+# Identity and key --------------------------------------------------------------------------------
+
+
+def noisy(schema) -> sf.Plan:
+    return sf.Plan(
+        schema=schema,
+        steps=[
+            sf.methods.Drop(),
+            sf.methods.Noise(variables=["born"], variance_share=0.2, whole=False),
+        ],
+        release=Writing(format="csv"),
+    )
+
+
+def test_records_told_apart_otherwise_under_the_same_key_are_refused(tmp_path):
+    frame = people(number=[f"n{i}" for i in range(120)])
+    first = {**SCHEMA, "number": sf.Column(role="other")}
+    second = {**SCHEMA, "number": sf.Column(role="direct", identity=True)}
+    write(frame, tmp_path / "one", noisy(first))
+    how = sf.Plan(
+        schema=second,
+        steps=[
+            sf.methods.Drop(),
+            *noisy(second).steps[1:],
+        ],
+        release=Writing(format="csv"),
+    )
+    with pytest.raises(ReleaseError, match=r"told apart by .*'id'.* now told apart by .*'number'"):
+        write(frame, tmp_path / "two", how)
+    with pytest.warns(RepeatedReleaseWarning, match="under another key"):
+        write(frame, tmp_path / "two", how, key=Key.new())
+
+
+# Recognising -------------------------------------------------------------------------------------
+
+BOOK = Key(bytes(32))
+
+
+def same(first: pl.DataFrame, second: pl.DataFrame) -> bool:
+    sketches = [sketch_variables(sf.Dataset(frame), BOOK) for frame in (first, second)]
+    return are_same_records(*sketches)
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 10**6),
+    records=st.integers(80, 2000),
+    share=st.floats(0.3, 1.0),
+    how=st.sampled_from(["plain", "spelling", "renamed", "without id"]),
+)
+def test_the_same_people_are_recognised_in_another_export(seed, records, share, how):
+    frame = people(records, seed)
+    again = frame.sample(fraction=share, seed=seed, shuffle=True)
+    if how == "spelling":
+        again = again.with_columns(
+            id=" " + pl.col("id").str.to_uppercase(), born=pl.col("born") * 1.0
+        )
+    if how == "renamed":
+        again = again.rename({"id": "person", "born": "days"})
+    if how == "without id":
+        again = again.drop("id")
+    assert same(frame, again)
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), records=st.integers(80, 2000))
+def test_other_people_are_not(seed, records):
+    frame, others = people(records, seed), people(records, seed + 1)
+    assert not same(frame, others)
+    # Everybody numbers from 1 to n.
+    numbered = [data.with_columns(id=pl.int_range(records)) for data in (frame, others)]
+    assert not same(*numbered)
+
+
+def test_numbers_from_1_to_n_do_not_make_other_people_the_same(tmp_path):
+    """Nothing but a number tells people apart: the sketches cannot say, the cells can."""
+
+    def numbered(seed):
+        draw = np.random.default_rng(seed)
+        return pl.DataFrame({"id": range(400), "sex": draw.choice(["f", "m", "x"], 400)})
+
+    schema: dict[str, Any] = {"id": "direct", "sex": sf.Column(role="quasi", kind="nominal")}
+    how = sf.Plan(
+        schema=schema,
+        steps=[sf.methods.Drop()],
+        targets={"k.min": 50},
+        release=Writing(format="csv"),
+    )
+    write(numbered(1), tmp_path / "one", how)
+    folder = write(numbered(2), tmp_path / "two", how)
+    record = json.loads((folder / "custody" / "custody.json").read_text())
+    assert "targets" not in record["composition"]
