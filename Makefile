@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test test-all setup lint types unit docs bench lock clean
+.PHONY: demo test test-all soak setup lint types unit docs bench lock clean
 
 demo: setup
 	$(BIN)/sfumato demo --out demo
@@ -44,6 +44,12 @@ docs: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+CASES ?= 5000
+soak: setup  ## attack random releases for minutes or hours: make soak CASES=100000
+	$(BIN)/python -m tests.soak.met_but_broken --cases $(CASES)
+	$(BIN)/python -m tests.soak.fuzz --cases $(CASES)
+	$(BIN)/python -m tests.soak.kills
 
 lock: ## resolve the newest versions that pyproject.toml allows; needs uv
 	uv pip compile pyproject.toml --extra formats --extra postgres --group dev --universal --python-version 3.11 \

@@ -67,7 +67,7 @@ def test_duckdb_table_and_query(database: Path) -> None:
         ({"query": "DROP TABLE people"}, "single SELECT"),
         ({"query": "SELECT 1; SELECT 2"}, "single SELECT"),
         ({"query": "SELECT CAST(name AS INT) FROM people"}, "Conversion"),
-        ({"query": "SELECT * FROM read_csv('/etc/passwd')"}, "Permission"),
+        ({"query": "SELECT * FROM read_csv('/etc/passwd')"}, "TABLE_FUNCTION"),
     ],
 )
 def test_duckdb_refusals(database: Path, options: dict[str, str], words: str) -> None:
@@ -112,7 +112,7 @@ def server(postgres: str) -> str:
         connection.execute(ROWS)
         connection.execute(
             """CREATE SCHEMA "odd ""schema"; CREATE TABLE "odd ""schema"."Tab" (a INT);
-            CREATE SEQUENCE counter;
+            CREATE SEQUENCE counter; CREATE VIEW counting AS SELECT nextval('counter') AS n;
             CREATE TABLE many AS SELECT i AS id, 'text number ' || i AS label
                 FROM generate_series(1, 5000) AS i;
             CREATE TABLE other (z TIMESTAMPTZ, u UUID, j JSON, l INT[], d DATE);
@@ -168,10 +168,11 @@ def test_postgres_other_types(server: str) -> None:
         ({"table": "people", "columns": ["idd"]}, "'idd' is not in the data"),
         ({"table": "other", "columns": ["l"]}, "'l'"),
         ({"table": "other", "columns": ["d"]}, "'d' holds dates"),
-        ({"query": "DELETE FROM people RETURNING *"}, "refuses the request"),
+        ({"query": "DELETE FROM people RETURNING *"}, "single SELECT"),
         ({"query": "SELECT 1) TO PROGRAM 'true' --"}, "refuses the request"),
         ({"query": "SELECT name::int FROM people"}, "22P02"),
-        ({"query": "SELECT nextval('counter') FROM people"}, "would change the database"),
+        ({"query": "SELECT nextval('counter') FROM people"}, "calls 'nextval'"),
+        ({"table": "counting"}, "would change the database"),
     ],
 )
 def test_postgres_refusals(server: str, options: dict[str, str], words: str) -> None:

@@ -9,6 +9,7 @@ import ctypes
 import errno
 import os
 import secrets
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -84,21 +85,42 @@ def put_folder_in_place(folder: Path, target: Path, *, overwrite: bool) -> None:
                 hint="choose another folder.",
             ) from None
     elif not _exchange_names(folder, target):
-        # No exchange on this system: the old one steps aside first.
-        aside = folder.with_name(f"{folder.name}-old")
+        # No exchange on this system: the old one steps aside first. Should we be killed in
+        # between, it comes back with the next writer.
+        aside = _name_aside(target)
         target.rename(aside)
         folder.rename(target)
         aside.rename(folder)
     _flush_to_disk(target.parent)
 
 
+def restore_interrupted(target: Path) -> None:
+    """Give a folder that stepped aside its name back, where its successor never came."""
+    aside = _name_aside(target)
+    if not aside.is_dir() or aside.is_symlink():
+        return
+    if os.path.lexists(target):
+        shutil.rmtree(aside)  # its successor did come
+    else:
+        aside.rename(target)
+        _flush_to_disk(target.parent)
+
+
+def _name_aside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.sfumato-replaced")
+
+
 def _exchange_names(first: Path, second: Path) -> bool:
-    """Linux can swap two names at once (renameat2)."""
+    """Linux and macOS can swap two names at once."""
+    names = os.fsencode(first), os.fsencode(second)
     try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError):
+        library = ctypes.CDLL(None, use_errno=True)
+        if hasattr(library, "renameat2"):
+            done = library.renameat2(_AT_CURRENT, names[0], _AT_CURRENT, names[1], _EXCHANGE)
+        else:
+            done = library.renamex_np(*names, _EXCHANGE)
+    except (AttributeError, OSError, TypeError):
         return False
-    done = rename(_AT_CURRENT, os.fsencode(first), _AT_CURRENT, os.fsencode(second), _EXCHANGE)
     return bool(done == 0)
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pyarrow as pa
+from pyarrow import parquet
 
 from sfumato.errors import DataError
 from sfumato.io.atomic import replace_file
+from sfumato.io.damage import refuse_damage
 from sfumato.io.declared_types import apply_declared_types, require_flat, require_present
+from sfumato.io.room import require_room
 from sfumato.io.source import Progress, Source, SourceTable
 
 if TYPE_CHECKING:
@@ -28,18 +32,14 @@ def read_columnar(
     dates: Mapping[str, str] | None = None,
 ) -> SourceTable:
     """The records of a Parquet file, or of an Arrow file (also called Feather or IPC)."""
-    parquet = path.suffix.lower() == ".parquet"
-    title = "Parquet" if parquet else "Arrow"
-    try:
-        lazy = pl.scan_parquet(path, glob=False) if parquet else pl.read_ipc(path).lazy()
-        if columns is not None:
-            require_present(lazy.collect_schema().names(), columns)
-            lazy = lazy.select(columns)
-        frame = lazy.collect()
-    except pl.exceptions.PolarsError:
-        raise DataError(
-            f"'{path}' is not a whole {title} file.", hint="was it copied or downloaded in full?"
-        ) from None
+    is_parquet = path.suffix.lower() == ".parquet"
+    title = "Parquet" if is_parquet else "Arrow"
+    read = _read_parquet if is_parquet else _read_arrow
+    damage = DataError(
+        f"'{path}' is not a whole {title} file.", hint="was it copied or downloaded in full?"
+    )
+    with refuse_damage(damage):
+        frame = read(path.absolute(), columns)  # a library would take ~ for the home folder
     frame, readings, notes = apply_declared_types(
         frame, reason=f"its type in the {title} file", types=types, dates=dates
     )
@@ -47,6 +47,36 @@ def read_columnar(
         progress(frame.height, frame.height)
     source = Source(format=title.lower(), path=path, columns=readings, notes=tuple(notes))
     return SourceTable(frame, source)
+
+
+def _read_parquet(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
+    metadata = parquet.read_metadata(path)
+    variables = metadata.num_columns if columns is None else len(columns)
+    require_room(path, records=metadata.num_rows, variables=variables, bytes_per_cell=1)
+    lazy = pl.scan_parquet(path, glob=False)
+    if columns is not None:
+        require_present(lazy.collect_schema().names(), columns)
+        lazy = lazy.select(columns)
+    return lazy.collect()
+
+
+def _read_arrow(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
+    """Read by the library of the format's makers, which checks every buffer before use.
+
+    What a damaged file says of the sizes of its buffers makes others reserve any amount of memory.
+    """
+    with pa.OSFile(str(path)) as file:
+        reader = pa.ipc.open_file(file)
+        if columns is not None:
+            names = reader.schema.names
+            require_present(names, columns)
+            fields = [names.index(name) for name in columns]
+            reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=fields))
+        table = reader.read_all()
+    table.validate(full=True)
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table gives a frame
+    return frame if columns is None else frame.select(columns)
 
 
 def write_columnar(

@@ -45,18 +45,29 @@ def detect_encoding(sample: bytes, encoding: str | None) -> tuple[str, bytes]:
         ((mark, name) for mark, name in _BOMS if sample.startswith(mark)), (b"", "")
     )
     if encoding:
-        try:
-            known = codecs.lookup(encoding).name
-        except LookupError:
-            raise DataError(
-                f"the encoding '{encoding}' is not known.", hint="try 'utf-8' or 'cp1252'."
-            ) from None
+        known = _look_up_encoding(encoding)
         if known in {"utf-16", "utf-8-sig"}:
             known = marked or {"utf-16": "utf-16-le"}.get(known, "utf-8")
         return known, mark if known == marked else b""
     if marked:
         return marked, mark
     return guess_encoding(sample), b""
+
+
+# Codecs of Python that are no encodings of tables; decoding some of them takes for ever.
+_NO_ENCODINGS = ("idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape")
+
+
+def _look_up_encoding(encoding: str) -> str:
+    """Python's name of an encoding of text; packings such as zlib are codecs too, but no such."""
+    try:
+        known = codecs.lookup(encoding).name
+        "a".encode(known, errors="replace")  # refused where it is no encoding of text
+        if known.replace("-", "_") not in _NO_ENCODINGS:
+            return known
+    except (LookupError, ValueError):  # a name with NUL or letters that no encoding has
+        pass
+    raise DataError(f"the encoding '{encoding}' is not known.", hint="try 'utf-8' or 'cp1252'.")
 
 
 def guess_encoding(sample: bytes) -> str:

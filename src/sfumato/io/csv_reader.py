@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,7 +27,15 @@ from sfumato.io.csv_dialect import (
     guess_encoding,
     parse_header,
 )
-from sfumato.io.csv_types import TOKENS, CellFormat, TextColumn, detect_decimal_sign
+from sfumato.io.csv_types import (
+    SAMPLE,
+    TOKENS,
+    CellFormat,
+    Guess,
+    TextColumn,
+    detect_decimal_sign,
+    guess_together,
+)
 from sfumato.io.declared_types import check_declared_types, require_present
 from sfumato.io.formulas import unescape, unescape_name
 from sfumato.io.source import Progress, Source, SourceTable
@@ -41,6 +50,10 @@ if TYPE_CHECKING:
 BATCH_BYTES = 8 << 20
 #: A record longer than this is taken for a quotation mark that was never closed.
 RECORD_BYTES = 64 << 20
+_WIDE = 50
+"""Columns from which short ones are looked at together."""
+_TOGETHER = 2000
+"""Columns that are looked at together."""
 
 
 @contextmanager
@@ -53,7 +66,7 @@ def open_bytes(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         with gzip.open(raw) as unpacked:
             try:
                 yield unpacked, raw  # type: ignore[misc]  # GzipFile is a file of bytes in all but name
-            except (gzip.BadGzipFile, EOFError):
+            except (gzip.BadGzipFile, EOFError, zlib.error):
                 raise DataError(f"'{path.name}' is not a whole gzip file.") from None
 
 
@@ -320,7 +333,13 @@ def read_csv(  # noqa: PLR0913 - the options are the interface
                 hint="name the right one, e.g. encoding='cp1252'.",
             ) from None
         run = _CsvReader(path, replace(dialect, encoding=guess_encoding(broken.block)), options)
-        frame = run.read(progress)
+        try:
+            frame = run.read(progress)
+        except NotUtf8Error:  # the file ends within a character
+            raise DataError(
+                f"'{path.name}' holds bytes that are no text.",
+                hint="was it copied in full? else name its encoding, e.g. encoding='cp1252'.",
+            ) from None
     return SourceTable(frame, run.describe_source())
 
 
@@ -485,8 +504,27 @@ class _CsvReader:
             self.decimal = detect_decimal_sign(text, self.dialect.delimiter)
             for column in self.columns.values():
                 column.format = replace(column.format, decimal=self.decimal)
+        together = self._guess_together(text, wanted)
         for name in wanted:
-            self.columns[name].add_batch(text[name])
+            column, guess = self.columns[name], together.get(name)
+            if guess is None:
+                column.add_batch(text[name])
+            else:
+                column.accept(guess)
+
+    def _guess_together(self, text: pl.DataFrame, wanted: list[str]) -> dict[str, Guess]:
+        """The guesses of a wide and short first batch; none where columns are few or tall."""
+        if len(wanted) < _WIDE or not 0 < text.height <= SAMPLE:
+            return {}
+        plain = [name for name in wanted if self.columns[name].is_plain]
+        guesses: dict[str, Guess] = {}
+        for start in range(0, len(plain), _TOGETHER):
+            names = plain[start : start + _TOGETHER]
+            cells = [text[name] for name in names]
+            together = guess_together(cells, CellFormat(decimal=self.decimal))
+            pairs = zip(names, together, strict=True)
+            guesses |= {name: guess for name, guess in pairs if guess is not None}
+        return guesses
 
 
 def _has_line_breaks(block: bytes, height: int) -> bool:

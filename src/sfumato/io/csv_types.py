@@ -18,7 +18,7 @@ from sfumato.io.source import DTYPES, Reading, has_time
 from sfumato.kernels import memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sfumato.io.source import Kind
 
@@ -292,9 +292,14 @@ def detect_decimal_sign(frame: pl.DataFrame, delimiter: str) -> str:
     Assumes: one sign per file. Where both are seen, the semicolon speaks for the comma.
     """
     comma = point = False
-    sample = frame.head(SAMPLE).select(pl.all().str.contains("[.,]").any())
-    for name in (name for name, signs in zip(sample.columns, sample.row(0), strict=True) if signs):
-        text = frame[name]
+    if not frame.height:
+        return "."
+    marked = _any_of_column(_stack(list(frame.head(SAMPLE))).str.contains("[.,]"), frame.width)
+    commas = _any_of_column(_stack(list(frame)).str.contains(",", literal=True), frame.width)
+    for text, signs, with_comma in zip(frame, marked, commas, strict=True):
+        # Nothing new can be learnt from it: wide tables pay for every look at a column
+        if not signs or (point and not with_comma):
+            continue
         cells = drop_missing_cells(text, CellFormat().tokens)
         head = cells.head(SAMPLE)
         # 1,234 may be a thousand; 12,5 and 0,125 and 1234,567 cannot
@@ -307,6 +312,132 @@ def detect_decimal_sign(frame: pl.DataFrame, delimiter: str) -> str:
         elif not point and head.str.contains(r"^-?[0-9]+\.[0-9]+$").any():
             point = parse(cells, "number", CellFormat()) is not None
     return "," if comma and (delimiter == ";" or not point) else "."
+
+
+def _stack(columns: list[pl.Series]) -> pl.Series:
+    """Columns of one height below each other, to be looked at in one go."""
+    return pl.concat(columns, rechunk=True)
+
+
+def _any_of_column(cells: pl.Series, width: int) -> np.ndarray:
+    """For each of the stacked columns, whether any of its cells is marked; missing ones are not."""
+    marked = cells.fill_null(value=False).to_numpy()
+    return np.asarray(marked.reshape(width, -1).any(axis=1))
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What all cells of a column are: its kind, the typed cells, and why it is text if it is."""
+
+    kind: Kind
+    parsed: Parsed
+    reason: str = ""
+
+
+def guess_together(columns: list[pl.Series], cell_format: CellFormat) -> list[Guess | None]:
+    """What `TextColumn` would guess of each of many short columns, found in a few calls.
+
+    Every call on a column costs more than its cells do, where the table is wide and short. None
+    where a column must be looked at by itself: it has no values, or may hold dates with times.
+    """
+    guesses: list[Guess | None] = [None] * len(columns)
+    text = _stack(columns)
+    without = text.is_null() | text.is_in(["", *cell_format.tokens])
+    open_ones = np.flatnonzero(_any_of_column(~without, len(columns)))
+    stages: tuple[tuple[Kind, Callable[..., tuple[pl.Series, pl.Series]]], ...] = (
+        ("integer", _judge_integers),
+        ("number", _judge_numbers),
+        ("boolean", _judge_booleans),
+        ("date", _judge_dates),
+    )
+    for kind, judge in stages:
+        if not len(open_ones):
+            return guesses
+        text = _stack([columns[index] for index in open_ones])
+        values, misfit = judge(text, cell_format)
+        tokens = ["", *cell_format.tokens]
+        misfit |= values.is_null() & text.is_not_null() & ~text.is_in(tokens)
+        wrong = _any_of_column(misfit, len(open_ones))
+        missing = _collect_tokens_together(text, values, len(open_ones))
+        if kind == "number":
+            values = values.fill_nan(None)
+        height = len(columns[0])
+        for place in np.flatnonzero(~wrong):
+            index = open_ones[place]
+            cells = values.slice(place * height, height).alias(columns[index].name)
+            guesses[index] = Guess(kind, Parsed(cells, frozenset(missing.get(int(place), ()))))
+        open_ones = open_ones[wrong]
+    if len(open_ones):
+        for index, reason in _explain_together(
+            [columns[index] for index in open_ones], cell_format
+        ):
+            name = columns[open_ones[index]].name
+            guesses[open_ones[index]] = Guess(
+                "text", Parsed(columns[open_ones[index]]), reason.format(name=name)
+            )
+    return guesses
+
+
+def _judge_integers(text: pl.Series, _: CellFormat) -> tuple[pl.Series, pl.Series]:
+    values = text.cast(pl.Int64, strict=False)
+    early = (text < "1") & (text != "0") & values.is_not_null()
+    return values, early & ~text.str.contains(r"^-[1-9]")
+
+
+def _judge_numbers(text: pl.Series, cell_format: CellFormat) -> tuple[pl.Series, pl.Series]:
+    values = _convert_cells(text, "number", cell_format)
+    early = (text < "1") & (text != "0") & values.is_not_null() & ~values.is_nan()
+    misfit = early & text.str.contains(r"^(\+|-?0[0-9])")
+    return values, misfit | ((values.abs() >= EXACT) & text.str.contains(r"^-?[0-9]+$"))
+
+
+def _judge_booleans(text: pl.Series, _: CellFormat) -> tuple[pl.Series, pl.Series]:
+    true = text.is_in(list(_TRUE))
+    values = true.set(~(true | text.is_in(list(_FALSE))), None)
+    return values, pl.repeat(value=False, n=len(text), eager=True)
+
+
+def _judge_dates(text: pl.Series, cell_format: CellFormat) -> tuple[pl.Series, pl.Series]:
+    values = _convert_cells(text, "date", cell_format)
+    return values, values.is_not_null() & ~text.str.contains(_DATE)
+
+
+def _collect_tokens_together(
+    text: pl.Series, values: pl.Series, width: int
+) -> dict[int, list[str]]:
+    """The tokens for missing met in each of the stacked columns."""
+    gone = values.is_null() | values.is_nan() if values.dtype.is_float() else values.is_null()
+    odd = (gone & text.is_not_null() & (text != "")).fill_null(value=False)
+    met = pl.DataFrame(
+        {"column": odd.arg_true() // (len(text) // width), "token": text.filter(odd)}
+    )
+    tokens: dict[int, list[str]] = {}
+    for column, token in met.unique().rows():
+        tokens.setdefault(column, []).append(token)
+    return tokens
+
+
+def _explain_together(
+    columns: list[pl.Series], cell_format: CellFormat
+) -> Iterator[tuple[int, str]]:
+    """Which of the columns are text, and the sentence on why; none of them has no values."""
+    width = len(columns)
+    text = _stack(columns)
+    present = text.is_not_null() & ~text.is_in(["", *cell_format.tokens])
+    first = present.to_numpy().reshape(width, -1).argmax(axis=1) + np.arange(width) * len(
+        columns[0]
+    )
+    temporal = text.gather(first).str.contains(_DATETIME).to_numpy()
+    reasons: list[str | None] = [None] * width
+    for shape, trap, sentence in _TRAPS:
+        shaped = ~_any_of_column(present & ~text.str.contains(shape), width)
+        if shaped.any():
+            trapped = shaped & _any_of_column(present & text.str.contains(trap), width)
+            for index in np.flatnonzero(trapped):
+                reasons[index] = reasons[index] or sentence
+    for index, reason in enumerate(reasons):
+        if not temporal[index]:
+            yield index, reason or "words"
 
 
 _INLINE = 12  # bytes up to which Arrow keeps a text within its view
@@ -334,10 +465,23 @@ class ColumnBuffer:
         self._cells = np.empty((0, per_cell), words)
         self._valid: np.ndarray | None = None
         self._buffers: list[pa.Buffer] = []
+        self._only: pl.Series | None = None  # the first batch, until a second one comes
         self.height = 0
 
     def append(self, batch: pl.Series, *, room: int = 0) -> None:
         """Add a batch; `room` is how many cells the column may get in all."""
+        if not self.height and self._only is None and len(batch) <= SAMPLE and room <= 2 * SAMPLE:
+            self._only = batch
+            return
+        self._gather_first(room)
+        self._add(batch, room)
+
+    def _gather_first(self, room: int = 0) -> None:
+        first, self._only = self._only, None
+        if first is not None:
+            self._add(first, room)
+
+    def _add(self, batch: pl.Series, room: int) -> None:
         self._cells = self._grow(self._cells, len(batch), room)
         if self._valid is not None:
             self._valid = self._grow(self._valid, len(batch), room)
@@ -373,6 +517,7 @@ class ColumnBuffer:
 
     def exact_as_floats(self, limit: int) -> bool:
         """Whether whole numbers stay what they are as floats."""
+        self._gather_first()
         cells = self._cells[: self.height]
         return not len(cells) or bool(cells.min() > -limit and cells.max() < limit)
 
@@ -384,6 +529,8 @@ class ColumnBuffer:
 
     def join(self, name: str) -> pl.Series:
         """The whole column in one piece, in the memory it was gathered in."""
+        if self._only is not None:
+            return self._only.alias(name)
         valid = None if self._valid is None else self._valid[: self.height]
         if self.dtype == pl.Boolean:
             flags = pl.Series(name, self._cells[: self.height, 0], dtype=pl.Boolean)
@@ -428,6 +575,12 @@ class TextColumn:
     pending: list[pl.Series] = field(default_factory=list)
     pieces: ColumnBuffer | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing was declared about it, and nothing of it was seen."""
+        undeclared = not self.declared and not self.declared_tokens and not self.format.pattern
+        return undeclared and self.format.tokens is TOKENS and not self.height and self.kind is None
+
     def add_batch(self, text: pl.Series) -> None:
         """Add a batch of cells."""
         if self.declared_tokens:
@@ -443,6 +596,13 @@ class TextColumn:
         else:
             self._widen(text)
         self.height += len(text)
+
+    def accept(self, guess: Guess) -> None:
+        """Take the first batch with what was found out of it together with other columns."""
+        self._set_kind(guess.kind)
+        self.reason = guess.reason or self.reason
+        self._append(guess.parsed)
+        self.height += len(guess.parsed.values)
 
     def restart(self) -> TextColumn:
         """The column that takes the same cells once more, as text."""

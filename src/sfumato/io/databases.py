@@ -13,6 +13,11 @@ from sfumato.io.csv_dialect import Dialect
 from sfumato.io.csv_reader import BATCH_BYTES, find_last_record_end, read_text_frame
 from sfumato.io.csv_types import CellFormat, ColumnBuffer, parse
 from sfumato.io.declared_types import apply_declared_types, require_present
+from sfumato.io.select_statement import (
+    require_duckdb_select,
+    require_own_table,
+    require_postgres_select,
+)
 from sfumato.io.source import DTYPES, Progress, Source, SourceTable, load_library
 
 if TYPE_CHECKING:
@@ -41,8 +46,12 @@ def read_duckdb(
         # A private folder of mode 0700: DuckDB would spill microdata beside the working folder
         settings = {"temp_directory": private}
         try:
-            with duckdb.connect(str(path), read_only=True, config=settings) as connection:
+            # Absolute: md:x.db would be a database in the cloud
+            file = str(path.absolute())
+            with duckdb.connect(file, read_only=True, config=settings) as connection:
                 connection.execute("SET enable_external_access = false")
+                # Else a name that is no table could be a variable of ours
+                connection.execute("SET python_enable_replacements = false")
                 frame = _fetch_duckdb(connection, duckdb, table, query, columns)
         except duckdb.Error as error:
             raise _convert_duckdb_error(error, duckdb, path) from None
@@ -80,9 +89,7 @@ def _fetch_duckdb(
     if table:
         _require_table(connection, table)
         query = f"SELECT * FROM {_quote_name(table)}"  # noqa: S608 - every part of the name is quoted
-    statements = connection.extract_statements(query)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise DataError("the query is not a single SELECT.", hint="ask one thing, and only ask.")
+    require_duckdb_select(connection, query or "")
     relation = connection.sql(query)
     if columns is not None:
         require_present(relation.columns, columns)
@@ -155,11 +162,20 @@ def read_postgres(
 
     Streams them as CSV in a read-only transaction, so that neither side holds them twice.
     The total of the progress is 0: the number of records is not known beforehand.
+
+    Assumes: the address is the custodian's own, the table or query may be a stranger's. A query
+    is checked before a connection is made, and whatever passed the check still meets a session
+    that is read only from its start and takes one statement at a time.
     """
     psycopg = load_library("psycopg", extra="postgres", purpose="Reading PostgreSQL")
     require_table_or_query(table, query)
+    if query:
+        require_postgres_select(query)
+    if table:
+        *schema, name = table.split(".")
+        require_own_table(".".join(schema), name)
     try:
-        with psycopg.connect(url) as connection:
+        with psycopg.connect(url, **_restrict_session(url)) as connection:
             connection.read_only = True
             frame = _fetch_postgres(
                 connection, _build_statement(psycopg.sql, table, query), columns, progress
@@ -173,6 +189,15 @@ def read_postgres(
     options |= {"table": table} if table else {"query": query}
     source = Source(format="postgres", options=options, columns=readings, notes=tuple(notes))
     return SourceTable(frame, source)
+
+
+def _restrict_session(url: str) -> dict[str, str]:
+    """Options of the connection: read only from the start, and text as the check read it."""
+    conninfo = load_library("psycopg.conninfo", extra="postgres", purpose="Reading PostgreSQL")
+    given = conninfo.conninfo_to_dict(url).get("options", "")
+    # The last setting of a name wins, so ours come after what the address says
+    ours = "-c default_transaction_read_only=on -c standard_conforming_strings=on"
+    return {"options": f"{given} {ours}".strip(), "client_encoding": "UTF8"}
 
 
 def remove_secrets(url: str) -> str:
@@ -196,8 +221,12 @@ def _fetch_postgres(
 ) -> pl.DataFrame:
     sql = load_library("psycopg.sql", extra="postgres", purpose="Reading PostgreSQL")
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL datestyle = 'ISO'; SET LOCAL timezone = 'UTC'")
-        cursor.execute(sql.SQL("SELECT * FROM ({}) AS request LIMIT 0").format(request))
+        cursor.execute("SET LOCAL datestyle = 'ISO'")
+        cursor.execute("SET LOCAL timezone = 'UTC'")
+        # Prepared, that is by the extended protocol, as COPY is below: the server then takes one
+        # statement and no more, whatever the text says
+        described_request = sql.SQL("SELECT * FROM ({}) AS request LIMIT 0").format(request)
+        cursor.execute(described_request, prepare=True)
         described = {column.name: column.type_code for column in cursor.description}
         wanted = list(described) if columns is None else list(columns)
         require_present(list(described), wanted)
@@ -210,23 +239,47 @@ def _fetch_postgres(
             name: ColumnBuffer(_get_dtype(kinds[name])) for name in wanted
         }
         height = 0
-        with cursor.copy(copy) as stream:
-            for block in _read_blocks(stream):
-                text = read_text_frame(block, _DIALECT, len(wanted))
-                height += text.height
-                for name, column in zip(wanted, text, strict=True):
-                    pieces[name].append(_parse_column(column.alias(name), kinds[name]))
-                if progress:
-                    progress(height, 0)
+        for block in _read_blocks(_copy_out(connection, copy)):
+            text = read_text_frame(block, _DIALECT, len(wanted))
+            height += text.height
+            for name, column in zip(wanted, text, strict=True):
+                pieces[name].append(_parse_column(column.alias(name), kinds[name]))
+            if progress:
+                progress(height, 0)
     return pl.DataFrame([pieces[name].join(name) for name in wanted])
 
 
-def _read_blocks(stream: Any) -> Iterator[bytes]:
+def _copy_out(connection: Any, statement: Any) -> Iterator[bytes]:
+    """What COPY … TO STDOUT sends, asked for by the extended protocol.
+
+    The cursor's own copy() uses the simple protocol, in which a text may be several statements.
+    """
+    psycopg = load_library("psycopg", extra="postgres", purpose="Reading PostgreSQL")
+    server, status = connection.pgconn, psycopg.pq.ExecStatus
+    result = server.exec_params(statement.as_string(connection).encode(), None)
+    if result.status != status.COPY_OUT:
+        raise psycopg.errors.error_from_result(result)
+    ended = False
+    try:
+        while not ended:
+            size, part = server.get_copy_data(0)
+            ended = size < 0
+            if not ended:
+                yield bytes(part)
+    finally:
+        if not ended:  # a cell could not be used: the server need not send the rest
+            connection.close()
+    results = list(iter(server.get_result, None))
+    if results[0].status != status.COMMAND_OK:
+        raise psycopg.errors.error_from_result(results[0])
+
+
+def _read_blocks(stream: Iterator[bytes]) -> Iterator[bytes]:
     """What the server sends, in batches of whole records."""
     gathered: list[bytes] = []
     size = 0
     for part in stream:
-        gathered.append(bytes(part))
+        gathered.append(part)
         size += len(part)
         if size >= BATCH_BYTES:
             block = b"".join(gathered)

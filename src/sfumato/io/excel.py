@@ -12,7 +12,9 @@ import polars as pl
 from sfumato.errors import DataError, did_you_mean
 from sfumato.io.atomic import replace_file
 from sfumato.io.csv_dialect import check_names
+from sfumato.io.damage import refuse_damage
 from sfumato.io.declared_types import apply_declared_types, require_flat, require_present
+from sfumato.io.sheet_size import make_damage_error, require_reasonable_sheets
 from sfumato.io.source import Progress, Source, SourceTable, load_library
 
 if TYPE_CHECKING:
@@ -39,18 +41,16 @@ def read_excel(
 ) -> SourceTable:
     """The records of one sheet, the first unless another is named; its first row is the header."""
     fastexcel = load_library("fastexcel", extra="formats", purpose="Reading spreadsheets")
-    try:
-        book = fastexcel.read_excel(path)
-    except fastexcel.FastExcelError:
-        raise DataError(
-            f"'{path.name}' is not a whole spreadsheet file.", hint="is it protected by a password?"
-        ) from None
-    name = _choose_sheet(book.sheet_names, sheet)
-    names = _read_names(book, name, path)
-    # Types must come from all rows: a sample would turn later texts into missing cells
-    loaded = book.load_sheet(name, schema_sample_rows=None)
-    frame = loaded.to_polars()
-    frame.columns = names
+    if path.suffix.lower() != ".xls":
+        require_reasonable_sheets(path)
+    with refuse_damage(make_damage_error(path)):
+        # Absolute: the library would take ~ for the home folder
+        book = fastexcel.read_excel(path.absolute())
+        name = _choose_sheet(book.sheet_names, sheet)
+        names = _read_names(book, name, path)
+        # Types must come from all rows: a sample would turn later texts into missing cells
+        frame = book.load_sheet(name, schema_sample_rows=None).to_polars()
+        frame.columns = names
     if columns is not None:
         require_present(names, columns)
         frame = frame.select(columns)

@@ -164,18 +164,48 @@ def drop_columns(frame: Any, names: Iterable[str]) -> Any:
 
 
 def strip_metadata(frame: Any) -> Any:
-    """The same records without what frames carry unseen: notes, metadata, levels nobody has."""
+    """The same records without what frames carry unseen: labels of rows, notes, unused levels.
+
+    An index is often the identifier that the plan drops; levels that no record has, and cells that
+    a slice still points to, are of people who are not in the release.
+    """
     wrapped = wrap(frame)
     if wrapped.implementation.is_polars():
-        return frame
+        return _strip_polars(frame)
     if not wrapped.implementation.is_pandas_like():
-        return frame.replace_schema_metadata(None)
-    native = frame.copy(deep=False)
+        return _strip_arrow(frame)
+    native = frame.reset_index(drop=True)
     native.attrs = {}
+    native.columns.name = None
     for name, dtype in wrapped.schema.items():
         if isinstance(dtype, (nw.Categorical, nw.Enum)):
             native[name] = native[name].cat.remove_unused_categories()
     return native
+
+
+def _strip_polars(frame: pl.DataFrame) -> pl.DataFrame:
+    columns = []
+    for column in frame.get_columns():
+        if isinstance(column.dtype, pl.Enum):
+            present = set(column.unique().drop_nulls().cast(pl.String))
+            levels = [level for level in column.dtype.categories if level in present]
+            column = column.cast(pl.String).cast(pl.Enum(levels))  # noqa: PLW2901
+        columns.append(column)
+    return pl.DataFrame(columns)
+
+
+def _strip_arrow(table: Any) -> Any:
+    import pyarrow as pa
+
+    columns = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            values = column.cast(column.type.value_type)
+            columns.append(values.combine_chunks().dictionary_encode())
+        else:
+            # Copied, so that nothing beyond the records hangs on to it.
+            columns.append(pa.concat_arrays(column.chunks) if column.num_chunks else column)
+    return pa.table(dict(zip(table.column_names, columns, strict=True)))
 
 
 def take(frame: Any, positions: Positions) -> Any:

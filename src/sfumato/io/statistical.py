@@ -10,7 +10,9 @@ import polars as pl
 
 from sfumato.errors import DataError
 from sfumato.io.atomic import replace_file
+from sfumato.io.damage import refuse_damage
 from sfumato.io.declared_types import apply_declared_types, require_flat, require_present
+from sfumato.io.room import require_room
 from sfumato.io.source import Progress, Source, SourceTable, load_library
 
 if TYPE_CHECKING:
@@ -50,20 +52,22 @@ def read_statistical(
     options: dict[str, Any] = {"output_format": "polars", "encoding": encoding}
     if path.suffix.lower() != ".xpt":
         options["user_missing"] = True
-    try:
+    damage = DataError(
+        f"'{path.name}' cannot be read as a {title} file.",
+        hint="was it copied in full? if its accented letters are old, pass encoding='cp1252'.",
+    )
+    file = path.absolute()  # the library would take ~ for the home folder
+    with refuse_damage(damage):
+        _, head = read(file, metadataonly=True, encoding=encoding)
         if columns is not None:
-            _, head = read(path, metadataonly=True, encoding=encoding)
             require_present(head.column_names, columns)
             options["usecols"] = list(columns)
-        frame, meta = read(path, **options)
-    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeError):
-        raise DataError(
-            f"'{path.name}' cannot be read as a {title} file.",
-            hint="was it copied in full? if its accented letters are old, pass encoding='cp1252'.",
-        ) from None
-    if columns is not None:
-        frame = frame.select(columns)
-    frame, letters = _simplify_columns(frame)
+        width = len(head.column_names if columns is None else columns)
+        require_room(path, records=head.number_rows or 0, variables=width, bytes_per_cell=8)
+        frame, meta = read(file, **options)
+        if columns is not None:
+            frame = frame.select(columns)
+        frame, letters = _simplify_columns(frame)
     frame, readings, notes = apply_declared_types(
         frame, reason=f"its type in the {title} file", types=types, dates=dates
     )

@@ -1,0 +1,217 @@
+"""Attackers of a release that share no code with the measures they check.
+
+Each is plain Python over rows of cells, written from the promise and not from the source: slow,
+short, and wrong in other ways than the library could be. An attacker returns what it broke, in
+words without a value, or None.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+_TOLERANCE = 1e-9
+
+
+def parse_cell(cell: Any) -> tuple[str, Any]:  # noqa: PLR0911 - one a notation
+    """A released cell as somebody reads it who knows the notation from the documentation."""
+    if cell is None:
+        return "missing", None
+    if not isinstance(cell, str):
+        return "value", cell
+    if cell == "*":
+        return "anything", None
+    if match := re.fullmatch(r"\[([^;]*);([^;]*)\]", cell, re.DOTALL):
+        return "range", (match[1], match[2])
+    if match := re.fullmatch(r"\{(.*)\}", cell, re.DOTALL):
+        return "set", match[1].split(";")
+    if match := re.fullmatch(r"([^*]+)(\*+)", cell, re.DOTALL):
+        return "mask", (match[1], len(cell))
+    return "value", cell
+
+
+def cell_fits(cell: Any, truth: Any) -> bool:
+    """Whether somebody whose true value is known could have this released cell."""
+    kind, content = parse_cell(cell)
+    if kind in ("anything", "missing"):
+        return True
+    if truth is None:
+        return False
+    if kind == "range":
+        return _lies_within(content[0], content[1], truth)
+    if kind == "set":
+        return any(_same(member, truth) for member in content)
+    if kind == "mask":
+        text = str(truth)
+        return len(text) == content[1] and text.startswith(content[0])
+    return _same(content, truth)
+
+
+def _lies_within(low: str, high: str, truth: Any) -> bool:
+    if isinstance(truth, dt.date):
+        return low <= truth.isoformat() <= high
+    try:
+        return float(low) - _TOLERANCE <= float(truth) <= float(high) + _TOLERANCE
+    except (TypeError, ValueError):
+        return low <= str(truth) <= high
+
+
+def _same(cell: Any, truth: Any) -> bool:
+    if isinstance(truth, bool) or isinstance(cell, bool):
+        return str(cell).lower() == str(truth).lower()
+    if isinstance(truth, (int, float)):
+        try:
+            return math.isclose(float(cell), float(truth), rel_tol=0, abs_tol=_TOLERANCE)
+        except (TypeError, ValueError):
+            return False
+    return str(cell) == str(truth)
+
+
+def normalise(value: Any) -> Hashable:
+    """A secret as a person reads it: neither case, nor blanks, nor invisible signs, nor cents."""
+    if isinstance(value, float):
+        return round(value)
+    if not isinstance(value, str):
+        return repr(value)
+    text = unicodedata.normalize("NFKC", value)
+    text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cf", "Cc"))
+    return " ".join(text.split()).casefold()
+
+
+def classes_of(released: Sequence[Row], known: Sequence[str]) -> dict[Any, list[int]]:
+    """The rows that share every released cell."""
+    classes: dict[Any, list[int]] = defaultdict(list)
+    for index, row in enumerate(released):
+        classes[tuple(repr(row[name]) for name in known)].append(index)
+    return classes
+
+
+def match_exactly(released: Sequence[Row], known: Sequence[str], k: int) -> str | None:
+    """Look for a combination of cells that fewer than k rows have."""
+    smallest = min(map(len, classes_of(released, known).values()))
+    return f"a class of {smallest} where k = {k} was met" if smallest < k else None
+
+
+def match_by_fitting(
+    original: Sequence[Row], released: Sequence[Row], known: Sequence[str], k: int
+) -> str | None:
+    """Know a person's true values, and count the rows that could be theirs."""
+    for truth, own in zip(original, released, strict=True):
+        if not all(cell_fits(own[name], truth[name]) for name in known):
+            continue
+        fitting = sum(all(cell_fits(row[name], truth[name]) for name in known) for row in released)
+        if fitting < k:
+            return f"{fitting} rows fit somebody where k = {k} was met"
+    return None
+
+
+def count_secrets(
+    released: Sequence[Row], known: Sequence[str], secret: str, least: float
+) -> str | None:
+    """Count the different secrets of a class as a person reads them."""
+    for rows in classes_of(released, known).values():
+        values = [released[index][secret] for index in rows]
+        secrets = {normalise(value) for value in values}
+        # A class whose secret nobody recorded discloses none.
+        if len(secrets) < least and any(value is not None for value in values):
+            return f"{len(secrets)} secrets in a class where l = {least} was met"
+    return None
+
+
+def measure_closeness(
+    released: Sequence[Row], known: Sequence[str], secret: str, largest: float
+) -> str | None:
+    """The variational distance of a class's levels from everybody's."""
+    everybody = Counter(normalise(row[secret]) for row in released)
+    total = len(released)
+    for rows in classes_of(released, known).values():
+        inside = Counter(normalise(released[index][secret]) for index in rows)
+        distance = 0.5 * sum(
+            abs(inside[level] / len(rows) - count / total) for level, count in everybody.items()
+        )
+        if distance > largest + 1e-9:
+            return f"a class {distance:.3f} away where t = {largest} was met"
+    return None
+
+
+def find_unmoved(
+    original: Sequence[Row], released: Sequence[Row], names: Sequence[str], share: float
+) -> str | None:
+    """One variable at a time: how many people's numbers stand there as they were."""
+    for name in names:
+        pairs = [
+            (truth[name], row[name])
+            for truth, row in zip(original, released, strict=True)
+            if truth[name] is not None
+        ]
+        if not pairs:
+            continue
+        stayed = sum(_same(cell, truth) for truth, cell in pairs) / len(pairs)
+        if stayed > share + 1e-9:
+            return f"{stayed:.2f} of a variable unmoved where at most {share} was met"
+    return None
+
+
+def link_by_one(
+    original: Sequence[Row], released: Sequence[Row], names: Sequence[str], share: float
+) -> str | None:
+    """Name people by one variable that left exactly, and is unique in the register."""
+    for name in names:
+        if any(row[name] is None for row in (*original, *released)):
+            continue
+        values = Counter(row[name] for row in original)
+        linked = sum(
+            values[truth[name]] == 1 and row[name] == truth[name]
+            for truth, row in zip(original, released, strict=True)
+        )
+        if linked / len(original) > share + 1e-9:
+            return f"{linked} of {len(original)} linked by one variable where {share} was met"
+    return None
+
+
+def state_ends(
+    original: Sequence[Row], released: Sequence[Row], known: Sequence[str], share: float
+) -> str | None:
+    """Say of a class "and this variable equals the end of its range"; count who stands alone."""
+    statements = isolated = 0
+    for cells in classes_of(released, known).values():
+        example = released[cells[0]]
+        for name in known:
+            kind, content = parse_cell(example[name])
+            if kind != "range":
+                continue
+            for end in content:
+                statements += 1
+                holds = [
+                    truth
+                    for truth in original
+                    if truth[name] is not None
+                    and _equals_end(end, truth[name])
+                    and all(cell_fits(example[other], truth[other]) for other in known)
+                ]
+                isolated += len(holds) == 1
+    if statements and isolated / statements > share + 1e-9:
+        return f"{isolated} of {statements} ends isolate somebody where {share} was met"
+    return None
+
+
+def _equals_end(end: str, truth: Any) -> bool:
+    return end == truth.isoformat() if isinstance(truth, dt.date) else _same(end, truth)
+
+
+def find_quoted(text: str, original: Sequence[Row], released: Sequence[Row]) -> str | None:
+    """Look for originals in public text that the release itself does not show."""
+    shown = {str(cell) for row in released for cell in row.values()}
+    for row in original:
+        for name, value in row.items():
+            written = str(value)
+            telling = len(written) >= 6 and written not in shown
+            if telling and isinstance(value, (str, float, dt.date)) and written in text:
+                return f"a value of '{name}' is quoted"
+    return None
