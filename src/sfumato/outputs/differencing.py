@@ -3,18 +3,19 @@
 Question: could somebody subtract one output from another and be left with very few people, or work
 out the number of a few people from the cells of several outputs?
 Assumes: whoever has one output can have the others, and knows of every cell that is shown how many
-records it holds. Records are compared by keyed hashes of their identity, so nothing of their
-content is kept. Compared are the populations, the groups by each variable, and the cells by all of
-them. For linked cells, all outputs are cut into the pieces that any of them distinguishes: each
-cell shown is a sum of pieces, and a sum of pieces is known when it is a linear combination of the
-sums shown.
+records it holds. Records are compared by keyed hashes of their identity; where that is their
+content, and the content changed in between, by keyed hashes of their cells (`record_linkage`).
+What can be told in neither way is reported, not called safe. Compared are the populations, the
+groups by each variable, and the cells by all of them. For linked cells, all outputs are cut into
+the pieces that any of them distinguishes: each cell shown is a sum of pieces, and a sum of pieces
+is known when it is a linear combination of the sums shown.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations, product
 from pathlib import Path
@@ -25,10 +26,12 @@ import polars as pl
 
 from sfumato.cells.codes import encode
 from sfumato.data import Dataset
-from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.kernels.arrays import Floats, Integers, Mask, Positions, Words
+from sfumato.outputs.record_linkage import hash_cells, link_records
 from sfumato.randomness import Key
 
-_ID, _CONTENT = "id", "content of the record"
+_ID, _PERSON, _CELL = "id", "person", "cell "
+_CONTENT = "content of the record"
 _SIZE = "how many records"
 _ALL_RECORDS = ""
 _GROUP, _WAY = "group", "way"
@@ -36,6 +39,9 @@ _GROUP, _WAY = "group", "way"
 _MOST_PIECES = 700
 _MOST_TARGETS, _MOST_BOUNDED_PIECES = 20, 300
 """How many hidden cells are bounded one by one, and in how many pieces at most."""
+_NOTHING_IN_COMMON = "It has no record in common with output"
+_RELABELLED = 0.5
+"""Share of the records without a counterpart that must have one by their values."""
 _TOLERANCE = 1e-7
 _OPTIMAL = 0
 Earlier = Sequence[tuple[int, str, "OutputPopulation"]]
@@ -51,10 +57,14 @@ class OutputPopulation:
     basis : what distinguishes records.
     records : the hashes; and for each way in which the output splits its records a number for
         the part a record is in, below 0 where that part is hidden.
+    cells : a short keyed hash of every cell, to recognise records whose content was changed.
+    persons : the hash under which each record was first seen; None: its own.
     """
 
     basis: str
     records: pl.DataFrame
+    cells: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
+    persons: pl.Series | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return self.records.height
@@ -66,8 +76,19 @@ class OutputPopulation:
         return hashlib.sha256(f"{len(self)}-{total}".encode()).hexdigest()[:16]
 
     def meets(self, other: OutputPopulation) -> bool:
-        """Whether the two have a record in common."""
-        return bool(_count_common(self, other))
+        """Whether the two have a person in common."""
+        return bool(_count_common(self.by_person(), other.by_person()))
+
+    def get_persons(self) -> Words:
+        """The hash under which each record was first seen."""
+        persons = self.records[_ID] if self.persons is None else self.persons
+        return persons.to_numpy()
+
+    def by_person(self) -> OutputPopulation:
+        """The same records, each under the hash under which it was first seen."""
+        if self.persons is None:
+            return self
+        return replace(self, records=self.records.with_columns(self.persons.alias(_ID)))
 
     @property
     def ways(self) -> list[str]:
@@ -81,13 +102,23 @@ class OutputPopulation:
 
     def write(self, path: Path) -> None:
         """Store it in a file."""
-        self.records.write_parquet(path, metadata={"basis": self.basis})
+        persons = self.records[_ID] if self.persons is None else self.persons
+        table = self.records.with_columns(
+            persons.alias(_PERSON),
+            *(column.alias(f"{_CELL}{column.name}") for column in self.cells),
+        )
+        table.write_parquet(path, metadata={"basis": self.basis})
 
     @classmethod
     def read(cls, path: Path) -> OutputPopulation:
         """Read it back."""
-        records = pl.read_parquet(path).with_columns(pl.exclude(_ID).cast(pl.Int64))
-        return cls(pl.read_parquet_metadata(path)["basis"], records)
+        table = pl.read_parquet(path)
+        hashed = [name for name in table.columns if name.startswith(_CELL)]
+        cells = table.select(pl.col(name).alias(name.removeprefix(_CELL)) for name in hashed)
+        persons = table[_PERSON] if _PERSON in table.columns else None
+        records = table.drop(*hashed, _PERSON, strict=False)
+        records = records.with_columns(pl.exclude(_ID).cast(pl.Int64))
+        return cls(pl.read_parquet_metadata(path)["basis"], records, cells, persons)
 
 
 def hash_population(
@@ -116,21 +147,135 @@ def hash_population(
         }
     for index, part in enumerate(parts or ()):
         columns[f"{_WAY} {index}"] = pl.Series(np.asarray(part, np.int64))
-    return OutputPopulation(data.identity.basis, pl.DataFrame(columns))
+    return OutputPopulation(data.identity.basis, pl.DataFrame(columns), hash_cells(data, key))
+
+
+def recognise_persons(population: OutputPopulation, earlier: Earlier) -> OutputPopulation:
+    """Find the records of the new output that earlier ones show with another content."""
+    ids = population.records[_ID].to_numpy()
+    persons, settled = ids.copy(), np.zeros(len(ids), bool)
+    # Identifiers tell for themselves. The latest first: its content is likely the closest.
+    others = [
+        other for _, _, other in reversed(earlier) if not _share_identifier(population, other)
+    ]
+    for other in others:
+        rows, found = _find_rows(other.records[_ID].to_numpy(), ids)
+        rows, found = rows[~settled[found]], found[~settled[found]]
+        persons[found], settled[found] = other.get_persons()[rows], True
+    for other in others:
+        theirs = other.get_persons()
+        open_new = np.flatnonzero(~settled)
+        open_old = np.flatnonzero(~np.isin(theirs, persons[settled]))  # nobody is found twice
+        new, old = link_records(population.cells, other.cells, open_new, open_old)
+        persons[new], settled[new] = theirs[old], True
+    return replace(population, persons=pl.Series(persons))
+
+
+def _find_rows(known: Words, wanted: Words) -> tuple[Positions, Positions]:
+    """Where the wanted hashes stand among the known ones: positions there, and here."""
+    _, rows, found = np.intersect1d(known, wanted, return_indices=True)
+    return rows, found
+
+
+def _share_identifier(population: OutputPopulation, other: OutputPopulation) -> bool:
+    """Whether the same identifier tells the records of both apart; equal content proves less."""
+    return population.basis == other.basis and population.basis != _CONTENT
 
 
 def compare_populations(
     population: OutputPopulation, earlier: Earlier, *, fewest: int
 ) -> list[str]:
-    """What the new output discloses together with earlier ones, in sentences."""
+    """What the new output discloses together with earlier ones, in sentences.
+
+    By the content as it is, and by the persons that were recognised: a changed cell and a person
+    left out are both found.
+    """
+    reasons = _compare_records(population, earlier, fewest=fewest)
+    people = [(number, title, other.by_person()) for number, title, other in earlier]
+    new = population.by_person()
+    if new.records[_ID].to_list() != population.records[_ID].to_list():
+        known = _compare_records(new, people, fewest=fewest)
+        reasons += [reason for reason in known if not reason.startswith(_NOTHING_IN_COMMON)]
+    for number, title, other in people:
+        if _is_doubtful(new, other, fewest):
+            reasons.append(
+                f"It may rest on the same people as output {number} ('{title}') but for fewer than "
+                f"{fewest}: the totals are as close as that, and some records have another content "
+                "than before. Declare a direct identifier, so that this can be told."
+            )
+        elif _are_relabelled(new, other):
+            reasons.append(
+                f"Many of its records have other identifiers than those of output {number} "
+                f"('{title}') and otherwise the same values: if these are the same people, "
+                "differences go unseen."
+            )
+    return list(dict.fromkeys(reasons))
+
+
+def _is_doubtful(population: OutputPopulation, other: OutputPopulation, fewest: int) -> bool:
+    """Whether records that were not recognised could leave a difference of very few.
+
+    Of two parts that have people in common, as many of the others as both have may be the same
+    people too.
+    """
+    if _share_identifier(population, other):
+        return False
+    joined = population.records.join(other.records, on=_ID, suffix=" before")
+    for way, other_way in product(population.ways, other.ways):
+        both = _pair_parts(population, other, joined, way, other_way)
+        both = _add_unknown(both, population, other, way, "new", "new unknown")
+        both = _add_unknown(both, other, population, other_way, "old", "old unknown")
+        possible = both.select(pl.min_horizontal("new unknown", "old unknown")).to_series()
+        shown = (both["new size"] >= fewest) & (both["old size"] >= fewest)
+        close = shown & (possible > 0)
+        for size in ("new size", "old size"):
+            close &= both[size] - both["both"] - possible < fewest
+        if close.any():
+            return True
+    return False
+
+
+def _add_unknown(
+    both: pl.DataFrame,
+    population: OutputPopulation,
+    other: OutputPopulation,
+    way: str,
+    part: str,
+    into: str,
+) -> pl.DataFrame:
+    """Add how many records of each part were not recognised in the other output."""
+    unknown = population.records.join(other.records, on=_ID, how="anti")
+    if not way:
+        return both.with_columns(pl.lit(unknown.height, pl.Int64).alias(into))
+    counts = unknown.group_by(pl.col(way).alias(part)).len(into)
+    joined = both.join(counts.with_columns(pl.col(into).cast(pl.Int64)), on=part, how="left")
+    return joined.with_columns(pl.col(into).fill_null(0))
+
+
+def _are_relabelled(population: OutputPopulation, other: OutputPopulation) -> bool:
+    """Whether identifiers changed from one output to the next while the other values stayed."""
+    if not _share_identifier(population, other):
+        return False
+    strangers = [
+        np.flatnonzero(~mine.records[_ID].is_in(theirs.records[_ID].implode()).to_numpy())
+        for mine, theirs in ((population, other), (other, population))
+    ]
+    fewer = min(map(len, strangers))
+    if not fewer:
+        return False
+    linked, _ = link_records(population.cells, other.cells, *strangers)
+    return len(linked) >= max(1, fewer * _RELABELLED)
+
+
+def _compare_records(population: OutputPopulation, earlier: Earlier, *, fewest: int) -> list[str]:
+    """What two outputs disclose together if a hash is a person."""
     reasons, disjoint = [], []
     overlaps = {}
     for number, title, other in earlier:
         joined = population.records.join(other.records, on=_ID, suffix=" before")
         overlaps[number] = joined.height
         if not joined.height:
-            # Identifiers prove that nobody is in both; equal content would prove nothing.
-            if not (population.basis == other.basis and population.basis != _CONTENT):
+            if not _share_identifier(population, other):
                 disjoint.append(number)
             continue
         difference = _find_difference(population, other, joined, fewest)
@@ -144,7 +289,7 @@ def compare_populations(
     reasons += _find_linked_cells(population, overlapping, fewest=fewest)
     if disjoint:
         reasons.append(
-            f"It has no record in common with output {_list_numbers(disjoint)}, as far as their "
+            f"{_NOTHING_IN_COMMON} {_list_numbers(disjoint)}, as far as their "
             "content tells. If variables were added or dropped in between, differences go unseen: "
             "declare a direct identifier."
         )
@@ -160,17 +305,7 @@ def _find_difference(
 ) -> str:
     """Which parts of two outputs differ by very few records; empty where none do."""
     for way, other_way in product(population.ways, other.ways):
-        # The join renames ways of the earlier output that have the name of one of the new.
-        renamed = f"{other_way} before"
-        named = {"new": way, "old": renamed if renamed in joined.columns else other_way}
-        both = joined.with_columns(
-            (pl.col(name) if name else pl.lit(0, pl.Int64)).alias(part)
-            for part, name in named.items()
-        ).select("new", "old")
-        both = both.filter(pl.all_horizontal(pl.all() >= 0)).group_by("new", "old").len("both")
-        both = both.with_columns(pl.col("both").cast(pl.Int64))
-        both = _add_sizes(both, population, way, "new", "new size")
-        both = _add_sizes(both, other, other_way, "old", "old size")
+        both = _pair_parts(population, other, joined, way, other_way)
         new, old = (both[size] - both["both"] for size in ("new size", "old size"))
         # A part below the threshold is not shown, so nobody can subtract it.
         shown = (both["new size"] >= fewest) & (both["old size"] >= fewest)
@@ -178,6 +313,26 @@ def _find_difference(
         if close.any():
             return "they rest on populations" if not (way or other_way) else "they show groups"
     return ""
+
+
+def _pair_parts(
+    population: OutputPopulation,
+    other: OutputPopulation,
+    joined: pl.DataFrame,
+    way: str,
+    other_way: str,
+) -> pl.DataFrame:
+    """Pairs of parts that have records in common: how many, and how many each has."""
+    # The join renames ways of the earlier output that have the name of one of the new.
+    renamed = f"{other_way} before"
+    named = {"new": way, "old": renamed if renamed in joined.columns else other_way}
+    both = joined.with_columns(
+        (pl.col(name) if name else pl.lit(0, pl.Int64)).alias(part) for part, name in named.items()
+    ).select("new", "old")
+    both = both.filter(pl.all_horizontal(pl.all() >= 0)).group_by("new", "old").len("both")
+    both = both.with_columns(pl.col("both").cast(pl.Int64))
+    both = _add_sizes(both, population, way, "new", "new size")
+    return _add_sizes(both, other, other_way, "old", "old size")
 
 
 def _add_sizes(

@@ -6,7 +6,6 @@ On disk it is a file for the checker, and a folder of its own for what never lea
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,16 +19,19 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.errors import DataError
 from sfumato.io.atomic import PRIVATE, replace_file, write_file
+from sfumato.io.json_reader import parse_json
+from sfumato.io.locks import hold_lock
 from sfumato.kernels.arrays import Integers
-from sfumato.outputs.differencing import OutputPopulation, compare_populations, hash_population
+from sfumato.outputs.differencing import (
+    Earlier,
+    OutputPopulation,
+    compare_populations,
+    hash_population,
+    recognise_persons,
+)
 from sfumato.outputs.output import Output, differs_in_settings, worst
 from sfumato.outputs.rules import Rules
 from sfumato.randomness import Key
-
-try:
-    import fcntl
-except ImportError:  # Windows has no such lock: there, one process at a time
-    fcntl = None  # type: ignore[assignment]
 
 VERSION = 1
 _LOG, _INSIDE, _KEY = "log.json", "inside", "key"
@@ -40,12 +42,14 @@ class Log:
 
     Question: what was made from these data, and may it all leave together?
     Assumes: outputs that are not in the log are not known to it. Records are distinguished by
-    their identity: give the data a direct identifier, or pass the same variables each time.
+    their identity: give the data a direct identifier. Without one they are recognised by their
+    content, also after some of it was cleaned; where that cannot be told, the verdict is "review".
 
     Parameters
     ----------
     folder : where the log lasts over several runs: `log.json` for the output checker, and
-        `inside/` with keyed record hashes that never leave. Without one it lives in memory.
+        `inside/` with keyed hashes of records and cells that never leave. Without one it lives
+        in memory.
     rules : the rules of the house; of a folder that has a log, those it was begun with.
 
     Examples
@@ -91,8 +95,10 @@ class Log:
             population = hash_population(
                 _get_dataset(data), output.groups, self._files.key, parts, grouped=grouped
             )
+            earlier = [] if output.verdict == "refuse" else self._list_earlier()
+            population = recognise_persons(population, earlier)
             reasons = [
-                *self._compare_populations(population, output),
+                *compare_populations(population, earlier, fewest=self.rules.difference),
                 *self._find_repetitions(population, output),
             ]
             judged = replace(
@@ -113,15 +119,12 @@ class Log:
             self._record(judged, None)
         return judged
 
-    def _compare_populations(self, population: OutputPopulation, output: Output) -> list[str]:
-        if output.verdict == "refuse":
-            return []
-        earlier = [
+    def _list_earlier(self) -> Earlier:
+        return [
             (entry["number"], entry["title"], self._files.read_population(entry["number"]))
             for entry in self._entries
             if entry["verdict"] != "refuse" and entry["population"]
         ]
-        return compare_populations(population, earlier, fewest=self.rules.difference)
 
     def _find_repetitions(self, population: OutputPopulation, output: Output) -> list[str]:
         """The same values protected with other settings: each discloses a little more of them."""
@@ -246,20 +249,15 @@ class _LogFiles:
         if self.folder is None:
             yield
             return
-        handle = os.open(self.folder / _INSIDE / "lock", os.O_WRONLY | os.O_CREAT, PRIVATE)
-        try:
-            if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+        with hold_lock(self.folder / _INSIDE / "lock"):
             yield
-        finally:
-            os.close(handle)
 
     def read(self) -> dict[str, Any]:
         """The log as it lies in the folder; empty where there is none yet."""
         if self.folder is None or not (self.folder / _LOG).exists():
             return {}
         try:
-            log = json.loads((self.folder / _LOG).read_text("utf-8"))
+            log = parse_json((self.folder / _LOG).read_bytes())
             return {"rules": log["rules"], "outputs": log["outputs"]}
         except (ValueError, KeyError, TypeError, OSError):
             raise DataError(

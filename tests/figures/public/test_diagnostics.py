@@ -180,7 +180,8 @@ def test_outcomes_are_protected_and_the_model_is_not_refitted():
         assert made[name].mean() == pytest.approx(
             told[name].mean(), abs=0.05 * float(told[name].to_numpy().std())
         )
-        assert made[name].std() == pytest.approx(told[name].std(), rel=1e-6)
+        # To the four digits that a figure shows.
+        assert made[name].std() == pytest.approx(told[name].std(), rel=1e-4)
     assert not set(made.rows()) & set(told.select("fitted", "residual").rows())
 
 

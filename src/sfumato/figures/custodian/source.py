@@ -21,7 +21,9 @@ _HIGHER = frozenset(
     }
 )  # fmt: skip
 """Further numbers that are better when higher, though their measure is better when lower."""
-_NEITHER = frozenset({"p_value", "stayed", "stayed_records"})
+_NEITHER = frozenset(
+    {"p_value", "stayed", "stayed_records", "stayed_rescaled", "stayed_in_pair", "stayed_in_all"}
+)
 """What is good for the analyst here may be bad for the people, or has no better end."""
 _MOST_COLUMNS = 30
 _HINT = "pass the evidence of the measure that this picture is for."

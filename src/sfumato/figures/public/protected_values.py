@@ -37,6 +37,9 @@ _HARDLY_MOVED = 0.25
 """Share of that distance; a record that moves by less is still seen where it was."""
 _MIDDLE, _MIDDLE_IN_SDS = (0.05, 0.95), 3.29
 _MOST_NEIGHBOURS = 3
+_VISIBLE_DIGITS = 4
+"""Digits of the range that an axis shows: a figure has a thousand pixels, and not ten thousand."""
+_MOST_DECIMALS = 300
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,13 +113,31 @@ def protect_values(
     clipped, outside = _clip_to_domain(released, group.origin, variables)
     clipped = clipped.sort(variables)
     return ProtectedValues(
-        values=clipped,
+        values=clipped.with_columns(_round_to_sight(clipped[name]) for name in variables),
         coinciding=clipped.is_duplicated().to_numpy(),
         left_out=1 - released.height / len(remaining),
         outside=outside,
         stays=stays,
         alone=len(remaining) < len(group),
     )
+
+
+def _round_to_sight(values: pl.Series) -> pl.Series:
+    """Values to as many digits as a figure can show.
+
+    More would not be seen, and would help: the centre of three whole numbers, to thirteen digits,
+    is one of very few sums.
+    """
+    low, high = values.min(), values.max()
+    if not isinstance(low, float) or not isinstance(high, float):
+        return values
+    spread = high - low or abs(high)
+    if not (math.isfinite(spread) and spread > 0):
+        return values
+    decimals = _VISIBLE_DIGITS - 1 - math.floor(math.log10(spread))
+    if abs(decimals) > _MOST_DECIMALS:
+        return values
+    return pl.Series(values.name, np.round(values.to_numpy(), decimals) + 0.0)
 
 
 def _take_group(data: Subjects | Group | Dataset, names: list[str]) -> Group:
