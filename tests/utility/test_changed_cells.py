@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, generalised, in_library
 
 import sfumato as sf
 
@@ -20,8 +20,8 @@ GROUPED = sf.Column(role="quasi", kind="ordinal", domain=("least", "high", "top"
 
 def loss(values, cells, column, after=None):
     return sf.utility.InformationLoss().measure(
-        sf.Dataset(pl.DataFrame({"x": values}), sf.Schema({"x": column})),
-        sf.Dataset(pl.DataFrame({"x": cells}), sf.Schema({"x": after or "quasi"})),
+        generalised(pl.DataFrame({"x": values}), sf.Schema({"x": column})),
+        generalised(pl.DataFrame({"x": cells}), sf.Schema({"x": after or "quasi"})),
     )
 
 
@@ -81,7 +81,7 @@ def test_sets_with_a_new_name():
 
 
 def test_removed_records_do_not_count_for_a_name():
-    data = sf.Dataset(pl.DataFrame({"x": list("aabbcd")}), sf.Schema({"x": NOMINAL}))
+    data = generalised(pl.DataFrame({"x": list("aabbcd")}), sf.Schema({"x": NOMINAL}))
     renamed = sf.methods.Recode(variables=["x"], fewest=2).apply(data)
     assert renamed.frame["x"].to_list() == ["a", "a", "b", "b", "other", "other"]
     found = sf.utility.InformationLoss().measure(data, renamed.take(np.array([5, 4, 2, 0])))
@@ -93,7 +93,7 @@ def test_removed_records_do_not_count_for_a_name():
 def test_rare_countries_of_adult(shared_data, library):
     frame = pl.read_csv(shared_data / "adult.csv").select("native_country", "age")
     schema = sf.Schema({"native_country": NOMINAL, "age": sf.Column(role="quasi", kind="integer")})
-    data = sf.Dataset(in_library(frame, library), schema)
+    data = generalised(in_library(frame, library), schema)
     rare = sf.methods.Recode(variables=["native_country"], fewest=200).apply(data)
     changed = (rare.column("native_country") != data.column("native_country")).sum()
     found = {one["variable"]: one for one in _rows(sf.utility.InformationLoss(), data, rare)}
@@ -110,7 +110,7 @@ def _rows(measure, data, released):
 def test_means_of_clusters_are_changed_cells(output):
     frame = pl.DataFrame({"age": [20, 22, 24, 40, 41, 42], "stay": [1, 2, 3, 1, 2, 3]})
     numbers = sf.Column(role="quasi", kind="integer")
-    data = sf.Dataset(frame, sf.Schema({"age": numbers, "stay": numbers}))
+    data = generalised(frame, sf.Schema({"age": numbers, "stay": numbers}))
     made = sf.methods.KAnonymity(k=3, output=output).apply(data, key=bytes(32))
     found = {one["variable"]: one for one in _rows(sf.utility.InformationLoss(), data, made)}
     for name in ("age", "stay"):

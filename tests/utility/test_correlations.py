@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, generalised, in_library
 
 import sfumato as sf
 from sfumato.utility.correlations import correlate_correlations
@@ -43,7 +43,7 @@ def measured(original, released, **parameters):
 
 def data(columns, **kinds):
     schema = {name: sf.Column(role="other", kind=kind) for name, kind in kinds.items()}
-    return sf.Dataset(pl.DataFrame(columns), sf.Schema(schema))
+    return generalised(pl.DataFrame(columns), sf.Schema(schema))
 
 
 def test_the_published_tables_agree_as_published():
@@ -59,12 +59,12 @@ numbers = st.one_of(st.none(), st.integers(-5, 5).map(float))
 @given(st.lists(st.tuples(numbers, numbers, numbers), min_size=3, max_size=15))
 def test_agrees_with_pandas_on_pairwise_complete_records(kind, rows):
     frame = pl.DataFrame(rows, schema=dict.fromkeys("abc", pl.Float64), orient="row")
-    original = sf.Dataset(
+    original = generalised(
         pl.DataFrame({"a": [1.0, 2.0, 4.0], "b": [2.0, 1.0, 3.0], "c": [0.0, 5.0, 1.0]})
     )
     if any(frame[name].n_unique() == 1 and frame[name][0] is None for name in "abc"):
         return
-    found = measured(original, sf.Dataset(frame), kind=kind)
+    found = measured(original, generalised(frame), kind=kind)
     wanted = frame.to_pandas().corr(method=kind)
     for row in found.table.rows(named=True):
         expected = wanted.loc[row["first"], row["second"]]
@@ -93,10 +93,10 @@ def test_masked_cells_are_left_out_and_ranges_taken_at_their_middle():
 def test_ordinal_variables_count_by_rank():
     levels = sf.Column(kind="ordinal", domain=("low", "mid", "top"))
     frame = pl.DataFrame({"grade": ["low", "top", "mid", "low"], "x": [1.0, 7.0, 2.0, 2.0]})
-    original = sf.Dataset(frame, sf.Schema({"grade": levels}))
+    original = generalised(frame, sf.Schema({"grade": levels}))
     row = measured(original, original).table.row(0, named=True)
     assert row["original"] == pytest.approx(np.corrcoef([0, 2, 1, 0], frame["x"])[0, 1])
-    coarse = sf.Dataset(frame.with_columns(grade=pl.Series(["low", "[mid;top]", "mid", "low"])))
+    coarse = generalised(frame.with_columns(grade=pl.Series(["low", "[mid;top]", "mid", "low"])))
     row = measured(original, coarse).table.row(0, named=True)
     assert row["released"] == pytest.approx(np.corrcoef([0, 1.5, 1, 0], frame["x"])[0, 1])
 
@@ -134,7 +134,7 @@ def test_what_the_release_no_longer_has_is_told():
 
 def test_records_need_not_be_paired():
     original = data({"x": [1, 2, 4, 4], "y": [3, 1, 1, 0]})
-    found = measured(original, sf.Dataset(original.frame.head(3)))
+    found = measured(original, generalised(original.frame.head(3)))
     assert found.value > 0
     assert math.isnan(found.details["correlation_of_correlations"])
     assert found.details["correlation_of_correlations_reason"]
@@ -142,7 +142,7 @@ def test_records_need_not_be_paired():
 
 def test_identifiers_and_weights_are_left_out():
     frame = pl.DataFrame({"id": [1, 2, 3], "w": [1.0, 2.0, 1.0], "x": [1, 5, 2], "y": [1, 2, 2]})
-    one = sf.Dataset(frame, sf.Schema({"id": "direct", "w": "weight"}))
+    one = generalised(frame, sf.Schema({"id": "direct", "w": "weight"}))
     assert measured(one, one).details["variables"] == "x, y"
 
 
@@ -160,7 +160,7 @@ def test_the_order_of_rows_does_not_change_a_bit(kind, cohort):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_numbers_with_gaps_in_every_library(library):
     frame = pl.DataFrame({"x": [1, None, 3, 4], "y": [1, 2, 2, 5]})
-    one = sf.Dataset(in_library(frame, library))
+    one = generalised(in_library(frame, library))
     assert measured(one, one).plain()["table"][0]["original"] == pytest.approx(
         np.corrcoef([1, 3, 4], [1, 2, 5])[0, 1]
     )
@@ -179,6 +179,6 @@ def test_levels_released_as_noisy_codes_keep_their_order() -> None:
             "dose": sf.Column(role="other", kind="continuous"),
         }
     )
-    data = sf.Dataset(frame, schema)
+    data = generalised(frame, schema)
     noised = sf.methods.CodeNoise(variables=["pain"], variance=1e-6).apply(data, key=bytes(32))
     assert sf.utility.Correlations().measure(data, noised).value < 0.05

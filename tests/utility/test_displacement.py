@@ -41,7 +41,8 @@ def test_dense_data_hardly_move(shared_data, k, share):
     moved = spread * values.std(axis=0, ddof=1) + values.mean(axis=0)
     released = pl.DataFrame(moved, schema=original.columns)
     found = sf.utility.Displacement().measure(sf.Dataset(original), sf.Dataset(released))
-    assert found.details["stayed"] == pytest.approx(share, abs=0.005)
+    assert found.details["stayed_in_all"] == pytest.approx(share, abs=0.005)
+    assert found.details["stayed"] == max(found.table["stayed"]) > share
 
 
 def direct(original, released, within):
@@ -90,12 +91,15 @@ def test_it_is_the_definition_value_by_value(table):
     found = sf.utility.Displacement(variables=["a", "b"], within=0.7).measure(*sides)
     deltas, distances, stayed = direct(original, released, 0.7)
     assert found.table["displacement"].to_list() == pytest.approx(deltas)
-    assert found.records["stayed"].to_list() == stayed
+    assert found.records["stayed_in_all"].to_list() == stayed
     assert found.records["distance"].to_list() == [
         None if one is None else pytest.approx(one) for one in distances
     ]
     compared = [one for one in distances if one is not None]
-    assert found.details["stayed"] == sum(stayed) / len(compared)
+    assert found.details["stayed_in_all"] == sum(stayed) / len(compared)
+    assert found.details["stayed"] >= max(found.table["stayed"])
+    assert found.details["stayed"] >= found.details["stayed_in_all"]
+    assert found.details["stayed_records"] == found.records["stayed"].sum()
     assert found.details["median_distance"] == pytest.approx(np.median(compared))
     assert found.details["mean_delta"] == pytest.approx(sum(deltas) / 2)
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import LIBRARIES, in_library
+from tests.conftest import LIBRARIES, generalised, in_library
 
 import sfumato as sf
 
@@ -61,8 +61,8 @@ def one(values, cells, column, **settings):
     """The loss of a single variable."""
     schema = sf.Schema({"x": column})
     return measured(
-        sf.Dataset(pl.DataFrame({"x": values}), schema),
-        sf.Dataset(pl.DataFrame({"x": cells}), sf.Schema({"x": "quasi"})),
+        generalised(pl.DataFrame({"x": values}), schema),
+        generalised(pl.DataFrame({"x": cells}), sf.Schema({"x": "quasi"})),
         **settings,
     )
 
@@ -136,8 +136,8 @@ def test_agrees_with_writing_out_every_value(pair):
         "code": (GROUPS, CODES, None, 3),
     }
     found = measured(
-        sf.Dataset(pl.DataFrame(original, schema_overrides={"age": pl.Int64}), SCHEMA),
-        sf.Dataset(pl.DataFrame(released, schema_overrides=dict.fromkeys(parts, pl.String))),
+        generalised(pl.DataFrame(original, schema_overrides={"age": pl.Int64}), SCHEMA),
+        generalised(pl.DataFrame(released, schema_overrides=dict.fromkeys(parts, pl.String))),
     )
     distances, bits, most, table = [], 0.0, 0.0, {}
     for name, (told, domain, scale, width) in parts.items():
@@ -164,7 +164,7 @@ def test_agrees_with_writing_out_every_value(pair):
 @settings(max_examples=40)
 @given(pairs())
 def test_unchanged_data_lost_nothing_at_all(pair):
-    data = sf.Dataset(pl.DataFrame(pair[0], schema_overrides={"age": pl.Int64}), SCHEMA)
+    data = generalised(pl.DataFrame(pair[0], schema_overrides={"age": pl.Int64}), SCHEMA)
     found = measured(data, data)
     assert found.value == 0.0
     assert found.details["granularity"] == found.details["non_uniform_entropy"] == 0.0
@@ -180,8 +180,8 @@ def test_the_order_of_rows_does_not_change_a_bit(pair, random):
     )
     order = list(range(original.height))
     random.shuffle(order)
-    straight = measured(sf.Dataset(original, SCHEMA), sf.Dataset(released))
-    shuffled = measured(sf.Dataset(original[order], SCHEMA), sf.Dataset(released[order]))
+    straight = measured(generalised(original, SCHEMA), generalised(released))
+    shuffled = measured(generalised(original[order], SCHEMA), generalised(released[order]))
     assert straight.plain() == shuffled.plain()
     assert shuffled.records.equals(straight.records[order])
 
@@ -196,8 +196,8 @@ def test_the_far_end_of_the_range_counts():
 def test_it_is_over_the_number_of_variables():
     frame = pl.DataFrame({"a": [0, 2], "b": [0, 2]})
     schema = sf.Schema({"a": "quasi", "b": "quasi"})
-    released = sf.Dataset(pl.DataFrame({"a": [3, 2], "b": [4, 2]}), schema)
-    found = measured(sf.Dataset(frame, schema), released)
+    released = generalised(pl.DataFrame({"a": [3, 2], "b": [4, 2]}), schema)
+    found = measured(generalised(frame, schema), released)
     assert found.records["information_loss"].to_list() == [5 / 2, 0.0]
 
 
@@ -222,9 +222,9 @@ def test_wildcards_take_the_domain_or_the_extremes(domain, far):
 
 def test_a_dropped_variable_counts_as_suppressed():
     schema = sf.Schema({"age": AGE, "sex": "quasi"})
-    original = sf.Dataset(pl.DataFrame({"age": [0, 9], "sex": [0, 1]}), schema)
+    original = generalised(pl.DataFrame({"age": [0, 9], "sex": [0, 1]}), schema)
     gone = sf.methods.Drop(variables=["age"]).apply(original)
-    stars = sf.Dataset(pl.DataFrame({"age": ["*", "*"], "sex": [0, 1]}))
+    stars = generalised(pl.DataFrame({"age": ["*", "*"], "sex": [0, 1]}))
     dropped, starred = measured(original, gone), measured(original, stars)
     assert dropped.value == starred.value > 0
     assert dropped.details["granularity"] == 0.5
@@ -233,7 +233,7 @@ def test_a_dropped_variable_counts_as_suppressed():
 
 def test_removed_records_count_as_suppressed():
     frame = pl.DataFrame({"age": [0, 3, 6, 9]})
-    original = sf.Dataset(frame, sf.Schema({"age": AGE}))
+    original = generalised(frame, sf.Schema({"age": AGE}))
     released = original.take(np.array([3, 1]))
     found = measured(original, released)
     assert found.details["removed_records"] == 2
@@ -253,7 +253,7 @@ def test_removed_records_count_in_a_release_too(tmp_path):
         sf.methods.Deterministic(variables=["x"], strata=["sex"], small="suppress"),
         sf.methods.KAnonymity(k=2),
     ]
-    data = sf.Dataset(frame, schema)
+    data = generalised(frame, schema)
     plan = sf.Plan(schema=schema, steps=steps, targets={"removed_records.max": 1})
     release = sf.protect(data, plan, key=bytes(32))
     release.write(tmp_path / "out")
@@ -263,7 +263,7 @@ def test_removed_records_count_in_a_release_too(tmp_path):
 
 
 def test_released_records_that_carry_an_identity_are_paired_by_it():
-    original = sf.Dataset(pl.DataFrame({"age": [0, 3, 9]}), sf.Schema({"age": AGE}))
+    original = generalised(pl.DataFrame({"age": [0, 3, 9]}), sf.Schema({"age": AGE}))
     assert measured(original, original.take(np.array([2, 0, 1]))).value == 0.0
 
 
@@ -359,11 +359,11 @@ DAY = dt.date(2020, 1, 1)
     ids=str,
 )
 def test_any_type_of_variable(values):
-    data = sf.Dataset(pl.DataFrame({"x": values}), sf.Schema({"x": "quasi"}))
+    data = generalised(pl.DataFrame({"x": values}), sf.Schema({"x": "quasi"}))
     assert measured(data, data).value == 0.0
-    swapped = sf.Dataset(data.frame[[1, 0, 2]], data.schema)
+    swapped = generalised(data.frame[[1, 0, 2]], data.schema)
     assert measured(data, swapped).value > 0.0
-    stars = sf.Dataset(pl.DataFrame({"x": ["*"] * 3}), sf.Schema({"x": "quasi"}))
+    stars = generalised(pl.DataFrame({"x": ["*"] * 3}), sf.Schema({"x": "quasi"}))
     assert measured(data, stars).details["granularity"] == 1.0
 
 
@@ -373,8 +373,8 @@ def test_numbers_with_gaps_in_every_library(library):
     schema = sf.Schema({"x": "quasi", "y": sf.Column(role="quasi", kind="nominal")})
     released = pl.DataFrame({"x": ["1", None, "[1;3]"], "y": ["1", "{1;2}", None]})
     found = measured(
-        sf.Dataset(in_library(frame, library), schema),
-        sf.Dataset(in_library(released, library)),
+        generalised(in_library(frame, library), schema),
+        generalised(in_library(released, library)),
         variables=["x", "y"],
     )
     rows = [row["information_loss"] for row in found.plain()["table"]]
@@ -392,7 +392,7 @@ def test_a_constant_that_was_generalised_has_no_spread_to_count_in():
 
 def test_a_variable_without_a_value_is_named():
     frame = pl.DataFrame({"x": [None, None], "y": [1, 2]}, schema_overrides={"x": pl.Int64})
-    data = sf.Dataset(frame, sf.Schema({"x": "quasi", "y": "quasi"}))
+    data = generalised(frame, sf.Schema({"x": "quasi", "y": "quasi"}))
     found = measured(data, data)
     assert "'x'" in found.warnings[0]
     assert found.details["variables"] == "y"
@@ -414,9 +414,9 @@ def test_what_cannot_be_read_is_told_without_a_value():
 
 
 def test_records_that_nothing_pairs_are_refused():
-    data = sf.Dataset(pl.DataFrame({"age": [1, 2]}), sf.Schema({"age": AGE}))
+    data = generalised(pl.DataFrame({"age": [1, 2]}), sf.Schema({"age": AGE}))
     with pytest.raises(sf.SfumatoError, match="compares record by record"):
-        measured(data, sf.Dataset(pl.DataFrame({"age": [1]}), data.schema))
+        measured(data, generalised(pl.DataFrame({"age": [1]}), data.schema))
     with pytest.raises(sf.SfumatoError, match="role"):
         measured(data.with_schema({"age": "other"}), data)
 

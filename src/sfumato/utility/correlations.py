@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -57,7 +58,7 @@ class Correlations(Measure):
     >>> import polars as pl, sfumato as sf
     >>> original = sf.Dataset(pl.DataFrame({"age": [20, 40, 60, 80], "stay": [1, 2, 3, 4]}))
     >>> frame = pl.DataFrame({"age": ["[20;40]", "[20;40]", "60", "*"], "stay": [1, 2, 3, 4]})
-    >>> schema = sf.Schema({"age": sf.Column(kind="integer")})
+    >>> schema = sf.Schema({"age": sf.Column(kind="integer", cells="generalised")})
     >>> found = Correlations().measure(original, sf.Dataset(frame, schema))
     >>> round(found.value, 4)
     0.134
@@ -174,6 +175,8 @@ def _read_values(original: Dataset, data: Dataset, name: str) -> Intervals:
     if column.kind == "ordinal" and kind == "continuous":
         # Noise on the codes of levels leaves numbers in the order of the levels.
         return read_intervals(data.column(name), data.schema[name], "number")
+    if name in data.schema:
+        column = replace(column, cells=data.schema[name].cells)
     if column.kind in (*_KINDS, "date"):
         return read_bounds(data.column(name), column, original.column(name))
     return read_intervals(data.column(name), column, "number")

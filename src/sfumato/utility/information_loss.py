@@ -66,7 +66,7 @@ class InformationLoss(Measure):
     Examples
     --------
     >>> import polars as pl, sfumato as sf
-    >>> age = sf.Column(role="quasi", kind="integer", domain=(0, 99))
+    >>> age = sf.Column(role="quasi", kind="integer", domain=(0, 99), cells="generalised")
     >>> original = sf.Dataset(pl.DataFrame({"age": [20, 40, 60, 80]}), sf.Schema({"age": age}))
     >>> frame = pl.DataFrame({"age": ["[20;40]", "[20;40]", "60", "*"]})
     >>> found = InformationLoss().measure(original, sf.Dataset(frame, sf.Schema({"age": age})))

@@ -73,11 +73,12 @@ def measure_variable_loss(
         column = add_renamed_groups(
             column, levels, values, after_values, match, released.schema.get(name)
         )
+    shown = _declare_released(column, released.schema.get(name))
     if column.kind in (*NUMBER_TYPES, "ordinal"):
-        return _measure_numeric(values, after_values, column, match, dropped=after is None)
-    original_cells, cells = (
-        read_level_sets(side, levels, column) for side in (values, after_values)
-    )
+        both = (column, shown)
+        return _measure_numeric(values, after_values, both, match, dropped=after is None)
+    original_cells = read_level_sets(values, levels, column)
+    cells = read_level_sets(after_values, levels, shown)
     if original_cells.open[original_cells.of].all():
         return None
     code = None if after is None else encode_cells(cells)
@@ -94,6 +95,11 @@ def _add_hierarchy(column: Column, after: Column | None) -> Column:
     return column
 
 
+def _declare_released(column: Column, after: Column | None) -> Column:
+    """How released cells are read: on the original's scale, as notation where a step made it."""
+    return column if after is None else replace(column, cells=after.cells)
+
+
 def _list_levels(values: pl.Series, column: Column) -> list[str]:
     """The levels of a variable that has some; of an ordinal one, from low to high."""
     if column.kind in NUMBER_TYPES:
@@ -106,15 +112,16 @@ def _list_levels(values: pl.Series, column: Column) -> list[str]:
 def _measure_numeric(
     values: pl.Series,
     released_values: pl.Series,
-    column: Column,
+    columns: tuple[Column, Column],
     match: npt.NDArray[np.intp] | None,
     *,
     dropped: bool,
 ) -> VariableLoss | None:
+    column, shown = columns
     original_cells = read_bounds(values, column, values)
     if original_cells.per_record(original_cells.open).all():
         return None
-    cells = read_bounds(released_values, column, values)
+    cells = read_bounds(released_values, shown, values)
     matched = cells.take(match)
     domain, declared = _find_domain(values, column, original_cells)
     unknown = bool(matched.per_record(matched.open).any())
