@@ -25,7 +25,9 @@ for name, width in zip(names, widths):
     original[name] = values
     stars = random.random({records}) < 0.02
     released[name] = cells.gather(values // step).set(pl.Series(stars), "*")
-    schema[name] = sf.Column(role="quasi", kind="integer", domain=(0, width - 1))
+    schema[name] = sf.Column(
+        role="quasi", kind="integer", domain=(0, width - 1), cells="generalised"
+    )
 original = sf.Dataset(pl.DataFrame(original), sf.Schema(schema))
 released = sf.Dataset(pl.DataFrame(released), sf.Schema(schema))
 

@@ -25,7 +25,7 @@ frame = pl.read_csv({path!r})
 SFUMATO = """
 data = sf.read({path!r})
 release = sf.protect(data, plan, key=bytes(32))
-release.write({path!r} + ".release", overwrite=True)
+release.write({path!r} + ".release", overwrite=True, ledger=False)
 """
 PLAN = """
 import sfumato as sf

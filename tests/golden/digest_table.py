@@ -268,7 +268,7 @@ def _released(label: str, data: sf.Dataset, plan: sf.Plan) -> Entries:
     found[f"{label} steps"] = lines([dict(one) for one in made.fitted])
     found |= {f"{label} evidence {name}": numbers(one) for name, one in made.evidence.items()}
     with tempfile.TemporaryDirectory() as folder:
-        where = made.write(Path(folder) / "release")
+        where = made.write(Path(folder) / "release", ledger=False)
         files = sorted(one for one in where.rglob("*") if one.is_file())
         found[f"{label} files"] = [str(one.relative_to(where)) for one in files]
         for one in files:

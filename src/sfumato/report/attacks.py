@@ -44,7 +44,8 @@ def _describe_attack(label: str, result: Evidence, attack: AttackWording) -> dic
     title = attack.title if label == result["name"] else f"{attack.title} ({label})"
     if result["value"] is None:
         return {"title": title, "reason": result["reason"] or "no reason was given."}
-    success, baseline = format_percent(result["value"]), result["baseline"]
+    share, baseline = _find_success(result), result["baseline"]
+    success = format_percent(share)
     control = "not known" if baseline is None else format_percent(baseline)
     better = _is_better(result, attack)
     tones = {True: "warn", False: "" if attack.against_release else "good", None: ""}
@@ -54,15 +55,24 @@ def _describe_attack(label: str, result: Evidence, attack: AttackWording) -> dic
         "title": title,
         "reason": "",
         "success": success,
-        "interval": format_interval(result["interval"]),
+        # The interval is that of the value; the best attacker's share may lie beyond it.
+        "interval": format_interval(result["interval"]) if share == result["value"] else "",
         "control": control,
         "against": attack.control,
         "better": better,
         "tone": tones[better],
         "verdict": {True: attack.verdict, False: worse, None: ""}[better],
         "sentence": attack.sentence.format_map(_list_fields(result, success, control)),
-        "shares": (result["value"], baseline),
+        "shares": (share, baseline),
     }
+
+
+def _find_success(result: Evidence) -> float:
+    """The share that the best attacker achieves; a sample's bad end is no success."""
+    details = result["details"]
+    best = details.get("best_share", details.get(f"{result['name']}_by_noise"))
+    value = float(result["value"])
+    return value if best is None else max(value, float(best))
 
 
 def _list_fields(result: Evidence, success: str, control: str) -> dict[str, Any]:
@@ -87,6 +97,8 @@ def _is_better(result: Evidence, attack: AttackWording) -> bool | None:
         return True  # the share may stay while the error falls: those far off come nearer
     # The lower end counts: a lucky sample is no success.
     low = result["interval"][0] if result["interval"] else result["value"]
+    if result["interval"] and _find_success(result) > result["interval"][1]:
+        return True
     return bool(low is not None and low > result["baseline"])
 
 

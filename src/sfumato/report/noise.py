@@ -66,7 +66,7 @@ def _describe_variable(name: str, noise: Noise) -> dict[str, Any]:
 def _get_variance(name: str, noise: Noise) -> float | None:
     """The variance of the noise where it is one number and public."""
     variance = noise.get("variance")
-    if noise.get("distribution") == "correlated_gaussian":
+    if noise.get("distribution") == "correlated_gaussian" and "covariance" in noise:
         # The diagonal of the common covariance matrix.
         index = noise["variables"].index(name)
         variance = noise["covariance"][index][index]
@@ -79,7 +79,7 @@ def _describe(noise: Noise) -> str:
     if kind in _SHAPES:
         return _describe_added_noise(noise)
     if kind in _JOINT:
-        within = " within each stratum" if "strata" in noise else ""
+        within = " within each stratum" if kind == "stratified_gaussian" else ""
         return (
             f"{noise['weight']:.3g} times the true value, and normal noise that keeps means and "
             f"covariances of {', '.join(noise['variables'])}{within}"

@@ -33,7 +33,7 @@ _NUMBERS = {
     "prosecutor": "Highest chance that an outsider finds a given person.",
     "t": "How far the confidential values of a class may be from those of all records.",
     "l": "Confidential values in the class that has fewest.",
-    "stayed": "Share of records that hardly moved.",
+    "stayed": "Share of records that hardly moved in the worst variable.",
     "mean_h": "Persons who lie nearer to the target than the one an attacker finds, on average.",
 }
 """What the numbers are that boards see most often, besides those named like their measure."""
@@ -50,8 +50,10 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
         inside=inside,
         manifest=manifest,
         custody=custody,
-        verdict=describe_verdict(manifest, evidence, attacks, inside=inside),
-        targets=[_describe_target(target, evidence) for target in manifest["targets"]],
+        verdict=_with_composition(
+            describe_verdict(manifest, evidence, attacks, inside=inside), custody
+        ),
+        targets=[_describe_target(target, evidence) for target in (custody or manifest)["targets"]],
         methods=[_describe_method(step) for step in manifest["methods"]],
         noise=describe_noise(manifest),
         attacks=attacks,
@@ -90,6 +92,20 @@ def describe_verdict(
         )
     caveats = _list_caveats(evidence, attacks, inside=inside)
     return {"tone": tone, "head": head, "text": text, "caveats": caveats}
+
+
+def _with_composition(verdict: dict[str, Any], custody: Plain | None) -> dict[str, Any]:
+    """The verdict, and what earlier releases of the same people change."""
+    facts = (custody or {}).get("composition") or {}
+    missed = [target for target in facts.get("targets", ()) if not target["met"]]
+    if not missed:
+        return verdict
+    names = ", ".join(str(target["target"]) for target in missed)
+    line = (
+        f"Together with earlier releases of the same people, these targets are missed: {names}. "
+        f"The plan accepts that: {facts['accepted']}"
+    )
+    return {**verdict, "caveats": [line, *verdict["caveats"]]}
 
 
 def _list_caveats(
