@@ -47,7 +47,7 @@ ACTIONS = {
 CODE = "__import__('os').system('touch {folder}/mark')"
 
 
-def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:  # noqa: C901 - one case per event
     if not WATCHING.is_set():
         return
     text = str(arguments)[:500]
@@ -55,7 +55,7 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
     if "numba" in text or "__pycache__" in text:
         return
     if event == "open":
-        path, mode, flags = arguments
+        path, _, flags = arguments
         writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
         inside = any(str(path).startswith(folder) for folder in ALLOWED)
         if (writes and not inside and not isinstance(path, int)) or str(path) in SECRETS:
@@ -175,7 +175,7 @@ def list_hostile_texts(canaries: Canaries) -> list[str]:
         "hostile.module:run",
         "hostile",
         "os:system",
-        f"SELECT * FROM read_csv('{secret}')",
+        f"SELECT * FROM read_csv('{secret}')",  # noqa: S608 - an attack
         f"COPY (SELECT 1) TO '{mark}'",
         f"ATTACH '{mark}'",
         "zlib",
@@ -195,6 +195,10 @@ def list_shapes(text: str) -> list[Any]:
     return [text, [text], {text: text}, {"sex": text}, {"sex": [text]}, {text: [text]}, [[text]]]
 
 
+def list_parameters(entry: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(entry)
+
+
 def list_fields() -> list[tuple[str, ...]]:
     """Every field of a plan, by its path: read from the code, so that new ones are here too."""
     read = [("read", option) for option in _READ_OPTIONS]
@@ -203,12 +207,12 @@ def list_fields() -> list[tuple[str, ...]]:
     steps = [
         ("steps", name, field.name)
         for name, method in catalogue.methods().items()
-        for field in dataclasses.fields(method)
+        for field in list_parameters(method)
     ]
     measures = [
         ("evaluate", name, field.name)
         for name, measure in catalogue.measures().items()
-        for field in dataclasses.fields(measure)
+        for field in list_parameters(measure)
     ]
     names = [("columns",), ("targets",), ("evaluate",), ("method",), ("measure",), ("version",)]
     return [*read, *columns, *release, *steps, *measures, *names, ("section",)]
@@ -250,7 +254,7 @@ def write_plan(path: tuple[str, ...], value: Any) -> dict[str, Any]:
 _REQUIRED = {
     name: {"variables": ["age"]}
     for name, entry in {**catalogue.methods(), **catalogue.measures()}.items()
-    if any(field.name == "variables" for field in dataclasses.fields(entry))
+    if any(field.name == "variables" for field in list_parameters(entry))
 }
 
 

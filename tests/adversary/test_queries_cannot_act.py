@@ -195,8 +195,7 @@ def describe_state(server: str, folder: Path) -> tuple[Any, ...]:
     questions = (
         "SELECT array_agg((id, name) ORDER BY id)::text FROM people",
         "SELECT last_value, is_called FROM counter",
-        "SELECT array_agg(relname::text ORDER BY 1) FROM pg_class WHERE relnamespace > 16000 "
-        "OR relnamespace = 'public'::regnamespace",
+        "SELECT array_agg(relname::text ORDER BY 1) FROM pg_class WHERE relkind IN ('r', 'v', 'S')",
         "SELECT count(*) FROM pg_largeobject_metadata",
         "SELECT count(*) FROM pg_proc",
         "SELECT setting FROM pg_settings WHERE name = 'archive_command'",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -152,5 +153,5 @@ def test_memory_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         room.require_room(tmp_path / "x.dta", records=10**6, variables=1, bytes_per_cell=8)
     limit.write_text("max\n")
     assert room.get_memory() > 1_000_000
-    monkeypatch.delattr(room.os, "sysconf")
+    monkeypatch.delattr(os, "sysconf")
     assert room.get_memory() == room._UNKNOWN

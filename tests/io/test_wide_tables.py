@@ -22,7 +22,7 @@ CELLS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(columns=st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=12))
 def test_together_as_one_by_one(columns: list[list[str]], tmp_path_factory) -> None:
     path = tmp_path_factory.mktemp("wide") / "x.csv"

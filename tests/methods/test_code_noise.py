@@ -198,7 +198,7 @@ def test_categories_of_other_libraries_keep_their_type() -> None:
         ([1.5, 2.5], {"kind": "continuous"}, "is declared continuous"),
         (["secret", "b"], {"kind": "text"}, "is declared text"),
         (["secret", "b"], {"kind": "ordinal", "domain": ("a", "b")}, "none of its levels"),
-        (["*", "b"], {"kind": "nominal"}, "suppressed"),
+        (["*", "b"], {"kind": "nominal", "cells": "generalised"}, "suppressed"),
         (["secret", "b"], {"kind": "ordinal"}, "in which order"),
         ([1, 2], {"kind": "integer", "domain": (0, 5_000_000)}, "more than 10000 whole numbers"),
         (["a", "b"] * 6000 + [f"n{n}" for n in range(10_000)], {"kind": "nominal"}, "10002 levels"),

@@ -17,6 +17,7 @@ from typing import Any
 
 Row = Mapping[str, Any]
 _TOLERANCE = 1e-9
+_ENOUGH = 20
 
 
 def parse_cell(cell: Any) -> tuple[str, Any]:  # noqa: PLR0911 - one a notation
@@ -196,7 +197,9 @@ def state_ends(
                     and all(cell_fits(example[other], truth[other]) for other in known)
                 ]
                 isolated += len(holds) == 1
-    if statements and isolated / statements > share + 1e-9:
+    # Two or three statements are no rate; but where nobody may be singled out, one is too many.
+    enough = statements >= _ENOUGH or not share
+    if statements and enough and isolated / statements > share + 1e-9:
         return f"{isolated} of {statements} ends isolate somebody where {share} was met"
     return None
 

@@ -76,6 +76,12 @@ def list_engines() -> dict[str, Sampler]:
 def choose_engine(problem: Problem) -> Sampler:
     """The engine for a problem; an error says what to do where there is none."""
     if has_stratified_noise(problem):
+        if problem.generalised:
+            raise MeasureError(
+                "Some noise differs by stratum, and other variables are ranges or sets: there is "
+                "no engine yet for both.",
+                hint="leave out one or the other.",
+            )
         require_proportional_noise(problem)
         return cast("Sampler", import_module("sfumato.analysis.samplers.heteroscedastic"))
     for engine in list_engines().values():
@@ -103,7 +109,7 @@ def draw_posterior(model: Model, sampling: Sampling) -> Estimation:
         normal = _average_normal_shape(engine, simpler, sampling, progress)
         if normal is None:
             notes = ("The comparison with a normal shape was interrupted; the fit itself was not.",)
-    incomplete = int(_find_incomplete(problem).sum())
+    incomplete = 0 if problem.generalised else int(_find_incomplete(problem).sum())
     if incomplete and not any("missing" in note for note in posterior.notes):
         notes += (f"{incomplete:,} records lack a noised value; it is part of the model.",)
     return Estimation(
@@ -140,6 +146,11 @@ def _average_draws(posterior: Posterior) -> Estimates:
 
 def estimate_quickly(model: Model, method: Method, seed: int) -> Estimation:
     """A quick look: corrected scores, regression calibration or SIMEX."""
+    if names := model.problem.generalised:
+        raise MeasureError(
+            f"There is no quick look at a model of ranges and sets: {', '.join(names)}.",
+            hint='use method="posterior".',
+        )
     if method != "moments" and model.naive.note:
         raise MeasureError(
             f"There is {model.naive.note}, so no quick look at it.", hint='use method="posterior".'

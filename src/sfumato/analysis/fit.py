@@ -98,7 +98,7 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     model_formula = read_model_formula(formula)
     model_family, model_link = resolve_family(family, link)
     names = [*model_formula.variables, *([trials] if trials else [])]
-    records = read_release_input(release, noise, names, accredited)
+    records = read_release_input(release, noise, names, accredited, clean)
     require_descriptions(records, names, model_formula.group, clean)
     current_progress()("preparing", 0, 1)
     # Chains have threads of their own; those of linear algebra would only get in their way.

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.analysis.generalised_cells import find_single_levels, measure_cell_variance
 from sfumato.analysis.naive_fit import Estimates
-from sfumato.analysis.problem import Posterior, Problem
+from sfumato.analysis.problem import Category, GeneralisedNumber, Posterior, Problem
 from sfumato.kernels.arrays import Floats
 
 _MIXED_BADLY, _FEW_DRAWS, _FEW_GROUPS = 1.01, 400, 10
@@ -32,11 +33,16 @@ def estimate_reliabilities(problem: Problem, levels: Mapping[str, Floats]) -> di
     clean = problem.covariates
     reliabilities = {}
     for index, number in enumerate(problem.numbers):
+        if isinstance(number, GeneralisedNumber):
+            reliabilities[number.name] = _estimate_cell_reliability(clean, number)
+            continue
         known = np.isfinite(number.observed)
         reliabilities[number.name] = 1 - problem.error[index, index] / _residual_variance(
             clean[known], number.observed[known]
         )
     for category in problem.categories:
+        if category.generalised:
+            reliabilities[category.name] = float(np.isfinite(find_single_levels(category)).mean())
         scores = levels.get(category.name)
         if scores is None:
             continue
@@ -46,6 +52,16 @@ def estimate_reliabilities(problem: Problem, levels: Mapping[str, Floats]) -> di
         ratios = share * (1 - share) / np.maximum(scores.var(axis=0), 1e-300)
         reliabilities[category.name] = float(np.min(ratios))
     return reliabilities
+
+
+def _estimate_cell_reliability(clean: Floats, number: GeneralisedNumber) -> float:
+    """The share of the variance that lies between cells, where values are spread evenly within."""
+    known = np.isfinite(number.observed)
+    between = _residual_variance(clean[known], number.observed[known])
+    within = measure_cell_variance(number)[known]
+    total = between + float(within[np.isfinite(within)].mean()) if known.any() else math.inf
+    # A cell that says nothing leaves all of the variance open.
+    return float(known.mean()) * between / total
 
 
 def _residual_variance(clean: Floats, values: Floats) -> float:
@@ -62,7 +78,9 @@ def check_problem(
     warnings = []
     numbers = {share.name for share in problem.numbers}
     for name, share in reliability.items():
-        if share < _UNRELIABLE:
+        if share < _UNRELIABLE and name in problem.generalised:
+            warnings.append(_warn_of_wide_cells(name, share, is_number=name in numbers))
+        elif share < _UNRELIABLE:
             look = " Compare shape='normal' with 'mixture'." if name in numbers else ""
             much = "nearly all" if share < _LOST else "more than half"
             warnings.append(
@@ -70,6 +88,13 @@ def check_problem(
                 f"its coefficient rests on the model of its true values.{look} Ask for a "
                 "release with less noise on it."
             )
+    warnings += [
+        f"{count} levels of '{category.name}' never stand alone in a cell: their coefficients rest "
+        "on the model and on a weak prior. Join levels that always come together, or ask for a "
+        "release that keeps them apart."
+        for category in problem.categories
+        if category.generalised and (count := _count_levels_never_alone(category))
+    ]
     if problem.groups is not None and (count := len(np.unique(problem.groups))) < _FEW_GROUPS:
         warnings.append(
             f"There are {count} groups: their variance is hardly known, and rests on its prior. "
@@ -82,6 +107,24 @@ def check_problem(
             "levels."
         )
     return warnings
+
+
+def _warn_of_wide_cells(name: str, share: float, *, is_number: bool) -> str:
+    if is_number:
+        return (
+            f"Of the variance of '{name}' {1 - share:.0%} lies within its ranges: its coefficient "
+            "rests on the model of its true values. Compare shape='normal' with 'mixture'. Ask for "
+            "a release with narrower ranges of it."
+        )
+    return (
+        f"The level of '{name}' is known for {share:.0%} of the records: its coefficients rest on "
+        "the model of its true levels. Ask for a release with fewer sets of it."
+    )
+
+
+def _count_levels_never_alone(category: Category) -> int:
+    single = find_single_levels(category)
+    return len(category.levels) - len(np.unique(single[np.isfinite(single)]))
 
 
 def check_draws(rows: Sequence[Mapping[str, Any]], posterior: Posterior) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
+
 from sfumato.analysis.corrected_scores import (
     CorrectedFit,
     NoCorrectedScoreError,
@@ -17,6 +19,7 @@ from sfumato.analysis.problem import Problem
 from sfumato.analysis.release_input import ReleaseInput
 from sfumato.analysis.residuals import compute_residuals
 from sfumato.analysis.variables import ModelVariables
+from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
 
 
@@ -58,10 +61,11 @@ def fit_references(
     shift: Mapping[str, float],
 ) -> Model:
     """Fit the problem without correction, and by corrected scores where these are known."""
-    naive = fit_naive(problem, variables.columns)
+    naive = _fit_naive_where_possible(problem, variables)
     level_scores: dict[str, Floats] = {}
     corrected, why_not = None, ""
     try:
+        _require_values(problem)
         for category in problem.categories:
             name = category.name
             level_scores[name] = score_levels(
@@ -86,6 +90,21 @@ def fit_references(
     )
 
 
+def _require_values(problem: Problem) -> None:
+    if problem.generalised:
+        raise NoCorrectedScoreError("some variables are known only as ranges or sets")
+
+
+def _fit_naive_where_possible(problem: Problem, variables: ModelVariables) -> Estimates:
+    """The naive fit; nothing where too few records have a single level or a range with a middle."""
+    if not problem.generalised:
+        return fit_naive(problem, variables.columns)
+    try:
+        return fit_naive(problem, variables.columns)
+    except (MeasureError, np.linalg.LinAlgError):
+        return Estimates(value={}, note="no plain fit of the middles of ranges")
+
+
 def _list_notes(
     variables: ModelVariables, problem: Problem, naive: Estimates, why_not: str
 ) -> list[str]:
@@ -94,6 +113,13 @@ def _list_notes(
         notes.append(
             f"{variables.left_out:,} records without a value of the outcome or of a clean variable "
             "were left out."
+        )
+    if problem.generalised:
+        names = ", ".join(f"'{name}'" for name in problem.generalised)
+        notes.append(
+            f"Known only as ranges, sets or `*`: {names}. True values are taken to lie in their "
+            "cells, as likely there as the model of true values says. `naive` takes the middles of "
+            "ranges, and leaves out records without a middle or a single level."
         )
     noised_outcome = problem.outcome_number is not None or problem.outcome_category is not None
     if not problem.numbers and not problem.categories and not noised_outcome:

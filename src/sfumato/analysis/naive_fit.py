@@ -89,7 +89,7 @@ def _build_released_column(term: Term, problem: Problem, released: Mapping[str, 
     values = np.ones(problem.records) if term.clean is None else term.clean
     for index, function in term.numbers:
         number = problem.numbers[index]
-        true = number.true(number.observed)
+        true = number.at_face_value()
         values = values * (true if function is None else function(true))
     for index, level in term.levels:
         values = values * build_level_column(problem, released, index, level)

@@ -1,21 +1,21 @@
 """A model of noised data as arrays: what every engine gets.
 
-A record has an outcome y, clean predictors, and noised ones of which only a released value is
-seen. A latent value is the true one on the scale on which the noise was added. The engines draw
-coefficients from their distribution given all that was released.
+A record has an outcome y, clean predictors, noised ones of which only a released value is seen, and
+generalised ones of which only a cell is. A latent value is the true one on the scale on which the
+noise was added. The engines draw coefficients from their distribution given all that was released.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from sfumato.cells.noise.scales import Growth, Scale
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import Floats, Integers, Mask
 
 Family = Literal["gaussian", "bernoulli", "binomial", "poisson"]
 Link = Literal["identity", "logit", "probit", "log"]
@@ -61,10 +61,69 @@ class Number:
         """The true values of latent ones."""
         return latent if self.scale is None else self.scale.back(latent)
 
+    def at_face_value(self) -> Floats:
+        """What an analyst would use who ignores the noise, but knows its mean and weight."""
+        return self.true(self.observed)
+
+    def take(self, rows: Integers) -> Number:
+        """The same number of some records."""
+        return replace(self, observed=self.observed[rows])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GeneralisedNumber(Number):
+    """A number that was released as a range: nothing but its cell is known.
+
+    Parameters
+    ----------
+    lower, upper : the ends of each record's cell on the scale of the latent value; infinite where
+        the cell says nothing. Both are the value where it is known.
+    whole : whether true values are whole numbers, and so few that it matters. Then the latent
+        value is rounded to the true one, and a cell reaches half a unit beyond both its ends.
+    classes : the class of each record, if of every class somebody is near each end; else -1.
+    near_lower, near_upper : up to where, and from where on, a value is near an end.
+
+    `observed` is the middle of the cell, NaN where it says nothing; `scale` is the one on which
+    true values are modelled.
+    """
+
+    variance: float | None = None
+    lower: Floats = field(repr=False)
+    upper: Floats = field(repr=False)
+    whole: bool = False
+    classes: Integers | None = field(default=None, repr=False)
+    near_lower: Floats | None = field(default=None, repr=False)
+    near_upper: Floats | None = field(default=None, repr=False)
+
+    @property
+    def is_homoscedastic_normal(self) -> bool:
+        """Never: a cell is no noise."""
+        return False
+
+    @property
+    def known(self) -> Mask:
+        """Which records have a single value."""
+        return self.upper - self.lower <= float(self.whole)
+
+    def true(self, latent: Floats) -> Floats:
+        """The true values of latent ones."""
+        return np.rint(latent) if self.whole else super().true(latent)
+
+    def at_face_value(self) -> Floats:
+        """The middle of each cell."""
+        return self.observed if self.whole else super().true(self.observed)
+
+    def take(self, rows: Integers) -> GeneralisedNumber:
+        """The same number of some records."""
+        fields = ("observed", "lower", "upper", "classes", "near_lower", "near_upper")
+        arrays = {name: getattr(self, name) for name in fields}
+        taken = {name: None if array is None else array[rows] for name, array in arrays.items()}
+        return replace(self, **taken)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Category:
-    """A noised category.
+    """A noised category, or one of which a set of levels is known.
 
     Parameters
     ----------
@@ -72,11 +131,14 @@ class Category:
     levels : its levels; the first is the reference.
     density : log of the probability (density) of what was released, for each record and level;
         0 where it is missing.
+    generalised : whether sets of levels were released: the density of a level is 0 in the set,
+        and next to impossible outside.
     """
 
     name: str
     levels: tuple[str, ...]
     density: Floats = field(repr=False)
+    generalised: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,6 +237,16 @@ class Problem:
         """Whether every term is clean, one latent number, or one level, and all noise is plain."""
         plain_noise = all(number.is_homoscedastic_normal for number in self.numbers)
         return plain_noise and all(term.simple(self) for term in self.terms)
+
+    @property
+    def generalised(self) -> tuple[str, ...]:
+        """The variables of which nothing but a cell is known: a range or a set."""
+        numbers = [*self.numbers, self.outcome_number]
+        categories = [*self.categories, self.outcome_category]
+        return (
+            *(number.name for number in numbers if isinstance(number, GeneralisedNumber)),
+            *(category.name for category in categories if category and category.generalised),
+        )
 
     @property
     def observed(self) -> Floats:

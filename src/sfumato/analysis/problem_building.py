@@ -21,6 +21,7 @@ from sfumato.analysis.formula import (
     parse_transformation,
     split_product,
 )
+from sfumato.analysis.generalised_cells import widen_for_outcome
 from sfumato.analysis.measurement_error import (
     add_strata_covariates,
     covariance_between,
@@ -29,6 +30,7 @@ from sfumato.analysis.measurement_error import (
 from sfumato.analysis.problem import (
     Category,
     Family,
+    GeneralisedNumber,
     Link,
     Number,
     Problem,
@@ -152,12 +154,26 @@ def _build_outcome(formula: ModelFormula, variables: ModelVariables, family: Fam
     number = variables.numbers[name]
     if family != "gaussian":
         raise MeasureError(
-            f"The noised outcome '{name}' is a number, which a {family} model does not have.",
+            f"The noised or generalised outcome '{name}' is a number, which a {family} model does "
+            "not have.",
             hint='choose family="gaussian".',
         )
-    if formula.fixed.outcome is None:
+    if isinstance(number, GeneralisedNumber):
+        number = _build_generalised_outcome(formula, number)
+    elif formula.fixed.outcome is None:
         number = _drop_scale_of_outcome(formula, name, number)
     return Outcome(number.observed, number)
+
+
+def _build_generalised_outcome(
+    formula: ModelFormula, number: GeneralisedNumber
+) -> GeneralisedNumber:
+    if formula.fixed.outcome is None:
+        raise MeasureError(
+            f"The generalised outcome '{number.name}' stands in a function.",
+            hint="model the variable itself.",
+        )
+    return widen_for_outcome(number)
 
 
 def _drop_scale_of_outcome(formula: ModelFormula, name: str, number: Number) -> Number:
@@ -183,7 +199,8 @@ def _build_noised_category(
     alone = formula.fixed.outcome == name
     if family != "bernoulli" or len(category.levels) != _BINARY or not alone:
         raise MeasureError(
-            f"The noised outcome '{name}' is a category: a model needs one of two levels.",
+            f"The noised or generalised outcome '{name}' is a category: a model needs one of two "
+            "levels.",
             hint='choose family="bernoulli", and name nothing but the variable before ~.',
         )
     released = (np.nan_to_num(variables.columns[name]) >= 1 / _BINARY).astype(float)
@@ -372,10 +389,16 @@ def _refuse_data_dependent(formula: Formula, variables: ModelVariables) -> None:
         refused = {"C", *DATA_DEPENDENT} & set(functions)
         if token.kind == "name" and token.text in variables.numbers and refused:
             raise MeasureError(
-                f"The formula groups or standardises the noised variable '{token.text}'.",
-                hint="this would be learnt from noisy values; use the variable itself, powers, "
-                "log( ), sqrt( ) or exp( ).",
+                f"The formula groups or standardises the {_name_change(variables, token.text)} "
+                f"variable '{token.text}'.",
+                hint="this would be learnt from what was released, not from true values; use the "
+                "variable itself, powers, log( ), sqrt( ) or exp( ).",
             )
+
+
+def _name_change(variables: ModelVariables, name: str) -> str:
+    is_cell = isinstance(variables.numbers[name], GeneralisedNumber)
+    return "generalised" if is_cell else "noised"
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,6 +72,8 @@ def _clean_variances(
     problem: Problem, corrected: CorrectedFit | None, estimates: Estimates
 ) -> Floats | None:
     """The squared standard errors without noise."""
+    if problem.generalised:
+        return None
     if corrected is not None and corrected.gram is not None and problem.groups is None:
         variance = estimates.value.get("residual variance", np.nan)
         return variance * np.diag(np.linalg.inv(corrected.gram)) if variance > 0 else None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from sfumato.analysis.generalised_cells import looks_generalised
 from sfumato.analysis.measurement_error import NoiseByStratum, strata_variables
 from sfumato.cells.noise.description import (
     Noise,
@@ -17,10 +18,21 @@ from sfumato.cells.noise.description import (
 )
 from sfumato.data import Dataset, read
 from sfumato.errors import DataError, SfumatoError
+from sfumato.io.json_reader import parse_json
 from sfumato.schema import Schema
 
 _ONLY_NAMES = ("pseudonymise",)
 """Methods after which records of one group still share a value."""
+_FEWEST = 2
+_CLUSTER = ("k_anonymity", "l_diversity", "t_closeness")
+"""Methods that write one cell for all records of a cluster."""
+
+
+class Clustered(NamedTuple):
+    """The variables that were clustered together, and the fewest records of a cluster."""
+
+    variables: tuple[str, ...]
+    k: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,12 +43,17 @@ class ReleaseInput:
     ----------
     data : the released records.
     noise : the description of the noise of each variable of the model that has one.
-    changed : which other methods changed each variable.
+    changed : which other methods changed each variable, if they wrote more than ranges and sets.
+    generalised : the variables of the model whose cells are ranges, sets, masks or `*`.
+    clustered : for each variable whose ranges are the narrowest on a grid that hold all records of
+        a cluster, how they were clustered.
     """
 
     data: Dataset
     noise: Mapping[str, Noise]
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    generalised: frozenset[str] = frozenset()
+    clustered: Mapping[str, Clustered] = field(default_factory=dict)
 
 
 def read_release_input(
@@ -44,6 +61,7 @@ def read_release_input(
     noise: Mapping[str, Any] | None,
     names: Collection[str],
     accredited: Any = None,
+    clean: Collection[str] = (),
 ) -> ReleaseInput:
     """Bring a release, its folder, a file or a frame into one form.
 
@@ -53,6 +71,7 @@ def read_release_input(
     noise : descriptions written by hand; those of the manifest where None.
     names : the variables of the model.
     accredited : the manifest for accredited analysts, or where it lies.
+    clean : variables to take as they are.
     """
     data, manifest, described = _open_release(release)
     if accredited is not None:
@@ -61,18 +80,44 @@ def read_release_input(
         name: _read_description_of(name, description) for name, description in (noise or {}).items()
     }
     data.schema.require(by_hand)
+    generalised = frozenset(
+        name
+        for name in names
+        if name in data.schema and data.schema[name].generalised and name not in clean
+    )
     if manifest is None:
-        if noise is None:
+        _refuse_undeclared_cells(data, {*names} - generalised - {*clean})
+        if noise is None and not generalised:
             raise DataError(
                 "Nothing says what the noise in these data is.",
                 hint="pass a release folder; or describe the noise: --noise noise.toml, in Python "
                 'noise={"x": sf.Gaussian(variance=0.2)}.',
             )
-        return ReleaseInput(data=data, noise=_wrap_stratified_noise(by_hand))
+        return ReleaseInput(
+            data=data, noise=_wrap_stratified_noise(by_hand), generalised=generalised
+        )
     missing = [name for name in names if name not in by_hand]
     descriptions = {**read_descriptions(described, missing), **by_hand} if described else by_hand
-    changed = _list_changes(manifest, data, release)
-    return ReleaseInput(data=data, noise=_wrap_stratified_noise(descriptions), changed=changed)
+    steps = _list_steps(manifest, data, release)
+    return ReleaseInput(
+        data=data,
+        noise=_wrap_stratified_noise(descriptions),
+        changed=_list_changes(steps, data.schema),
+        generalised=generalised,
+        clustered=_find_clustered(steps, data.schema),
+    )
+
+
+def _refuse_undeclared_cells(data: Dataset, names: Collection[str]) -> None:
+    """Refuse ranges and sets that nobody declared: they would become categories."""
+    for name in sorted(names):
+        if name in data.schema and looks_generalised(data.column(name)):
+            raise DataError(
+                f"Variable '{name}' has cells that look like ranges or sets, and nothing says "
+                "that they are.",
+                hint="pass a release folder, or a Dataset whose schema declares cells = "
+                f"\"generalised\"; or name '{name}' in `clean` to take each cell for a category.",
+            )
 
 
 def _wrap_stratified_noise(noise: Mapping[str, Noise]) -> dict[str, Noise]:
@@ -113,7 +158,7 @@ def _read_accredited_noise(
     accredited = manifest_or_path
     if not isinstance(manifest_or_path, Mapping):
         try:
-            accredited = json.loads(Path(manifest_or_path).read_text("utf-8"))
+            accredited = parse_json(Path(manifest_or_path).read_bytes())
         except (OSError, ValueError):
             accredited = None
     if not isinstance(accredited, Mapping):
@@ -143,26 +188,98 @@ def _read_description_of(name: str, description: Any) -> Noise:
     )
 
 
-def _list_changes(
-    manifest: Mapping[str, Any], data: Dataset, release: Any
-) -> dict[str, tuple[str, ...]]:
-    """Which methods changed each variable."""
+class _PublishedStep(NamedTuple):
+    """A step of the plan, as far as it is published.
+
+    Parameters
+    ----------
+    method : its name.
+    variables : those it changed.
+    output : what it wrote, for all of them or by variable; None where it has no choice.
+    grid : by variable, the grid that was declared for ranges.
+    k : the fewest records of a cluster; the fewest there can be where it is not published.
+    """
+
+    method: str
+    variables: tuple[str, ...]
+    output: Any
+    grid: Mapping[str, Any]
+    k: int
+
+    def output_of(self, name: str) -> Any:
+        """What it wrote into a variable."""
+        return self.output.get(name, "range") if isinstance(self.output, Mapping) else self.output
+
+
+def _list_steps(manifest: Mapping[str, Any], data: Dataset, release: Any) -> list[_PublishedStep]:
     from sfumato.release import Release
 
-    changed: dict[str, tuple[str, ...]] = {}
     if isinstance(release, Release):
         schema = release.original.schema
-        steps = [(step.name, step.touches(schema)) for step in release.plan.steps]
-    else:
-        published = manifest.get("methods", [])
-        steps = [
-            (str(step.get("method")), _find_touched_variables(step, data.schema))
-            for step in published
+        return [
+            _PublishedStep(
+                step.name,
+                step.touches(schema),
+                getattr(step, "output", None),
+                getattr(step, "grid", {}),
+                int(getattr(step, "k", _FEWEST)),
+            )
+            for step in release.plan.steps
         ]
-    for method, names in steps:
-        for name in names:
-            changed[name] = (*changed.get(name, ()), method)
+    return [
+        _PublishedStep(
+            str(step.get("method")),
+            _find_touched_variables(step, data.schema),
+            step.get("output"),
+            step.get("grid") or {},
+            int(step.get("k") or _FEWEST),
+        )
+        for step in manifest.get("methods", [])
+    ]
+
+
+def _list_changes(steps: Sequence[_PublishedStep], schema: Schema) -> dict[str, tuple[str, ...]]:
+    """Which methods changed each variable, but for those that wrote nothing but cells."""
+    changed: dict[str, tuple[str, ...]] = {}
+    for step in steps:
+        for name in step.variables:
+            if not _writes_cells(step, name, schema):
+                changed[name] = (*changed.get(name, ()), step.method)
     return changed
+
+
+def _writes_cells(step: _PublishedStep, name: str, schema: Schema) -> bool:
+    """Whether a step leaves a value or a cell that holds it, and never another value."""
+    if step.method not in (*_CLUSTER, "coarsen"):
+        return False
+    output = step.output_of(name)
+    # The name of a group can be read only by somebody who knows the groups.
+    named = output == "level" and name in schema and bool(schema[name].hierarchy)
+    return output in ("range", "set") or (named and schema[name].generalised)
+
+
+def _find_clustered(steps: Sequence[_PublishedStep], schema: Schema) -> dict[str, Clustered]:
+    """The variables whose ranges are as narrow as their clusters allow, on a grid of round numbers.
+
+    Only where one step wrote the ranges, and no step is unknown: another might have left records
+    out. Groups of a hierarchy and grids that a plan declares are not those of round numbers.
+    """
+    from sfumato import catalogue
+
+    known = {
+        name for name, kind in catalogue.methods().items() if kind.__module__.startswith("sfumato.")
+    }
+    if not all(step.method in known for step in steps):
+        return {}
+    clustered: dict[str, Clustered] = {}
+    for step in steps:
+        together = tuple(name for name in step.variables if name in schema)
+        for name in together if step.method in _CLUSTER else ():
+            touched = sum(name in other.variables for other in steps)
+            round_grid = name not in step.grid and not schema[name].hierarchy
+            if touched == 1 and round_grid and step.output_of(name) == "range":
+                clustered[name] = Clustered(together, step.k)
+    return clustered
 
 
 def _find_touched_variables(published: Mapping[str, Any], schema: Schema) -> tuple[str, ...]:
@@ -195,6 +312,7 @@ def require_descriptions(
             f"These variables are named in `clean`, and have noise: {', '.join(both)}.",
             hint="leave them out of `clean`.",
         )
+    _require_single_change(release, group)
     wrong = {}
     # A pseudonym keeps groups apart as the name did, so it may be the group of a model.
     for name in names:
@@ -211,6 +329,20 @@ def require_descriptions(
         )
 
 
+def _require_single_change(release: ReleaseInput, group: str | None) -> None:
+    """Refuse cells of noised values, and cells where groups should be known."""
+    if both := sorted(release.generalised & set(release.noise)):
+        raise DataError(
+            f"These variables were generalised, and have noise: {', '.join(both)}.",
+            hint="there is no model for both; leave them out of the formula.",
+        )
+    if group in release.generalised:
+        raise DataError(
+            f"Variable '{group}' was generalised, so nobody knows the groups.",
+            hint="use a variable that was released as it is.",
+        )
+
+
 def _require_strata(release: ReleaseInput, names: Collection[str], clean: Collection[str]) -> None:
     """Refuse noise that differs by a variable whose true values are not known any more."""
     for name in names:
@@ -219,7 +351,9 @@ def _require_strata(release: ReleaseInput, names: Collection[str], clean: Collec
         moved = [
             variable
             for variable in by
-            if variable in release.noise or release.changed.get(variable)
+            if variable in release.noise
+            or release.changed.get(variable)
+            or release.data.schema[variable].generalised
         ]
         lost = gone or [variable for variable in moved if variable not in clean]
         if lost:

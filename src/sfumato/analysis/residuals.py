@@ -46,6 +46,11 @@ def compute_residuals(
             "The outcome is a noised category, so its residuals are not known.",
             hint="look at residuals of a model whose outcome was released as it is.",
         )
+    if problem.generalised:
+        raise MeasureError(
+            "Some variables are known only as ranges or sets, so residuals are not known.",
+            hint="look at residuals of a model without them.",
+        )
     predictors = collect_predictors(problem, levels)
     rows = predictors.complete_rows
     groups = None if problem.groups is None else problem.groups[rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.analysis.formula import ModelFormula
+from sfumato.analysis.generalised_cells import build_cells, find_single_levels
 from sfumato.analysis.measurement_error import (
     build_category,
     build_number,
@@ -21,6 +22,7 @@ from sfumato.analysis.measurement_error import (
 )
 from sfumato.analysis.problem import Category, Number
 from sfumato.analysis.release_input import ReleaseInput
+from sfumato.analysis.tight_ranges import number_classes
 from sfumato.cells.codes import encode, encode_levels, find_positions
 from sfumato.cells.noise.description import CodeNoise, Gaussian, Noise
 from sfumato.data import Dataset
@@ -101,11 +103,18 @@ def prepare_variables(
     """
     noise = {name: kind for name, kind in release.noise.items() if name in formula.variables}
     _require_usable(noise, formula, measured, trials)
+    _require_single_values(release.generalised, measured, trials)
     by = {name: strata_variables(kind) for name, kind in noise.items()}
     required = [*formula.variables, *([trials] if trials else [])]
     names = list(dict.fromkeys([*required, *(name for strata in by.values() for name in strata)]))
-    batch = release.data.batch(names)
-    latent = _find_latent(formula, noise, measured)
+    clustered = {
+        name: together
+        for name, together in release.clustered.items()
+        if name in release.generalised and name in formula.fixed.variables
+    }
+    more = {name for together in clustered.values() for name in together.variables}
+    batch = release.data.batch([*names, *sorted(more.difference(names))])
+    latent = _find_latent(formula, noise, measured, release.generalised)
     complete = batch.select(
         pl.all_horizontal(
             [pl.lit(True), *(pl.col(name).is_not_null() for name in required if name not in latent)]
@@ -118,7 +127,15 @@ def prepare_variables(
             hint="leave variables with many missing values out of the formula.",
         )
     # In canonical order, so that the same records give the same fit whatever order they came in.
-    released = released[canonical_order([_sort_key(released[name]) for name in names])]
+    order = canonical_order([_sort_key(released[name]) for name in names])
+    released = released[order]
+    classes = {
+        name: (
+            number_classes(batch.select(together.variables), complete.to_numpy())[order],
+            together.k,
+        )
+        for name, together in clustered.items()
+    }
     columns: dict[str, Floats] = {}
     labels: dict[str, Sequence[str]] = {}
     numbers: dict[str, Number] = {}
@@ -129,14 +146,22 @@ def prepare_variables(
         # A measurement error without added noise is noise of variance 0 and this error.
         if kind is None and own_variance:
             kind = Gaussian(variance=0.0)
-        if (
+        if name in release.generalised:
+            cells = build_cells(values, release.data.schema[name], *classes.get(name, ()))
+            if isinstance(cells, Category):
+                categories[name], labels[name] = cells, cells.levels
+                columns[name] = find_single_levels(cells)
+            else:
+                numbers[name], columns[name] = cells, cells.at_face_value()
+        elif (
             kind is not None
             and is_numeric_noise(kind)
             and not (is_noiseless(kind) and not own_variance)
         ):
             strata = released.select(by.get(name, []))
             number = build_number(name, _read_numbers(name, values), kind, own_variance, strata)
-            numbers[name], columns[name] = number, _take_at_face_value(number)
+            with np.errstate(all="ignore"):
+                numbers[name], columns[name] = number, number.at_face_value()
         elif kind is not None and not is_numeric_noise(kind) and not is_noiseless(kind):
             category = build_category(name, values, kind, released.select(by[name]))
             categories[name], labels[name] = category, category.levels
@@ -166,10 +191,14 @@ def prepare_variables(
 
 
 def _find_latent(
-    formula: ModelFormula, noise: Mapping[str, Noise], measured: Mapping[str, float]
+    formula: ModelFormula,
+    noise: Mapping[str, Noise],
+    measured: Mapping[str, float],
+    generalised: Collection[str],
 ) -> set[str]:
     """The predictors that may be missing, since the model has a distribution for them."""
-    latent = {name for name in [*noise, *measured] if name in formula.fixed.variables}
+    named = [*noise, *measured, *generalised]
+    latent = {name for name in named if name in formula.fixed.variables}
     outcome = formula.fixed.outcome
     if outcome is not None:
         latent -= {outcome}
@@ -204,6 +233,19 @@ def _require_usable(
             )
 
 
+def _require_single_values(
+    generalised: Collection[str], measured: Mapping[str, float], trials: str | None
+) -> None:
+    """Refuse cells where a model needs values."""
+    for name in sorted(generalised):
+        if name == trials or measured.get(name):
+            what = "the trials" if name == trials else "values with an error in `measured`"
+            raise DataError(
+                f"Variable '{name}' was generalised, and cannot be {what}.",
+                hint="use a variable that was released as it is.",
+            )
+
+
 def _sort_key(values: pl.Series) -> npt.NDArray[Any]:
     if values.dtype.is_numeric() or values.dtype == pl.Boolean:
         return values.cast(pl.Float64).to_numpy()
@@ -219,12 +261,6 @@ def _read_numbers(name: str, values: pl.Series) -> Floats:
     if np.isinf(numbers).any():
         raise DataError(f"Variable '{name}' has infinite values.", hint="correct them.")
     return numbers
-
-
-def _take_at_face_value(number: Number) -> Floats:
-    """What an analyst would use who ignores the noise, but knows its mean and weight."""
-    with np.errstate(all="ignore"):
-        return number.true(number.observed)
 
 
 def _find_released_level(category: Category, values: pl.Series, noise: Noise) -> Floats:

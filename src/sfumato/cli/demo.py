@@ -33,7 +33,7 @@ from sfumato.risk.linkage import Linkage
 from sfumato.risk.mahalanobis import Mahalanobis
 from sfumato.risk.peers import Peers
 from sfumato.run import assess, protect
-from sfumato.storage.opening import CUSTODY
+from sfumato.storage.contents import CUSTODY
 from sfumato.storage.verifying import Check, verify_release
 from sfumato.tuning.attacks import attacks
 from sfumato.tuning.result import Tuned

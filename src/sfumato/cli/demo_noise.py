@@ -14,7 +14,7 @@ from sfumato.plan import Plan
 from sfumato.progress import Progress
 from sfumato.run import protect
 from sfumato.schema import Schema
-from sfumato.storage.opening import CUSTODY
+from sfumato.storage.contents import CUSTODY
 
 FORMULA = "systolic ~ height + weight_kg + sex"
 _KEPT = ["sex", "height", "weight_kg", "systolic"]

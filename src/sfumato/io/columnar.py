@@ -12,6 +12,7 @@ from sfumato.errors import DataError
 from sfumato.io.atomic import replace_file
 from sfumato.io.damage import refuse_damage
 from sfumato.io.declared_types import apply_declared_types, require_flat, require_present
+from sfumato.io.frames import forget_hidden_cells
 from sfumato.io.room import require_room
 from sfumato.io.source import Progress, Source, SourceTable
 
@@ -94,7 +95,7 @@ def write_columnar(
         if path.suffix.lower() == ".parquet":
             frame.write_parquet(sibling)
         else:
-            frame.write_ipc(sibling)
+            forget_hidden_cells(frame).write_ipc(sibling)
     if progress:
         progress(frame.height, frame.height)
     return {"records": frame.height, "escaped_cells": 0}

@@ -362,10 +362,10 @@ def guess_together(columns: list[pl.Series], cell_format: CellFormat) -> list[Gu
         if kind == "number":
             values = values.fill_nan(None)
         height = len(columns[0])
-        for place in np.flatnonzero(~wrong):
+        for place in np.flatnonzero(~wrong).tolist():
             index = open_ones[place]
             cells = values.slice(place * height, height).alias(columns[index].name)
-            guesses[index] = Guess(kind, Parsed(cells, frozenset(missing.get(int(place), ()))))
+            guesses[index] = Guess(kind, Parsed(cells, frozenset(missing.get(place, ()))))
         open_ones = open_ones[wrong]
     if len(open_ones):
         for index, reason in _explain_together(
@@ -433,7 +433,7 @@ def _explain_together(
         shaped = ~_any_of_column(present & ~text.str.contains(shape), width)
         if shaped.any():
             trapped = shaped & _any_of_column(present & text.str.contains(trap), width)
-            for index in np.flatnonzero(trapped):
+            for index in np.flatnonzero(trapped).tolist():
                 reasons[index] = reasons[index] or sentence
     for index, reason in enumerate(reasons):
         if not temporal[index]:

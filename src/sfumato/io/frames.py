@@ -191,7 +191,31 @@ def _strip_polars(frame: pl.DataFrame) -> pl.DataFrame:
             levels = [level for level in column.dtype.categories if level in present]
             column = column.cast(pl.String).cast(pl.Enum(levels))  # noqa: PLW2901
         columns.append(column)
-    return pl.DataFrame(columns)
+    return forget_hidden_cells(pl.DataFrame(columns))
+
+
+def forget_hidden_cells(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same records without the bytes that lie beneath blanks or that no cell points to.
+
+    A blank is a bit in a mask: the value that was blanked may still lie there, and an Arrow file
+    holds it. A column of text also holds on to the texts of the column it was made from.
+    """
+    return pl.DataFrame([_forget_hidden_cells(column) for column in frame.get_columns()])
+
+
+def _forget_hidden_cells(column: pl.Series) -> pl.Series:
+    blank, dtype = column.is_null(), column.dtype
+    if dtype.is_nested() or dtype == pl.Object:
+        return column  # refused when it is written
+    if blank.all():
+        return column.clear(len(column))
+    clean = column.fill_null(strategy="min")  # a value that is released
+    if dtype in (pl.String, pl.Binary):
+        copied = clean.to_arrow(compat_level=pl.CompatLevel.oldest())
+        clean = pl.Series(column.name, copied, dtype=dtype)
+    if not blank.any():
+        return clean
+    return pl.select(pl.when(~blank).then(clean).alias(column.name)).to_series()
 
 
 def _strip_arrow(table: Any) -> Any:
@@ -204,8 +228,22 @@ def _strip_arrow(table: Any) -> Any:
             columns.append(values.combine_chunks().dictionary_encode())
         else:
             # Copied, so that nothing beyond the records hangs on to it.
-            columns.append(pa.concat_arrays(column.chunks) if column.num_chunks else column)
+            copied = pa.concat_arrays(column.chunks) if column.num_chunks else column
+            columns.append(_forget_beneath_blanks(copied) if column.null_count else copied)
     return pa.table(dict(zip(table.column_names, columns, strict=True)))
+
+
+def _forget_beneath_blanks(values: Any) -> Any:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if values.null_count == len(values):
+        return pa.nulls(len(values), values.type)
+    try:
+        filled = compute.fill_null(values, compute.min(values))
+        return compute.if_else(values.is_valid(), filled, pa.scalar(None, values.type))
+    except pa.ArrowNotImplementedError:  # a rare type
+        return pa.array(values.to_pylist(), values.type)
 
 
 def take(frame: Any, positions: Positions) -> Any:

@@ -58,7 +58,9 @@ def require_reasonable_sheets(path: Path) -> None:
                 )
             measure = _measure_ods if part.filename == "content.xml" else _measure_xlsx
             with archive.open(part) as stream:
-                for rectangle in measure(_read_whole_tags(stream)):
+                # Excel's own drawings of comments (.vml) are not always well-formed
+                paired = not part.filename.lower().endswith(".vml")
+                for rectangle in measure(_read_whole_tags(stream, paired=paired)):
                     rectangle.check(path)
 
 
@@ -90,17 +92,20 @@ class _Rectangle:
         require_room(path, records=rows, variables=columns, bytes_per_cell=_CELL_BYTES)
 
 
-def _read_whole_tags(stream: IO[bytes]) -> Iterator[bytes]:
-    """The part in blocks that end before a tag; one block where it does not begin like XML."""
+def _read_whole_tags(stream: IO[bytes], *, paired: bool = True) -> Iterator[bytes]:
+    """The part in blocks that end before a tag; one block where it does not begin like XML.
+
+    Refuses tags that do not pair: some keep the reading library in an endless loop.
+    """
     block = stream.read(_BLOCK)
     if not block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         yield block + stream.read()
         return
-    # Tags that do not pair keep the reading library in an endless loop
     parser = expat.ParserCreate()
     tail = b""
     while block:
-        parser.Parse(block, False)
+        if paired:
+            parser.Parse(block, False)
         text = tail + block
         cut = max(text.rfind(b"<"), 0)
         yield text[:cut]
@@ -108,7 +113,8 @@ def _read_whole_tags(stream: IO[bytes]) -> Iterator[bytes]:
         if len(tail) > _BLOCK:
             raise ValueError("a tag, or a text between tags, longer than any cell")
         block = stream.read(_BLOCK)
-    parser.Parse(b"", True)
+    if paired:
+        parser.Parse(b"", True)
     yield tail
 
 
@@ -172,7 +178,7 @@ def _measure_ods(blocks: Iterator[bytes]) -> Iterator[_Rectangle]:
 def _read_attribute(attributes: bytes, wanted: bytes) -> str:
     for name, double, single in _ATTRIBUTE.findall(attributes):
         if name.rpartition(b":")[2] == wanted:
-            return (double or single).decode("utf-8", errors="replace")
+            return str(double or single, "utf-8", errors="replace")
     return ""
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.analysis.problem import GeneralisedNumber
 from sfumato.analysis.samplers.metropolis.coefficients import (
     Generator,
     cholesky,
@@ -96,6 +97,12 @@ class Chain:
         self.exchanges = find_exchanges(problem, design, self.random, start.groups)
         self.prior = prior_precisions(problem, design, self.outcome)
         self.passes = 0
+        # A joint step would take some value of some record out of its cell nearly always.
+        self.noised = [
+            index
+            for index, number in enumerate(problem.numbers)
+            if not isinstance(number, GeneralisedNumber)
+        ]
         self.proposal = JointProposal(warmup)
         self.joint_steps = self.joint_accepted = 0
         self.accepted = np.zeros(len(problem.numbers))
@@ -113,7 +120,8 @@ class Chain:
         self._step_effects()
         self._draw_variance()
         if self.problem.numbers:
-            self._step_jointly()
+            if self.noised:
+                self._step_jointly()
             self.numbers.update(self.latent, self.rng)
         for category, model in enumerate(self.levels):
             model.update(self.codes[:, category], self.rng)
@@ -279,7 +287,7 @@ class Chain:
         self.proposal.learn(present, self.passes)
         if not self.proposal.ready:
             return
-        number = self.passes % len(self.problem.numbers)
+        number = self.noised[self.passes % len(self.noised)]
         size, x = float(self.start.size[number]), self.latent[:, number].copy()
         eta = self.eta
         proposed, log_ratio = self.proposal.draw(present, self.rng)

@@ -19,6 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sfumato.analysis.problem import GeneralisedNumber
+from sfumato.analysis.samplers.metropolis.cells import (
+    draw_outcome_within_cells,
+    step_within_cells,
+)
 from sfumato.analysis.samplers.metropolis.coefficients import Generator
 from sfumato.analysis.samplers.metropolis.covariates import ConditionalMixture, RecordMixture
 from sfumato.analysis.samplers.metropolis.likelihood import LogDensity, OutcomeModel, ReleasedNumber
@@ -76,8 +81,13 @@ class NumberTerms:
                 self.uses.append((at_term, functions.setdefault(factors, len(functions))))
         self.functions = list(functions)
         self.linear = [
-            factors == (None,) and self.number.scale is None for factors in self.functions
+            factors == (None,) and self.number.scale is None and not self._is_rounded
+            for factors in self.functions
         ]
+
+    @property
+    def _is_rounded(self) -> bool:
+        return isinstance(self.number, GeneralisedNumber) and self.number.whole
 
     def values(self, latent: Floats) -> list[Floats]:
         """All functions; not a number where there is none."""
@@ -223,6 +233,19 @@ class LatentTarget:
             curvature = outcome.curvature * slope**2 + prior.curvature + measurement.curvature
         return _forbid_undefined(log, gradient, curvature), eta
 
+    def predict(self, latent: Floats) -> Floats:
+        """The linear predictor at latent values."""
+        eta = self.offset
+        with np.errstate(all="ignore"):
+            for weight, value in zip(self.weights, self.terms.values(latent), strict=True):
+                eta = eta + weight * value
+        return eta
+
+    def log_without_cells(self, latent: Floats, eta: Floats) -> Floats:
+        """Log density by outcome and covariate model alone, given the predictor at the values."""
+        with np.errstate(all="ignore"):
+            return self.outcome.evaluate(eta).log + self.conditional.evaluate(latent).log
+
     def approximate_noise(self, size: float) -> Floats:
         """The variance of normal noise that says about as much as what was released."""
         released = self.released
@@ -323,7 +346,10 @@ def step_independent(
 def step_latent(
     passes: int, present: Floats, target: LatentTarget, size: float, rng: Generator
 ) -> LatentStep:
-    """A step by the proposal whose turn it is."""
+    """A step by the proposal whose turn it is; of what is known up to a cell by its own."""
+    number = target.terms.number
+    if isinstance(number, GeneralisedNumber):
+        return LatentStep(*step_within_cells(present, target, number, rng))
     turn = passes % _TURNS
     if target.normal or turn in (0, 2):
         return step_newton(present, target.evaluate, size, rng)
@@ -354,6 +380,8 @@ def step_true_outcome(outcome: OutcomeModel, eta: Floats, passes: int, rng: Gene
     """
     released, variance, noise = outcome.released, outcome.variance, outcome.noise
     assert released is not None  # noqa: S101 - asked before
+    if isinstance(released.number, GeneralisedNumber):
+        return draw_outcome_within_cells(released.number, eta, variance, rng)
     scale, step = released.number.scale, 1e-4 * np.sqrt(variance + noise)
 
     def evaluate(y: Floats) -> tuple[LogDensity, Floats]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sfumato.analysis.problem import GeneralisedNumber
 from sfumato.kernels.arrays import Floats, Integers, Mask
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ class ReleasedNumber:
         if number.growth is not None:
             mean = float(number.growth.variance(self.values[~self.missing]).mean() or 1.0)
             self._floor = _LEAST * (mean if math.isfinite(mean) and mean > 0 else 1.0)
+        if isinstance(number, GeneralisedNumber):
+            # Of a cell nothing but its ends counts; a value that is known is a cell without width.
+            self.clipped = ~self.missing & ~number.known
+            self.lower, self.upper = number.lower, number.upper
         self._intervals: Integers = np.flatnonzero(self.clipped | rounded)
         self.exact = not (len(self._intervals) or self.missing.any() or number.laplace)
         """Whether every value is known and its noise normal."""

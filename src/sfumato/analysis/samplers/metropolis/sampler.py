@@ -2,8 +2,9 @@
 
 For what the fast engines cannot do: powers, products and functions of noised variables, variances
 that grow with the value, noise on another scale, Laplace noise, values set to a constant or
-rounded, generalised models of two levels. True values are drawn, all records at once, so that a
-draw costs more than in the other engines and says less. Draws of true values are not kept.
+rounded, generalised models of two levels, numbers known only as ranges (`cells`). True values are
+drawn, all records at once, so that a draw costs more than in the other engines and says less. Draws
+of true values are not kept.
 
 In order: `start` prepares the problem and first values; each `chain` passes over latent values
 (`latent`), coefficients (`coefficients`) and the model of true predictors (`covariates`), given the
@@ -27,7 +28,7 @@ from threading import Event
 
 import numpy as np
 
-from sfumato.analysis.problem import Posterior, Problem, Sampling
+from sfumato.analysis.problem import GeneralisedNumber, Posterior, Problem, Sampling
 from sfumato.analysis.samplers.metropolis.chain import Chain
 from sfumato.analysis.samplers.metropolis.start import SharedStart, prepare_start
 from sfumato.errors import MeasureError
@@ -176,9 +177,8 @@ def _run_chains(runs: list[_Run], sampling: Sampling, progress: Progress) -> boo
 
 def _write_notes(start: SharedStart, acceptance: Floats) -> tuple[str, ...]:
     problem, notes = start.problem, []
-    missing = np.logical_or.reduce(
-        [number.missing for number in start.released] or [np.zeros(1, bool)]
-    )
+    noised = [x for x in start.released if not isinstance(x.number, GeneralisedNumber)]
+    missing = np.logical_or.reduce([number.missing for number in noised] or [np.zeros(1, bool)])
     if missing.any():
         count = int(missing.sum())
         notes.append(f"{count} records have missing values, drawn as missing at random.")

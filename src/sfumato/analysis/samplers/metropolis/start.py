@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analysis.problem import Problem, Shape
+from sfumato.analysis.problem import GeneralisedNumber, Problem, Shape
+from sfumato.analysis.samplers.metropolis.cells import draw_evenly, place_near_ends
 from sfumato.analysis.samplers.metropolis.coefficients import Generator
 from sfumato.analysis.samplers.metropolis.latent import NumberTerms
 from sfumato.analysis.samplers.metropolis.likelihood import OutcomeModel, ReleasedNumber
@@ -167,6 +168,8 @@ def _order_records(problem: Problem) -> Problem:
     ]
     keys += [term.clean for term in problem.terms if term.clean is not None]
     keys += [*problem.covariates.T, *(x.observed for x in problem.numbers), problem.y]
+    cells = [x for x in (*problem.numbers, number) if isinstance(x, GeneralisedNumber)]
+    keys += [ends for x in cells for ends in (x.lower, x.upper)]
     keys += [key for key in (problem.trials, problem.groups) if key is not None]
     order = np.lexsort(keys)
     groups = None if problem.groups is None else problem.groups[order]
@@ -176,11 +179,11 @@ def _order_records(problem: Problem) -> Problem:
         problem,
         y=problem.y[order],
         trials=None if problem.trials is None else problem.trials[order],
-        outcome_number=None if number is None else replace(number, observed=number.observed[order]),
+        outcome_number=None if number is None else number.take(order),
         outcome_category=(
             None if category is None else replace(category, density=category.density[order])
         ),
-        numbers=tuple(replace(x, observed=x.observed[order]) for x in problem.numbers),
+        numbers=tuple(x.take(order) for x in problem.numbers),
         categories=tuple(replace(x, density=x.density[order]) for x in problem.categories),
         terms=tuple(
             term if term.clean is None else replace(term, clean=term.clean[order])
@@ -268,6 +271,10 @@ def _calibrate(
     for i, number in enumerate(released):
         noisy = np.where(number.missing, number.values[~number.missing].mean(), number.values)
         unknown = np.flatnonzero(number.missing | number.clipped)
+        if isinstance(number.number, GeneralisedNumber):
+            # Evenly within the cells: a normal regression would leave no tails to begin with.
+            noisy = place_near_ends(number.number, draw_evenly(number.number, noisy, rng))
+            unknown = np.flatnonzero(~np.isfinite(number.lower) | ~np.isfinite(number.upper))
         for _ in range(_IMPUTATIONS if len(unknown) else 1):
             slopes = np.linalg.lstsq(design, noisy, rcond=None)[0]
             fitted = design @ slopes
@@ -350,6 +357,8 @@ def draw_first_latent(start: SharedStart, rng: Generator) -> Floats:
         still_bad = undefined(latent[:, i])
         if still_bad.any():
             latent[:, i] = np.where(still_bad, np.max(latent[~bad, i]), latent[:, i])
+        if isinstance(number, GeneralisedNumber):
+            latent[:, i] = place_near_ends(number, latent[:, i])
     return np.asfortranarray(latent)
 
 
