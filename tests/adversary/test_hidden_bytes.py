@@ -117,7 +117,8 @@ def test_records_that_were_cut_off_before_are_not_written(tmp_path, library):
     )
     release = sf.protect(sf.Dataset(frame), plan, key=KEY)
     content = (release.write(tmp_path / "release") / "data.arrow").read_bytes()
-    content += list_buffers(release.data)
+    if library == "pyarrow":
+        content += list_buffers(release.data)
     assert not [secret for secret in SECRETS if secret in content]
 
 
@@ -139,6 +140,8 @@ def test_blanks_and_values_stay_as_they_are(tmp_path):
         read = pl.from_arrow(pa.ipc.open_file(folder / "data.arrow").read_all())
         assert read.equals(frame)
         assert read.schema == frame.schema
-        data = release.data if isinstance(release.data, pl.DataFrame) else pl.from_arrow(release.data)
+        data = (
+            release.data if isinstance(release.data, pl.DataFrame) else pl.from_arrow(release.data)
+        )
         assert data.equals(frame)
         assert data.schema == frame.schema

@@ -46,7 +46,7 @@ def release(tmp_path_factory) -> tuple[sf.Release, str]:
         schema=data.schema,
         steps=[
             sf.methods.Noise(variables=["x"], variance_share=0.25),
-            sf.methods.Coarsen(variables=["z"], intervals=4),
+            sf.methods.Coarsen(variables=["z"], intervals=4, output="middle"),
         ],
     )
     made = sf.protect(data, plan, key=KEY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,7 @@ from sfumato.analysis.tight_ranges import bound_grid_steps, number_classes
 from sfumato.errors import DataError
 
 
-def read(cells, **column):
+def read(cells, **column: Any) -> Any:
     return build_cells(pl.Series("v", cells), sf.Column(cells="generalised", **column))
 
 
@@ -56,7 +57,9 @@ def test_what_coarsen_writes_is_a_number_again():
     }
     data = sf.Dataset(frame, sf.Schema(columns))
     released = sf.methods.Coarsen(variables=["size", "height"], intervals=4).apply(data)
-    numbers = [build_cells(released.column(name), released.schema[name]) for name in columns]
+    numbers: list[Any] = [
+        build_cells(released.column(name), released.schema[name]) for name in columns
+    ]
     assert [number.whole for number in numbers] == [True, False]
     for number, name in zip(numbers, columns, strict=True):
         true = frame[name].cast(pl.Float64).to_numpy()
@@ -104,7 +107,8 @@ def test_no_value_of_the_data_stands_in_the_message():
 
 def bound(low, high, *, parts: int = 5, limits=None, whole: bool = True) -> list[float]:
     ends = np.array(low, float), np.array(high, float)
-    return bound_grid_steps(*ends, "number", whole=whole, parts=parts, limits=limits).tolist()
+    steps = bound_grid_steps(*ends, "number", whole=whole, parts=parts, limits=limits)
+    return [float(step) for step in steps]
 
 
 def test_the_step_of_a_range_divides_both_ends():
@@ -150,14 +154,14 @@ def test_somebody_of_every_class_is_near_each_end(values, k, fractions):
     """The claim on which the sampler rests, held against what `k_anonymity` writes."""
     true = np.array(values) / (7.0 if fractions else 1.0)
     frame = pl.DataFrame({"v": true if fractions else values, "w": np.arange(len(true)) % 3})
-    kind = "continuous" if fractions else "integer"
+    kind: Any = "continuous" if fractions else "integer"
     columns = {"v": sf.Column(role="quasi", kind=kind), "w": sf.Column(role="quasi")}
     data = sf.Dataset(frame, sf.Schema(columns))
     released = sf.methods.KAnonymity(variables=["v", "w"], k=k).apply(data)
     if not released.schema["v"].generalised:
         return
     classes = number_classes(released.frame, np.ones(len(true), bool))
-    number = build_cells(released.column("v"), released.schema["v"], classes, k)
+    number: Any = build_cells(released.column("v"), released.schema["v"], classes, k)
     back = number.scale.back if number.scale else np.array
     inside = (back(number.lower) <= true + 1e-9) & (true - 1e-9 <= back(number.upper))
     # On the logarithm a range that begins at 0 begins just above it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -23,7 +25,7 @@ COLUMNS = {
     "visits": sf.Column(role="sensitive", kind="integer"),
 }
 SHARES = [0.35, 0.3, 0.2, 0.08, 0.05, 0.02]
-FEW = {"draws": 60, "chains": 2, "shape": "normal"}
+FEW: dict[str, Any] = {"draws": 60, "chains": 2, "shape": "normal"}
 
 
 def simulate(n: int = 500, seed: int = 1) -> pl.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import truncnorm
@@ -90,16 +92,17 @@ def test_tight_ranges_are_sampled_as_by_rejection():
     assert np.mean(drawn, axis=(0, 1)) == pytest.approx(kept.mean(axis=0), abs=0.1)
 
 
-def build_problem(family: str, n: int = 250, seed: int = 5, **more) -> tuple[Problem, float]:
+def build_problem(family: Any, n: int = 250, seed: int = 5, **more: Any) -> tuple[Problem, Any]:
     """A skewed whole number in cells of three, and a clean column."""
     rng = np.random.default_rng(seed)
     clean = rng.normal(size=n)
     x = np.round(2 * rng.exponential(size=n) + 0.3 * clean + 2)
     line = 0.2 + 0.4 * clean + 0.5 * (x - 4)
     if family == "gaussian":
-        y, link = line + rng.normal(size=n), "identity"
+        y: Any = line + rng.normal(size=n)
     else:
-        y, link = (rng.uniform(size=n) < 1 / (1 + np.exp(-line))).astype(float), "logit"
+        y = (rng.uniform(size=n) < 1 / (1 + np.exp(-line))).astype(float)
+    link: Any = "identity" if family == "gaussian" else "logit"
     start = np.floor(x / 3) * 3
     number = GeneralisedNumber(
         name="x", observed=start + 1, lower=start - 0.5, upper=start + 2.5, whole=True
@@ -127,7 +130,7 @@ def test_draws_do_not_depend_on_the_order_of_records(family):
         numbers=tuple(number.take(order) for number in problem.numbers), error=problem.error,
         terms=(
             problem.terms[0],
-            Term(name="w", clean=problem.terms[1].clean[order]),
+            Term(name="w", clean=problem.covariates[order, 1]),
             problem.terms[2],
         ),
         covariates=problem.covariates[order],

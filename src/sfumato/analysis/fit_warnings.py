@@ -15,6 +15,9 @@ from sfumato.kernels.arrays import Floats
 
 _MIXED_BADLY, _FEW_DRAWS, _FEW_GROUPS = 1.01, 400, 10
 _UNRELIABLE, _LOST = 0.5, 0.2
+_NARROW = 0.9
+"""The share of a variable's variance between its ranges, from which on their width hardly matters.
+"""
 _FAR = 0.5
 """Of an SD: how far apart two estimates may be before it matters."""
 _BOUNDLESS, _HARDLY_BOUND = 5.0, 1.5
@@ -78,8 +81,8 @@ def check_problem(
     warnings = []
     numbers = {share.name for share in problem.numbers}
     for name, share in reliability.items():
-        if share < _UNRELIABLE and name in problem.generalised:
-            warnings.append(_warn_of_wide_cells(name, share, is_number=name in numbers))
+        if name in problem.generalised:
+            warnings += _warn_of_wide_cells(name, share, is_number=name in numbers)
         elif share < _UNRELIABLE:
             look = " Compare shape='normal' with 'mixture'." if name in numbers else ""
             much = "nearly all" if share < _LOST else "more than half"
@@ -109,17 +112,21 @@ def check_problem(
     return warnings
 
 
-def _warn_of_wide_cells(name: str, share: float, *, is_number: bool) -> str:
-    if is_number:
-        return (
-            f"Of the variance of '{name}' {1 - share:.0%} lies within its ranges: its coefficient "
-            "rests on the model of its true values. Compare shape='normal' with 'mixture'. Ask for "
-            "a release with narrower ranges of it."
+def _warn_of_wide_cells(name: str, share: float, *, is_number: bool) -> list[str]:
+    warning = ""
+    if is_number and share < _NARROW:
+        warning = (
+            f"Of the variance of '{name}' about {1 - share:.0%} lies within its ranges: its "
+            "coefficient rests on the model of its true values, and may be too far from 0. In a "
+            "study it was, by a third of an SD to more than one. Ask for a release with narrower "
+            "ranges of it."
         )
-    return (
-        f"The level of '{name}' is known for {share:.0%} of the records: its coefficients rest on "
-        "the model of its true levels. Ask for a release with fewer sets of it."
-    )
+    if not is_number and share < _UNRELIABLE:
+        warning = (
+            f"The level of '{name}' is known for {share:.0%} of the records: its coefficients rest "
+            "on the model of its true levels. Ask for a release with fewer sets of it."
+        )
+    return [warning] if warning else []
 
 
 def _count_levels_never_alone(category: Category) -> int:

@@ -137,6 +137,7 @@ def build_cell_number(
     positive = np.where(low >= 0, np.maximum(lower, 0.0), lower)
     scale = None if fine or kind == "date" else choose_scale(positive, upper)
     ends = to_scale(scale, lower, upper)
+    near = np.where(tells, near, 0.0)
     near_ends = to_scale(scale, lower + near, upper - near)
     return GeneralisedNumber(
         name=name,
@@ -225,7 +226,7 @@ def build_cell_category(values: pl.Series, column: Column) -> Category:
         )
     possible = _tabulate_levels(cells, len(levels))
     # A level that no cell but `*` stands for has nothing to be estimated from.
-    used = possible[~cells.open].any(axis=0)
+    used: Mask = np.asarray(possible[~cells.open].any(axis=0), bool)
     if not 1 < int(used.sum()) <= MOST_LEVELS:
         count = f"more than {MOST_LEVELS} levels" if used.any() else "no level that is known"
         count = "one level at most" if int(used.sum()) == 1 else count

@@ -41,9 +41,10 @@ def choose_scale(lower: Floats, upper: Floats) -> Scale | None:
     True
     """
     known = np.isfinite(lower) & np.isfinite(upper)
-    cells, counts = np.unique(
+    cells, sizes = np.unique(
         np.column_stack([lower[known], upper[known]]), axis=0, return_counts=True
     )
+    counts = sizes.astype(np.float64)
     if len(cells) < 3 or (cells[:, 0] < 0).any() or (cells[:, 1] <= 0).any():  # noqa: PLR2004
         return None
     # A known value is a very narrow cell, as wide on either scale.

@@ -115,10 +115,15 @@ class GeneralisedNumber(Number):
 
     def take(self, rows: Integers) -> GeneralisedNumber:
         """The same number of some records."""
-        fields = ("observed", "lower", "upper", "classes", "near_lower", "near_upper")
-        arrays = {name: getattr(self, name) for name in fields}
-        taken = {name: None if array is None else array[rows] for name, array in arrays.items()}
-        return replace(self, **taken)
+        return replace(
+            self,
+            observed=self.observed[rows],
+            lower=self.lower[rows],
+            upper=self.upper[rows],
+            classes=None if self.classes is None else self.classes[rows],
+            near_lower=None if self.near_lower is None else self.near_lower[rows],
+            near_upper=None if self.near_upper is None else self.near_upper[rows],
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -93,7 +93,8 @@ def _widen_step(least: float, unit: float) -> float:
         return math.inf
     units = max(math.ceil(least / unit * (1 - _SAME)), 1)
     power = 10 ** (len(str(units)) - 1)
-    return unit * next(m * power for m in (1, 2, 5, 10) if m * power >= units)
+    mantissa = next(step for step in (1, 2, 5, 10) if step * power >= units)
+    return unit * float(mantissa * power)
 
 
 def _find_period(ends: list[float], *, only_units: bool = False) -> float:

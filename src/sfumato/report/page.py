@@ -146,7 +146,12 @@ def _describe_method(step: Plain) -> dict[str, Any]:
     return {
         "name": step["method"],
         "question": catalogue.first_line(method) if method else "",
-        "parameters": {key: format_result(value) for key, value in step.items() if key != "method"},
+        # An empty list or table is a parameter that nobody has set.
+        "parameters": {
+            key: format_result(value)
+            for key, value in step.items()
+            if key != "method" and value not in ([], {})
+        },
     }
 
 

@@ -237,4 +237,5 @@ def draw_outcome_within_cells(
     """True outcomes: normal about the linear predictor, within their cells."""
     sd = np.sqrt(variance)
     z = draw_between((number.lower - eta) / sd, (number.upper - eta) / sd, rng)
-    return np.clip(eta + sd * z, number.lower, number.upper)
+    outcome: Floats = np.clip(eta + sd * z, number.lower, number.upper)
+    return outcome
