@@ -108,7 +108,7 @@ def read_middles(released: sf.Dataset) -> Floats:
     for name in NUMBERS[:3]:
         values, column = released.column(name), released.schema[name]
         numbers[name] = (
-            build_cell_number(values, column, "number").observed
+            build_cell_number(values, column, "number").at_face_value()
             if column.generalised
             else values.cast(pl.Float64).to_numpy()
         )

@@ -313,7 +313,9 @@ def hold_composition(
         name = _find_label(target, measures)
         if name not in measured:
             prepared, table = composed.prepare(measures[name])
-            measured |= take_measures({name: prepared}, original, table, progress=progress)
+            # The original has no columns of earlier releases, by which a baseline could be taken.
+            against = original if prepared is measures[name] else None
+            measured |= take_measures({name: prepared}, against, table, progress=progress)
     if not composed.evidence.computed:
         # What cannot be measured is never safe.
         measured = {
@@ -335,7 +337,11 @@ def _find_label(target: Target, measures: Mapping[str, Measure]) -> str:
 
 
 def _is_on_risk(target: Target, measures: Mapping[str, Measure]) -> bool:
-    return measures[_find_label(target, measures)].room() == "risk"
+    if measures[_find_label(target, measures)].room() == "risk":
+        return True
+    # Who hardly moved is a risk, although the measure of it is one of utility.
+    where = find_number(target, measures)
+    return where is not None and where[1].startswith("stayed")
 
 
 def leave_out_composition(plan: Plan) -> tuple[tuple[Target, ...], dict[str, Measure]]:

@@ -172,6 +172,53 @@ def test_sensitive_values_that_both_classes_share_are_counted(tmp_path):
     assert record["evidence"]["composition"]["details"]["l_by_intersection"] == fewest
 
 
+@pytest.mark.parametrize(
+    ("measure", "target"),
+    [
+        (sf.risk.Uniqueness(known=["age"]), "k"),
+        (sf.risk.Diversity(known=["age"], confidential=["ill"]), "l"),
+    ],
+)
+def test_a_target_with_named_variables_is_held_against_all_releases(tmp_path, measure, target):
+    """The columns of the earlier release count as well; the original does not have them."""
+    frame = people()
+    first = protect(frame, plan(5, pseudonyms=True)).write(tmp_path / "first")
+    how = {"evaluate": {"x": measure}, "targets": {f"x.{target}.min": 3}, "pseudonyms": True}
+    with pytest.raises(TargetError, match="together with 'first'") as missed:
+        protect(frame, plan(7, **how)).write(tmp_path / "second")
+    second = protect(frame, plan(7, **how, **ACCEPT)).write(tmp_path / "second")
+    values = defaultdict(set)
+    tables = [
+        {row["id"]: row for row in read(folder).iter_rows(named=True)} for folder in (first, second)
+    ]
+    ages = {who: (tables[0][who]["age"], tables[1][who]["age"]) for who in tables[0]}
+    for who, cells in ages.items():
+        values[cells].add(tables[0][who]["ill"])
+    fewest = min(map(len, values.values())) if target == "l" else smallest_class(ages.values())
+    assert missed.value.verdict[0].number == fewest
+
+
+def test_noise_after_exact_values_moves_nobody(tmp_path):
+    """`stayed` is a number about persons, although its measure is one of utility."""
+    frame = people()
+    exact = sf.Plan(schema=SCHEMA, steps=[sf.methods.Drop()], release=Writing(format="csv"))
+    protect(frame, exact).write(tmp_path / "first")
+    noise = sf.methods.Noise(variables=list(KNOWN), variance_share=0.3)
+    noised = sf.Plan(
+        schema=SCHEMA,
+        steps=[sf.methods.Drop(), noise],
+        targets={"stayed.max": 0.2, "displacement.max": 0.5},
+        release=Writing(format="csv"),
+    )
+    release = protect(frame, noised)
+    assert all(item.met for item in release.verdict)
+    with pytest.raises(
+        TargetError, match="stayed at most 0.2 .together with 'first'.: MISSED"
+    ) as no:
+        release.write(tmp_path / "second")
+    assert "displacement" not in str(no.value)
+
+
 @pytest.mark.parametrize("where", ["elsewhere", "under another key", "fewer", "other variables"])
 def test_whatever_the_key_the_folder_and_the_export_the_earlier_release_is_known(tmp_path, where):
     frame = people()

@@ -380,6 +380,20 @@ def test_another_size_of_laplace_noise_is_refused(tmp_path: Path) -> None:
         sf.protect(data, second, key=KEY).write(tmp_path / "autumn")
 
 
+@pytest.mark.parametrize(
+    ("what", "changed"),
+    [("other levels", {"levels": 9}), ("other domains", {"domains": ["sex"]})],
+)
+def test_weights_are_not_rounded_anew(tmp_path: Path, what: str, changed: dict[str, Any]) -> None:
+    """Between other levels each weight is rounded again; who has both takes their mean."""
+    data = dataset(people(300))
+    first, second = (plan(sf.methods.Weights(variables=["bmi"], **more)) for more in ({}, changed))
+    sf.protect(data, first, key=KEY).write(tmp_path / "spring")
+    sf.protect(data, first, key=KEY).write(tmp_path / "summer")
+    with pytest.raises(ReleaseError, match=what):
+        sf.protect(data, second, key=KEY).write(tmp_path / "autumn")
+
+
 def test_another_size_under_the_same_key_is_not_refused(tmp_path: Path) -> None:
     data = dataset(people(300))
     sf.protect(data, plan(FIRST), key=KEY).write(tmp_path / "spring")

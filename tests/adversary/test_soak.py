@@ -5,6 +5,8 @@ The long run is `make soak`; its last figure stands in docs/explanation/adversar
 
 from __future__ import annotations
 
+from collections import Counter
+
 import polars as pl
 import pytest
 from tests.soak import attackers
@@ -14,10 +16,12 @@ import sfumato as sf
 
 
 def test_nothing_is_met_and_broken_in_a_few_cases() -> None:
-    tally = soak(first=17, count=40)
-    assert tally.outcomes["cases"] >= 40
-    assert tally.outcomes["released"] >= 10
-    assert len(tally.attacks) >= 4
+    # Several batches: one alone may draw little but plans that are refused.
+    tallies = [soak(first=batch, count=20) for batch in (17, 18, 19)]
+    outcomes = sum((tally.outcomes for tally in tallies), start=Counter[str]())
+    assert outcomes["cases"] >= 60
+    assert outcomes["released"] >= 15
+    assert len(set().union(*(tally.attacks for tally in tallies))) >= 4
 
 
 class _Liar:

@@ -13,6 +13,7 @@ from sfumato.analysis.samplers.metropolis import sampler
 from sfumato.analysis.samplers.metropolis.cells import (
     CellMixture,
     draw_between,
+    exchange_within_classes,
     place_near_ends,
     restrict_to_tight_ranges,
 )
@@ -164,3 +165,28 @@ def test_known_values_give_the_fit_to_values():
     draws = posterior.draws[..., :3].reshape(-1, 3)
     assert draws.mean(axis=0) == pytest.approx(beta, abs=5 * error.max() / 800**0.5)
     assert draws.std(axis=0) == pytest.approx(error, rel=0.12)
+
+
+class FavouringOrder:
+    """A target that likes a value the more the later its record stands."""
+
+    def predict(self, latent):
+        return latent
+
+    def log_without_cells(self, latent, eta):
+        return 50.0 * np.arange(len(latent)) * latent
+
+
+def test_an_exchange_keeps_the_values_of_a_class_and_finds_the_better_order():
+    classes = np.array([0, 0, 0, 1, 1, -1, -1])
+    number = GeneralisedNumber(
+        name="x", observed=np.zeros(7), lower=np.zeros(7), upper=np.ones(7), classes=classes,
+        near_lower=np.zeros(7), near_upper=np.ones(7),
+    )  # fmt: skip
+    before = np.array([0.9, 0.5, 0.1, 0.8, 0.2, 0.7, 0.3])
+    target: Any = FavouringOrder()
+    rng, values = np.random.default_rng(7), before
+    for _ in range(40):
+        values, eta = exchange_within_classes(values, target, number, rng)
+        assert eta.tolist() == values.tolist()
+    assert values.tolist() == [0.1, 0.5, 0.9, 0.2, 0.8, 0.7, 0.3]

@@ -78,7 +78,9 @@ def test_centres_keep_means_spreads_and_correlations(
         original, shown = visual[name].to_numpy(), made[drawn].to_numpy()
         # The centres are stretched back to the spread; their mean moves where the cloud is skew.
         sd = original.std(ddof=1)
-        assert shown.std(ddof=1) == pytest.approx(sd, rel=1e-9)
+        # Points have four digits of their range: no SD moves by more than half a step of these.
+        step = 10.0 ** (np.floor(np.log10(np.ptp(shown))) - 3)
+        assert shown.std(ddof=1) == pytest.approx(sd, rel=1e-9, abs=0.501 * step)
         assert shown.mean() == pytest.approx(original.mean(), abs=(0.01 if k <= 5 else 0.06) * sd)
     before, after = (np.corrcoef(one)[0, 1] for one in (_both(visual, x, y), _both(made, "x", "y")))
     # Averaging neighbours brings out the line, the more the larger k is.
@@ -140,8 +142,8 @@ def test_histograms_keep_the_shape(visual: pl.DataFrame, name: str) -> None:
         mean = (middle * mass).sum()
         sd = np.sqrt(((middle - mean) ** 2 * mass).sum())
         assert mean == pytest.approx(values.mean(), abs=0.1 * values.std())
-        # Hiding small bars cuts long tails, as the paper warns.
-        near = 0.15 if way == "suppress" else 0.1
+        # Hiding small bars cuts long tails, as the paper warns: the bars of noisy values as well.
+        near = 0.15 if way in ("suppress", "noise") else 0.1
         assert sd == pytest.approx(values.std() * np.sqrt(variance), rel=near)
 
 

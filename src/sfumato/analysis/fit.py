@@ -1,4 +1,4 @@
-"""Models of noised data, with the noise taken out: `fit` lists the stages in order."""
+"""Models of noised or generalised data, as of the original: `fit` lists the stages in order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     Question: what would the original have shown, and how certain is that?
     Assumes: the noise is as described. True values of noised variables depend on the clean ones,
     on each other and on the groups; their shape is tested, and a mixture of normals is used where
-    a normal one is rejected.
+    a normal one is rejected. Variables that were released as ranges, sets or `*` lie in their
+    cells; wide ranges leave some bias, of which a warning tells.
 
     Parameters
     ----------

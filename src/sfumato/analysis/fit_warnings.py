@@ -118,7 +118,7 @@ def _warn_of_wide_cells(name: str, share: float, *, is_number: bool) -> list[str
         warning = (
             f"Of the variance of '{name}' about {1 - share:.0%} lies within its ranges: its "
             "coefficient rests on the model of its true values, and may be too far from 0. In a "
-            "study it was, by a third of an SD to more than one. Ask for a release with narrower "
+            "study it was, by a quarter to two thirds of its SD. Ask for a release with narrower "
             "ranges of it."
         )
     if not is_number and share < _UNRELIABLE:

@@ -353,7 +353,7 @@ def _require_strata(release: ReleaseInput, names: Collection[str], clean: Collec
             for variable in by
             if variable in release.noise
             or release.changed.get(variable)
-            or release.data.schema[variable].generalised
+            or (variable in release.data.schema and release.data.schema[variable].generalised)
         ]
         lost = gone or [variable for variable in moved if variable not in clean]
         if lost:

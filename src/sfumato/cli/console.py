@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,20 +42,35 @@ def show_json(content: Any) -> None:
     sys.stdout.write(text + "\n")
 
 
+# What moves the cursor, talks to the terminal or turns the direction of writing around
+_COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def disarm(text: str) -> str:
+    r"""Text without commands for the terminal; names in a stranger's file may hold some.
+
+    Examples
+    --------
+    >>> print(disarm("a\x1b[2Jb"))
+    a\x1b[2Jb
+    """
+    return _COMMANDS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A table on stdout; plain text where the terminal cannot draw."""
-    out.print(escape(title), style="bold", soft_wrap=True)
+    out.print(escape(disarm(title)), style="bold", soft_wrap=True)
     table = Table(expand=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
+        table.add_row(*(escape(disarm(str(cell))) for cell in row))
     out.print(table)
 
 
 def say(message: str, *, style: str = "") -> None:
     """A message for people, on stderr."""
-    err.print(escape(message), style=style or None, soft_wrap=True)
+    err.print(escape(disarm(message)), style=style or None, soft_wrap=True)
 
 
 @contextmanager
@@ -78,7 +94,7 @@ def progress(*, quiet: bool) -> Iterator[library.Progress]:
         task = bar.add_task("starting", total=None)
 
         def draw(what: str, done: int, total: int) -> None:
-            bar.update(task, description=escape(what), completed=done, total=total)
+            bar.update(task, description=escape(disarm(what)), completed=done, total=total)
 
         yield draw
 

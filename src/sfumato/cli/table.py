@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli import options
-from sfumato.cli.console import out, progress, say, show_json
+from sfumato.cli.console import disarm, out, progress, say, show_json
 from sfumato.errors import PlanError
 from sfumato.io.atomic import write_file
 from sfumato.outputs.log import Log
@@ -154,10 +154,11 @@ def _show(
     result: Table, bounds: list[dict[str, Any]] | None, to: Path | None, *, quiet: bool
 ) -> None:
     if to is None:
-        out.print(str(result), markup=False, highlight=False, soft_wrap=True)
+        out.print(disarm(str(result)), markup=False, highlight=False, soft_wrap=True)
     for row in bounds or []:
         *labels, low, high = row.values()
-        out.print(f"{', '.join(labels)}: {low:.6g} to {high:.6g}", markup=False, highlight=False)
+        line = f"{', '.join(labels)}: {low:.6g} to {high:.6g}"
+        out.print(disarm(line), markup=False, highlight=False)
     if quiet:
         return
     say(f"Verdict: {result.verdict}.", style="green" if result.verdict == "pass" else "yellow")

@@ -96,6 +96,13 @@ class Weights(Grouped):
         """Which weights, and that they were rounded at random. The file shows the levels."""
         return {"method": self.name, "variables": list(fitted), "domains": list(self.domains)}
 
+    def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
+        """The levels and the domains: around other levels, weights are rounded anew."""
+        return {
+            name: {"method": self.name, "levels": fit["levels"], "domains": list(self.domains)}
+            for name, fit in fitted.items()
+        }
+
     def groups(
         self, batch: pl.DataFrame, starts: Starts, fitted: Fitted, draws: Draws | None
     ) -> pl.DataFrame:

@@ -65,6 +65,7 @@ def parse(text: str, *, name: str = "plan", folder: Path = Path()) -> Plan:
     return _Reader(name, text, folder).plan(raw)
 
 
+_LARGEST = 2**63
 _TOO_DEEP = f"tables or lists are nested more than {_DEEPEST} deep"
 _FLATTEN = "a plan has sections, and tables in them."
 # A key of very many parts. It begins where a word begins, and never gives back what it took: a long
@@ -81,6 +82,9 @@ def _require_shallow(raw: dict[str, Any], name: str) -> None:
     for _ in range(_DEEPEST):
         inner: list[Any] = []
         for value in level:
+            if isinstance(value, int) and abs(value) >= _LARGEST:
+                # No text can be made of some of them, not even for a message
+                raise PlanError(f"{name}: a number is too long.", hint="TOML's have 64 bits.")
             if isinstance(value, dict):
                 inner += value.values()
             elif isinstance(value, list):

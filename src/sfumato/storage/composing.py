@@ -51,10 +51,22 @@ class Composing:
             yield
         finally:
             if is_file_with(target / MANIFEST, seal):
-                replaces = str(target) if overwrite else None
-                self.ledger.settle(entry.number, replaces=replaces)
+                _settle(self.ledger, entry.number, target, overwrite=overwrite)
             else:
                 self.ledger.remove(entry.number)
+
+
+def _settle(ledger: Ledger, number: int, target: Path, *, overwrite: bool) -> None:
+    """Note that a release is in place; where that fails, say that it is there all the same."""
+    try:
+        ledger.settle(number, replaces=str(target) if overwrite else None)
+    except OSError as error:
+        raise ReleaseError(
+            f"The release in '{target}' is complete, but the ledger in '{ledger.folder}' could not "
+            f"note it: {error.strerror or 'the disk failed'}.",
+            hint="make room for the ledger, and leave the folder where it is until the next "
+            "release is written: it is noted then.",
+        ) from None
 
 
 def open_ledger(place: str | Path | Literal[False] | None) -> Ledger | None:

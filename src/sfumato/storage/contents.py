@@ -89,16 +89,19 @@ def find_strange(folder: Path, known: Iterable[str]) -> list[str]:
 def find_exposed(folder: Path) -> list[str]:
     """What others than its owner could change, or what is private and others could read.
 
-    A file with a second name on the disk counts too: who has that name changes the file.
+    A file with a second name on the disk counts too: who has that name changes the file. So does
+    one that belongs to somebody else than the folder.
     """
     if os.name == "nt":  # the permissions of Windows are no mode bits
         return []
-    exposed = ["the folder itself"] if folder.stat().st_mode & stat.S_IWOTH else []
+    whole = folder.stat()
+    exposed = ["the folder itself"] if whole.st_mode & stat.S_IWOTH else []
     for name, status in list_entries(folder).items():
         private = name.partition("/")[0] in PRIVATE_FOLDERS
         forbidden = 0o077 if private else stat.S_IWOTH
         linked = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
-        if linked or (status.st_mode & forbidden and not stat.S_ISLNK(status.st_mode)):
+        foreign = status.st_uid != whole.st_uid
+        if linked or foreign or (status.st_mode & forbidden and not stat.S_ISLNK(status.st_mode)):
             exposed.append(format_name(name))
     return exposed
 

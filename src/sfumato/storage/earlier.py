@@ -63,6 +63,8 @@ def find_earlier(release: Release, target: Path, ledger: Ledger | None) -> list[
             continue  # its writer died before it came into being
         if not is_file_with(folder / MANIFEST, entry.manifest_sha256):
             folder = moved.get(entry.manifest_sha256, folder)
+        elif entry.pending and ledger is not None:
+            ledger.settle(entry.number)  # it came into being; the writer could not say so
         if folder != target:
             found.append(FoundRelease(folder, entry.key_commitment, entry.identity, entry))
     settled = set() if ledger is None else {entry.manifest_sha256 for entry in ledger.read()}

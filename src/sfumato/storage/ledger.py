@@ -217,7 +217,7 @@ class Ledger:
         except OSError:
             raise self._refuse("it cannot be read") from None
         body, _, signature = content.rpartition(b"\n")
-        if not hmac.compare_digest(signature.decode("ascii", "replace"), self._sign(body)):
+        if not hmac.compare_digest(signature, self._sign(body).encode()):
             raise self._refuse("it was changed, or is damaged")
         try:
             stored = json.loads(body)
@@ -260,12 +260,19 @@ class Ledger:
     def add(self, entry: Entry, ids: Words) -> Entry:
         """Write an entry down before its release is put in place, with who stands on which row."""
         entries = self.read()
+        if not entries:
+            # First of all: records without a ledger would look as if the ledger were gone.
+            self._write(entries)
         number = 1 + max((known.number for known in entries), default=0)
         numbered = replace(entry, number=number, created=_now(), pending=True)
         table = pl.DataFrame({"id": ids[:, 0]})
-        with replace_file(self._get_records(number), mode=PRIVATE) as sibling:
-            table.write_parquet(sibling)
-        self._write([*entries, numbered])
+        try:
+            with replace_file(self._get_records(number), mode=PRIVATE) as sibling:
+                table.write_parquet(sibling)
+            self._write([*entries, numbered])
+        except BaseException:
+            self._get_records(number).unlink(missing_ok=True)
+            raise
         return numbered
 
     def settle(self, number: int, *, replaces: str | None = None) -> None:

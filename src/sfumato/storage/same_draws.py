@@ -26,6 +26,7 @@ _WORDS = {
     "variance": "Laplace noise of another size",
     "growth": "a variance that depends otherwise on the value",
     "levels": "other levels",
+    "domains": "other domains",
     "matrix": "another matrix",
     "variables": "other variables perturbed together",
     "strata": "other covariances",

@@ -234,7 +234,9 @@ def _read_key(folder: Path, given: Key | None) -> Key:
 
 def _get_digests(record: Mapping[str, Any]) -> dict[str, str]:
     files = record.get("files")
-    return {str(name): str(digest) for name, digest in dict(files or {}).items()}
+    # A stranger's manifest may hold anything there
+    entries = files if isinstance(files, Mapping) else {}
+    return {str(name): str(digest) for name, digest in entries.items()}
 
 
 def _check_files(folder: Path, digests: Mapping[str, str]) -> Check:
