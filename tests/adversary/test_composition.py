@@ -183,7 +183,11 @@ def test_a_target_with_named_variables_is_held_against_all_releases(tmp_path, me
     """The columns of the earlier release count as well; the original does not have them."""
     frame = people()
     first = protect(frame, plan(5, pseudonyms=True)).write(tmp_path / "first")
-    how = {"evaluate": {"x": measure}, "targets": {f"x.{target}.min": 3}, "pseudonyms": True}
+    how: dict[str, Any] = {
+        "evaluate": {"x": measure},
+        "targets": {f"x.{target}.min": 3},
+        "pseudonyms": True,
+    }
     with pytest.raises(TargetError, match="together with 'first'") as missed:
         protect(frame, plan(7, **how)).write(tmp_path / "second")
     second = protect(frame, plan(7, **how, **ACCEPT)).write(tmp_path / "second")

@@ -44,8 +44,8 @@ def make(library: str) -> Any:
     return frame.to_arrow() if library == "pyarrow" else frame
 
 
-def protect(frame: Any, file_format: str = "arrow") -> sf.Release:
-    roles = dict.fromkeys(("town", "level", "height"), "quasi")
+def protect(frame: Any, file_format: Any = "arrow") -> sf.Release:
+    roles: dict[str, Any] = dict.fromkeys(("town", "level", "height"), "quasi")
     schema = sf.Schema(roles | {"ill": "sensitive"})
     plan = sf.Plan(
         schema=schema,
@@ -137,10 +137,10 @@ def test_blanks_and_values_stay_as_they_are(tmp_path):
     for given in (frame, frame.to_arrow()):
         release = sf.protect(sf.Dataset(given), plan, key=KEY)
         folder = release.write(tmp_path / type(given).__name__)
-        read = pl.from_arrow(pa.ipc.open_file(folder / "data.arrow").read_all())
+        read: Any = pl.from_arrow(pa.ipc.open_file(folder / "data.arrow").read_all())
         assert read.equals(frame)
         assert read.schema == frame.schema
-        data = (
+        data: Any = (
             release.data if isinstance(release.data, pl.DataFrame) else pl.from_arrow(release.data)
         )
         assert data.equals(frame)

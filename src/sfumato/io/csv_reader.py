@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 BATCH_BYTES = 8 << 20
 #: A record longer than this is taken for a quotation mark that was never closed.
 RECORD_BYTES = 64 << 20
+_NAMES_AMONG_VALUES = 2
 _WIDE = 50
 """Columns from which short ones are looked at together."""
 _TOGETHER = 2000
@@ -500,7 +501,10 @@ class _CsvReader:
         text.columns = [self.names[int(position)] for position in text.columns]
         if self.options.formulas == "unescape":
             text = _unescape_cells(text)
-        if self.options.decimal is None and not any(c.height for c in self.columns.values()):
+        first = not any(column.height for column in self.columns.values())
+        if first:
+            _require_header(text)
+        if self.options.decimal is None and first:
             self.decimal = detect_decimal_sign(text, self.dialect.delimiter)
             for column in self.columns.values():
                 column.format = replace(column.format, decimal=self.decimal)
@@ -525,6 +529,21 @@ class _CsvReader:
             pairs = zip(names, together, strict=True)
             guesses |= {name: guess for name, guess in pairs if guess is not None}
         return guesses
+
+
+def _require_header(text: pl.DataFrame) -> None:
+    """Refuse a file whose first line is a record: it would be published as names of variables.
+
+    One name among the values of its own column can be chance ("other" in a column "other"); two
+    are a record, or a header that stands in the file again.
+    """
+    among = sum(bool((text[name] == name).any()) for name in text.columns)
+    if among >= _NAMES_AMONG_VALUES:
+        raise DataError(
+            f"{among} of {text.width} names of variables stand among the values of their own "
+            "column: the first line seems to be a record, or the header is repeated further down.",
+            hint="begin the file with a line of names, once.",
+        )
 
 
 def _has_line_breaks(block: bytes, height: int) -> bool:

@@ -140,7 +140,7 @@ def _round_weights(values: pl.Series, levels: Floats, starts: Starts, draws: Dra
         return pl.Series(values.name, released).fill_nan(None)
     step = np.clip(np.searchsorted(levels, clipped, side="right") - 1, 0, len(levels) - 2)
     share = (clipped - levels[step]) / (levels[step + 1] - levels[step])
-    # Draws that belong to record and weight: another release under this key rounds no differently.
+    # Draws that belong to record and weight: who comes or goes moves few of the others.
     chance = draws.lasting(values.name, "weights", exact)
     domain = np.searchsorted(starts, np.arange(len(exact)), side="right")
     up = _round_systematically(share, domain * len(levels) + step, chance, known)

@@ -65,7 +65,7 @@ def _settle(ledger: Ledger, number: int, target: Path, *, overwrite: bool) -> No
             f"The release in '{target}' is complete, but the ledger in '{ledger.folder}' could not "
             f"note it: {error.strerror or 'the disk failed'}.",
             hint="make room for the ledger, and leave the folder where it is until the next "
-            "release is written: it is noted then.",
+            "release of these data is written: it is noted then.",
         ) from None
 
 
