@@ -42,7 +42,7 @@ def k_marginal(original: pl.DataFrame, released: pl.DataFrame) -> float:
             pl.col("len").fill_null(0), pl.col("len_right").fill_null(0)
         )
         gaps.append((both["len"] - both["len_right"]).abs().sum())
-    return (2 - sum(gaps) / len(gaps)) * 500
+    return float((2 - sum(gaps) / len(gaps)) * 500)
 
 
 def unique_exact_match(original: pl.DataFrame, released: pl.DataFrame) -> float:

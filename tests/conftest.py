@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,10 +30,29 @@ def in_library(frame: pl.DataFrame, library: str):
     return frame.to_arrow() if library == "pyarrow" else frame
 
 
-@pytest.fixture(autouse=True)
-def ledger_of_the_test(tmp_path_factory, monkeypatch) -> Path:
-    """A ledger of its own for every test: nobody's home is touched, and no test knows another."""
+@pytest.fixture(scope="session", autouse=True)
+def ledger_of_the_session(tmp_path_factory) -> Iterator[Path]:
+    """What fixtures of the session write is in no home's ledger either."""
+    yield from _set_ledger(tmp_path_factory)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ledger_of_the_module(tmp_path_factory, ledger_of_the_session) -> Iterator[Path]:
+    """What fixtures of a module write is unknown to other modules."""
+    yield from _set_ledger(tmp_path_factory)
+
+
+def _set_ledger(tmp_path_factory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("ledger")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SFUMATO_LEDGER", str(folder))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def ledger_of_the_test(tmp_path_factory, monkeypatch, ledger_of_the_module) -> Path:
+    """A ledger of its own for every test: nobody's home is touched, and no test knows another."""
+    folder: Path = tmp_path_factory.mktemp("ledger")
     monkeypatch.setenv("SFUMATO_LEDGER", str(folder))
     return folder
 

@@ -121,7 +121,6 @@ class Method(ABC):
         del fitted, schema
         return {}
 
-
     def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
         """What the draws for each variable are known by, under one key. Most take none.
 

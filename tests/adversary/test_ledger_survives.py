@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import suppress
+from functools import cache
 
 import pytest
 
@@ -17,6 +18,7 @@ from sfumato.storage import ledger as ledgers
 from sfumato.storage.ledger import Ledger
 
 
+@cache
 def protect(key: int = 0) -> sf.Release:
     data = sf.Dataset(sf.datasets.cohort(60), sf.datasets.cohort_schema())
     steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=2)]

@@ -6,6 +6,7 @@ The long run is `make soak`; its last figure stands in docs/explanation/adversar
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import polars as pl
 import pytest
@@ -28,7 +29,8 @@ class _Liar:
     """A release that says what it does not do: the records as they are."""
 
     def __init__(self, data: sf.Dataset, plan: sf.Plan) -> None:
-        self.dataset, self.original, self.plan, self.manifest = data, data, plan, {}
+        self.dataset, self.original, self.plan = data, data, plan
+        self.manifest: dict[str, Any] = {}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ class _Liar:
 )
 def test_the_attackers_can_break_what_is_not_protected(target: str, label: str) -> None:
     frame = pl.DataFrame({"q0": list(range(10)), "s0": ["HIV", "hiv "] * 5})
-    schema = {"q0": "quasi", "s0": "sensitive"}
+    schema: dict[str, Any] = {"q0": "quasi", "s0": "sensitive"}
     bound = 0.2 if target.endswith("max") else 2
     plan = sf.Plan(schema=schema, targets={target: bound})
     case = Case(frame, plan, {"q0": "integer", "s0": "disease"})
@@ -53,7 +55,9 @@ def test_the_attackers_can_break_what_is_not_protected(target: str, label: str) 
 
 
 def test_the_attackers_break_ends_and_distances() -> None:
-    original = [{"q": age, "s": "flu" if age < 4 else "cold"} for age in range(8)]
+    original: list[dict[str, Any]] = [
+        {"q": age, "s": "flu" if age < 4 else "cold"} for age in range(8)
+    ]
     released = [{**row, "q": "[0;3]" if row["q"] < 4 else "[4;7]"} for row in original]
     assert attackers.state_ends(original, released, ["q"], 0.0)
     assert attackers.measure_closeness(released, ["q"], "s", 0.4)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -17,9 +20,9 @@ from sfumato.methods.weights import Weights
 KEY = bytes(range(32))
 
 
-def _data(weights: list[float | None], domains: list[str] | None = None) -> sf.Dataset:
+def _data(weights: Sequence[float | None], domains: list[str] | None = None) -> sf.Dataset:
     frame = pl.DataFrame({"w": pl.Series(weights, dtype=pl.Float64)})
-    roles = {"w": "weight"}
+    roles: dict[str, Any] = {"w": "weight"}
     if domains is not None:
         frame, roles = frame.with_columns(d=pl.Series(domains)), {**roles, "d": "other"}
     return sf.Dataset(frame, sf.Schema(roles))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -48,7 +49,7 @@ PROTECTED = ("region", "size", "population", "part", "dose")
 
 
 def _pair(frame: pl.DataFrame, without: tuple[str, ...] = ()) -> tuple[sf.Dataset, sf.Dataset]:
-    roles = {
+    roles: dict[str, Any] = {
         name: "quasi" if name in PROTECTED else "weight" if name == "weight" else "other"
         for name in frame.columns
     }
@@ -95,7 +96,8 @@ def test_independent_variables_are_not_called_recoverable() -> None:
     chance = np.random.default_rng(3)
     columns = {f"o{index}": chance.integers(0, 12, 300) for index in range(40)}
     frame = pl.DataFrame({"sex": chance.choice(["f", "m"], 300), **columns})
-    schema = sf.Schema({"sex": "quasi"} | dict.fromkeys(columns, "other"))
+    roles: dict[str, Any] = {"sex": "quasi"} | dict.fromkeys(columns, "other")
+    schema = sf.Schema(roles)
     hidden = frame.with_columns(sex=pl.lit("*"))
     evidence = Recoverable().measure(sf.Dataset(frame, schema), sf.Dataset(hidden, schema))
     assert evidence.value == 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -27,11 +28,11 @@ TEN = ("AGEP", "SEX", "MSP", "RAC1P", "HOUSING_TYPE", "OWN_RENT", "EDU", "PINCP_
        "DEYE")  # fmt: skip
 
 
-def _slow(original: list[tuple], released: list[tuple]) -> float:
+def _slow(original: list[Any], released: list[Any]) -> float:
     """Every combination of what each cell may stand for, one by one."""
     total, pairs = 0.0, list(itertools.combinations(range(3), 2))
     for first, second in pairs:
-        shares: Counter = Counter()
+        shares: dict[Any, float] = defaultdict(float)
         for row in original:
             shares[row[first], row[second]] += 1 / len(original)
         for row in released:
@@ -51,7 +52,7 @@ _CELL_ROW = st.tuples(*[st.sampled_from([*CELLS, None])] * 3)
 
 
 @given(st.lists(_ROW, min_size=1, max_size=15), st.lists(_CELL_ROW, min_size=1, max_size=15))
-def test_against_a_slow_reference(original: list[tuple], released: list[tuple]) -> None:
+def test_against_a_slow_reference(original: list[Any], released: list[Any]) -> None:
     frames = [
         pl.DataFrame(rows, schema=dict.fromkeys("xyz", pl.String), orient="row")
         for rows in (original, released)

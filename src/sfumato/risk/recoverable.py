@@ -314,7 +314,8 @@ def _guess(
     else:
         guess = np.exp(_solve_halves(np.log(known), np.log(wanted)))
     if bool((wanted == np.rint(wanted)).all()):
-        return np.rint(guess) == wanted
+        hit: Mask = np.rint(guess) == wanted
+        return hit
     return np.abs(guess - wanted) <= within * float(np.std(wanted))
 
 
