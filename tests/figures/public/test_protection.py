@@ -133,7 +133,7 @@ def test_values_a_method_leaves_as_they_are_stay_out() -> None:
     high = float(data["x"].quantile(0.9) or 0)
     way = resolved(sf.methods.Topcode(variables=["x"], top=high))
     made = protect_values(sf.Dataset(data), ["x"], way)
-    assert made.column("x").tolist() == [high] * 20
+    assert made.column("x").tolist() == [round(high, 2)] * 20
     assert made.left_out == pytest.approx(0.9)
     assert "left as they were" in made.notes()[0]
 
@@ -141,7 +141,8 @@ def test_values_a_method_leaves_as_they_are_stay_out() -> None:
 def test_whole_numbers_get_noise_that_is_not_rounded_back() -> None:
     data = pl.DataFrame({"age": np.random.default_rng(2).integers(20, 60, 300)})
     made = protect_values(sf.Dataset(data), ["age"], resolved("noise"))
-    assert (made.column("age") != np.round(made.column("age"))).all()
+    # Shown to two digits after the point, where one in a hundred is whole by chance.
+    assert (made.column("age") != np.round(made.column("age"))).mean() > 0.95
 
 
 def test_subjects_name_what_is_wrong_and_no_value() -> None:

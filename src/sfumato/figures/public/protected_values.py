@@ -111,10 +111,13 @@ def protect_values(
         original = remaining.values.select(variables)
         released = released.filter(~_find_unmoved(released, original, protection.k))
     clipped, outside = _clip_to_domain(released, group.origin, variables)
-    clipped = clipped.sort(variables)
+    coinciding = clipped.is_duplicated().rename("coinciding")
+    # Sorted after rounding: the order among equal values would tell the digits that were cut.
+    visible = clipped.select(_round_to_sight(clipped[name]) for name in variables)
+    order = visible.select(pl.arg_sort_by(*visible.get_columns(), coinciding)).to_series()
     return ProtectedValues(
-        values=clipped.with_columns(_round_to_sight(clipped[name]) for name in variables),
-        coinciding=clipped.is_duplicated().to_numpy(),
+        values=visible[order],
+        coinciding=coinciding[order].to_numpy(),
         left_out=1 - released.height / len(remaining),
         outside=outside,
         stays=stays,
