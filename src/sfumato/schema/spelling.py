@@ -70,8 +70,14 @@ def _is_ignorable(sign: str) -> bool:
     )
 
 
+_FEW = 32
+
+
 def normalise_spellings(texts: pl.Series) -> pl.Series:
     """The same for many texts, in one pass where they are plain ASCII."""
+    if len(texts) <= _FEW and not texts.null_count():
+        # A pass over columns costs more than some texts one by one.
+        return pl.Series(texts.name, map(normalise_spelling, texts.to_list()), dtype=pl.String)
     plain = texts.str.contains(_PLAIN)
     keys = texts.str.to_lowercase().str.replace_all("`", "'", literal=True)
     if keys.str.contains(r"[a-z]-[a-z]").any():
