@@ -57,6 +57,23 @@ def ledger_of_the_test(tmp_path_factory, monkeypatch, ledger_of_the_module) -> P
     return folder
 
 
+_ATTACKED = ("docs", "e2e", "test_attacks.py", "test_green_lights.py", "test_lights.py")
+"""Where releases are attacked as everywhere else; other tests give attacks no time."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def time_for_attacks(request) -> Iterator[None]:
+    """Attacks take longer than writing: most tests write releases on which none is tried.
+
+    That is what a plan with `attack_seconds = 0` gets, so the light of their releases is amber.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        parts = request.path.relative_to(Path(__file__).parent).parts
+        if not {*parts} & {*_ATTACKED}:
+            patch.setattr("sfumato.attacks.SECONDS", 0.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def cohort_frame() -> pl.DataFrame:
     return sf.datasets.cohort(300)

@@ -69,7 +69,7 @@ class WeakProtectionWarning(UserWarning):
 
 
 class HeavyLossWarning(UserWarning):
-    """What was asked for leaves next to nothing of the data."""
+    """What was asked for costs much of the data."""
 
 
 class PluginWarning(UserWarning):

@@ -10,6 +10,10 @@ from typing import Any, Literal
 Subject = Literal["original", "released", "pair"]
 Direction = Literal["lower", "higher"]
 Audience = Literal["custodian", "public"]
+AT_WORST = "_at_worst"
+"""A detail with this ending is what targets are held against: the worse of two readings."""
+FILLED_IN = "_filled_in"
+"""A detail with this ending is the number for who has put in what the release gives away."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,6 +63,23 @@ class Evidence:
         """Whether there is a number at all."""
         return not math.isnan(self.value)
 
+    @property
+    def at_worst(self) -> float:
+        """What is shown first: the value for the best attacker, and as a target would see it.
+
+        Of a sample it is the bad end of the interval. NaN where the worst could not be computed.
+        """
+        stated = f"{self.name}{AT_WORST}"
+        if stated in self.details:
+            readings = [self.number(stated)]
+        else:
+            readings = [self.value, *((self.sampled and self.interval) or ())]
+        if f"{self.name}{FILLED_IN}" in self.details:
+            readings.append(self.number(f"{self.name}{FILLED_IN}"))
+        if any(math.isnan(reading) for reading in readings):
+            return math.nan
+        return max(readings) if self.direction == "lower" else min(readings)
+
     def number(self, name: str) -> float:
         """The value itself or a detail by name; NaN when there is none."""
         number = self.value if name == self.name else self.details.get(name, math.nan)
@@ -84,6 +105,7 @@ class Evidence:
             "name": self.name,
             "subject": self.subject,
             "value": _replace_infinite(self.value),
+            "at_worst": _replace_infinite(self.at_worst),
             "direction": self.direction,
             "interval": None
             if self.interval is None

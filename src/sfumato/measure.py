@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Literal
 
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
+from sfumato.evidence import AT_WORST as AT_WORST
+from sfumato.evidence import FILLED_IN as FILLED_IN
 from sfumato.evidence import Direction, Evidence, Subject
-
-AT_WORST = "_at_worst"
-"""A detail with this ending is what targets are held against: the worse of two readings."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,31 @@ class AttackWording:
     against_release: bool = False
 
 
+@dataclass(frozen=True)
+class Trial:
+    """How an attack is tried on every release, and how much success is acceptable.
+
+    Parameters
+    ----------
+    needs : the attack applies where the release has a variable of each of these roles. None: only
+        where a step invites it (`Method.attacks`).
+    number : which of its numbers is judged. Default: the one named like the measure.
+    acceptable : the most of that number that a release may show unless the plan says otherwise.
+        "by k": what a class of k people gives away, see `sfumato.lights`. None: it is reported, and
+        decides nothing.
+    unremarkable : the most of it that is not worth a second look. Default: what is acceptable, less
+        a tenth.
+    seconds : about how long it takes for a million cells. A stated number, so that what is tried
+        never depends on the machine.
+    """
+
+    needs: tuple[str, ...] | None = None
+    number: str = ""
+    acceptable: float | Literal["by k"] | None = None
+    unremarkable: float | Literal["by k"] | None = None
+    seconds: float = 1.0
+
+
 class Measure(ABC):
     """One measure of risk or of utility."""
 
@@ -61,6 +85,8 @@ class Measure(ABC):
     """The figure of `sf.pictures` that shows its evidence."""
     attack: ClassVar[AttackWording | None] = None
     """How the report describes it, if it is an attack that is tried."""
+    trial: ClassVar[Trial | None] = None
+    """How it is tried on every release, if it is an attack that is tried by default."""
     runs_on: ClassVar[tuple[str, ...]] = ("local",)
     """The engines on which it runs."""
 

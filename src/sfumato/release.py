@@ -32,6 +32,7 @@ from sfumato.progress import Progress
 from sfumato.randomness import Key, keyed_order
 
 if TYPE_CHECKING:
+    from sfumato.lights import Lights
     from sfumato.risk.composition import EarlierRelease
 
 FORMAT = 1
@@ -64,13 +65,30 @@ class Release:
         return self.dataset.frame
 
     @cached_property
+    def attacks(self) -> dict[str, Evidence]:
+        """The ledger of variables and every attack that applies, tried when first asked for."""
+        from sfumato.attacks import try_attacks
+
+        return try_attacks(self)
+
+    @cached_property
+    def lights(self) -> Lights:
+        """Whether the targets hold, and what attacks achieve: green, amber or red, and why."""
+        from sfumato.lights import show_lights
+
+        return show_lights(self)
+
+    @cached_property
     def manifest(self) -> dict[str, Any]:
         """What an analyst needs and everybody may see. The same plan and data give the same."""
         return {
             "format": FORMAT,
             "made_by": f"sfumato {__version__}",
             "records": len(self.dataset),
-            "variables": {name: public_column(self.dataset, name) for name in self.dataset.columns},
+            "variables": {
+                name: public_column(self.dataset, name) | {"steps": self.steps.get(name, [])}
+                for name in self.dataset.columns
+            },
             "methods": [
                 step.public(fitted)
                 for step, fitted in zip(self.plan.steps, self.fitted, strict=True)
@@ -85,6 +103,15 @@ class Release:
             "order_of_rows": "as given" if self.plan.release.keep_order else "random",
             "key_commitment": self.key.commitment,
         }
+
+    @cached_property
+    def steps(self) -> dict[str, list[str]]:
+        """By variable, the methods that treat it. By the plan alone: no record shows in it."""
+        steps: dict[str, list[str]] = {}
+        for step in self.plan.steps:
+            for name in step.touches(self.original.schema):
+                steps.setdefault(name, []).append(step.name)
+        return steps
 
     @cached_property
     def accredited(self) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato import catalogue
+from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.data.identity import match_identities
 from sfumato.engines import Chance, Engine, engine_for
@@ -158,7 +159,7 @@ def protect(
     measures = plan.measures
     evidence = take_measures(measures, original, released, progress=progress)
     verdict = judge(plan.targets, measures, evidence)
-    require_met(verdict, evidence)
+    require_met(verdict, evidence, untreated=_name_untreated(plan.steps, released))
     paired = [pair_release(original, item) for item in earlier]
     if paired:
         held = hold_composition(plan, original, released, paired, progress=progress)
@@ -306,7 +307,7 @@ def hold_composition(
     label, measure = next(iter(composing.items()), (Composition.name, Composition()))
     (progress or silent)("measuring: together with earlier releases", 0, 1)
     composed = measure.compose(original, released, earlier, keeps_order=plan.release.keep_order)
-    targets = [target for target in plan.targets if _is_on_risk(target, measures)]
+    targets = [target for target in plan.targets if is_on_risk(target, measures)]
     own = [target for target in targets if _find_label(target, measures) in composing]
     measured: dict[str, Evidence] = {label: composed.evidence}
     for target in own or targets:
@@ -314,8 +315,12 @@ def hold_composition(
         if name not in measured:
             prepared, table = composed.prepare(measures[name])
             # The original has no columns of earlier releases, by which a baseline could be taken.
-            against = original if prepared is measures[name] else None
+            comparable = prepared is measures[name] or prepared.of == "pair"
+            against = original if comparable else None
             measured |= take_measures({name: prepared}, against, table, progress=progress)
+            if not comparable:
+                aligned = _align(original, table)
+                measured |= _measure_filled_in({name: prepared}, aligned, table, measured)
     if not composed.evidence.computed:
         # What cannot be measured is never safe.
         measured = {
@@ -336,7 +341,8 @@ def _find_label(target: Target, measures: Mapping[str, Measure]) -> str:
     return where[0] if where else ""
 
 
-def _is_on_risk(target: Target, measures: Mapping[str, Measure]) -> bool:
+def is_on_risk(target: Target, measures: Mapping[str, Measure]) -> bool:
+    """Whether a target is on a risk, and not on what the data are good for."""
     if measures[_find_label(target, measures)].room() == "risk":
         return True
     # Who hardly moved is a risk, although the measure of it is one of utility.
@@ -367,20 +373,71 @@ def require_composition(
 
 
 def require_met(
-    verdict: Iterable[Judgement], evidence: Mapping[str, Evidence], *, hint: str = ""
+    verdict: Iterable[Judgement],
+    evidence: Mapping[str, Evidence],
+    *,
+    hint: str = "",
+    untreated: str = "",
 ) -> None:
-    """Fail when a target is missed, with all the evidence of the attempt."""
+    """Fail when a target is missed, with all the evidence of the attempt.
+
+    Parameters
+    ----------
+    hint : what to do. Default: what goes with the targets that are missed.
+    untreated : what a step leaves out, if any; said where a target on classes is missed.
+    """
     judged = tuple(verdict)
     missed = [judgement for judgement in judged if not judgement.met]
     if missed:
         lines = "\n".join(f"  - {judgement.describe()}" for judgement in missed)
         error = TargetError(
             f"{len(missed)} of {len(judged)} targets missed, so nothing is released:\n{lines}",
-            hint=hint or _suggest_remedy(missed, evidence),
+            hint=hint
+            or _name_tools(missed, evidence)
+            or (untreated if _is_on_classes(missed, evidence) else "")
+            or _suggest_remedy(missed, evidence),
         )
         error.evidence = dict(evidence)
         error.verdict = judged
         raise error
+
+
+def _name_untreated(steps: Sequence[Method], released: Dataset) -> str:
+    """The quasi-identifiers that no step makes alike, and the step that leaves them out."""
+    alike = [(number, step) for number, step in enumerate(steps, 1) if step.treats == "records"]
+    if not alike:
+        return ""
+    treated = {
+        name
+        for _, step in alike
+        for name in (*step.touches(released.schema), *getattr(step, "strata", ()))
+    }
+    left_out = [name for name in released.schema.having("quasi") if name not in treated]
+    if not left_out:
+        return ""
+    number, step = alike[-1]
+    return (
+        f"step {number}, {step.name}, does not treat {quote_names(left_out)}: leave `variables` "
+        "out of the step, so that it follows the roles, or name them there."
+    )
+
+
+def _is_on_classes(missed: Iterable[Judgement], evidence: Mapping[str, Evidence]) -> bool:
+    """Whether a missed target counts records that are alike, which needs all that is known."""
+    measures = (catalogue.measure(evidence[judgement.measure].name) for judgement in missed)
+    return any(measure.of == "one" and measure.room() == "risk" for measure in measures)
+
+
+def _name_tools(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> str:
+    """What to do where a target is missed only because other variables give something away."""
+    filled = [judgement for judgement in missed if judgement.filled_in]
+    if not filled:
+        return ""
+    what = evidence[filled[0].measure].details["filled_in"]
+    return (
+        f"the release gives away {what}: drop, coarsen or blur what it is worked out from (method "
+        '"weights" for a survey weight). `recoverable` lists all of it.'
+    )
 
 
 def _suggest_remedy(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> str:
@@ -479,8 +536,37 @@ def take_measures(
         except SfumatoError as error:
             subject: Subject = "original" if released is None else "released"
             evidence[label] = Evidence.failed(measure.name, subject, str(error))
+    if kept is not None and released is not None:
+        evidence |= _measure_filled_in(measures, kept, released, evidence)
     report("measuring", len(measures), len(measures))
     return evidence
+
+
+def _measure_filled_in(
+    measures: Mapping[str, Measure],
+    original: Dataset,
+    released: Dataset,
+    evidence: Mapping[str, Evidence],
+) -> dict[str, Evidence]:
+    """Risks of the release once more, for who has put in what the rest of it gives away."""
+    from sfumato.risk._dependencies.filling_in import fill_in
+
+    again = {
+        label: measure
+        for label, measure in measures.items()
+        if measure.of == "one" and measure.room() == "risk" and evidence[label].computed
+    }
+    filled = fill_in(original, released) if again else None
+    if filled is None:
+        return {}
+    found: dict[str, Evidence] = {}
+    for label, measure in again.items():
+        try:
+            found[label] = filled.add_to(measure, evidence[label])
+        except SfumatoError as error:
+            why = f"it could not be measured once {filled.describe()} was worked out: {error}"
+            found[label] = Evidence.failed(measure.name, "released", why)
+    return found
 
 
 def _take(measure: Measure, original: Dataset | None, released: Dataset | None) -> Evidence:

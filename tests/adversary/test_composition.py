@@ -249,6 +249,32 @@ def test_whatever_the_key_the_folder_and_the_export_the_earlier_release_is_known
     assert warned == (where == "under another key")
 
 
+def test_new_identifiers_and_a_converted_number_do_not_make_other_people(tmp_path):
+    """400 people in another export: nothing but their dates of birth is as it was."""
+    draw = np.random.default_rng(3)
+    frame = people(400).with_columns(
+        born=pl.Series(np.datetime64("1950-01-01") + draw.integers(0, 14_000, 400)),
+        paid=pl.Series(draw.lognormal(10, 0.5, 400).round(2)),
+    )
+    schema = {**SCHEMA, "born": sf.Column(role="direct"), "paid": sf.Column(role="direct")}
+    (tmp_path / "here").mkdir()
+    protect(frame, plan(5).with_schema(schema)).write(tmp_path / "here" / "first")
+    again = frame.with_columns(id=people(400, seed=8)["id"], paid=pl.col("paid") * 1.08)
+    release = protect(again, plan(7).with_schema(schema), OTHER_KEY)
+    with (
+        pytest.warns(UserWarning, match="under another key"),
+        pytest.raises(TargetError, match="together with 'first'"),
+    ):
+        release.write(tmp_path / "there" / "second")
+    # Next year's people have the same numbers and are others.
+    other = people(400, seed=8).with_columns(
+        id=frame["id"],
+        born=pl.Series(np.datetime64("1950-01-01") + draw.integers(0, 14_000, 400)),
+        paid=pl.Series(draw.lognormal(10, 0.5, 400).round(2)),
+    )
+    protect(other, plan(7).with_schema(schema), OTHER_KEY).write(tmp_path / "there" / "third")
+
+
 def test_n_and_n_minus_1_do_not_pass_unseen(tmp_path):
     """Somebody who has both knows who was added, and sees what was added."""
     frame = people()
@@ -327,3 +353,50 @@ def test_the_ledger_changes_no_byte_of_a_release(tmp_path):
         found += [(folder / name).read_bytes() for name in ("data.csv", "manifest.json")]
         found.append((folder / "report.html").read_bytes())
     assert with_earlier == without
+
+
+# What an earlier release shows ------------------------------------------------------------------
+
+
+REGIONS: dict[str, Any] = {"region": "quasi", "weight": "weight"}
+RECOVERABLE = {"recoverable.max": 0.1}
+
+
+def regions() -> sf.Dataset:
+    draw = np.random.default_rng(9)
+    region = draw.integers(0, 6, 300)
+    frame = pl.DataFrame({"region": region, "weight": region * 1.375 + 2})
+    return sf.Dataset(frame, sf.Schema(REGIONS))
+
+
+@pytest.mark.parametrize("shown", ["region", "weight"])
+def test_what_an_earlier_release_shows_or_gives_away_is_recoverable(shown: str) -> None:
+    """The region itself was out already, or the weight that stands for it."""
+    data = regions()
+    hidden = sf.Plan(
+        schema=REGIONS,
+        steps=[sf.methods.Misclassify(variables=["region"], retention=0.3),
+               sf.methods.Noise(variables=["weight"], variance_share=0.9)],
+        targets=RECOVERABLE,
+    )  # fmt: skip
+    assert sf.protect(data, hidden, key=KEY)
+    earlier = sf.Plan(
+        schema=REGIONS,
+        steps=[sf.methods.Drop(variables=[name for name in REGIONS if name != shown])],
+    )
+    first = sf.protect(data, earlier, key=KEY)
+    with pytest.raises(TargetError, match="recoverable at most 0.1.*together with"):
+        sf.protect(data, hidden, key=KEY, earlier=[first])
+
+
+def test_an_earlier_release_that_shows_neither_changes_nothing() -> None:
+    data = regions().with_columns(pl.DataFrame({"age": np.arange(300) % 7}))
+    roles = REGIONS | {"age": "other"}
+    drop = sf.methods.Drop(variables=["region", "weight"])
+    first = sf.protect(data, sf.Plan(schema=roles, steps=[drop]), key=KEY)
+    second = sf.Plan(
+        schema=roles, steps=[sf.methods.Drop(variables=["weight"]),
+                             sf.methods.Misclassify(variables=["region"], retention=0.3)],
+        targets=RECOVERABLE,
+    )  # fmt: skip
+    assert sf.protect(data, second, key=KEY, earlier=[first])

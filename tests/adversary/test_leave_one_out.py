@@ -33,8 +33,9 @@ from sfumato.method import Fitted, RowWise
 from sfumato.parameters import parameters
 from sfumato.plan import Writing
 from sfumato.randomness import Draws
-from sfumato.report import render_report
+from sfumato.report import describe_codebook, render_codebook, render_report
 from sfumato.run import take_measures
+from sfumato.schema import ROLES
 
 KEY = bytes(range(32))
 RECORDS = 240
@@ -82,17 +83,46 @@ def is_declared_or_in_cells(release: sf.Release, value: Any) -> bool:
         words.update(map(format_value, column.domain or ()))
         for level, groups in (column.hierarchy or {}).items():
             words.update((level, *groups))
+        words.update((column.labels or {}).values())
     return str(value).startswith("(another value") or format_value(value) in words
 
 
+def is_step_of_cells(release: sf.Release, value: Any) -> bool:
+    """Whether some variable's numbers are all multiples of this step: anybody can see that."""
+    columns = (release.dataset.column(name) for name in release.dataset.columns)
+    return any(
+        column.dtype.is_numeric()
+        and all(abs(x / value - round(x / value)) < 1e-6 for x in column.drop_nulls().to_list())
+        for column in columns
+    )
+
+
 ALLOWED = (
-    Allowed("records", "the number of rows of the released file", is_number_of_rows),
+    Allowed(r"(codebook\.)?records", "the number of rows of the released file", is_number_of_rows),
     Allowed(
         r"variables\.[^.]+\.(domain|hierarchy)\..*",
         "a word of the plan that some cell shows, or of a cell",
         is_declared_or_in_cells,
     ),
-    Allowed(r"variables\.[^.]+\.role", "pseudonyms that repeat", is_told_by_repeated_cells),
+    Allowed(
+        r"(codebook\.)?variables\.[^.]+\.(labels|levels)\..*",
+        "the codebook's word for a value that some cell shows, or of the plan",
+        is_declared_or_in_cells,
+    ),
+    Allowed(
+        r"(codebook\.)?variables\.[^.]+\.role", "pseudonyms that repeat", is_told_by_repeated_cells
+    ),
+    Allowed(
+        r"codebook\.variables\.[^.]+\.role_means",
+        "the same in words",
+        lambda release, value: value in ROLES.values() and bool(release),
+    ),
+    Allowed(r"codebook\.variables\.[^.]+\.noise", "in words what the manifest says of the noise"),
+    Allowed(
+        r"noise\.variables\.[^.]+\.steps?(\.[^.]+)?",
+        "the last digit of released numbers",
+        is_step_of_cells,
+    ),
     Allowed(r"methods\.\d+\.joined\..*", "the name of levels in cells", is_declared_or_in_cells),
     Allowed(r"evidence\..*", "measured on the released file alone: see the test of it"),
     Allowed(
@@ -121,9 +151,18 @@ def list_leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def list_published(release: sf.Release) -> dict[str, Any]:
+    """Every leaf of the manifest, and of the codebook that goes out with it."""
+    codebook = describe_codebook(release.manifest)
+    # By name, as in the manifest.
+    codebook["variables"] = {entry["name"]: entry for entry in codebook["variables"]}
+    published = {**release.manifest, "codebook": codebook}
+    return dict(list_leaves(json.loads(json.dumps(published))))
+
+
 def find_differences(first: sf.Release, second: sf.Release) -> dict[str, tuple[Any, Any]]:
-    """What a reader of both public manifests sees to differ."""
-    leaves = [dict(list_leaves(json.loads(json.dumps(r.manifest)))) for r in (first, second)]
+    """What a reader of both manifests and codebooks sees to differ."""
+    leaves = [list_published(release) for release in (first, second)]
     paths = sorted({*leaves[0], *leaves[1]})
     return {
         path: (leaves[0].get(path), leaves[1].get(path))
@@ -514,8 +553,25 @@ def test_the_public_report_is_made_of_the_manifest_alone():
     step = sf.methods.Misclassify(variables=["region"], retention=0.8, towards="marginal")
     release = protect(frame, step, schema, release=Writing(noise="all"))
     assert release is not None
-    page = render_report(json.loads(json.dumps(release.manifest)))
-    assert page == render_report(release.manifest)
+    manifest = json.loads(json.dumps(release.manifest))
+    assert render_report(manifest) == render_report(release.manifest)
+    assert render_codebook(manifest) == render_codebook(release.manifest)
+
+
+def test_labels_name_only_what_a_cell_shows():
+    """A label of a code that one person had is gone with that person."""
+    codes = {"a": "asthma", "b": "bronchitis", "k": "kuru", "-9": "refused"}
+    column = sf.Column(role="quasi", kind="text", labels=codes, missing=("-9",))
+    schema = sf.Schema({"id": "direct", "x": column})
+    values = [*"aaaabbbb", "k"]
+    told = []
+    for some in (values, values[:-1]):
+        frame = pl.DataFrame({"id": [f"p{row}" for row in range(len(some))], "x": some})
+        plan = sf.Plan(schema=schema, steps=[sf.methods.Drop(variables=["id"])])
+        release = sf.protect(sf.Dataset(frame, schema), plan, key=KEY)
+        told.append(release.manifest["variables"]["x"]["labels"])
+        assert ("kuru" in render_codebook(release.manifest)) == ("k" in some)
+    assert told == [codes, {code: text for code, text in codes.items() if code != "k"}]
 
 
 # Figures -----------------------------------------------------------------------------------------

@@ -7,15 +7,20 @@ The disk is full at each file of the ledger in turn, on a fresh ledger and on on
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
 from functools import cache
 
+import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato.errors import ReleaseError
+from sfumato.errors import ReleaseError, TargetError
+from sfumato.storage import composing, writing
 from sfumato.storage import ledger as ledgers
 from sfumato.storage.ledger import Ledger
+from sfumato.storage.verifying import verify_release
+
+FILES_OF_A_FRESH_LEDGER, FILES_OF_AN_OLD_ONE = 5, 3
+"""Key, empty ledger, records, entry, settled entry."""
 
 
 @cache
@@ -30,7 +35,7 @@ def protect(key: int = 0) -> sf.Release:
 def fill_disk(monkeypatch):
     """Let the n-th file that the ledger writes meet a full disk."""
 
-    def fill(number: int) -> None:
+    def fill(number: int) -> list[int]:
         left = [number]
 
         def strike(write):
@@ -44,8 +49,13 @@ def fill_disk(monkeypatch):
 
         for name in ("write_file", "replace_file"):
             monkeypatch.setattr(ledgers, name, strike(getattr(ledgers, name)))
+        return left
 
     return fill
+
+
+def find_first(entries, folder):
+    return next((entry for entry in entries if entry.folder == str(folder)), None)
 
 
 @pytest.mark.parametrize("fresh", [True, False])
@@ -56,23 +66,108 @@ def test_a_full_disk_leaves_a_ledger_that_can_be_used(
     place, out = tmp_path / "ledger", tmp_path / "releases" / "out"
     if not fresh:
         protect().write(tmp_path / "earlier" / "out", ledger=place)
+    before = [] if fresh else [tmp_path / "earlier" / "out"]
     with monkeypatch.context():
-        fill_disk(number)
+        left = fill_disk(number)
         told = ""
         try:
             protect().write(out, ledger=place)
         except ReleaseError as error:
             told = error.what
     monkeypatch.undo()
-    # What was said is true.
-    assert ("Nothing was left behind" in told) == (not out.exists())
-    # The ledger knows what is out, and takes the next one.
-    known = [entry.folder for entry in Ledger(place).read() if not entry.pending]
-    assert str(out) in known or not out.exists() or told
-    with suppress(FileNotFoundError):
-        out.rename(tmp_path / "passed on")
+    # The disk was met, unless there are fewer files to write; and whenever it was, it was said.
+    assert left[0] <= 0 or number > (FILES_OF_A_FRESH_LEDGER if fresh else FILES_OF_AN_OLD_ONE)
+    assert bool(told) == (left[0] <= 0)
+    # A release is out, complete, and known to the ledger; or there is none, and it knows of none.
+    entry = find_first(Ledger(place).read(), out)
+    if out.exists():
+        assert all(check.passed for check in verify_release(out))
+        assert entry is not None
+        assert entry.pending == bool(told)
+        assert not told or "is complete" in told
+    else:
+        assert entry is None
+        assert "Nothing was left behind" in told
+    assert sorted(path.name for path in out.parent.glob(".*")) == []
+    known = [entry.folder for entry in Ledger(place).read()]
+    assert known == [str(path) for path in before] + ([str(out)] if out.exists() else [])
+    records = sorted((place / "records").glob("*")) if place.exists() else []
+    assert len(records) == len(known)
+    # The next one is written, and then both are known for good.
     protect().write(tmp_path / "next" / "out", ledger=place)
-    assert str(tmp_path / "next" / "out") in [entry.folder for entry in Ledger(place).read()]
+    entries = Ledger(place).read()
+    assert [entry.folder for entry in entries] == [*known, str(tmp_path / "next" / "out")]
+    assert not any(entry.pending for entry in entries)
+
+
+# A writer that was killed -------------------------------------------------------------------------
+
+
+@cache
+def protect_ages(intervals: int, letter: str = "p") -> sf.Release:
+    """Sixty people in classes of 20 or of 15 years: together, five are left in some."""
+    frame = pl.DataFrame({"id": [f"{letter}{i:03d}" for i in range(60)], "age": [*range(20, 80)]})
+    schema = {"id": "direct", "age": sf.Column(role="quasi", kind="integer", domain=(20, 79))}
+    steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["age"], intervals=intervals)]
+    plan = sf.Plan(schema=schema, steps=steps, targets={"k.min": 10})
+    return sf.protect(sf.Dataset(frame, sf.Schema(schema)), plan, key=bytes(32))
+
+
+def kill_writer(monkeypatch, out, ledger, *, before: bool) -> None:
+    """Stop as if by kill -9, just before the release is in place or just after."""
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if before:
+            patch.setattr(writing, "put_folder_in_place", stop)
+        patch.setattr(composing, "_settle", stop)
+        patch.setattr(Ledger, "remove", lambda *_: None)
+        patch.setattr(writing.shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(KeyboardInterrupt):
+            protect_ages(3).write(out, ledger=ledger)
+    assert [entry.pending for entry in Ledger(ledger).read()] == [True]
+
+
+def test_a_release_that_was_moved_after_its_writer_was_killed_still_counts(tmp_path, monkeypatch):
+    out = tmp_path / "releases" / "out"
+    kill_writer(monkeypatch, out, tmp_path / "ledger", before=False)
+    (tmp_path / "away").mkdir()
+    out.rename(tmp_path / "away" / "with the researchers")
+    with pytest.raises(TargetError, match="release 1 of the ledger"):
+        protect_ages(4).write(tmp_path / "next" / "out", ledger=tmp_path / "ledger")
+    # Beside the new one it is found, and measured.
+    with pytest.raises(TargetError, match="together with 'with the researchers'"):
+        protect_ages(4).write(tmp_path / "away" / "out", ledger=tmp_path / "ledger")
+    # Put back, it is noted.
+    (tmp_path / "away" / "with the researchers").rename(out)
+    with pytest.raises(TargetError, match="together with 'out'"):
+        protect_ages(4).write(tmp_path / "next" / "out", ledger=tmp_path / "ledger")
+    assert [entry.pending for entry in Ledger(tmp_path / "ledger").read()] == [False]
+
+
+def test_a_release_that_never_came_into_being_does_not_count(tmp_path, monkeypatch):
+    out = tmp_path / "releases" / "out"
+    kill_writer(monkeypatch, out, tmp_path / "ledger", before=True)
+    assert not out.exists()
+    assert len(list(out.parent.glob(".sfumato-partial-*"))) == 1
+    # Whoever releases other people there first takes its remains away, and the entry with them.
+    protect_ages(3, "q").write(out.parent / "others", ledger=tmp_path / "ledger")
+    protect_ages(4).write(tmp_path / "next" / "out", ledger=tmp_path / "ledger")
+    folders = [entry.folder for entry in Ledger(tmp_path / "ledger").read()]
+    assert folders == [str(out.parent / "others"), str(tmp_path / "next" / "out")]
+
+
+def test_where_nobody_can_tell_whether_it_came_into_being_it_counts(tmp_path, monkeypatch):
+    out = tmp_path / "releases" / "out"
+    kill_writer(monkeypatch, out, tmp_path / "ledger", before=True)
+    [partial] = out.parent.glob(".sfumato-partial-*")
+    partial.rename(tmp_path / "taken")  # as if by a tidy colleague
+    with pytest.raises(TargetError, match="its writer was stopped.*release 1 of the ledger"):
+        protect_ages(4).write(tmp_path / "next" / "out", ledger=tmp_path / "ledger")
+    Ledger(tmp_path / "ledger").forget(1, "it was never there")
+    protect_ages(4).write(tmp_path / "next" / "out", ledger=tmp_path / "ledger")
 
 
 def test_a_release_that_was_not_noted_is_noted_by_the_next_one(tmp_path, fill_disk, monkeypatch):

@@ -27,10 +27,11 @@ from hypothesis import strategies as st
 from tests.cli.command_line import Done, sfumato
 
 import sfumato as sf
-from sfumato.engines import engine_for
+from sfumato.engines import Chance, engine_for
 from sfumato.errors import ReleaseError
 from sfumato.methods.noise import Noise
 from sfumato.plan import Writing
+from sfumato.randomness import Key
 
 KEY = bytes(range(32))
 RECORDS = 4000
@@ -241,6 +242,76 @@ def guess_that_laplace_came_first(apart: np.ndarray) -> np.ndarray:
     return likely
 
 
+# Weights that are rounded at random --------------------------------------------------------------
+
+STEPS = np.array([150.0, 270.0, 330.0, 390.0, 470.0, 720.0])
+
+
+def survey(records: int) -> pl.DataFrame:
+    random = np.random.default_rng(11)
+    return pl.DataFrame(
+        {
+            "id": np.arange(records) * 3 + 1,
+            "weight": np.clip(random.gamma(8, 47, records), 151, 719).round(3),
+            "region": random.choice([*"nesw"], records),
+        }
+    )
+
+
+def round_weights(frame: pl.DataFrame, domains: Sequence[str] = ("region",)) -> dict[int, float]:
+    """What is released for each person, between levels that stay."""
+    roles: Any = {"id": "direct", "weight": "weight", "region": "other"}
+    data = sf.Dataset(frame, sf.Schema(roles))
+    method = sf.methods.Weights(variables=["weight"], domains=[*domains])
+    chance = Chance(Key(KEY), 0)
+    fitted = {"weight": {"levels": STEPS.tolist()}}
+    released = method.transform(data, fitted, engine=engine_for(data.frame), chance=chance)
+    return dict(zip(frame["id"].to_list(), released.frame["weight"].to_list(), strict=True))
+
+
+@pytest.mark.parametrize("domains", [(), ("region",)])
+def test_who_comes_or_goes_moves_at_most_one_other_weight(domains: tuple[str, ...]) -> None:
+    frame = survey(600)
+    complete = round_weights(frame, domains)
+    for row in range(0, 600, 23):
+        fewer = frame.filter(pl.int_range(pl.len()) != row).sample(fraction=1, shuffle=True, seed=1)
+        moved = [
+            person for person, weight in round_weights(fewer, domains).items()
+            if weight != complete[person]
+        ]  # fmt: skip
+        assert len(moved) <= 1
+
+
+def explain(truth: np.ndarray, *shown: np.ndarray) -> float:
+    """The error of the best guess from what is shown, with the truth of all to find it."""
+    _, codes = np.unique(np.stack(shown), axis=1, return_inverse=True)
+    codes = codes.ravel()
+    means = np.bincount(codes, truth) / np.bincount(codes)
+    return float(np.sqrt(np.mean((truth - means[codes]) ** 2)))
+
+
+def test_twenty_versions_of_rounded_weights_are_worth_one() -> None:
+    """Every month one in a hundred leaves and another comes: 20 releases of 2000 people."""
+    frame = survey(2400)
+    versions = [round_weights(frame.slice(20 * month, 2000)) for month in range(20)]
+    always = frame.slice(380, 1620)
+    truth = always["weight"].to_numpy()
+    shown = np.array([[version[person] for person in always["id"]] for version in versions])
+    alone = float(np.sqrt(np.mean((shown - truth) ** 2)))
+    together = float(np.sqrt(np.mean((shown.mean(axis=0) - truth) ** 2)))
+    assert together > 0.97 * alone
+    # Whose weight moves lies between the two levels, whoever stays may lie on either side.
+    lowest, highest, half = shown.min(axis=0), shown.max(axis=0), np.median(shown, axis=0)
+    assert np.mean(lowest < highest) < 0.05
+    assert explain(truth, lowest, highest, half) > 0.96 * explain(truth, shown[0])
+    # And the totals of each region are kept as before: within a step or two of some 190,000.
+    first = frame.head(2000).with_columns(
+        released=pl.Series([versions[0][person] for person in frame["id"][:2000]])
+    )
+    totals = first.group_by("region").agg(pl.col("released", "weight").sum())
+    assert (totals["released"] / totals["weight"] - 1).abs().max() < 0.002  # type: ignore[operator]
+
+
 # What may be changed between two releases --------------------------------------------------------
 
 
@@ -438,9 +509,14 @@ def find_binary_grid(values: np.ndarray) -> int:
     return 60
 
 
+@pytest.mark.filterwarnings("ignore::sfumato.errors.WeakProtectionWarning")
+@pytest.mark.parametrize("decimals", [2, 15])
 @pytest.mark.parametrize("method", ["noise", "correlated"])
-def test_the_digits_do_not_tell_the_size_of_the_noise(method: str) -> None:
-    frame = people(500).with_columns(bmi=pl.col("bmi").clip(12, 60))
+def test_the_digits_do_not_tell_the_size_of_the_noise(method: str, decimals: int) -> None:
+    """They are those of the original; where it has all digits, so has the release."""
+    random = np.random.default_rng(7)
+    bmi = random.normal(25, 4, 500).clip(12, 60).round(decimals)
+    frame = people(500).with_columns(bmi=bmi)
     grids = set()
     for power in range(-8, 4):
         step: sf.method.Method = Noise(
@@ -452,18 +528,40 @@ def test_the_digits_do_not_tell_the_size_of_the_noise(method: str) -> None:
         noised = step.apply(dataset(frame), key=KEY).column("bmi").to_numpy()
         grids.add(find_grid(noised))
         # In steps of a power of two there are all digits that such numbers have.
-        assert find_binary_grid(noised) < -44
-    assert grids == {13}
+        assert find_binary_grid(noised) < -40
+    assert grids == {min(decimals, 13)}
 
 
 def test_the_digits_do_not_tell_the_scale_of_the_noise() -> None:
-    frame = people(2000)
+    random = np.random.default_rng(7)
+    frame = people(2000).with_columns(bmi=random.normal(25, 4, 2000))
     for scale in ("log", "square_root"):
         noise = Noise(variables=["bmi"], variance=0.01, scale=scale)
         noised = noise.apply(dataset(frame), key=KEY).column("bmi").to_numpy()
         there = np.log(noised) if scale == "log" else np.sqrt(noised)
         assert find_binary_grid(there[np.abs(there) > 0.1]) < -48
         np.testing.assert_array_equal(noised, [float(f"{value:.12g}") for value in noised])
+        noised = noise.apply(dataset(people(2000)), key=KEY).column("bmi").to_numpy()
+        assert find_grid(noised) == 2
+
+
+def test_many_rounded_sizes_tell_no_more_than_the_smallest_before_it_was_rounded() -> None:
+    """Each is rounded after the draw: together they may undo the rounding, and never the noise."""
+    frame = people()
+    truth = frame["bmi"].to_numpy()
+    exact, coarse = (
+        dataset(frame, bmi=sf.Column(role="quasi", digits=digits)) for digits in (15, 0)
+    )
+    shares = np.linspace(0.1, 0.3, 12).tolist()
+    alone = float(np.mean((release(exact, variance_share=shares[0]) - truth) ** 2))
+    rounded = [release(coarse, variance_share=share) for share in shares]
+    assert find_grid(rounded[0]) == 0
+    chance = 1 - 5 * len(shares) / RECORDS
+    assert combine(rounded, truth) > alone * CELL * chance
+    # Nor does somebody gain who has the rounded and the exact release of one size.
+    assert combine([release(exact, variance_share=shares[0]), *rounded], truth) > (
+        alone * CELL * chance
+    )
 
 
 def test_the_last_digits_tell_nothing_of_the_parts() -> None:

@@ -16,6 +16,7 @@ import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -25,7 +26,9 @@ from tests.cli.command_line import sfumato
 
 import sfumato as sf
 from sfumato.errors import ReleaseError
-from sfumato.storage.verifying import verify_release
+from sfumato.plan import Writing
+from sfumato.storage.ledger import Ledger
+from sfumato.storage.verifying import Check, verify_release
 
 KEY = sf.Key(bytes(range(32)))
 FRAME = pl.DataFrame(
@@ -325,6 +328,9 @@ FORGERIES = {
     "a key for all to read": chmod("custody/key", 0o644),
     "a plan for the group to read": chmod(P, 0o640),
     "accredited for all to read": chmod("accredited", 0o755),
+    "the folder open to the group": chmod(".", 0o775),
+    "data open to the group": chmod("data.parquet", 0o664),
+    "the report open to the group": chmod("report.html", 0o664),
 }  # fmt: skip
 
 
@@ -411,7 +417,8 @@ def test_without_custody_it_is_said_what_was_not_checked(folder):
 PUBLIC = [
     name
     for name in FORGERIES
-    if not any(word in name for word in ("custody", "plan", "key", "record", "inside", "evidence"))
+    if not name.endswith("open to the group")  # a copy may belong to several people
+    and not any(word in name for word in ("custody", "plan", "key", "record", "inside", "evidence"))
     and name not in ("no accredited manifest", "the reports exchanged", "fitted values changed",
                      "another input", "the list of files emptied", "the list of files removed",
                      "a file off the list")
@@ -473,3 +480,126 @@ def test_what_is_written_under_any_umask_passes(tmp_path):
         finally:
             os.umask(before)
         assert not is_refused(folder)
+
+
+# Which release it is ------------------------------------------------------------------------------
+
+
+def get_ledger_check(folder: Path, ledger: Path) -> Check:
+    [check] = [
+        check for check in verify_release(folder, ledger=Ledger(ledger)) if check.name == "ledger"
+    ]
+    return check
+
+
+@pytest.fixture
+def versions(tmp_path) -> Path:
+    """Two releases of the same people in one place, the first moved away before the second."""
+    place = tmp_path / "versions"
+    protect().write(place / "out", ledger=place / "ledger")
+    (place / "out").rename(place / "old")
+    accepted = Writing(accept_composition="a test")
+    plan = protect(0.4).plan
+    later = sf.Plan(schema=plan.schema, steps=plan.steps, targets={"k.min": 5}, release=accepted)
+    sf.protect(DATA, later, key=KEY).write(place / "out", ledger=place / "ledger")
+    return place
+
+
+def test_an_older_release_put_back_is_not_the_one_that_was_written_there(versions):
+    assert get_ledger_check(versions / "out", versions / "ledger").passed is True
+    shutil.rmtree(versions / "out")
+    shutil.copytree(versions / "old", versions / "out")
+    assert not is_refused(versions / "out")  # genuine in every byte
+    check = get_ledger_check(versions / "out", versions / "ledger")
+    assert check.passed is False
+    assert "release 1" in check.finding
+    assert "release 2 was written here" in check.finding
+    shutil.rmtree(versions / "out" / "custody")
+    assert get_ledger_check(versions / "out", versions / "ledger").passed is False
+
+
+def test_an_older_release_elsewhere_is_said_to_be_older(versions):
+    check = get_ledger_check(versions / "old", versions / "ledger")
+    assert check.passed is True
+    assert "release 1 of 2 of these records" in check.finding
+    assert "a later one was made on 20" in check.finding
+    check = get_ledger_check(versions / "out", versions / "ledger")
+    assert "release 2 of 2 of these records" in check.finding
+    assert "later" not in check.finding
+
+
+def test_a_release_that_was_overwritten_fails_wherever_it_lies(tmp_path):
+    ledger = tmp_path / "ledger"
+    protect().write(tmp_path / "out", ledger=ledger)
+    shutil.copytree(tmp_path / "out", tmp_path / "elsewhere" / "copy")
+    protect(0.4).write(tmp_path / "out", overwrite=True, ledger=ledger)
+    check = get_ledger_check(tmp_path / "elsewhere" / "copy", ledger)
+    assert check.passed is False
+    assert "release 2 replaced" in check.finding
+    # The very same once more is the release itself.
+    protect(0.4).write(tmp_path / "again" / "out", ledger=ledger)
+    assert get_ledger_check(tmp_path / "out", ledger).passed
+    assert get_ledger_check(tmp_path / "again" / "out", ledger).passed
+
+
+def test_what_the_ledger_does_not_know_is_not_called_passed(versions, tmp_path):
+    folder = tmp_path / "unknown" / "out"
+    protect(0.5).write(folder, ledger=False)
+    assert get_ledger_check(folder, tmp_path / "none").passed is None
+    assert not (tmp_path / "none").exists()
+    check = get_ledger_check(folder, versions / "ledger")  # the same key, made without the ledger
+    assert check.passed is None
+    assert "2 releases under its key" in check.finding
+
+
+def test_a_manifest_that_is_not_the_one_in_the_ledger_fails(versions):
+    """Another genuine release under the same key, which the ledger does not know, in its place."""
+    shutil.rmtree(versions / "out")
+    protect(0.5).write(versions / "out", ledger=False)
+    assert get_ledger_check(versions / "out", versions / "ledger").passed is False
+    (versions / "ledger" / "ledger.json").write_bytes(b"{}")
+    assert get_ledger_check(versions / "out", versions / "ledger").passed is False
+
+
+def test_the_command_consults_the_ledger(versions):
+    def verify(name: str, *options: str):
+        return sfumato("verify", name, "--json", *options, cwd=versions)
+
+    def get_state(done) -> dict[str, Any]:
+        checks = {check["name"]: check for check in json.loads(done.stdout)}
+        return checks.get("ledger", {})
+
+    done = verify("old", "--ledger", "ledger")
+    assert done.returncode == 0
+    assert "a later one was made on" in get_state(done)["said"]
+    shutil.rmtree(versions / "out")
+    shutil.copytree(versions / "old", versions / "out")
+    assert verify("out", "--ledger", "ledger").returncode == 4
+    assert verify("out", "--no-ledger").returncode == 0
+    assert get_state(verify("out", "--no-ledger")) == {}
+    assert get_state(verify("out"))["passed"] is None  # the default place, where there is none
+
+
+def test_it_is_true_who_can_change_a_copy(folder):
+    shutil.rmtree(folder / "custody")
+    shutil.rmtree(folder / "accredited")
+
+    def get_finding() -> str:
+        [check] = [check for check in verify_release(folder) if check.name == "permissions"]
+        assert check.passed
+        return check.finding
+
+    assert get_finding().startswith("only the owner can change the files")
+    (folder / "data.parquet").chmod(0o664)
+    assert "their group can change: data.parquet" in get_finding()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no mode bits")
+def test_nobody_but_the_owner_can_change_what_is_written_whatever_the_umask(tmp_path):
+    mask = os.umask(0)
+    try:
+        protect().write(tmp_path / "out", ledger=False)
+    finally:
+        os.umask(mask)
+    for path in [tmp_path / "out", *(tmp_path / "out").rglob("*")]:
+        assert not path.stat().st_mode & 0o022, path.name

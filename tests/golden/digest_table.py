@@ -62,7 +62,7 @@ def _demo_plan() -> sf.Plan:
         schema=first.schema,
         steps=first.steps,
         targets=first.targets,
-        evaluate={**first.evaluate, **sf.attackers.attacks(first), **_measures_for_report()},
+        evaluate={**first.evaluate, **_measures_for_report()},
         read=first.read,
     )
 

@@ -141,6 +141,28 @@ def test_excel_sheets_and_headers(tmp_path: Path) -> None:
         read_table(path, sheet="tow")
 
 
+def test_rows_without_any_value_are_no_records_and_are_counted(tmp_path: Path) -> None:
+    """Tidy tables are separated by empty rows, and some are formatted far below the last record."""
+    rows = [["id", "age", "town"], ["", "", ""], ["a", 30, "x"], [None] * 3, [" ", None, "\u00a0"]]
+    rows += [["b", None, None], [None] * 3]
+    path = workbook(tmp_path / "x.xlsx", {"one": rows, "single": [["a"], [1], [None], [2]]})
+    table = read_table(path, sheet="one")
+    assert table.frame["id"].to_list() == ["a", "b"]
+    assert table.frame.schema == {"id": pl.String, "age": pl.Int64, "town": pl.String}
+    assert "3 rows without any value were skipped." in table.source.notes
+    assert read_table(path, sheet="one", columns=["town"]).frame["town"].to_list() == ["x", None]
+    # Of a single variable it is a missing value.
+    assert read_table(path, sheet="single").frame["a"].to_list() == [1, None, 2]
+
+
+def test_records_without_any_value_are_not_written_as_empty_rows(tmp_path: Path) -> None:
+    """Whoever reads the sheet would not see them."""
+    for frame in (pl.DataFrame({"a": [1, None], "b": ["x", None]}), pl.DataFrame({"a": [None, 1]})):
+        with pytest.raises(DataError, match="1 record has no value in any variable"):
+            write_table(frame, tmp_path / "x.xlsx")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_excel_refuses_what_it_would_round_or_cut(tmp_path: Path) -> None:
     path = tmp_path / "x.xlsx"
     for cell, words in (

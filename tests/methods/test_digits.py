@@ -1,4 +1,4 @@
-"""The digits of noised numbers follow from these numbers alone."""
+"""The digits of released numbers are those of the original, and tell nothing of the noise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods._noise.digits import find_largest, find_step, round_digits
+import sfumato as sf
+from sfumato.engines import engine_for
+from sfumato.errors import WeakProtectionWarning
+from sfumato.methods._publishing.digits import (
+    find_largest,
+    find_step,
+    fit_steps,
+    round_digits,
+    round_to_step,
+)
+
+KEY = bytes(range(32))
 
 numbers = st.lists(
     st.none() | st.floats(-1e12, 1e12) | st.floats(-1e-3, 1e-3) | st.floats(1e200, 1e290),
@@ -42,3 +53,125 @@ def test_numbers_read_as_they_are_written():
 def test_what_has_no_digits_stays(values):
     series = pl.Series(values, dtype=pl.Float64)
     assert round_digits(series, relative=True).to_list() == values
+
+
+# The digits of the original ----------------------------------------------------------------------
+
+
+def measured(values, dtype=None, **declared) -> sf.Dataset:
+    frame = pl.DataFrame({"x": pl.Series(values, dtype=dtype)})
+    return sf.Dataset(frame, sf.Schema({"x": sf.Column(role="quasi", **declared)}))
+
+
+def step_of(data: sf.Dataset) -> float:
+    return fit_steps(data, ["x"], engine_for(data.frame))["x"]
+
+
+@pytest.mark.parametrize("dtype", [pl.Float64, pl.Float32])
+@given(st.integers(0, 3), st.integers(2, 6), st.integers(0, 2**32 - 1))
+def test_the_digits_of_a_measurement_are_found(dtype, decimals, spread, seed):
+    random = np.random.default_rng(seed)
+    values = random.normal(0, 10.0 ** (spread - decimals), 400).round(decimals)
+    assert step_of(measured(values, dtype)) == float(f"1e-{decimals}")
+
+
+def test_no_single_record_decides_on_the_digits():
+    random = np.random.default_rng(1)
+    for records in (12, 40, 400):
+        values = random.normal(60, 20, records).round(1)
+        plain = step_of(measured(values))
+        for odd in (61.123456789, 1e9, 1e-7, 4.0):
+            assert step_of(measured([*values, odd])) == plain
+        assert step_of(measured(values[1:])) == plain
+
+
+def test_numbers_of_all_digits_keep_them_and_few_steps_get_finer_ones():
+    random = np.random.default_rng(2)
+    assert step_of(measured(random.normal(size=300))) == 0.0
+    # Five levels: rounding noise to whole numbers would undo it.
+    assert step_of(measured(random.integers(1, 6, 300))) == 0.1
+    assert step_of(measured(random.integers(1, 6, 300), digits=0)) == 1.0
+    assert step_of(measured([7.5] * 30)) == 0.1
+    assert step_of(measured([None, None], pl.Float64)) == 1.0
+
+
+@given(
+    st.lists(st.floats(-1e9, 1e9).filter(lambda x: abs(x) > 1e-9), min_size=1),
+    st.sampled_from([1.0, 0.1, 0.001]),
+    st.booleans(),
+)
+def test_rounding_to_a_step_is_near_and_repeats_itself(values, step, fine):
+    series, digits = pl.Series("x", values), 3 if fine else 0
+    rounded = round_to_step(series, step, sf.Column(), least_digits=digits)
+    for before, after in zip(values, rounded.to_list(), strict=True):
+        own = 10.0 ** (np.floor(np.log10(abs(before))) - 2) if fine else step
+        assert abs(before - after) <= 0.5001 * min(step, own) + 2 * np.spacing(abs(before))
+    again = round_to_step(rounded, step, sf.Column(), least_digits=digits)
+    assert again.to_list() == pytest.approx(rounded.to_list(), rel=1e-12)
+
+
+def test_no_rounded_number_becomes_a_code_for_missing():
+    column = sf.Column(missing=(-9, 99))
+    rounded = round_to_step(pl.Series([98.7, 99.0, -9.2, 4.4, None]), 1.0, column)
+    assert rounded.to_list() == [100.0, 99.0, -8.0, 4.0, None]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        sf.methods.Noise(variables=["x"], variance_share=0.1),
+        sf.methods.Noise(variables=["x"], variance_share=0.1, distribution="laplace"),
+        sf.methods.CorrelatedNoise(variables=["x"], noise_share=0.2),
+        sf.methods.Deterministic(variables=["x"], k=3),
+        sf.methods.KAnonymity(k=3, output="mean"),
+        sf.methods.KAnonymity(k=4, output="median"),
+    ],
+    ids=["noise", "laplace", "correlated", "deterministic", "mean", "median"],
+)
+@pytest.mark.parametrize("kind", ["measured", "counted"])
+def test_released_numbers_have_the_digits_of_the_original(method, kind):
+    random = np.random.default_rng(3)
+    if kind == "measured":
+        data = measured(random.normal(5, 2, 300).round(2))
+        released = method.apply(data, key=KEY)
+        assert released.column("x").equals(released.column("x").round(2))
+        assert released.schema["x"].kind == "continuous"
+        return
+    data = measured(random.integers(10_000, 90_000, 300))
+    released = method.apply(data, key=KEY)
+    assert released.column("x").dtype == pl.Int64
+    assert released.schema["x"].kind == "integer"
+
+
+def test_declared_digits_go_first():
+    values = np.random.default_rng(4).normal(5, 2, 300).round(2)
+    noise = sf.methods.Noise(variables=["x"], variance_share=0.1)
+    one = noise.apply(measured(values, digits=1), key=KEY).column("x")
+    everything = noise.apply(measured(values, digits=15), key=KEY).column("x")
+    # Rounding comes after the draw: the noise is the same.
+    assert one.equals(everything.round(1, mode="half_to_even"))
+    assert everything.round(9).ne(everything).all()
+    with pytest.raises(sf.SfumatoError, match="digits is a whole number"):
+        measured(values, digits=16)
+    whole = np.arange(300)
+    halves = noise.apply(measured(whole, digits=1), key=KEY)
+    assert halves.schema["x"].kind == "continuous"
+    assert (halves.column("x") % 1 != 0).any()
+
+
+def test_noise_that_rounding_would_swallow_is_warned_of():
+    data = measured(np.random.default_rng(5).normal(0, 2, 300).round(1))
+    with pytest.warns(WeakProtectionWarning, match="smaller than the last digit"):
+        sf.methods.Noise(variables=["x"], variance=0.001).apply(data, key=KEY)
+
+
+def test_small_values_keep_the_noise_of_another_scale():
+    """On the scale of logarithms a small value has little noise; three digits of it stay."""
+    values = np.random.default_rng(6).lognormal(0, 2, 2000).round(2).clip(0.01)
+    data = measured(values)
+    noise = sf.methods.Noise(variables=["x"], variance=0.01, scale="log")
+    released = noise.apply(data, key=KEY).column("x").to_numpy()
+    small = values <= 0.05
+    assert small.any()
+    assert (released[small] == values[small]).mean() < 0.05
+    assert all(float(f"{value:.2f}") == value for value in released[values > 50])

@@ -265,7 +265,9 @@ def test_whole_numbers_stay_whole(dtype):
     assert (after < 0).any(), "nothing is cut off at the end of a narrow type"
     loose = Noise(variables=["age"], variance=400.0, whole=False).apply(data, key=KEY)
     assert loose.schema["age"].kind == "continuous"
-    assert after.cast(pl.Float64).equals(loose.column("age").round(mode="half_to_even"))
+    # The same noise, rounded to whole numbers and to tenths.
+    assert (after.cast(pl.Float64) - loose.column("age")).abs().max() <= 0.55
+    assert loose.column("age").equals(loose.column("age").round(1))
     rounding = 1 / 12
     error = 4 * math.sqrt(2 / RECORDS)
     found = noise_of(method, data, "age")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.conftest import LIBRARIES, generalised, in_library
 
 import sfumato as sf
-from sfumato.errors import MeasureError, SchemaError
+from sfumato.errors import MeasureError, SchemaError, TargetError
 from sfumato.io import frames
 from sfumato.parameters import ParameterError
 
@@ -332,3 +332,42 @@ def test_a_budget_is_a_number_that_can_be_counted_to():
     with pytest.raises(ParameterError, match="budget"):
         sf.risk.Reidentification(budget=2**70)
     assert sf.risk.Reidentification(budget=2**62).measure(data).details["undecided_records"] == 0
+
+
+def test_a_record_that_only_wider_ones_hide_counts_in_a_target():
+    """39 ranges hide the record 50 from one side; from the other it is one person's."""
+    told = found({"age": ["[0;100]"] * 39 + ["50"]}, age=AGE)
+    assert told.value == 0
+    assert told.details["k_by_fitting_at_worst"] == 1
+    assert told.details["reidentifiable_records_at_worst"] == 1
+    assert told.details["reidentification_at_worst"] == 1 / 40
+    assert told.details["guess_at_worst"] > told.details["guess"]
+    data = generalised(pl.DataFrame({"age": ["[0;100]"] * 39 + ["50"]}), sf.Schema({"age": AGE}))
+    plan = sf.Plan(schema=dict(data.schema), targets={"reidentification.max": 0.0})
+    with pytest.raises(TargetError, match="reidentification at most 0: MISSED, it is 0.025"):
+        sf.protect(data, plan, key=bytes(32))
+
+
+@given(
+    st.lists(st.tuples(nested_cells, nested_cells), min_size=1, max_size=20),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=100)
+def test_nobody_is_found_from_either_side_who_is_not_counted(records, chance):
+    """Whatever the true values are: a record that fits one person, a person that fits one."""
+    frame = pl.DataFrame(
+        [[text for text, _ in record] for record in records],
+        schema=dict.fromkeys(NAMES[:2], pl.String),
+        orient="row",
+    )
+    data = generalised(frame, sf.Schema(dict.fromkeys(NAMES[:2], WHOLE)))
+    told = sf.risk.Reidentification().measure(data)
+    rows = [tuple(held for _, held in record) for record in records]
+    truth = [tuple(chance.choice(sorted(cell)) for cell in row) for row in rows]
+    fits = [
+        [all(value in cell for value, cell in zip(person, row, strict=True)) for person in truth]
+        for row in rows
+    ]
+    alone = {index for index, persons in enumerate(fits) if sum(persons) == 1}
+    alone |= {index for index in range(len(rows)) if sum(persons[index] for persons in fits) == 1}
+    assert len(alone) <= told.details["reidentifiable_records_at_worst"]

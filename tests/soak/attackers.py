@@ -13,13 +13,19 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, combinations
 from typing import Any
 
 Row = Mapping[str, Any]
 _TOLERANCE = 1e-9
 _ENOUGH = 20
+_SURPRISE = 15.0
+"""A rule counts if chance would bring it about less than once in 10 to the power of this."""
+_SURELY = 0.9
 
 
+@lru_cache(maxsize=50_000, typed=True)
 def parse_cell(cell: Any) -> tuple[str, Any]:  # noqa: PLR0911 - one a notation
     """A released cell as somebody reads it who knows the notation from the documentation."""
     if cell is None:
@@ -37,6 +43,7 @@ def parse_cell(cell: Any) -> tuple[str, Any]:  # noqa: PLR0911 - one a notation
     return "value", cell
 
 
+@lru_cache(maxsize=200_000, typed=True)
 def cell_fits(cell: Any, truth: Any) -> bool:
     """Whether somebody whose true value is known could have this released cell."""
     kind, content = parse_cell(cell)
@@ -109,6 +116,123 @@ def match_by_fitting(
         fitting = sum(all(cell_fits(row[name], truth[name]) for name in known) for row in released)
         if fitting < k:
             return f"{fitting} rows fit somebody where k = {k} was met"
+    return None
+
+
+def match_backwards(
+    original: Sequence[Row], released: Sequence[Row], known: Sequence[str], k: int
+) -> str | None:
+    """Begin with a row, and count the persons whose true values fit it."""
+    pairs = zip(original, released, strict=True)
+    if not all(_fits(row, truth, known) for truth, row in pairs):
+        return None  # noise and the like: a row need not be its person's
+    for row in _distinct(released, known):
+        persons = sum(_fits(row, truth, known) for truth in original)
+        if persons < k:
+            return f"{persons} persons fit a row where k = {k} was met"
+    return None
+
+
+def _fits(row: Row, truth: Row, known: Sequence[str]) -> bool:
+    return all(cell_fits(row[name], truth[name]) for name in known)
+
+
+def _distinct(rows: Sequence[Row], known: Sequence[str]) -> list[Row]:
+    return list({tuple(repr(row[name]) for name in known): row for row in rows}.values())
+
+
+def intersect_candidates(
+    original: Sequence[Row],
+    releases: Sequence[Sequence[Row]],
+    known: Sequence[str],
+    k: int,
+) -> str | None:
+    """Who could be behind a person's row in every release: rows cannot be joined, cells can."""
+    for rows in releases:
+        if not all(_fits(row, truth, known) for truth, row in zip(original, rows, strict=True)):
+            return None
+    cells = {
+        tuple(tuple(repr(rows[person][name]) for name in known) for rows in releases): person
+        for person in range(len(original))
+    }
+    for person in cells.values():
+        own = [rows[person] for rows in releases]
+        candidates = sum(all(_fits(row, truth, known) for row in own) for truth in original)
+        if candidates < k:
+            return f"{candidates} candidates are left by two releases where k = {k} was met"
+    return None
+
+
+def look_up_by_others(
+    original: Sequence[Row],
+    released: Sequence[Row],
+    known: Sequence[str],
+    others: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Fill in each known variable by one or two columns that left as they were.
+
+    Only where every person with the same values has the same, so many times over that it is no
+    accident: who owns a value alone tells nothing of a rule.
+    """
+    exact = [
+        name
+        for name in others
+        if name in released[0]
+        and all(_same(row[name], truth[name]) if truth[name] is not None else row[name] is None
+                for truth, row in zip(original, released, strict=True))
+    ]  # fmt: skip
+    filled = [dict(row) for row in released]
+    for name in known:
+        for tools in chain(combinations(exact, 1), combinations(exact, 2)):
+            table = _learn(original, name, tools)
+            if table is None or name not in released[0]:
+                continue
+            for row, source in zip(filled, released, strict=True):
+                key = tuple(source[tool] for tool in tools)
+                if key in table and parse_cell(source[name])[0] != "value":
+                    row[name] = table[key]
+            break
+    return filled
+
+
+def _learn(
+    original: Sequence[Row], name: str, tools: Sequence[str]
+) -> dict[tuple[Any, ...], Any] | None:
+    """What goes with each value of the tools; None where it is no rule, or may be an accident."""
+    shares = Counter(row[name] for row in original if row[name] is not None)
+    total = shares.total()
+    groups: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    for row in original:
+        key = tuple(row[tool] for tool in tools)
+        if row[name] is not None and None not in key:
+            groups[key].append(row[name])
+    if any(len(set(values)) > 1 for values in groups.values()):
+        return None
+    surprise = sum(
+        (len(values) - 1) * math.log10(total / shares[values[0]]) for values in groups.values()
+    )
+    if surprise < _SURPRISE:
+        return None
+    return {key: values[0] for key, values in groups.items() if len(values) > 1}
+
+
+def count_recovered(
+    original: Sequence[Row],
+    released: Sequence[Row],
+    filled: Sequence[Row],
+    known: Sequence[str],
+    share: float,
+) -> str | None:
+    """The share of changed cells of a variable that were filled in, and rightly."""
+    for name in known:
+        changed = [
+            index
+            for index, truth in enumerate(original)
+            if truth[name] is not None and not _same(released[index][name], truth[name])
+        ]
+        back = sum(_same(filled[index][name], original[index][name]) for index in changed)
+        if changed and back / len(changed) > _SURELY:
+            return f"{back} of {len(changed)} come back where at most {share} was met"
     return None
 
 

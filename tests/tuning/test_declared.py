@@ -16,7 +16,7 @@ from sfumato.data import Dataset
 from sfumato.method import Fitted, Method, Strength
 from sfumato.parameters import parameters
 from sfumato.plan import Plan
-from sfumato.tuning.attacks import attacks
+from sfumato.attacks import attacks
 from sfumato.tuning.candidates import propose_families, vary_plan
 from sfumato.tuning.requirements import read_requirements
 from sfumato.tuning.search import tune

@@ -33,6 +33,10 @@ from sfumato.kernels.arrays import Floats, Integers
 
 _NEVER = -745.0
 """The log of the smallest number above 0: an engine takes the impossible to be this unlikely."""
+_FINE = 0.012
+"""Squares of rounding steps up to this share of the variance add a thousandth to it, or less."""
+_THIRD_DIGIT = 0.005
+"""Half a step of three digits, as a share of the smallest number that has them."""
 _WRONG_DATA = "is it the description of these data?"
 
 
@@ -164,12 +168,14 @@ class StratifiedNumber(Number):
         means = np.asarray([part["mean"] for part in description.strata], float)
         covariances = np.asarray([part["covariance"] for part in description.strata], float)
         covariances = covariances / description.weight**2
+        rounding = (description.steps or {}).get(name, 0.0) ** 2 / 12 / description.weight**2
         return cls(
             name=name,
             observed=(values - means[stratum, index]) / description.weight,
             variance=None,
             growth=cast(
-                "Growth", VariancePerRecord(covariances[stratum, index, index] + own_variance)
+                "Growth",
+                VariancePerRecord(covariances[stratum, index, index] + own_variance + rounding),
             ),
             noise=noise,
             stratum=stratum,
@@ -216,9 +222,10 @@ def build_number(
         growth=noise.growth,
         laplace=noise.distribution == "laplace",
         scale=noise.scale,
-        width=float(noise.whole),
+        width=float(noise.whole) or noise.step or 0.0,
     )
-    return _add_own_error(_absorb_rounding(_set_limits(number, noise), values), own_variance)
+    absorbed = _absorb_rounding(_set_limits(number, noise), values, whole=noise.whole)
+    return _add_own_error(absorbed, own_variance)
 
 
 def _build_correlated_number(
@@ -231,7 +238,8 @@ def _build_correlated_number(
         raise _refuse(name, "is not among the variables of its own description")
     index = noise.variables.index(name)
     unweighted = (values - noise.mean[index]) / noise.weight
-    variance = noise.covariance[index][index] / noise.weight**2
+    rounding = (noise.steps or {}).get(name, 0.0) ** 2 / 12
+    variance = (noise.covariance[index][index] + rounding) / noise.weight**2
     return Number(name=name, observed=unweighted, variance=variance + own_variance)
 
 
@@ -261,26 +269,48 @@ def _set_limits(number: Number, noise: Gaussian) -> Number:
     return number
 
 
-def _absorb_rounding(number: Number, values: Floats) -> Number:
+def _absorb_rounding(number: Number, values: Floats, *, whole: bool) -> Number:
     """Rounding that is fine compared with the noise becomes part of its variance.
 
-    The density of the noise plus a uniform deviate, at a whole number, is the probability of
+    The density of the noise plus a uniform deviate, at a rounded number, is the probability of
     rounding to it; and a normal distribution of the same variance hardly differs from it when the
     standard deviation of the noise is as large as the step (Sheppard's correction, width**2 / 12).
+    Where no such sum is at hand (limits, Laplace noise, variances that grow), rounding is left
+    out if it adds less than a thousandth to the variance, as decimals of a measurement do.
     """
-    if not number.width or number.laplace or number.growth is not None:
-        return number if number.scale is None or not number.width else _refuse_rounding(number)
-    width = np.full(1, number.width)
-    if number.scale is not None:
-        known = values[~np.isnan(values)]
-        with np.errstate(all="ignore"):
-            width = number.scale.forth(known + 0.5) - number.scale.forth(known - 0.5)
-        width = width[np.isfinite(width)]
-    variance = number.variance
-    unlimited = math.isinf(number.low) and math.isinf(number.high)
-    if variance is not None and bool((width**2 <= variance).all()) and unlimited:
-        return replace(number, width=0.0, variance=variance + float(np.mean(width**2)) / 12)
-    return number if number.scale is None else _refuse_rounding(number)
+    if not number.width:
+        return number
+    width = _find_widths(number, values, whole=whole)
+    variance, unlimited = number.variance, math.isinf(number.low) and math.isinf(number.high)
+    squares = float(np.max(width**2, initial=0.0))
+    if variance is not None and not number.laplace:
+        if squares <= variance * (1 if unlimited else _FINE):
+            return replace(number, width=0.0, variance=variance + float(np.mean(width**2)) / 12)
+    else:
+        least = variance
+        if number.growth is not None:
+            known = number.observed[~np.isnan(number.observed)]
+            least = float(np.min(number.growth.variance(known), initial=math.inf))
+        if squares <= _FINE * (least or 0.0):
+            return replace(number, width=0.0)
+    if number.scale is None:
+        return number
+    # Three digits are left of every number: next to noise that protects anybody, that is fine.
+    return _refuse_rounding(number) if whole else replace(number, width=0.0)
+
+
+def _find_widths(number: Number, values: Floats, *, whole: bool) -> Floats:
+    """How far apart, on the scale of the noise, the ends lie of what was rounded to a value."""
+    if number.scale is None:
+        return np.full(1, number.width)
+    known = values[~np.isnan(values)]
+    half = np.full(len(known), number.width / 2)
+    if not whole:
+        # Small values were rounded to three digits; see `Gaussian`.
+        half = np.minimum(half, np.abs(known) * _THIRD_DIGIT)
+    with np.errstate(all="ignore"):
+        width: Floats = number.scale.forth(known + half) - number.scale.forth(known - half)
+    return width[np.isfinite(width)]
 
 
 def _refuse_rounding(number: Number) -> Number:

@@ -79,7 +79,8 @@ def _add_noise(description: Gaussian, values: Floats, chance: Floats) -> Floats:
     )
     perturbed = true + np.sqrt(np.asarray(variance, float)) * chance
     released = perturbed if description.scale is None else description.scale.back(perturbed)
-    released = np.rint(released) if description.whole else released
+    if step := float(description.whole) or description.step:
+        released = np.rint(released / step) * step
     if description.at_least is None and description.at_most is None:
         return released
     low = -np.inf if description.at_least is None else description.at_least

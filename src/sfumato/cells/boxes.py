@@ -174,7 +174,7 @@ def _fits_in_64_bits(values: pl.Series) -> bool:
 
 def _encode_text_cells(texts: list[str], column: Column, name: str, kind: CellType) -> CodeRuns:
     """Numbers or dates in text: values, ranges, sets, masks and wildcards."""
-    pairs = [_parse_intervals(text, kind, name) for text in texts]
+    pairs = [parse_intervals(text, kind, name) for text in texts]
     starts = np.cumsum([0, *map(len, pairs)])
     low, high = ([end[side] for intervals in pairs for end in intervals] for side in (0, 1))
     finite = [end for end in (*low, *high) if end is not None]
@@ -197,7 +197,7 @@ def _needs_exact(ends: list[Any], *, integers: bool) -> bool:
     return any(isinstance(end, Decimal) or abs(end) >= most for end in ends)
 
 
-def _parse_intervals(text: str, kind: CellType, name: str) -> list[tuple[Any, Any]]:
+def parse_intervals(text: str, kind: CellType, name: str) -> list[tuple[Any, Any]]:
     """The intervals a cell consists of; (None, None) is everything."""
     if text == WILDCARD:
         return [(None, None)]

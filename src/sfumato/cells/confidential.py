@@ -126,11 +126,15 @@ class ClassCounts:
 
 
 def count_by_class(classes: EquivalenceClasses, codes: Codes, width: int) -> ClassCounts:
-    """Count the records of every class with every value (codes from 0 to below `width`)."""
+    """Count the records of every class with every value (codes from 0 to below `width`).
+
+    Records whose code is -1 are left out.
+    """
     from sfumato.kernels.trees.equivalence_classes import find_classes as group_equal
 
     both = np.stack([classes.of, codes]).astype(np.int32, copy=False)
+    if (codes < 0).any():
+        both = both[:, codes >= 0]
     pairs = group_equal(both, [len(classes), width])
-    return ClassCounts(
-        classes.of[pairs.first].astype(np.int64), codes[pairs.first].astype(np.int64), pairs.counts
-    )
+    at, code = both[:, pairs.first].astype(np.int64)
+    return ClassCounts(at, code, pairs.counts)

@@ -63,13 +63,31 @@ class Fitting:
         return int(self.persons.min())
 
     @property
+    def exposed(self) -> int:
+        """How many records are not known to be hidden from either side.
+
+        Who begins with a person finds one record alone; who begins with a record that only wider
+        ones hide finds one person alone, unless somebody else happens to have these values.
+        """
+        return int(((self.status != COVERED) | (self.persons == 1)).sum())
+
+    @property
     def guess(self) -> float:
         """The share of records that a guess among those that fit would get right, at most.
 
         A bound on a size from below bounds its inverse from above, so this never flatters.
         """
-        sizes, counts = np.unique(self.sizes, return_counts=True)
-        return math.fsum(counts / sizes) / len(self.sizes)
+        return _mean_inverse(self.sizes)
+
+    @property
+    def guess_of_persons(self) -> float:
+        """The same for who begins with a record and guesses among the persons who fit."""
+        return _mean_inverse(self.persons)
+
+
+def _mean_inverse(sizes: Integers) -> float:
+    distinct, counts = np.unique(sizes, return_counts=True)
+    return math.fsum(counts / distinct) / len(sizes)
 
 
 def find_fitting(boxes: Boxes, names: Sequence[str], *, budget: int) -> Fitting:

@@ -8,7 +8,7 @@ References: Li, Li & Venkatasubramanian (2007), ICDE, section 3.2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -42,7 +42,8 @@ class GroundDistance:
     ----------
     name : the variable.
     codes : a number for each record from 0 on, all of which occur; ordered ones in their order,
-        and missing, where some record is, the lowest.
+        and missing, where some record is, the lowest, or -1 where it is left out.
+    missing : whether the lowest code is that of missing.
     counts : how many records have each.
     distance : how far two values are apart.
     tree : for each level of the hierarchy below its top, the group of each code.
@@ -51,10 +52,18 @@ class GroundDistance:
 
     name: str
     codes: Codes
+    missing: bool
     counts: Integers
     distance: Settled
     tree: Integers | None
     remarks: str
+
+    def leave_out_missing(self) -> GroundDistance:
+        """The same variable among the records that have a value."""
+        tree = None if self.tree is None else self.tree[:, 1:]
+        return replace(
+            self, codes=self.codes - np.int32(1), missing=False, counts=self.counts[1:], tree=tree
+        )
 
 
 def choose_ground_distance(
@@ -66,7 +75,7 @@ def choose_ground_distance(
     ranks, tree = np.arange(len(variable.distinct)), None
     if settled == "ordered":
         ranks = _rank_values(variable, column)
-    gap = int(variable.missing)
+    gap = int(missing := variable.missing)
     # Missing is the lowest code, so that it is one step below the least value.
     codes = np.append(ranks + gap, 0)[variable.codes].astype(np.int32)  # -1 takes the last: missing
     counts = np.bincount(codes)
@@ -77,7 +86,13 @@ def choose_ground_distance(
     ranges = settled == "ordered" and variable.generalised
     how = _IN_WORDS["ordered ranges" if ranges else settled]
     return GroundDistance(
-        variable.name, codes, counts, settled, tree, f"Values of '{variable.name}' are {how}."
+        variable.name,
+        codes,
+        missing,
+        counts,
+        settled,
+        tree,
+        f"Values of '{variable.name}' are {how}.",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,7 @@ from sfumato.kernels.arrays import Codes, Floats, Integers, Positions
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
 
 _MICROSECONDS_A_DAY = 86_400_000_000
+NOT_COMPARED = "not_compared"
 FEWEST_TO_FIT = 30
 """With fewer records, a mean and a spread that are fitted to them would know the persons."""
 
@@ -104,6 +105,16 @@ def quote_names(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
+def name_left_out(names: Iterable[str]) -> dict[str, str]:
+    """The detail that names what is not compared, in all measures alike.
+
+    `tune` reads it: a candidate of which less is compared than of the data before protection is
+    not comparable with the others, and never better.
+    """
+    listed = ", ".join(names)
+    return {NOT_COMPARED: listed} if listed else {}
+
+
 def find_numeric_variables(original: Dataset) -> tuple[str, ...]:
     """The variables that are measured numbers of a person: no identifier, weight or cluster."""
     return tuple(
@@ -116,27 +127,38 @@ def find_numeric_variables(original: Dataset) -> tuple[str, ...]:
 
 
 def read_pair(
-    original: Dataset, released: Dataset, named: Sequence[str] | None, *, owner: str
+    original: Dataset,
+    released: Dataset,
+    named: Sequence[str] | None,
+    *,
+    owner: str,
+    drawn: Mapping[str, pl.Series] | None = None,
 ) -> Pair:
     """The numbers of both data sets, record by record; fail when nothing can be compared.
 
     Variables that somebody named must be numbers in both. By default all numbers of the original
-    are taken that are still numbers in the release; the others are listed in `left_out`.
+    are taken that are still numbers in the release; the others are listed in `left_out`. `drawn`
+    holds released numbers in place of ranges.
     """
+    drawn = drawn or {}
     _require_same_length(original, released, owner)
     if not len(original):
         raise MeasureError("There is no record to compare.", hint="are the data empty?")
     if named is not None:
         original.schema.require(named)
-        both = (original, released)
-        wrong = [name for name in named if not all(_has_numbers(data, name) for data in both)]
+        wrong = [
+            name
+            for name in named
+            if not _has_numbers(original, name)
+            or not (name in drawn or _has_numbers(released, name))
+        ]
         if wrong:
             raise MeasureError(
                 f"'{owner}' needs numbers in both data sets; these are not: {quote_names(wrong)}.",
                 hint="leave them out of `variables`.",
             )
     wanted = find_numeric_variables(original) if named is None else tuple(named)
-    names = tuple(name for name in wanted if _has_numbers(released, name))
+    names = tuple(name for name in wanted if name in drawn or _has_numbers(released, name))
     if not names:
         raise MeasureError(
             f"'{owner}' finds no variable that is a number in both data sets.",
@@ -145,7 +167,10 @@ def read_pair(
     return Pair(
         names=names,
         original=read_matrix(original, names),
-        released=read_matrix(released, names),
+        released=_stack_columns(
+            {name: drawn[name] if name in drawn else released.column(name) for name in names},
+            len(released),
+        ),
         left_out=tuple(name for name in wanted if name not in names),
     )
 
@@ -156,10 +181,14 @@ def _has_numbers(data: Dataset, name: str) -> bool:
 
 def read_matrix(data: Dataset, names: Sequence[str]) -> Floats:
     """A column per variable, NaN where a value is missing; fail on infinite values."""
-    values = np.empty((len(data), len(names)))
-    for column, name in enumerate(names):
-        values[:, column] = data.column(name).cast(pl.Float64).fill_null(np.nan).to_numpy()
-        _require_finite(bool(np.isinf(values[:, column]).any()), name)
+    return _stack_columns({name: data.column(name) for name in names}, len(data))
+
+
+def _stack_columns(columns: Mapping[str, pl.Series], records: int) -> Floats:
+    values = np.empty((records, len(columns)))
+    for index, (name, column) in enumerate(columns.items()):
+        values[:, index] = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+        _require_finite(bool(np.isinf(values[:, index]).any()), name)
     return values
 
 
@@ -192,25 +221,35 @@ class ComparedPair(Pair):
 
     without: tuple[str, ...] = ()
 
-    def warnings(self) -> tuple[str, ...]:
-        """What is not part of the comparison, in words."""
+    @property
+    def not_compared(self) -> dict[str, str]:
+        """The detail that names what is not part of the comparison."""
+        return name_left_out((*self.left_out, *self.without))
+
+    def warnings(self, *, lost: bool = True) -> tuple[str, ...]:
+        """What is not part of the comparison, in words; `lost` values may be part of it."""
         names = quote_names(self.without)
         empty = (f"Not compared, since no record has a value in both data sets: {names}.",)
         return (
             *super().warnings(),
             *(empty if self.without else ()),
-            *describe_missing_changes(self),
+            *describe_missing_changes(self, lost=lost),
         )
 
 
 def compare_numbers(
-    original: Dataset, released: Dataset, named: Sequence[str] | None, *, owner: str
+    original: Dataset,
+    released: Dataset,
+    named: Sequence[str] | None,
+    *,
+    owner: str,
+    drawn: Mapping[str, pl.Series] | None = None,
 ) -> ComparedPair:
     """The numbers of both data sets, less variables without a single value to compare.
 
     Such a variable is an error when somebody named it.
     """
-    pair = read_pair(original, released, named, owner=owner)
+    pair = read_pair(original, released, named, owner=owner, drawn=drawn)
     compared = [len(compute_changes(pair, column)) > 0 for column in range(len(pair.names))]
     without = tuple(name for name, has in zip(pair.names, compared, strict=True) if not has)
     if without and (named is not None or not any(compared)):
@@ -277,10 +316,13 @@ def original_deviation(pair: Pair, column: int) -> float:
     return 1.0
 
 
-def describe_missing_changes(pair: Pair) -> tuple[str, ...]:
+def describe_missing_changes(pair: Pair, *, lost: bool = True) -> tuple[str, ...]:
     """How many values became missing, and how many were filled in, in words."""
     was, now = np.isnan(pair.original), np.isnan(pair.released)
-    counts = {"became missing": int((now & ~was).sum()), "were filled in": int((was & ~now).sum())}
+    counts = {
+        "became missing": int((now & ~was).sum()) if lost else 0,
+        "were filled in": int((was & ~now).sum()),
+    }
     return tuple(
         f"Not compared, since they {what}: {count} values."
         for what, count in counts.items()

@@ -7,10 +7,12 @@ also measured after values are united:
 - **Text** by Unicode's NFKC form, without case, invisible characters, accents and punctuation at
   the ends, with blanks, dashes and quotation marks made alike, and Cyrillic and Greek letters that
   look like Latin ones taken for those. Synonyms, typing errors and other alphabets are not found.
-- **Numbers** that differ by less than a share of their size, and near zero by less than that share
-  of how far numbers usually lie apart. Neighbours are united by two grids, one shifted by half a
-  cell against the other: whatever lies within the tolerance shares a cell in at least one.
+- **Numbers**, also those kept as text, that differ by less than a share of their size, and near
+  zero by less than that share of how far numbers usually lie apart. Neighbours are united by two
+  grids, one shifted by half a cell against the other: whatever lies within the tolerance shares a
+  cell in at least one.
 - **Moments** within half a day, by two such grids.
+- **Cells that stand for several values** where they may stand for the same one: see `overlaps`.
 
 Where values count by their ranks, as in the earth mover's distance, only groups of neighbours are
 united that stand apart from all others: among numbers that lie close everywhere, ranks are right.
@@ -20,11 +22,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
 from sfumato.cells.confidential import ConfidentialVariable
+from sfumato.cells.overlaps import (
+    WITHIN,
+    CellMeanings,
+    describe_overlap,
+    read_meanings,
+    scale_numbers,
+)
+from sfumato.cells.text_numbers import read_text_numbers
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.schema import Column
 from sfumato.schema.spelling import choose_representatives, normalise_spellings
@@ -35,8 +46,7 @@ TOLERANCE = 5e-5
 They agree in four digits. Ages, years, scores and measurements have no more, so they are never
 united: 2020 and 2021 differ by ten times as much."""
 _DAY = 86_400_000_000
-_WITHIN = 0.5
-"""The tolerance where a cell of the grids has length 1."""
+Ignored = Literal["spelling", "tolerance", "overlap"]
 
 
 @dataclass(frozen=True)
@@ -47,12 +57,12 @@ class UnitedReading:
     ----------
     variable : the variable with fewer values.
     written : how many different values there were.
-    how : what was ignored: "spelling" or "tolerance".
+    how : what was ignored: "spelling", "tolerance", or an "overlap" of cells.
     """
 
     variable: ConfidentialVariable
     written: int
-    how: str
+    how: Ignored
 
     def describe(self) -> str:
         """A warning that names the variable and numbers, and no value."""
@@ -62,6 +72,8 @@ class UnitedReading:
                 f"'{name}' has {self.written} spellings of {left} values: they differ in case, "
                 "blanks, accents or signs that nobody sees. Targets are held against the values."
             )
+        if self.how == "overlap":
+            return describe_overlap(name, self.written)
         return (
             f"'{name}' has {self.written} numbers, and {left} if those that are nearly equal are "
             "one. Targets are held against the worse; `same_within` says how near."
@@ -98,37 +110,66 @@ def unite_values(
     distinct = variable.distinct
     if not len(distinct):
         return []
+    if (meanings := read_meanings(variable, column, same_within)) is not None:
+        return _unite_cells(variable, meanings, apart=apart)
     if distinct.dtype == pl.String:
-        numbers = _read_numbers(distinct, column)
-        if numbers is not None:
-            return _unite_numbers(variable, numbers, same_within, apart=apart)
-        return _unite_spellings(variable, column)
+        return _unite_texts(variable, column, same_within, apart=apart)
     if distinct.dtype == pl.Datetime:
         moments = distinct.cast(pl.Datetime("us")).to_physical().to_numpy() / _DAY
-        return _unite_neighbours(variable, moments, np.arange(len(distinct)), apart=apart)
+        readings = _unite_neighbours(moments, apart=apart)
+        return [_rename(variable, of, "tolerance") for of in readings]
     if distinct.dtype.is_numeric() and column.kind in ("continuous", "integer"):
         numbers = distinct.cast(pl.Float64).to_numpy()
-        return _unite_numbers(variable, numbers, same_within, apart=apart)
+        readings = _unite_numbers(numbers, same_within, apart=apart)
+        return [_rename(variable, of, "tolerance") for of in readings]
     return []
 
 
-def _read_numbers(texts: pl.Series, column: Column) -> Floats | None:
-    """Numbers that came as text; None where some text is none."""
-    if column.kind not in ("continuous", "integer"):
-        return None
-    numbers = texts.str.strip_chars().cast(pl.Float64, strict=False)
-    return None if numbers.null_count() else numbers.to_numpy()
-
-
-def _unite_spellings(variable: ConfidentialVariable, column: Column) -> list[UnitedReading]:
+def _unite_texts(
+    variable: ConfidentialVariable, column: Column, same_within: float, *, apart: bool
+) -> list[UnitedReading]:
+    """Spellings of one text are one, and numbers among the texts as numbers are."""
     keys = normalise_spellings(variable.distinct)
-    empty = int((keys == "").sum())
-    if keys.n_unique() == len(keys) and not empty:
-        return []
-    of = choose_representatives(variable.distinct, keys, _list_declared(column))
+    declared = _list_declared(column)
+    spelt = choose_representatives(variable.distinct, keys, declared)
     # What is left of a text without any sign is as good as missing.
-    of[(keys == "").to_numpy()] = -1
-    return [_rename(variable, of, "spelling")]
+    spelt[(keys == "").to_numpy()] = -1
+    unchanged = np.arange(len(spelt))
+    # What is declared as a level is that, whatever number it looks like.
+    candidates = variable.distinct.set(variable.distinct.is_in(declared), "")
+    readings: dict[bytes, UnitedReading] = {}
+    for reading in read_text_numbers(candidates):
+        units = np.unique(np.array(reading.units), return_inverse=True)[1].ravel()
+        groups = [np.flatnonzero(reading.readable & (units == u)) for u in np.unique(units)]
+        exact = spelt.copy()
+        for members in groups:
+            numbers, first = np.unique(reading.numbers[members], return_index=True)
+            exact[members] = members[first][np.searchsorted(numbers, reading.numbers[members])]
+        ways = [exact, exact.copy(), exact.copy()]
+        for members in groups:
+            near = _unite_numbers(reading.numbers[members], same_within, apart=apart)
+            for way, of in zip(ways[1:], near, strict=False):
+                way[members] = members[of]
+        for way in ways:
+            how: Ignored = "spelling" if np.array_equal(way, exact) else "tolerance"
+            readings.setdefault(way.tobytes(), _rename(variable, way, how))
+    readings.setdefault(spelt.tobytes(), _rename(variable, spelt, "spelling"))
+    readings.pop(unchanged.tobytes(), None)
+    return list(readings.values())
+
+
+def _unite_cells(
+    variable: ConfidentialVariable, meanings: CellMeanings, *, apart: bool
+) -> list[UnitedReading]:
+    """Cells that may stand for the same value are one, and so are those they overlap with.
+
+    No class has fewer values than there are such groups in it. `overlaps` counts them exactly.
+    """
+    groups = meanings.find_narrow_groups() if apart else meanings.find_groups()
+    first = np.unique(groups, return_index=True)[1]
+    if len(first) == len(groups):
+        return []
+    return [_rename(variable, first[groups], "overlap")]
 
 
 def _list_declared(column: Column) -> list[str]:
@@ -148,73 +189,56 @@ def unite_texts(values: pl.Series, column: Column, named: Sequence[str] = ()) ->
     texts = pl.concat([pl.Series(list(named), dtype=pl.String), values.drop_nulls()]).unique()
     texts = texts.sort()
     keys = normalise_spellings(texts)
+    declared = _list_declared(column)
+    for reading in read_text_numbers(texts.set(texts.is_in(declared), ""))[:1]:
+        written = zip(reading.numbers.tolist(), reading.units, strict=True)
+        same = pl.Series([f"\0{number!r} {unit}" for number, unit in written])
+        keys = same.zip_with(pl.Series(reading.readable), keys)
     if keys.n_unique() == len(keys):
         return {}
-    of = choose_representatives(texts, keys, [*named, *_list_declared(column)])
-    written = texts.to_list()
-    return {text: written[of[index]] for index, text in enumerate(written) if of[index] != index}
+    of = choose_representatives(texts, keys, [*named, *declared])
+    spelt = texts.to_list()
+    return {text: spelt[of[index]] for index, text in enumerate(spelt) if of[index] != index}
 
 
-def _unite_numbers(
-    variable: ConfidentialVariable, numbers: Floats, same_within: float, *, apart: bool
-) -> list[UnitedReading]:
-    finite = np.isfinite(numbers)
-    if not same_within or not finite.all():
+def _unite_numbers(numbers: Floats, same_within: float, *, apart: bool) -> list[Integers]:
+    if not same_within or not len(numbers) or not np.isfinite(numbers).all():
         return []
-    order = np.argsort(numbers, kind="stable")
-    rising = numbers[order]
-    with np.errstate(over="ignore"):
-        # Near zero the scale is linear in units of the spread, far from it logarithmic: a step is
-        # a share of the number. Half a cell is the tolerance.
-        scaled = np.arcsinh(rising / _measure_spread(rising)) / (2 * same_within)
-    return _unite_neighbours(variable, scaled, order, apart=apart)
+    return _unite_neighbours(scale_numbers(numbers, same_within), apart=apart)
 
 
-def _measure_spread(rising: Floats) -> float:
-    """How far nine in ten numbers lie from their median at most; a few huge ones do not count."""
-    middle = rising[len(rising) // 2]
-    with np.errstate(over="ignore"):
-        apart = np.sort(np.abs(rising - middle))
-    spread = float(apart[len(apart) * 9 // 10])
-    if not spread > 0 or not np.isfinite(spread):
-        spread = float(apart[-1]) if np.isfinite(apart[-1]) else 0.0
-    return spread if spread > 0 else 1.0
+def _unite_neighbours(scaled: Floats, *, apart: bool) -> list[Integers]:
+    """For each of two grids with cells of length 1, or for the groups apart, who is who.
 
-
-def _unite_neighbours(
-    variable: ConfidentialVariable,
-    scaled: Floats,
-    order: Sequence[int] | Integers,
-    *,
-    apart: bool,
-) -> list[UnitedReading]:
-    """One reading for each of two grids with cells of length 1, or one of the groups apart."""
-    readings: list[UnitedReading] = []
-    rows = np.asarray(order, np.int64)
-    cells = [_number_groups(scaled)] if apart else [np.floor(scaled), np.floor(scaled + _WITHIN)]
+    Of each number, the position of the one that stands for it.
+    """
+    readings: list[Integers] = []
+    rows = np.argsort(scaled, kind="stable")
+    rising = scaled[rows]
+    cells = [_number_groups(rising)] if apart else [np.floor(rising), np.floor(rising + WITHIN)]
     for cell in cells:
         begins = np.append(True, cell[1:] != cell[:-1])
         if begins.all():
             continue
         of = np.empty(len(rows), np.int64)
         of[rows] = rows[np.maximum.accumulate(np.where(begins, np.arange(len(rows)), 0))]
-        readings.append(_rename(variable, of, "tolerance"))
+        readings.append(of)
     return readings
 
 
 def _number_groups(scaled: Floats) -> Floats:
     """A number for each group of neighbours that lies within the tolerance, and for each other."""
-    begins = np.flatnonzero(np.append(True, np.diff(scaled) > _WITHIN))
+    begins = np.flatnonzero(np.append(True, np.diff(scaled) > WITHIN))
     sizes = np.diff(np.append(begins, len(scaled)))
     width = scaled[begins + sizes - 1] - scaled[begins]
     group = np.repeat(np.arange(len(begins), dtype=np.float64), sizes)
     # Of a chain that goes on and on, each value stays by itself.
-    long = np.repeat(width > _WITHIN, sizes)
+    long = np.repeat(width > WITHIN, sizes)
     group[long] = -1.0 - np.arange(int(long.sum()))
     return group
 
 
-def _rename(variable: ConfidentialVariable, of: Integers, how: str) -> UnitedReading:
+def _rename(variable: ConfidentialVariable, of: Integers, how: Ignored) -> UnitedReading:
     """The variable with each value replaced by the one that stands for it; -1 is missing."""
     chosen = np.unique(of[of >= 0])
     code = np.searchsorted(chosen, of)

@@ -13,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
+from sfumato.cells.pairs import FEWEST_TO_FIT, rescale_released
 from sfumato.kernels.arrays import Floats, Integers, Mask
 
 _EFFORT = 20_000_000
@@ -55,6 +56,20 @@ class Closeness:
         """Which records these are."""
         close, known = self.close[:, list(columns)], self.known[:, list(columns)]
         return np.asarray((close | ~known).all(axis=1) & known.any(axis=1), bool)
+
+
+def find_close(original: Floats, released: Floats, spread: Floats, within: float) -> Closeness:
+    """Which values lie within some standard deviations of where they were."""
+    change = np.abs(released - original) / spread
+    return Closeness(np.less_equal(change, within), ~np.isnan(change))
+
+
+def share_rescaled(original: Floats, released: Floats, spread: Floats, within: float) -> float:
+    """The share that lies close, in the worst variable, but for the unit it is given in."""
+    closeness = find_close(original, rescale_released(original, released), spread, within)
+    counts = closeness.known.sum(axis=0)
+    columns = np.flatnonzero(counts >= FEWEST_TO_FIT).tolist()
+    return max((closeness.share([column]) for column in columns), default=0.0)
 
 
 @dataclass(frozen=True)

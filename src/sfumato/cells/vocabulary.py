@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from sfumato.cells.notation import SET, WILDCARD, format_value
+from sfumato.cells.notation import RANGE, SET, WILDCARD, format_value
 from sfumato.schema import Column
 
 _ANOTHER = "(another value)"
@@ -31,14 +31,27 @@ def restrict_vocabulary(column: Column, values: pl.Series) -> Column:
     >>> restrict_vocabulary(column, pl.Series(["ulm", "ulm"])).domain
     ('ulm', '(another value)')
     """
-    if column.levels is None and column.hierarchy is None:
+    if column.levels is None and column.hierarchy is None and not column.labels:
         return column
+    shown = _list_shown(values, column)
+    column = replace(column, labels=_select_labels(column, shown))
     # What holds for all values, a root of the hierarchy, says nothing about anybody.
-    shown = _list_shown(values, column) | _list_roots(column)
+    shown |= _list_roots(column)
     paths = dict(
         _summarise_path(value, groups, shown) for value, groups in (column.hierarchy or {}).items()
     )
     return replace(column, domain=_summarise_domain(column, shown), hierarchy=paths or None)
+
+
+def _select_labels(column: Column, shown: set[str]) -> dict[str, str] | None:
+    """The labels of codes that a cell shows, alone, in a set or at the end of a range.
+
+    Those of codes for "missing" as well: the codes are declared.
+    """
+    ends = (match for text in shown if column.generalised and (match := RANGE.fullmatch(text)))
+    named = {*shown, *map(format_value, column.missing), *(end for m in ends for end in m.groups())}
+    labels = column.labels or {}
+    return {code: text for code, text in labels.items() if code in named} or None
 
 
 def _list_roots(column: Column) -> set[str]:
@@ -84,8 +97,9 @@ def _list_shown(values: pl.Series, column: Column) -> set[str]:
 
 
 def vocabulary_to_json(column: Column) -> dict[str, Any]:
-    """The vocabulary as JSON."""
-    vocabulary: dict[str, Any] = {}
+    """The vocabulary as JSON, with the words in which a variable is described."""
+    words = {"label": column.label, "unit": column.unit, "labels": column.labels}
+    vocabulary: dict[str, Any] = {name: word for name, word in words.items() if word}
     if column.domain is not None:
         vocabulary["domain"] = [
             end.isoformat() if isinstance(end, dt.date) else end for end in column.domain
@@ -99,7 +113,9 @@ def vocabulary_to_json(column: Column) -> dict[str, Any]:
 
 def vocabulary_from_json(vocabulary: dict[str, Any], kind: str | None) -> dict[str, Any]:
     """The vocabulary from JSON, as the fields of a declaration."""
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {
+        name: vocabulary[name] for name in ("label", "unit", "labels") if name in vocabulary
+    }
     if (domain := vocabulary.get("domain")) is not None:
         fields["domain"] = tuple(map(_parse_day, domain)) if kind == "date" else tuple(domain)
     if (hierarchy := vocabulary.get("hierarchy")) is not None:

@@ -11,7 +11,13 @@ import typer
 from sfumato.cli import options
 from sfumato.cli.console import format_number, progress, say, show_json, show_table
 from sfumato.cli.demo_noise import NoiseDemo, release_with_noise
-from sfumato.cli.release import list_check, show_checks
+from sfumato.cli.release import (
+    list_check,
+    list_variables,
+    show_checks,
+    show_lights,
+    show_variables,
+)
 from sfumato.data import Dataset, read
 from sfumato.datasets import cohort, cohort_schema
 from sfumato.errors import ReleaseError
@@ -23,6 +29,7 @@ from sfumato.methods.noise import Noise
 from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.methods.t_closeness import TCloseness
 from sfumato.methods.topcode import Topcode
+from sfumato.methods.weights import Weights
 from sfumato.plan import Plan
 from sfumato.progress import Progress, send_progress_to
 from sfumato.release import Release
@@ -35,7 +42,6 @@ from sfumato.risk.peers import Peers
 from sfumato.run import assess, protect
 from sfumato.storage.contents import CUSTODY
 from sfumato.storage.verifying import Check, verify_release
-from sfumato.tuning.attacks import attacks
 from sfumato.tuning.result import Tuned
 from sfumato.tuning.scores import Candidate
 from sfumato.tuning.search import tune
@@ -74,6 +80,7 @@ def demo_plan() -> Plan:
             Pseudonymise(variables=["person_id"]),
             Drop(variables=["postcode", "school"]),
             Topcode(variables=["income"], top_quantile=0.99),
+            Weights(domains=["region"]),
             _blur_step(),
             TCloseness(confidential="diagnosis", k=5, t=0.25),
         ],
@@ -140,7 +147,8 @@ def demo(
         checks = [list_check(check) for check in done.checks]
         show_json({"folder": str(to / "release"), "checks": checks,
                    "tuned": _describe_candidate(done.tuned.best), "fit": done.noise.rows,
-                   **done.made.manifest})  # fmt: skip
+                   **done.made.manifest, "lights": done.made.lights.plain(),
+                   "ledger_of_variables": list_variables(done.made)})  # fmt: skip
         return
     _show(done, to, quiet=quiet)
     if any(check.passed is False for check in done.checks):
@@ -155,12 +163,11 @@ def _run_demo(to: Path, records: int, tell: Progress) -> _DemoResult:
     before = assess(data, ["uniqueness"], progress=tell)["uniqueness"]
     tuned = _tune_on_sample(data, first, tell)
     tuned.picture().save(to / "map.svg", overwrite=True)
-    # Attacks are measured, and stand in the inside report; they are no part of the search.
     plan = Plan(
         schema=tuned.plan.schema,
         steps=tuned.plan.steps,
         targets=tuned.plan.targets,
-        evaluate={**tuned.plan.evaluate, **attacks(tuned.plan), **_measures_for_report()},
+        evaluate={**tuned.plan.evaluate, **_measures_for_report()},
         read=first.read,
     )
     (to / "plan.toml").write_text(plan.text(comments=True), "utf-8")
@@ -199,6 +206,7 @@ def _show(done: _DemoResult, to: Path, *, quiet: bool) -> None:
     numbers.append(("diagnoses that a class gives away", learned.baseline, learned.value))
     rows = [(label, format_number(old), format_number(new)) for label, old, new in numbers]
     show_table("What an outsider could single out", ["", "original", "release"], rows)
+    show_variables(release)
     _show_utility(release)
     show_table(
         "A model of noised data: true, as it comes, and with the noise taken out",
@@ -207,6 +215,7 @@ def _show(done: _DemoResult, to: Path, *, quiet: bool) -> None:
           f"{row['low']:.3g} to {row['high']:.3g}") for row in done.noise.rows],
     )  # fmt: skip
     show_checks("Checked on the disk", done.checks)
+    show_lights(release.lights.plain())
     if not quiet:
         say(f"Original:  {to / 'cohort.csv'}  (invented; no real person is in it)")
         say(f"Plan:      {to / 'plan.toml'}  (chosen: {_describe_candidate(done.tuned.best)})")

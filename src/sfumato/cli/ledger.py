@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,10 +10,6 @@ from sfumato.cli import options
 from sfumato.cli.console import format_number, say, show_json, show_table
 from sfumato.storage.ledger import Ledger
 
-Place = Annotated[
-    Path | None,
-    typer.Option("--ledger", help="The ledger's folder. Default: $SFUMATO_LEDGER, else yours."),
-]
 Number = Annotated[int, typer.Argument(help="The number of the release in the ledger.")]
 
 
@@ -29,7 +24,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="ledger")
 
 
-def list_entries(ledger: Place = None, json: options.Json = False) -> None:
+def list_entries(ledger: options.LedgerFolder = None, json: options.Json = False) -> None:
     """List every release, and whether it counts together with the next one."""
     book = Ledger(ledger)
     entries = book.read()
@@ -55,7 +50,9 @@ def list_entries(ledger: Place = None, json: options.Json = False) -> None:
     )
 
 
-def show_entry(number: Number, ledger: Place = None, json: options.Json = False) -> None:
+def show_entry(
+    number: Number, ledger: options.LedgerFolder = None, json: options.Json = False
+) -> None:
     """Show what the ledger knows of one release."""
     entry = Ledger(ledger).get(number)
     if json:
@@ -68,7 +65,7 @@ def show_entry(number: Number, ledger: Place = None, json: options.Json = False)
 def forget_entry(
     number: Number,
     reason: Annotated[str, typer.Option(help="Why it does not count: nobody has it.")],
-    ledger: Place = None,
+    ledger: options.LedgerFolder = None,
     json: options.Json = False,
 ) -> None:
     """Let a release no longer count, for a reason. Only if nobody has it: copies do not forget."""

@@ -12,6 +12,7 @@ import typer
 from sfumato.cli import options
 from sfumato.cli.console import format_number, progress, say, show_json, show_table
 from sfumato.data import Dataset
+from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
 from sfumato.io.frames import wrap
 from sfumato.measure import Measure
@@ -43,6 +44,10 @@ def inspect(
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="Write a first plan to this file.")
     ] = None,
+    update: Annotated[
+        Path | None,
+        typer.Option("--update", "-u", help="Rebuild the steps of this plan from its roles."),
+    ] = None,
     table: options.Table = None,
     query: options.Query = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing plan.")] = False,
@@ -51,8 +56,15 @@ def inspect(
 ) -> None:
     """Suggest a role and a kind for every variable, with reasons, and write a first plan.
 
-    Nothing is applied. The suggestions are guesses from names and values: you decide.
+    Nothing is applied. The suggestions are guesses from names and values: you decide. When you have
+    corrected roles in a plan, --update rebuilds its steps and keeps all that you wrote.
     """
+    if update is not None:
+        if plan is not None:
+            raise PlanError("--plan writes a new plan, and --update an existing one.",
+                            hint="give one of them.")  # fmt: skip
+        _update(file, update, table=table, query=query, json=json, quiet=quiet)
+        return
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 2)
         data = options.load(file, table=table, query=query, progress=tell)
@@ -67,6 +79,30 @@ def inspect(
     if plan is not None and not quiet:
         say(f"A first plan is in '{plan}'. Read it, correct the roles, then run:")
         say(f"  sfumato protect {file} --plan {plan} --out release")
+
+
+def _update(
+    file: str, path: Path, *, table: str | None, query: str | None, json: bool, quiet: bool
+) -> None:
+    """Rebuild the steps of a plan file in place."""
+    from sfumato.io.atomic import write_file
+    from sfumato.plan.update import update_plan
+
+    loaded = Plan.load(path)
+    with progress(quiet=quiet or json) as tell:
+        tell("reading", 0, 2)
+        read_only = Plan(read=loaded.read)
+        data = options.load(file, plan=read_only, table=table, query=query, progress=tell)
+        tell("rebuilding the steps", 1, 2)
+        text = path.read_bytes().decode("utf-8-sig")
+        updated = update_plan(text, data, name=str(path), folder=path.parent)
+    if updated.text != text:
+        write_file(path, updated.text, mode=path.stat().st_mode & 0o777)
+    if json:
+        show_json({"plan": str(path), **updated.plain()})
+    elif not quiet:
+        for line in updated.describe():
+            say(line)
 
 
 def _describe_variables(data: Dataset, schema: Schema) -> dict[str, Any]:
@@ -208,7 +244,11 @@ def _show_measure(label: str, evidence: Evidence) -> None:
         say(f"{label}: could not be computed. {evidence.reason}", style="red")
         return
     content = evidence.plain()
-    rows = [(evidence.name, format_number(content["value"]))]
+    worst = format_number(content["at_worst"])
+    rows = [(evidence.name, worst)]
+    if content["at_worst"] != content["value"]:
+        milder = (f"{evidence.name}, the milder reading", format_number(content["value"]))
+        rows = [(f"{evidence.name}, at worst", worst), milder]
     if content["baseline"] is not None:
         what = "by chance" if evidence.subject == "pair" else "of the original"
         rows.append((f"{evidence.name} {what}", format_number(content["baseline"])))

@@ -18,6 +18,10 @@ from sfumato.plan import Plan
 from sfumato.progress import Progress
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else there.")]
+LedgerFolder = Annotated[
+    Path | None,
+    typer.Option("--ledger", help="The ledger's folder. Default: $SFUMATO_LEDGER, else yours."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
 File = Annotated[
     str, typer.Argument(help="CSV, Parquet, Excel, Stata, SPSS, SAS file, or a database address.")

@@ -24,6 +24,7 @@ from sfumato.run import choose_measures, pair
 from sfumato.run import evaluate as run_evaluate
 from sfumato.run import protect as run_protect
 from sfumato.storage.contents import KEY_FILE, MANIFEST
+from sfumato.storage.ledger import Ledger
 from sfumato.storage.opening import open_release, read_custody, read_manifest
 from sfumato.storage.verifying import Check, is_intact, verify_files, verify_release
 from sfumato.storage.writing import keep_attempt
@@ -34,6 +35,8 @@ _MANY = 0.1
 
 _NAMED = 3
 """Variables that are named before the others are only counted."""
+_ROWS = 40
+"""Variables whose row is shown on the screen."""
 
 
 def register(app: typer.Typer) -> None:
@@ -60,10 +63,7 @@ def protect(
     overwrite: Annotated[
         bool, typer.Option(help="Replace an earlier release, which nobody has.")
     ] = False,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="The ledger of releases. Default: $SFUMATO_LEDGER, else yours."),
-    ] = None,
+    ledger: options.LedgerFolder = None,
     no_ledger: Annotated[
         bool,
         typer.Option("--no-ledger", help="Do not look for earlier releases in the ledger."),
@@ -71,13 +71,14 @@ def protect(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Carry out a plan and write the release, if every target is met.
+    """Carry out a plan and write the release, if every target is met and attacks on it fail.
 
-    Earlier releases of the same records are looked up in the ledger and beside OUT. What all of
-    them disclose together is held against the targets too.
+    Two lights say how it stands: one for the targets, one for the attacks that apply. Earlier
+    releases of the same records are looked up in the ledger and beside OUT. What all of them
+    disclose together is held against the targets too.
 
-    If a target is missed, nothing is released, the evidence is kept in OUT.refused, and the exit
-    code is 3.
+    If a target is missed, or an attack does better than is acceptable, nothing is released, the
+    evidence is kept in OUT.refused, and the exit code is 3.
     """
     loaded = Plan.load(plan)
     if to.exists() and not overwrite:
@@ -112,10 +113,19 @@ def protect(
     if json:
         together = record["evidence"].get("composition")
         composition = {**record["composition"], "evidence": together}
-        show_json({"folder": str(to), **read_manifest(to), "composition": composition})
+        show_json(
+            {
+                "folder": str(to),
+                **read_manifest(to),
+                "composition": composition,
+                "lights": record["lights"],
+                "ledger_of_variables": list_variables(released),
+            }
+        )
     else:
         _show_release(released, to, quiet=quiet)
         _show_composition(record, quiet=quiet)
+        show_lights(record["lights"])
 
 
 def _show_release(released: Release, to: Path, *, quiet: bool) -> None:
@@ -132,11 +142,54 @@ def _show_release(released: Release, to: Path, *, quiet: bool) -> None:
         show_table("Targets", ["target", "measured with", "measured", ""], rows)
     else:
         say("No target was set, so nothing is guaranteed.", style="yellow")
+    show_variables(released)
     _show_notes(released)
     if not quiet:
         say(f"Release:   {to}/  (pass on everything but custody/)")
         say(f"Report:    {to}/report.html")
         say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, inside report)")
+
+
+def list_variables(released: Release) -> list[dict[str, Any]]:
+    """The ledger of variables, for machines: what was done to each, and what it still shows."""
+    table = released.attacks["untouched"].plain()["table"] or []
+    return [{**row, "steps": released.steps.get(row["variable"], [])} for row in table]
+
+
+def show_variables(released: Release) -> None:
+    """The ledger of variables as a table; of very many, those that left unchanged come first."""
+    rows = list_variables(released)
+    shown = rows
+    if len(rows) > _ROWS:
+        ranked = sorted(rows, key=lambda row: (row["done"] == "dropped", -row["fingerprint"],
+                                               -row["unchanged"]))  # fmt: skip
+        shown = ranked[:_ROWS]
+    show_table(
+        "Variables, and what they still show",
+        ["variable", "role", "done", "unchanged", "distinct", "unique", "rare"],
+        [_list_cells(row) for row in shown],
+    )
+    if len(shown) < len(rows):
+        say(f"and {len(rows) - len(shown):,} more: all are in custody/report.html")
+
+
+def _list_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if row["done"] == "dropped":
+        return (row["variable"], row["role"], "dropped", "", "", "", "")
+    done = ", ".join(row["steps"]) or "as it is"
+    shares = (f"{row[name]:.0%}" if row[name] in (0, 1) else f"{row[name]:.1%}"
+              for name in ("unchanged", "unique", "rare"))  # fmt: skip
+    unchanged, unique, rare = shares
+    return (row["variable"], row["role"], done, unchanged, f"{row['distinct']:,}", unique, rare)
+
+
+def show_lights(lights: Mapping[str, Any]) -> None:
+    """Both lights, with the reasons why one is not green."""
+    for name, light in lights.items():
+        style = {"amber": "yellow"}.get(light["colour"], light["colour"])
+        say(f"{name.capitalize() + ':':<10} {light['colour'].upper()}", style=style)
+        for line in light["reasons"]:
+            say(f"  - {line}", style=style)
 
 
 def _show_composition(record: Mapping[str, Any], *, quiet: bool) -> None:
@@ -267,12 +320,19 @@ def verify(
         Path | None,
         typer.Option(help="Your own copy of the key: was the release made under it?"),
     ] = None,
+    ledger: options.LedgerFolder = None,
+    no_ledger: Annotated[
+        bool, typer.Option("--no-ledger", help="Do not look the release up in the ledger.")
+    ] = False,
     table: options.Table = None,
     query: options.Query = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Check every file of a release and measure its targets again, from its bytes on disk.
+
+    The ledger tells whether it is the release that was written here last, and whether there is a
+    later one of the same records.
 
     Exit code 4 if something was changed, was added, or no longer holds.
     """
@@ -296,7 +356,8 @@ def verify(
         elif original is not None:
             strange = [_original_not_read(intact=intact)]
         tell("checking", 1, 2)
-        checks = [*strange, *verify_release(release, data, key=secret)]
+        book = None if no_ledger else Ledger(ledger)
+        checks = [*strange, *verify_release(release, data, key=secret, ledger=book)]
     if json:
         show_json([list_check(check) for check in checks])
     else:

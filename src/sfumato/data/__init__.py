@@ -186,10 +186,12 @@ def read(
         raise DataError(
             "There is no variable in these data.", hint="is it the right file or table?"
         )
-    codes = {
-        name: Column(missing=reading.missing_codes)
+    declared = {
+        name: Column(
+            missing=reading.missing_codes, label=reading.label, labels=reading.values or None
+        )
         for name, reading in table.source.columns.items()
-        if reading.missing_codes
+        if reading.missing_codes or reading.label or reading.values
     }
-    data = Dataset(table.frame, Schema(codes), table.source)
+    data = Dataset(table.frame, Schema(declared), table.source)
     return data if schema is None else data.with_schema(schema)

@@ -55,6 +55,8 @@ _WIDE = 50
 """Columns from which short ones are looked at together."""
 _TOGETHER = 2000
 """Columns that are looked at together."""
+_MOST_NAMED = 30
+"""Variables that a note names."""
 
 
 @contextmanager
@@ -417,10 +419,14 @@ class _CsvReader:
             "encoding": dialect.encoding,
             "bom": bool(dialect.bom),
             "quote": dialect.quote,
-            "dates": dict(self.options.dates),
+            "dates": {
+                name: pattern
+                for name in self.wanted
+                if (pattern := self.options.dates.get(name) or self.columns[name].pattern)
+            },
         }
-        if self.options.missing is not None:
-            options["missing"] = self.options.missing
+        if missing := self._describe_missing():
+            options["missing"] = missing
         return Source(
             format="csv",
             path=self.path,
@@ -428,6 +434,17 @@ class _CsvReader:
             columns={name: self.columns[name].describe_reading() for name in self.wanted},
             notes=tuple(self._list_notes()),
         )
+
+    def _describe_missing(self) -> Tokens:
+        """The tokens as declared, and those of variables in which words for "no value" stand."""
+        declared = self.options.missing or {}
+        if not isinstance(declared, Mapping):
+            return sorted(declared)
+        met = {name: column for name, column in self.columns.items() if column.words}
+        return {
+            **{name: list(tokens) for name, tokens in declared.items()},
+            **{name: sorted(column.missing) for name, column in met.items()},
+        }
 
     def _list_notes(self) -> Iterator[str]:
         dialect = self.dialect
@@ -441,6 +458,29 @@ class _CsvReader:
             yield f"The text is in the encoding {dialect.encoding}; look at the accented letters."
         if self.line_breaks:
             yield "Some cells hold line breaks."
+        yield from self._list_words()
+        yield from (
+            f"Variable '{name}': {column.reason}."
+            for name, column in self.columns.items()
+            if column.pattern or "contradict" in column.reason
+        )
+
+    def _list_words(self) -> Iterator[str]:
+        """Which words among numbers were read as missing, in which variables, and how often."""
+        variables: dict[frozenset[str], list[str]] = {}
+        for name, column in self.columns.items():
+            if column.words:
+                counted = f"{name} ({column.word_cells:,})"
+                variables.setdefault(column.words, []).append(counted)
+        for words, counted in variables.items():
+            quoted = " and ".join(f'"{word}"' for word in sorted(words))
+            more = len(counted) - _MOST_NAMED
+            others = f" and {more:,} more variables" if more > 0 else ""
+            lost = "" if len(words) == 1 else "; which of them a cell had is not kept"
+            yield (
+                f"Among numbers or dates {quoted} is read as missing{lost}. Cells: "
+                f"{', '.join(counted[:_MOST_NAMED])}{others}."
+            )
 
     def _read_blocks(self, progress: Progress | None) -> Iterator[bytes]:
         """The batches of records, without the header, which names the columns."""

@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from sfumato.errors import DataError
+from sfumato.io.missing_words import MOST, is_word_for_missing
 from sfumato.io.source import DTYPES, Reading, has_time
 from sfumato.kernels import memory
 
@@ -180,6 +181,24 @@ def drop_missing_cells(text: pl.Series, tokens: frozenset[str]) -> pl.Series:
     return text.filter(text.is_not_null() & ~text.is_in(["", *tokens]))
 
 
+_NUMBER_LIKE = r"^\s*[-+.,]?[0-9]"
+
+
+def find_missing_words(cells: pl.Series) -> frozenset[str]:
+    """The words for "no value" among numbers or dates; none where any other word is there.
+
+    Two different numbers at least: `1` beside `N` may be yes beside no.
+    """
+    numeric = cells.str.contains(_NUMBER_LIKE)
+    if not numeric.any() or numeric.all():
+        return frozenset()
+    words = cells.filter(~numeric).unique()
+    if len(words) > MOST or not all(map(is_word_for_missing, words.to_list())):
+        return frozenset()
+    several = cells.filter(numeric).n_unique() > 1
+    return frozenset(words.to_list()) if several else frozenset()
+
+
 def _find_iso_pattern(text: pl.Series, tokens: frozenset[str]) -> str:
     """The ISO pattern of the first date-time in the column, empty if it is none."""
     cells = drop_missing_cells(text, tokens).head(1)
@@ -223,6 +242,11 @@ REASONS = {
     "datetime": "dates with times, written year-month-day, throughout",
 }
 
+_DECLARE_DATES = (
+    "so it stays text; declare it under [read]: dates = {{ {name!r} = '%d.%m.%Y' }}, or as it is "
+    "written"
+)
+_MAY_BE_DATES = f"may be dates, but which part is the day is not certain, {_DECLARE_DATES}"
 # All cells of the sample have the first shape and one at least the second.
 _TRAPS = (
     (
@@ -235,10 +259,7 @@ _TRAPS = (
     (
         r"^[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}( .*)?$",
         r"",
-        (
-            "may be dates, but which part is the day is not certain, so it stays text; "
-            "declare it under [read]: dates = {{ {name!r} = '%d.%m.%Y' }}, or as it is written"
-        ),
+        _MAY_BE_DATES,
     ),
     (
         r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+",
@@ -284,6 +305,62 @@ def explain_text(text: pl.Series, tokens: frozenset[str], before: Kind | None = 
     if before is not None:
         return f"not all cells are of the type of the first ones, {before}, so it stays text"
     return "words" if len(cells) else "no values, so text"
+
+
+_PARTS = (
+    r"^(?<first>[0-9]{1,2})(?<between>[./-])(?<second>[0-9]{1,2})[./-](?<year>[0-9]{2}|[0-9]{4})"
+    r"(?<time>[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?$"
+)
+_CLOCKS = {0: "", 6: "%H:%M", 9: "%H:%M:%S"}
+_LAST_MONTH = 12
+
+
+@dataclass(frozen=True)
+class DateOrder:
+    """Which part of dates is the day, and what says so. No pattern: it cannot be told."""
+
+    pattern: str
+    reason: str
+
+
+def find_date_order(text: pl.Series) -> DateOrder | None:
+    """Tell from all dates of a column which part is the day; None where they are no such dates.
+
+    A number above 12 is no month: one such value in the first place settles it for all.
+    Assumes: a column is written in one way. Where it is not, or nothing settles it, it is said.
+    """
+    cells = drop_missing_cells(text, TOKENS)
+    parts = cells.str.extract_groups(_PARTS).struct.unnest()
+    times = parts["time"].fill_null("")
+    alike = (parts["between"], parts["year"].str.len_chars(), times.str.len_chars())
+    if parts["year"].null_count() or any(part.n_unique() != 1 for part in alike):
+        return None
+    days_first, days_second = (
+        int((parts[name].cast(pl.Int32) > _LAST_MONTH).sum()) for name in ("first", "second")
+    )
+    if len(parts["year"][0]) == 2:  # noqa: PLR2004 - which century? Never guessed
+        return DateOrder("", f"may be dates, but their years have two digits, {_DECLARE_DATES}")
+    if days_first and days_second:
+        reason = (
+            f"dates that contradict each other: in {days_first:,} values the day must stand first "
+            f"and in {days_second:,} second, so it stays text; write them alike"
+        )
+        return DateOrder("", reason)
+    if not days_first and not days_second:
+        reason = (
+            f"may be dates, but none of {len(cells):,} values has a number above 12 that would "
+            f"tell the day from the month, {_DECLARE_DATES}"
+        )
+        return DateOrder("", reason)
+    order, which, place = (
+        ("%d{0}%m{0}%Y", "day", "first") if days_first else ("%m{0}%d{0}%Y", "month", "second")
+    )
+    clock = times[0][:1] + _CLOCKS[len(times[0])]
+    return DateOrder(
+        order.format(parts["between"][0]) + clock,
+        f"dates with the {which} first: in {max(days_first, days_second):,} of {len(cells):,} "
+        f"values the {place} number is above 12",
+    )
 
 
 def detect_decimal_sign(frame: pl.DataFrame, delimiter: str) -> str:
@@ -367,6 +444,13 @@ def guess_together(columns: list[pl.Series], cell_format: CellFormat) -> list[Gu
             cells = values.slice(place * height, height).alias(columns[index].name)
             guesses[index] = Guess(kind, Parsed(cells, frozenset(missing.get(place, ()))))
         open_ones = open_ones[wrong]
+    if len(open_ones):
+        text = _stack([columns[index] for index in open_ones])
+        numeric = text.str.contains(_NUMBER_LIKE).fill_null(value=False)
+        odd = ~(numeric | text.is_null() | text.is_in(["", *cell_format.tokens]))
+        # A column of numbers and words is looked at by itself: they may be words for "no value"
+        mixed = _any_of_column(numeric, len(open_ones)) & _any_of_column(odd, len(open_ones))
+        open_ones = open_ones[~mixed]
     if len(open_ones):
         for index, reason in _explain_together(
             [columns[index] for index in open_ones], cell_format
@@ -521,6 +605,12 @@ class ColumnBuffer:
         cells = self._cells[: self.height]
         return not len(cells) or bool(cells.min() > -limit and cells.max() < limit)
 
+    def holds_several_values(self) -> bool:
+        """Whether not all cells are the same."""
+        self._gather_first()
+        cells = self._cells[: self.height]
+        return bool(len(cells) and (cells != cells[0]).any())
+
     def to_floats(self) -> None:
         """Turn whole numbers into floats where they stand."""
         floats = self._cells.view(np.float64)
@@ -553,6 +643,14 @@ def _unpack(buffer: pa.Buffer, dtype: np.dtype[Any]) -> np.ndarray:
     return np.frombuffer(buffer, dtype)
 
 
+_OF: dict[Kind, str] = {
+    "integer": "numbers",
+    "number": "numbers",
+    "date": "dates",
+    "datetime": "dates",
+}
+
+
 @dataclass
 class TextColumn:
     """Collects the batches of one variable in the narrowest type that fits them all.
@@ -572,6 +670,9 @@ class TextColumn:
     reason: str = ""
     height: int = 0
     missing: set[str] = field(default_factory=set)
+    words: frozenset[str] = frozenset()
+    word_cells: int = 0
+    pattern: str = ""
     pending: list[pl.Series] = field(default_factory=list)
     pieces: ColumnBuffer | None = None
 
@@ -593,6 +694,7 @@ class TextColumn:
             self._guess(text)
         elif parsed := parse(text, self.kind, self.format):
             self._append(parsed)
+            self._count_words(text)
         else:
             self._widen(text)
         self.height += len(text)
@@ -606,16 +708,40 @@ class TextColumn:
 
     def restart(self) -> TextColumn:
         """The column that takes the same cells once more, as text."""
-        return replace(self, must_reread=False, height=0, missing=set(), pieces=None)
+        return replace(self, must_reread=False, height=0, missing=set(), word_cells=0, pieces=None)
 
     def finish(self) -> pl.Series:
         """The whole column in one piece."""
         if self.declared is None and self.kind is None:
+            waiting = self.pending
             self._set_kind("text")
+            self.reason = explain_text(pl.concat(waiting), self.format.tokens) if waiting else ""
         if self.pieces is None:
             return pl.Series(self.name, [], dtype=DTYPES[self.declared or self.kind or "text"])
         pieces, self.pieces = self.pieces, None
-        return pieces.join(self.name)
+        values = pieces.join(self.name)
+        return self._convert_dates(values) if self._may_be_dates else values
+
+    @property
+    def _may_be_dates(self) -> bool:
+        undeclared = self.declared is None and not self.declared_tokens
+        return undeclared and self.reason == _MAY_BE_DATES.format(name=self.name)
+
+    def _convert_dates(self, text: pl.Series) -> pl.Series:
+        """Dates of which all values together tell the order of day and month; else text."""
+        order = find_date_order(text)
+        if order is None:
+            return text
+        self.reason = order.reason.format(name=self.name)
+        if not order.pattern:
+            return text
+        kind: Kind = "datetime" if has_time(order.pattern) else "date"
+        parsed = parse(text, kind, CellFormat(pattern=order.pattern, strict=False))
+        if parsed is None:
+            self.reason = "written like dates, but not all are days of the calendar, so text"
+            return text
+        self.kind, self.pattern, self.missing = kind, order.pattern, set(parsed.missing)
+        return parsed.values
 
     def describe_reading(self) -> Reading:
         """How the column was read."""
@@ -623,6 +749,8 @@ class TextColumn:
         reason = "as declared" if self.declared else self.reason or "no values, so text"
         if self.missing and kind != "text":
             reason += "; the tokens for no value are missing"
+        if self.words:
+            reason += f" ({self.word_cells:,} cells hold a word for it among the {_OF[kind]})"
         return Reading(type=kind, reason=reason, missing=tuple(sorted(self.missing)))
 
     def _drop_declared_tokens(self, text: pl.Series) -> pl.Series:
@@ -638,6 +766,16 @@ class TextColumn:
             self.pieces = ColumnBuffer(parsed.values.dtype)
         self.pieces.append(parsed.values, room=self.room)
         self.missing |= parsed.missing
+
+    def _accept_words(self, text: pl.Series, words: frozenset[str]) -> None:
+        """From here on these words mean that there is no value."""
+        self.words |= words
+        self.format = replace(self.format, tokens=self.format.tokens | words)
+        self._count_words(text)
+
+    def _count_words(self, text: pl.Series) -> None:
+        if self.words:
+            self.word_cells += int(text.is_in(list(self.words)).sum())
 
     def _parse_declared(self, text: pl.Series, kind: Kind) -> Parsed:
         try:
@@ -661,17 +799,54 @@ class TextColumn:
         if not len(cells):
             self.pending.append(text)
             return
-        head = cells.head(SAMPLE)
-        for kind in GUESSES:
-            if kind == "datetime":
-                self.format = replace(self.format, pattern=guess_iso_pattern(cells[0]))
-            if parse(head, kind, self.format) and (parsed := parse(text, kind, self.format)):
-                self._set_kind(kind)
-                self._append(parsed)
+        if self.pending:
+            text, self.pending = pl.concat([*self.pending, text], rechunk=True), []
+            cells = drop_missing_cells(text, self.format.tokens)
+        if self._fit_guesses(text, cells, self.format, GUESSES):
+            return
+        words = frozenset() if self.declared_tokens else find_missing_words(cells)
+        if words:
+            with_words = replace(self.format, tokens=self.format.tokens | words)
+            values = drop_missing_cells(cells, words)
+            if self._fit_guesses(text, values, with_words, tuple(_OF)):
+                self._accept_words(text, words)
                 return
+        elif self._may_be_words(cells):
+            self.pending.append(text)  # numbers may come
+            return
         self._set_kind("text")
         self.reason = explain_text(text, self.format.tokens)
         self._append(Parsed(text))
+
+    def _fit_guesses(
+        self, text: pl.Series, cells: pl.Series, cell_format: CellFormat, kinds: tuple[Kind, ...]
+    ) -> bool:
+        """Take the first kind that all cells are of, if there is one."""
+        head = cells.head(SAMPLE)
+        for kind in kinds:
+            trial = cell_format
+            if kind == "datetime":
+                trial = replace(cell_format, pattern=guess_iso_pattern(cells[0]))
+            if parse(head, kind, trial) and (parsed := parse(text, kind, trial)):
+                self.format = trial
+                self._set_kind(kind)
+                self._append(parsed)
+                return True
+        return False
+
+    def _may_be_words(self, cells: pl.Series) -> bool:
+        """Whether nothing but words for "no value", and at most one number, was seen so far."""
+        if self.declared_tokens:
+            return False
+        different = cells.unique()
+        if len(different) > MOST + 1:
+            return False
+        words = different.filter(~different.str.contains(_NUMBER_LIKE)).to_list()
+        return (
+            bool(words)
+            and len(different) <= len(words) + 1
+            and all(map(is_word_for_missing, words))
+        )
 
     def _set_kind(self, kind: Kind) -> None:
         """Fix the kind, and give it to the batches that waited with nothing but tokens."""
@@ -692,5 +867,33 @@ class TextColumn:
                 self.reason = "numbers; the first ones are whole, later ones are not"
                 self._append(parsed)
                 return
+        if self._widen_by_words(text):
+            return
         self.reason = explain_text(text, self.format.tokens, self.kind)
         self.kind, self.must_reread, self.pieces = "text", True, None
+
+    def _widen_by_words(self, text: pl.Series) -> bool:
+        """Read on where all that breaks the guess are words for "no value"."""
+        pieces = self.pieces
+        if self.kind not in _OF or self.declared_tokens or not pieces:
+            return False
+        cells = drop_missing_cells(text, self.format.tokens)
+        different = cells.filter(~cells.str.contains(_NUMBER_LIKE)).unique()
+        words = frozenset(different.head(MOST + 1).to_list())
+        if not words or len(words | self.words) > MOST or not pieces.holds_several_values():
+            return False
+        with_words = replace(self.format, tokens=self.format.tokens | words)
+        if not all(map(is_word_for_missing, words)):
+            return False
+        parsed = parse(text, self.kind, with_words)
+        if parsed is None and self.kind == "integer" and pieces.exact_as_floats(EXACT):
+            parsed = parse(text, "number", with_words)
+            if parsed is not None:
+                pieces.to_floats()
+                self.kind = "number"
+                self.reason = "numbers; the first ones are whole, later ones are not"
+        if parsed is None:
+            return False
+        self._append(parsed)
+        self._accept_words(text, words)
+        return True

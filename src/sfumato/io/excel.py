@@ -51,6 +51,7 @@ def read_excel(
         # Types must come from all rows: a sample would turn later texts into missing cells
         frame = book.load_sheet(name, schema_sample_rows=None).to_polars()
         frame.columns = names
+    frame, skipped = _skip_empty_rows(frame)
     if columns is not None:
         require_present(names, columns)
         frame = frame.select(columns)
@@ -60,6 +61,10 @@ def read_excel(
     frame, readings, notes = apply_declared_types(
         frame, reason="its type in the spreadsheet", types=types, dates=dates
     )
+    if skipped:
+        single = skipped == 1
+        rows = "1 row" if single else f"{skipped:,} rows"
+        notes.append(f"{rows} without any value {'was' if single else 'were'} skipped.")
     if len(book.sheet_names) > 1:
         notes.append(f"Sheet '{name}' was read, one of {len(book.sheet_names)}.")
     if progress:
@@ -91,6 +96,24 @@ def _read_names(book: Any, sheet: str, path: Path) -> list[str]:
     names = [name or "" for name in top.row(0)]
     check_names(names)
     return names
+
+
+def _skip_empty_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """The records, and how many rows were none: tables in sheets are set apart by empty rows.
+
+    In a single variable such a row is a missing value.
+    """
+    if frame.width < 2:  # noqa: PLR2004 - more than one variable
+        return frame, 0
+    filled = frame.select(
+        pl.any_horizontal(
+            (pl.col(name).str.strip_chars() != "").fill_null(value=False)
+            if dtype == pl.String
+            else pl.col(name).is_not_null()
+            for name, dtype in frame.schema.items()
+        )
+    ).to_series()
+    return frame.filter(filled), int((~filled).sum())
 
 
 def _convert_narrow(column: pl.Series) -> pl.Series | None:
@@ -170,6 +193,13 @@ def _check_limits(frame: pl.DataFrame) -> None:
     if frame.height > MOST_RECORDS or frame.width > MOST_VARIABLES:
         raise DataError(
             f"a spreadsheet holds {MOST_RECORDS} records of {MOST_VARIABLES} variables at most.",
+            hint="write .csv or .parquet.",
+        )
+    empty = int(frame.select(pl.all_horizontal(pl.all().is_null()).sum()).item())
+    if empty:
+        records = "1 record has" if empty == 1 else f"{empty:,} records have"
+        raise DataError(
+            f"{records} no value in any variable, and would be an empty row in a spreadsheet.",
             hint="write .csv or .parquet.",
         )
     for column in frame:

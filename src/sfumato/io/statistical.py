@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from sfumato.io.source import Reading
 
+_LONGEST = {".dta": 80}
+_MOST_CODES = 3
+"""That SPSS has for missing values of a variable."""
 _FORMATS = {
     ".sav": ("spss", "SPSS", "read_sav"),
     ".zsav": ("spss", "SPSS", "read_sav"),
@@ -161,29 +164,35 @@ def write_statistical(
 ) -> dict[str, Any]:
     """Write an SPSS, Stata or SAS transport file, with the labels that still apply.
 
-    Value labels and missing codes are written for variables that are still numeric; a variable
-    turned into text by a method has codes no longer.
+    Missing codes are written for variables that are still numeric; Stata has labels for the values
+    of those only, SPSS for those of text as well.
     """
     pyreadstat = load_library("pyreadstat", extra="formats", purpose="Writing this format")
     require_flat(frame)
     readings = dict(source.columns) if source else {}
     numeric = [name for name, dtype in frame.schema.items() if dtype.is_numeric()]
-    labels = {name: readings[name].label for name in frame.columns if name in readings}
-    values = {name: dict(readings[name].values) for name in numeric if name in readings}
-    options: dict[str, Any] = {
-        "column_labels": {name: label for name, label in labels.items() if label}
-    }
     suffix = path.suffix.lower()
+    spss = suffix in {".sav", ".zsav"}
+    labels = {name: readings[name].label for name in frame.columns if name in readings}
+    options: dict[str, Any] = {
+        "column_labels": {name: _shorten(label, suffix) for name, label in labels.items() if label}
+    }
     if suffix != ".xpt":
+        texts = [name for name, dtype in frame.schema.items() if dtype == pl.String and spss]
         options["variable_value_labels"] = {
             name: applying
-            for name, value_labels in values.items()
-            if (applying := _filter_labels(value_labels, set(frame[name].unique().to_list())))
+            for name in (*numeric, *texts)
+            if name in readings
+            and (applying := _filter_labels(readings[name].values, set(frame[name].unique())))
         }
-    if suffix in {".sav", ".zsav"}:
+    if spss:
         options["compress"] = suffix == ".zsav"
         ranges = source.options.get("missing_ranges", {}) if source else {}
-        options["missing_ranges"] = {name: ranges[name] for name in numeric if name in ranges}
+        options["missing_ranges"] = {
+            name: codes
+            for name in numeric
+            if name in readings and (codes := _find_missing_codes(readings[name], ranges.get(name)))
+        }
     write = {".dta": "write_dta", ".xpt": "write_xport"}.get(suffix, "write_sav")
     if order is not None:
         frame = frame[order]
@@ -199,6 +208,21 @@ def write_statistical(
     if progress:
         progress(frame.height, frame.height)
     return {"records": frame.height, "escaped_cells": 0}
+
+
+def _shorten(label: str, suffix: str) -> str:
+    """A label as long as the format allows."""
+    most = _LONGEST.get(suffix, len(label))
+    return label if len(label) <= most else f"{label[: most - 1]}…"
+
+
+def _find_missing_codes(reading: Reading, ranges: list[dict[str, Any]] | None) -> list[Any]:
+    """The user-missing codes of a variable: as the file had them, or as they are declared."""
+    codes = [code for code in reading.missing_codes if isinstance(code, (int, float))]
+    if not codes or ranges:
+        # What a method made of the variable may have no codes any more.
+        return list(ranges or []) if codes else []
+    return codes if len(codes) <= _MOST_CODES else []
 
 
 def _filter_labels(labels: Mapping[Any, str], present: set[Any]) -> dict[Any, str]:

@@ -32,8 +32,8 @@ from sfumato.methods._noise.covariances import (
     fit_moments,
     noise_per_signal,
 )
-from sfumato.methods._noise.digits import round_digits
 from sfumato.methods._noise.drawing import require_large_strata, select_draws
+from sfumato.methods._publishing.digits import fit_steps, round_digits, round_to_step
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema
@@ -138,7 +138,8 @@ class CorrelatedNoise(RowWise):
             for row in sort_strata(list(moments))
         ]
         integers = [name for name in self.variables if not data.column(name).dtype.is_float()]
-        return {"strata": strata, "whole": integers}
+        steps = fit_steps(data, self.variables, engine)
+        return {"strata": strata, "whole": integers, "steps": steps}
 
     def _fit_strata(
         self, batch: pl.DataFrame, starts: Integers, draws: Draws | None
@@ -178,15 +179,19 @@ class CorrelatedNoise(RowWise):
             {"where": moments["where"], **describe_noise(moments, self.noise_share)}
             for moments in fitted["strata"]
         ]
+        steps = {name: step for name, step in fitted["steps"].items() if step} or None
         noise: Noise
         if self.strata:
-            noise = StratifiedGaussian(variables=self.variables, weight=weight, strata=strata)
+            noise = StratifiedGaussian(
+                variables=self.variables, weight=weight, strata=strata, steps=steps
+            )
         else:
             noise = CorrelatedGaussian(
                 variables=self.variables,
                 weight=weight,
                 mean=strata[0]["mean"],
                 covariance=strata[0]["covariance"],
+                steps=steps,
             )
         return dict.fromkeys(self.variables, noise)
 
@@ -241,14 +246,24 @@ class CorrelatedNoise(RowWise):
     ) -> Dataset:
         """Add the noise, and round to digits that tell nothing of it."""
         noised = super().transform(data, fitted, engine=engine, chance=chance)
-        columns = [
-            round_digits(frames.get_column(noised.frame, name), relative=False)
-            for name in self.variables
-        ]
+        columns = [self._round_variable(noised, name, fitted) for name in self.variables]
         return data.with_columns(pl.DataFrame(columns), noised.schema)
 
+    def _round_variable(self, noised: Dataset, name: str, fitted: Fitted) -> pl.Series:
+        values, step = frames.get_column(noised.frame, name), fitted["steps"][name]
+        if not step:
+            return round_digits(values, relative=False)
+        rounded = round_to_step(values, step, noised.schema[name])
+        return rounded.cast(pl.Int64 if name in _list_integers(fitted) else values.dtype)
+
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
-        """Measured numbers, that no declared domain bounds."""
+        """Numbers that no declared domain bounds; measured ones unless rounded to whole ones."""
         changed = schema.changed(self.variables, kind="continuous", domain=None, hierarchy=None)
         # A code for missing survives only where the type does.
-        return changed.changed(fitted["whole"], missing=())
+        changed = changed.changed(fitted["whole"], missing=())
+        return changed.changed(_list_integers(fitted), kind="integer")
+
+
+def _list_integers(fitted: Fitted) -> list[str]:
+    """The variables that are whole numbers before and after."""
+    return [name for name in fitted["whole"] if fitted["steps"][name] >= 1]

@@ -15,6 +15,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, engine_for
 from sfumato.errors import MethodError, WeakProtectionWarning
 from sfumato.method import Fitted, Method, Strength, is_integer, require_numbers
+from sfumato.methods._publishing.digits import fit_steps, round_like_original
 from sfumato.methods._strata.centres import (
     MoveSettings,
     PreparedRecords,
@@ -46,6 +47,7 @@ from sfumato.schema import Schema
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 _PAIRS = 2
+_FINE = 100
 _WEAK = (
     "k = 2: anyone who knows one of two records, and the mean and variance of their neighbours, "
     "can work out the other. Take k = 3 or more."
@@ -80,10 +82,16 @@ class Deterministic(Method):
     release_imputed : release filled-in numbers. Otherwise they are missing again in the release.
     bounds : what to do with numbers that the stretching pushes out of the declared domain:
         "report" them (see the measure displacement), or "keep" them inside, with the mean and
-        the spread of the original as far as possible.
-    whole : round variables of whole numbers to whole numbers.
-    at_most : the share of records that may stay within `within` of their original. The smallest
-        k from `k` upwards is taken that meets it.
+        the spread of the original as far as possible. With `whole`, codes (at most 50 different
+        whole numbers, each shared by 10 records on average) always stay among the codes.
+    whole : round variables of whole numbers to whole numbers, however few. All others are rounded
+        to the original's decimals, or to a hundredth of its standard deviation where that is finer.
+    at_most : the share of records that may stay within `within` of their original, in any one
+        variable: what the measure `displacement` calls `stayed`. The smallest k from `k` upwards is
+        taken that meets it, up to ten times `k`, and what that costs is said. Refused where a
+        stratum would keep fewer than 10 distinct values of a variable (or than half of those it
+        has), or where its mean would move by more than 0.25 standard deviations. Numbers that
+        hardly move at any k, such as codes and counts, want noise instead.
     within : the distance meant by `at_most`, in standard deviations.
     k_by : choose that k once for "all" records, or for each "stratum".
 
@@ -182,6 +190,8 @@ class Deterministic(Method):
             "joined": merged,
             "spread": spread,
             "weights": fit_weights(records.full, spread, self.distance, engine),
+            # Finer than the distance at which a record counts as moved, or it would be undone.
+            "steps": fit_steps(data, self.variables, engine, steps=_FINE),
             "incomplete": len(data) - len(complete),
             "suppressed": len(complete) - len(records.full),
         }
@@ -202,6 +212,8 @@ class Deterministic(Method):
             fitted["joined"], kind="nominal", domain=None, hierarchy=None
         )
         released = records.original.with_columns(pl.DataFrame([*values, *strata]), schema)
+        released = round_like_original(data, released, self.variables, engine, steps=_FINE)
+        schema = released.schema
         # A promise is checked on what leaves, not on what was planned.
         require_large(released, self.strata, self.k, engine)
         # Codes for "missing" in the strata are released as they are, so they keep their meaning.
@@ -302,6 +314,7 @@ class Deterministic(Method):
             weights=fitted["weights"],
             within_bounds=self.bounds == "keep",
             round_integers=self.whole,
+            steps=fitted.get("steps", {}),
             keep_gaps=not self.release_imputed,
             at_most=self.at_most,
             within=self.within,

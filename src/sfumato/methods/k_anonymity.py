@@ -27,6 +27,7 @@ from sfumato.methods._clustering.microaggregation import (
 from sfumato.methods._clustering.variables import Variable
 from sfumato.methods._strata.strata import require_large
 from sfumato.parameters import parameters
+from sfumato.schema import Schema
 
 Clustering = Literal["mondrian", "mdav", "origin"]
 
@@ -52,7 +53,7 @@ class KAnonymity(ClusteringMethod):
 
     Parameters
     ----------
-    variables : what is generalised. Default: all whose role is "quasi".
+    variables : what is generalised. Default: all whose role is "quasi", but the strata.
     k : the fewest records in a cluster.
     clustering : "mondrian" cuts the data in two again and again, at the middle of the widest
         variable: narrow ranges, any variable, n log n. "mdav" gathers the k nearest around the
@@ -108,6 +109,13 @@ class KAnonymity(ClusteringMethod):
     k: Annotated[int, Field(ge=2)] = 5
     clustering: Clustering = "mondrian"
     strata: list[str] = Field(default_factory=list)
+
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The variables whose values become those of a cluster."""
+        names = super().touches(schema)
+        if self.variables is not None:
+            return names
+        return tuple(name for name in names if name not in self.strata)
 
     def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
         """Clusters within each stratum, one stratum after the other."""

@@ -27,8 +27,9 @@ class LDiversity(ClusteringMethod):
     """Make clusters of at least k in which confidential values are at least l-diverse.
 
     Question: could all records of a cluster share what nobody should learn?
-    Assumes: the outsider knows `variables` and nothing of how common a value is. Missing is one
-    value. Diversity counts different values, however alike: for numbers use `t_closeness`.
+    Assumes: the outsider knows `variables` and nothing of how common a value is. Missing is no
+    further value: it may be the commonest of its cluster. Diversity counts different values, however
+    alike: for numbers use `t_closeness`.
 
     Parameters
     ----------
@@ -84,8 +85,7 @@ class LDiversity(ClusteringMethod):
         from sfumato.kernels.clustering.closeness import Rule
 
         secret = read_confidential(data, self.confidential, coded, apart=False)
-        # Missing is -1 there, and one value here.
-        codes = np.column_stack([variable.codes + int(variable.missing) for variable in secret])
+        codes = np.column_stack([variable.codes for variable in secret])
         for variable, column in zip(secret, codes.T, strict=True):
             require_diverse(variable.name, column, self.l, self.kind, self.c)
         rules = [Rule(self.kind, self.l, column, c=self.c) for column in range(len(secret))]

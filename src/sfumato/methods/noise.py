@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -16,10 +17,18 @@ from sfumato.cells.noise.scales import Finite, Growth, Scale
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summary
-from sfumato.errors import MethodError, did_you_mean
+from sfumato.errors import MethodError, WeakProtectionWarning, did_you_mean
 from sfumato.io import frames
 from sfumato.method import Fitted, RowWise, Strength, is_integer, require_draws, require_numbers
 from sfumato.methods._noise.summaries import LEAST_RECORDS, Knots, Least, On
+from sfumato.methods._publishing.digits import (
+    LEAST_DIGITS,
+    find_largest,
+    find_step,
+    fit_steps,
+    round_digits,
+    round_to_step,
+)
 from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
@@ -31,6 +40,7 @@ ScaleName = Literal["log", "square_root", "logit", "rank_normal"]
 _SIZES = ("variance", "variance_share", "sd_share", "growth")
 _TABLES = (*_SIZES, "scale", "shift", "at_least", "at_most")
 _FEWEST_KNOTS = 5
+_TENTH = 0.1
 
 
 @parameters
@@ -48,7 +58,7 @@ class Noise(RowWise):
 
     Parameters
     ----------
-    variables : the numbers to perturb.
+    variables : the numbers to perturb. Default: all numbers whose role is "sensitive".
     variance : of the noise; one for all, or a table by variable.
     variance_share : its variance as a share of the original's variance: 0.1 is a tenth. The
         variance is rounded up to a preferred number (ISO 3), by 3 % at most from 1000 records on,
@@ -62,17 +72,18 @@ class Noise(RowWise):
     shift : added to the value before "log" or "square_root" is taken.
     at_least, at_most : released values beyond this constant are set to it.
     bounds : "declared" keeps released values in the domain that the schema declares.
-    whole : whole numbers stay whole numbers: the released value is rounded.
+    whole : whole numbers stay whole numbers: the released value is rounded. Others are rounded to
+        the decimals that nearly all original values have, or that the schema declares (`digits`).
 
     Examples
     --------
     >>> import polars as pl, sfumato as sf
     >>> data = sf.Dataset(pl.DataFrame({"bmi": [22.5, 31.0]}), sf.Schema({"bmi": "quasi"}))
     >>> noise = Noise(variables=["bmi"], variance=4)
-    >>> noise.apply(data, key=bytes(32)).frame["bmi"].round(3).to_list()
+    >>> noise.apply(data, key=bytes(32)).frame["bmi"].to_list()
     [...]
     >>> Noise(variables=["bmi"], sd_share=0.5).fit(data, sf.engines.engine_for(data.frame))
-    {'bmi': {'distribution': 'gaussian', 'variance': 10.0, 'whole': False}}
+    {'bmi': {'distribution': 'gaussian', 'variance': 10.0, 'whole': False, 'step': 0.1}}
 
     References: Goldstein & Shlomo (2020), J. Official Statistics 36:89, sections 2 and 10.
     """
@@ -89,7 +100,7 @@ class Noise(RowWise):
         {"variables": ["exam_score"], "distribution": "laplace",
          "growth": {"form": "power", "constant": 1.0, "slope": 0.005, "power": 2.0}},
     )  # fmt: skip
-    variables: Annotated[list[str], Field(min_length=1)]
+    variables: Annotated[list[str], Field(min_length=1)] | None = None
     variance: Size | dict[str, Size] | None = None
     variance_share: Share | dict[str, Share] | None = None
     sd_share: Share | dict[str, Share] | None = None
@@ -112,6 +123,11 @@ class Noise(RowWise):
             by_variable = getattr(self, table)
             if not isinstance(by_variable, dict):
                 continue
+            if self.variables is None:
+                if table in _SIZES:
+                    msg = f"{table} names variables, so `variables` must name them too."
+                    raise ValueError(msg)
+                continue
             for name in by_variable:
                 if name not in self.variables:
                     hint = did_you_mean(name, self.variables)
@@ -122,26 +138,45 @@ class Noise(RowWise):
                 raise ValueError(msg)
         return self
 
+    def touches(self, schema: Schema) -> tuple[str, ...]:
+        """The variables as named, or what nobody should learn, as far as it is numbers."""
+        if self.variables is not None:
+            return tuple(self.variables)
+        numbers = schema.of_kind("continuous", "integer")
+        return tuple(
+            name
+            for name in schema.having("sensitive")
+            if name in numbers and not schema[name].generalised
+        )
+
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """The description of each variable's noise."""
-        require_numbers(data, self.touches(data.schema), "Noise", dates=False)
-        _require_numbers(data, self.variables)
+        names = self.touches(data.schema)
+        if not names:
+            raise MethodError(
+                "There is no number to add noise to.",
+                hint='give a number the role "sensitive", name it in `variables`, or take the '
+                "step out.",
+            )
+        require_numbers(data, names, "Noise", dates=False)
+        _require_numbers(data, names)
         ends: list[Summary] = [Count(), Minimum(), Maximum()]
         wanted = {
             name: [*ends, Knots()] if _value_of(self.scale, name) == "rank_normal" else ends
-            for name in self.variables
+            for name in names
         }
         summary = engine.aggregate(data, wanted)
-        scales = {name: self._fit_scale(name, data, summary[name]) for name in self.variables}
+        scales = {name: self._fit_scale(name, data, summary[name]) for name in names}
         sizes: dict[str, list[Summary]] = {
-            name: list(self._list_summaries(name, scales[name])) for name in self.variables
+            name: list(self._list_summaries(name, scales[name])) for name in names
         }
         measured = engine.aggregate(data, sizes)
+        steps = fit_steps(data, names, engine)
         return {
             name: self._describe_variable(
-                name, data, scales[name], summary[name], list(measured[name].values())
+                name, data, scales[name], summary[name], list(measured[name].values()), steps[name]
             ).plain()
-            for name in self.variables
+            for name in names
         }
 
     def _fit_scale(self, name: str, data: Dataset, summary: Mapping[str, Any]) -> Scale | None:
@@ -183,8 +218,12 @@ class Noise(RowWise):
         scale: Scale | None,
         summary: Mapping[str, Any],
         measured: list[float],
+        step: float,
     ) -> Gaussian:
-        whole = self.whole and is_integer(data, name)
+        integers, digits = is_integer(data, name), data.schema[name].digits
+        whole = self.whole and integers and not digits
+        if integers and digits is None:
+            step = min(step, _TENTH)
         size: dict[str, Any] = {"variance": _value_of(self.variance, name)}
         if self.growth is not None:
             size = {"growth": _value_of(self.growth, name)}
@@ -193,7 +232,9 @@ class Noise(RowWise):
             size = {"variance": self._fit_share(name, summary, measured[-1])}
         low, high = self._find_limits(name, data.schema[name], whole=whole)
         kind = Laplace if self.distribution == "laplace" else Gaussian
-        return kind(**size, scale=scale, at_least=low, at_most=high, whole=whole)
+        if whole or not step:
+            return kind(**size, scale=scale, at_least=low, at_most=high, whole=whole)
+        return kind(**size, scale=scale, at_least=low, at_most=high, step=step)
 
     def _fit_share(self, name: str, summary: Mapping[str, Any], deviation: float) -> float:
         if summary["count"] == 0 or summary["min"] == summary["max"] or not deviation > 0:
@@ -243,7 +284,7 @@ class Noise(RowWise):
         return pl.DataFrame(
             [
                 draw_noise(batch[name], read_description(name, fitted[name]), draws)
-                for name in self.variables
+                for name in fitted
             ]
         )
 
@@ -258,7 +299,6 @@ class Noise(RowWise):
     def _round_variable(
         self, data: Dataset, noised: Dataset, name: str, fit: Mapping[str, Any]
     ) -> pl.Series:
-        from sfumato.methods._noise.digits import find_largest, find_step, round_digits
         from sfumato.methods._noise.drawing import require_room
 
         noise, dtype = read_description(name, fit), data.column(name).dtype
@@ -267,22 +307,28 @@ class Noise(RowWise):
             return values
         largest = find_largest(values)
         require_room(name, noise, largest, find_step(largest), dtype)
-        if not noise.whole:
+        if noise.step:
+            _warn_of_rounding(name, noise, values)
+            # Small numbers have little noise on another scale, which must not be rounded away.
+            least_digits = 0 if noise.scale is None else LEAST_DIGITS
+            column = data.schema[name]
+            values = round_to_step(values, noise.step, column, least_digits=least_digits)
+        elif not noise.whole:
             values = round_digits(values, relative=noise.scale is not None)
-            values = values.clip(noise.at_least, noise.at_most)
+        values = values.clip(noise.at_least, noise.at_most)
         return values.cast(dtype) if dtype.is_float() else values
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Whole numbers may have become others, and values may lie beyond the domain."""
-        fractions = [name for name in self.variables if not fitted[name]["whole"]]
+        fractions = [name for name in fitted if not fitted[name]["whole"]]
         integers = [name for name in fractions if schema[name].kind == "integer"]
         changed = schema.changed(integers, kind="continuous")
-        return changed.changed(self.variables, domain=None) if self.bounds == "ignore" else changed
+        return changed.changed(fitted, domain=None) if self.bounds == "ignore" else changed
 
     def describes(self, fitted: Fitted, schema: Schema) -> dict[str, Described]:
         """The noise of each variable."""
         del schema
-        return {name: read_description(name, fitted[name]) for name in self.variables}
+        return {name: read_description(name, fitted[name]) for name in fitted}
 
     def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
         """Shape and scale of the noise of each variable, and how it grows; not its size.
@@ -299,8 +345,7 @@ class Noise(RowWise):
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Which variables have noise. What noise stands in the manifest under `noise`."""
-        del fitted
-        return {"method": self.name, "variables": list(self.variables)}
+        return {"method": self.name, "variables": list(fitted)}
 
 
 def _value_of(parameter: Any, name: str) -> Any:
@@ -318,7 +363,23 @@ def _require_noise(name: str, noise: Gaussian, least: float) -> None:
         )
 
 
-def _require_numbers(data: Dataset, names: list[str]) -> None:
+def _warn_of_rounding(name: str, noise: Gaussian, released: pl.Series) -> None:
+    """Say so where the last released digit is larger than the noise that some value gets."""
+    least = noise.variance
+    if noise.growth is not None:
+        numbers = released.drop_nulls().cast(pl.Float64).to_numpy()
+        least = float(np.min(noise.growth.variance(numbers), initial=math.inf))
+    # On another scale small values keep digits of their own.
+    if noise.scale is None and (noise.step or 0.0) ** 2 > (least or 0.0):
+        warnings.warn(
+            f"Variable '{name}': the noise is smaller than the last digit that is released, and "
+            "rounding leaves many values as they were. Give more noise, or declare more digits.",
+            WeakProtectionWarning,
+            stacklevel=4,
+        )
+
+
+def _require_numbers(data: Dataset, names: Iterable[str]) -> None:
     for name in names:
         if data.schema[name].kind in ("nominal", "ordinal"):
             raise MethodError(

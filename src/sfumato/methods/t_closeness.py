@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from sfumato.cells.confidential import ConfidentialVariable
 from sfumato.cells.ground_distance import Distance, GroundDistance, choose_ground_distance
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MethodError, PlanError
+from sfumato.kernels.arrays import Codes
 from sfumato.method import Strength
 from sfumato.methods._clustering.cells import Clusters
 from sfumato.methods._clustering.method import ClusteringMethod
@@ -40,8 +43,8 @@ class TCloseness(ClusteringMethod):
     Assumes: the outsider knows `variables` and the distribution in all records. In every cluster
     the distribution of each confidential variable is at most t away from that, by the earth
     mover's distance: how much of it must be moved, and how far, where the way from one end of the
-    values to the other is 1. Missing is one value, below all others. The confidential values
-    themselves stay as they are.
+    values to the other is 1. Missing is one value, below all others, and the bound also holds
+    among the records that have a value. The confidential values themselves stay as they are.
 
     Parameters
     ----------
@@ -52,7 +55,8 @@ class TCloseness(ClusteringMethod):
     t : the largest distance, for all or by variable, `{ income = 0.2 }`; 0 would need one cluster
         of all records, and clusters of k hardly come below 0.5 / k. With "spread" the default is
         the bound that clusters of k keep.
-    l : besides, how many different values a cluster has at least, for all or by variable.
+    l : besides, how many different values a cluster has at least, for all or by variable; missing
+        is none.
     clustering : "mondrian" cuts the data as long as both halves keep k and t. "spread" is
         Algorithm S4 as published, for one ordered confidential variable, with the remainder
         spread and t measured, so that the bound holds for every number of records.
@@ -116,14 +120,12 @@ class TCloseness(ClusteringMethod):
     def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
         """Clusters that keep k and t."""
         del engine
+        named = self._find_confidential(data)
         # The very codes, order and tree by which `closeness` measures.
         secret = [
             choose_ground_distance(data, variable, self.distance)
             for variable in read_confidential(
-                data,
-                self._find_confidential(data),
-                coded,
-                apart=True if self.clustering == "mondrian" else None,
+                data, named, coded, apart=True if self.clustering == "mondrian" else None
             )
         ]
         names = {variable.name for variable in secret}
@@ -135,14 +137,22 @@ class TCloseness(ClusteringMethod):
                     hint="name it in `confidential`, or leave `confidential` out.",
                 )
         if self.clustering == "mondrian":
-            codes = np.column_stack([variable.codes for variable in secret])
-            rules = list(self._list_rules(secret))
-            return cluster_by_mondrian(coded, self.k, sensitive=codes, rules=rules)
+            diverse = [] if self.l is None else read_confidential(data, named, coded, apart=False)
+            rules = [*self._keep_close(secret), *self._keep_diverse(diverse)]
+            columns = np.column_stack([codes for codes, _ in rules])
+            ruled = [replace(rule, column=column) for column, (_, rule) in enumerate(rules)]
+            return cluster_by_mondrian(coded, self.k, sensitive=columns, rules=ruled)
         if len(secret) > 1 or secret[0].distance != "ordered":
             raise MethodError(
                 'The clustering "spread" takes one confidential variable, with an order; '
                 f"{', '.join(repr(variable.name) for variable in secret)} will not do.",
                 hint='name one, or choose clustering = "mondrian".',
+            )
+        if secret[0].missing:
+            raise MethodError(
+                'The clustering "spread" needs a value of each record, and the confidential '
+                f"variable '{secret[0].name}' has missing values.",
+                hint='choose clustering = "mondrian", or fill them in first.',
             )
         t = None if isinstance(self.t, dict) else self.t
         return cluster_by_spread(coded, secret[0].codes, self.k, t, rank_persons(data))
@@ -159,18 +169,30 @@ class TCloseness(ClusteringMethod):
         data.schema.require(named)
         return list(named)
 
-    def _list_rules(self, secret: Sequence[GroundDistance]) -> Iterator[Rule]:
+    def _keep_close(self, secret: Sequence[GroundDistance]) -> Iterator[tuple[Codes, Rule]]:
+        """Codes and the bound that they keep, with missing as a value and without."""
         from sfumato.kernels.clustering.closeness import Rule
 
-        for column, variable in enumerate(secret):
-            ordered = variable.distance == "ordered"
-            kind: Literal["ordered", "equal"] = "ordered" if ordered else "equal"
-            t, least = _bound_of(self.t, variable.name), _bound_of(self.l, variable.name)
-            if t is not None:
-                yield Rule(kind, t, column, tree=variable.tree)
+        for variable in secret:
+            t = _bound_of(self.t, variable.name)
+            if t is None:
+                continue
+            kind: Literal["ordered", "equal"] = (
+                "ordered" if variable.distance == "ordered" else "equal"
+            )
+            yield variable.codes, Rule(kind, t, tree=variable.tree)
+            if variable.missing and len(variable.counts) > 1:
+                present = variable.leave_out_missing()
+                yield present.codes, Rule(kind, t, tree=present.tree)
+
+    def _keep_diverse(self, secret: Sequence[ConfidentialVariable]) -> Iterator[tuple[Codes, Rule]]:
+        from sfumato.kernels.clustering.closeness import Rule
+
+        for variable in secret:
+            least = _bound_of(self.l, variable.name)
             if least is not None:
                 require_diverse(variable.name, variable.codes, least)
-                yield Rule("distinct", least, column)
+                yield variable.codes, Rule("distinct", least)
 
 
 def _bound_of(bound: float | dict[str, float] | dict[str, int] | None, name: str) -> float | None:

@@ -10,13 +10,14 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.data import Dataset
+from sfumato.data.identity import digest
 from sfumato.engines import Engine, Starts
 from sfumato.engines.summaries import Minimum, Quantile, Summary
 from sfumato.errors import MethodError
-from sfumato.kernels.arrays import Floats, Mask
+from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.method import Fitted, Grouped, require_draws, require_numbers
 from sfumato.parameters import parameters
-from sfumato.randomness import Draws
+from sfumato.randomness import Draws, encrypt, fold_name
 from sfumato.schema import Schema
 
 _OUTER = 0.01
@@ -35,6 +36,13 @@ class Weights(Grouped):
     `domains`, the number of weights that are rounded up is fixed, not left to chance, so the total
     of the weights stays within a few steps. Weights beyond the outer levels (about one in a
     hundred on either side) are cut off.
+
+    Who is rounded up follows the record and its weight. Under the same key, a record that comes or
+    goes moves at most one other weight between the same two levels of its domain, so that many
+    versions tell hardly more than one: over 20 versions of 2,000 records, of which a hundredth is
+    replaced each time, 3 % of the weights move, and the best guess from all versions is 2 % closer
+    than from one (`tests/adversary/test_noise_does_not_average.py`). A weight that was computed
+    anew is rounded anew.
 
     Levels lie at even shares of the weights and are rounded to two digits, so that no level is
     somebody's weight. Measure what it changes with `weighted_estimates`.
@@ -56,7 +64,9 @@ class Weights(Grouped):
     (3, True)
 
     References: Willenborg & de Waal (2001), Elements of Statistical Disclosure Control, section 5.7
-    (sampling weights); Cox (1987), A constructive procedure for unbiased controlled rounding.
+    (sampling weights); Rosén (1997), On sampling with probability proportional to size, J.
+    Statistical Planning and Inference 62:159; Ohlsson (1995), Coordination of samples using
+    permanent random numbers.
     """
 
     name = "weights"
@@ -74,6 +84,10 @@ class Weights(Grouped):
         """The domains."""
         del schema
         return tuple(self.domains)
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """The weights and the domains."""
+        return (*self.touches(schema), *self.domains)
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Find the levels of each weight."""
@@ -110,7 +124,13 @@ class Weights(Grouped):
         draws = require_draws(draws, "Rounding weights")
         return pl.DataFrame(
             [
-                _round_weights(batch[name], np.array(fitted[name]["levels"]), starts, draws)
+                _round_weights(
+                    batch[name],
+                    np.array(fitted[name]["levels"]),
+                    starts,
+                    batch.select(self.domains),
+                    draws,
+                )
                 for name in fitted
             ]
         )
@@ -131,7 +151,9 @@ def _choose_levels(name: str, quantiles: dict[str, float]) -> list[float]:
     return sorted({round(value, digits) for value in values})
 
 
-def _round_weights(values: pl.Series, levels: Floats, starts: Starts, draws: Draws) -> pl.Series:
+def _round_weights(
+    values: pl.Series, levels: Floats, starts: Starts, domains: pl.DataFrame, draws: Draws
+) -> pl.Series:
     exact = values.cast(pl.Float64).fill_null(math.nan).to_numpy()
     known = ~np.isnan(exact)
     clipped = np.clip(exact, levels[0], levels[-1])
@@ -140,35 +162,48 @@ def _round_weights(values: pl.Series, levels: Floats, starts: Starts, draws: Dra
         return pl.Series(values.name, released).fill_nan(None)
     step = np.clip(np.searchsorted(levels, clipped, side="right") - 1, 0, len(levels) - 2)
     share = (clipped - levels[step]) / (levels[step + 1] - levels[step])
-    # Draws that belong to record and weight: who comes or goes moves few of the others.
+    domain = np.searchsorted(starts, np.arange(len(exact)), side="right") - 1
+    # Draws that belong to the record and its weight, and others that belong to the group's name:
+    # who comes or goes changes neither.
     chance = draws.lasting(values.name, "weights", exact)
-    domain = np.searchsorted(starts, np.arange(len(exact)), side="right")
-    up = _round_systematically(share, domain * len(levels) + step, chance, known)
+    spare = _draw_for_groups(values.name, domains, levels[step], draws)
+    up = _round_by_order(share, domain * len(levels) + step, chance, spare, known)
     released = np.where(known, levels[step + up], math.nan)
     return pl.Series(values.name, released).fill_nan(None)
 
 
-def _round_systematically(share: Floats, group: Any, chance: Floats, known: Mask) -> Any:
+def _draw_for_groups(name: str, domains: pl.DataFrame, level: Floats, draws: Draws) -> Floats:
+    """A number from 0 to 1 for each combination of domain and level, the same for all its records.
+
+    It decides whether a sum of shares goes up to a whole number, more often the nearer it is.
+    """
+    labels = [pl.Series("level", level), *domains]
+    subkey = draws.key.subkey("totals of rounded weights", fold_name(name))
+    words = encrypt(digest(labels), subkey)[:, 0]
+    fractions: Floats = (words >> np.uint64(11)) * 2.0**-53
+    return fractions
+
+
+def _round_by_order(
+    share: Floats, group: Integers, chance: Floats, spare: Floats, known: Mask
+) -> Positions:
     """1 where a weight goes up: within a group as many as the shares add up to.
 
-    Systematic sampling (Madow 1949): shares are added up in a random order, and whoever passes a
-    whole number goes up. Each goes up with the probability of its share.
+    Pareto sampling (Rosén 1997) with permanent random numbers (Ohlsson 1995): records are put in
+    the order of odds of their draw to odds of their share, and the first ones go up. Somebody more
+    or less shifts the end of those by one place.
     """
     up = np.zeros(len(share), np.intp)
     rows = np.flatnonzero(known)
-    rows = rows[np.lexsort((chance[rows], group[rows]))]
-    new = np.ones(len(rows), bool)
-    new[1:] = group[rows][1:] != group[rows][:-1]
-    first = np.flatnonzero(new)
-    sums = np.cumsum(share[rows])
-    before = np.concatenate([[0.0], sums])[:-1]
-    # Where each group's sum begins: at a random point between 0 and 1, taken from its first record.
-    start = np.repeat(before[first] - _scramble(chance[rows[first]]), np.diff([*first, len(rows)]))
-    up[rows] = np.floor(sums - start) > np.floor(before - start)
+    with np.errstate(divide="ignore"):
+        ratio = chance / (1 - chance) * (1 - share) / share
+    rows = rows[np.lexsort((chance[rows], ratio[rows], group[rows]))]
+    if not len(rows):
+        return up
+    first = np.flatnonzero(np.diff(group[rows], prepend=-1))
+    # Added up in that order, so that the sum does not depend on the order of the file.
+    sums = np.add.reduceat(share[rows], first)
+    ends = first + np.floor(sums + spare[rows[first]]).astype(np.intp)
+    sizes = np.diff([*first, len(rows)])
+    up[rows] = np.arange(len(rows)) < np.repeat(ends, sizes)
     return up
-
-
-def _scramble(chance: Floats) -> Floats:
-    """Another uniform number from a uniform one: the least of a group is not uniform itself."""
-    scrambled: Floats = np.modf(chance * 2.0**26)[0]
-    return scrambled

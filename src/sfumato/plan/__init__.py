@@ -35,6 +35,10 @@ class Writing:
         "none", only which variables have noise. The rest goes into `accredited/manifest.json`.
     accept_composition : the reason why this may be released although, together with earlier
         releases of the same records, it misses a target or cannot be measured.
+    attack_seconds : for about how long attacks are tried on the release, by the time that each is
+        stated to take for so many records and variables; 60 by default.
+    accept_attacks : the reason why this may be released although an attack on it does better than
+        is acceptable.
     """
 
     format: Literal["csv", "parquet", "arrow", "xlsx", "dta", "sav", "xpt"] | None = None
@@ -43,6 +47,8 @@ class Writing:
     # None, so that plans written before there was noise keep their digest.
     noise: Literal["all", "safe", "none"] | None = None
     accept_composition: Annotated[str, Field(min_length=1, pattern=r"\S")] | None = None
+    attack_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    accept_attacks: Annotated[str, Field(min_length=1, pattern=r"\S")] | None = None
 
 
 @dataclass(frozen=True, init=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,50 +15,90 @@ from sfumato.data import Dataset
 from sfumato.data.identity import find_identifiers
 from sfumato.engines import engine_for
 from sfumato.errors import SfumatoError
+from sfumato.measure import AT_WORST
 from sfumato.method import Method
-from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
+from sfumato.methods.noise import Noise
 from sfumato.methods.recode import Recode
+from sfumato.methods.weights import Weights
 from sfumato.plan import Plan
 from sfumato.schema import Column, Schema
 from sfumato.schema.spelling import choose_representatives, normalise_spellings
 from sfumato.utility.displacement import Displacement
 
-_MOST_LEVELS = 12
 _PARTS = 5
-_RECORDS_PER_VALUE = 50
-"""A number that takes fewer different values than records over this is a count, not measured."""
 _MOST_SPELLINGS = 200
 """With more different texts, a plan that lists spellings would not be read."""
 _CLASS_SIZE = 5
 """The smallest class of a first plan."""
-_NEIGHBOURS = 3
+_STRATUM_MULTIPLE = 10
+"""How many times k a stratum should hold, so that the records of a class are alike in the rest."""
+_NOISE = 0.2
+"""The standard deviation of the noise, as a share of the variable's own."""
 _UNMOVED_SHARE = 0.2
 """The share of records that may stay next to their original in any one variable. Of a variable in
 whole numbers a few in a hundred do by chance."""
-_STRATUM_MULTIPLE = 10
-"""How many times k a stratum should hold, so that neighbours are near and centres differ."""
+_SURELY = 0.75
+"""The part of a limit within which a draw under one key must lie, to lie below it under all."""
+_FEWEST = 30
+"""With fewer records, the spread that noise is measured by is that of single persons."""
+_LEAKING_SHARE = 0.1
+"""The share of protected values that unchanged variables may give back."""
+_FINGERPRINTS = 0.05
+"""The share of records that a rare, unchanged value may point to."""
 
 
-def first_plan(data: Dataset) -> Plan:
-    """Suggest roles, drop what names people, make those who may be known alike, set targets."""
-    # What the file itself declares, such as the missing codes of SPSS, stays.
-    schema = _add_domains(data, data.schema.over(dict(Schema.infer(data.frame))))
-    schema = _name_identity(data, _add_orders(data, schema))
-    blurred = _choose_blur(data.with_schema(schema))
-    targets: dict[str, Any] = {}
-    if schema.having("quasi"):
-        targets["k"] = {"min": _CLASS_SIZE}
-    if blurred is not None:
-        targets["stayed"] = {"max": _UNMOVED_SHARE}
+def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
+    """Suggest roles, drop what names people, make those who may be known alike, set targets.
+
+    Steps name no variables where roles say which are meant, so that a corrected role reaches them.
+
+    Parameters
+    ----------
+    data : the original records.
+    schema : roles and kinds that somebody has decided on. Default: suggestions.
+    """
+    if schema is None:
+        # What the file itself declares, such as the missing codes of SPSS, stays.
+        schema = data.schema.over(dict(Schema.infer(data.frame, known=data.schema)))
+        data = data.with_schema(schema)  # a code for missing must not widen a domain
+        schema = _name_identity(data, _add_orders(data, _add_domains(data, schema)))
+        # The file brings the labels of its values each time it is read.
+        schema = schema.changed(schema, labels=None)
+    declared = data.with_schema(schema)
+    steps = [*_unite_spellings(data, schema), *_choose_drops(schema)]
+    left = declared.without([name for step in steps for name in _list_dropped(step, schema)])
+    if schema.having("weight") and _can_fit(Weights(), left):
+        steps.append(Weights())
+    blurred: list[str] = []
+    noise = Noise(sd_share=_NOISE)
+    if len(left) >= _FEWEST and _can_fit(noise, left):
+        steps.append(noise)
+        blurred = _find_blurred(noise, left)
+    known = left.schema.having("quasi")
+    if known:
+        steps.append(KAnonymity(k=_CLASS_SIZE, strata=_choose_strata(left, known)))
     return Plan(
         schema=schema,
-        steps=[*_unite_spellings(data, schema), *_choose_steps(schema, blurred)],
-        targets=targets,
-        evaluate=[Displacement(variables=blurred.variables)] if blurred else [],
+        steps=steps,
+        targets=_choose_targets(left, blurred),
+        evaluate=[Displacement(variables=blurred)] if blurred else [],
         read=_describe_reading(data),
     )
+
+
+def _choose_targets(left: Dataset, blurred: list[str]) -> dict[str, Any]:
+    targets: dict[str, Any] = {}
+    if left.schema.having("quasi"):
+        targets["k"] = {"min": _CLASS_SIZE}
+    if blurred:
+        targets["stayed"] = {"max": _UNMOVED_SHARE}
+    if left.schema.having("quasi", "sensitive"):
+        targets["recoverable"] = {"max": _LEAKING_SHARE}
+    if left.schema.having("quasi", "weight"):
+        targets["untouched"] = {"max": _FINGERPRINTS}
+    return targets
 
 
 def _name_identity(data: Dataset, schema: Schema) -> Schema:
@@ -77,7 +118,7 @@ def _describe_reading(data: Dataset) -> dict[str, Any]:
     return options
 
 
-_READ = ("delimiter", "decimal", "encoding", "sheet", "dates")
+_READ = ("delimiter", "decimal", "encoding", "sheet", "dates", "missing")
 
 
 def _unite_spellings(data: Dataset, schema: Schema) -> list[Method]:
@@ -108,57 +149,54 @@ def _unite_spellings(data: Dataset, schema: Schema) -> list[Method]:
     return steps
 
 
-def _choose_steps(schema: Schema, blurred: Deterministic | None) -> list[Method]:
-    steps: list[Method] = []
-    quasi = schema.having("quasi")
-    loose = [name for name in quasi if schema[name].kind == "text"]
-    if schema.having("direct"):
-        steps.append(Drop())
-    if loose:
-        # Sets of free text or codes would be as long as the data, so it stays inside.
+def _choose_drops(schema: Schema) -> list[Method]:
+    steps: list[Method] = [Drop()] if schema.having("direct") else []
+    # Sets of free text or codes would be as long as the data, so it stays inside.
+    if loose := [name for name in schema.having("quasi") if schema[name].kind == "text"]:
         steps.append(Drop(variables=loose))
-    if blurred is not None:
-        # Before k-anonymity: afterwards the strata would be sets.
-        steps.append(blurred)
-    if known := [name for name in quasi if name not in loose]:
-        steps.append(KAnonymity(variables=known, k=_CLASS_SIZE))
     return steps
 
 
-def _choose_blur(data: Dataset) -> Deterministic | None:
-    """Blur what was measured on a person, within categories that are large enough for it."""
-    measured = [
+def _list_dropped(step: Method, schema: Schema) -> tuple[str, ...]:
+    return step.touches(schema) if isinstance(step, Drop) else ()
+
+
+def _find_blurred(noise: Noise, data: Dataset) -> list[str]:
+    """The numbers of which noise moves enough people, so that a target can be set on it.
+
+    Codes and counts that many people share hardly move: half a unit is rounded away.
+    """
+    released = noise.apply(data, key=bytes(32))
+    limit = _SURELY * _UNMOVED_SHARE
+    return [
         name
-        for name in data.schema.having("sensitive", "other")
-        if data.schema[name].kind in ("continuous", "integer")
-        and data.column(name).dtype.is_numeric()
-        # Counts that many people share hardly move, however many neighbours are taken.
-        and data.column(name).n_unique() > max(_MOST_LEVELS, len(data) // _RECORDS_PER_VALUE)
+        for name in noise.touches(data.schema)
+        if Displacement(variables=[name]).measure(data, released).number(f"stayed{AT_WORST}")
+        <= limit
     ]
-    if not measured or len(data) < _STRATUM_MULTIPLE * _NEIGHBOURS:
-        return None
+
+
+def _choose_strata(data: Dataset, known: Sequence[str]) -> list[str]:
+    """Categories that may stay as they are, since all their combinations are common."""
     strata: list[str] = []
-    for name in data.schema.of_kind("nominal", "ordinal"):
-        if data.schema[name].role not in ("quasi", "sensitive") or data.column(name).null_count():
+    levels = {name: data.column(name).n_unique() for name in known}
+    for name in sorted(known, key=lambda name: levels[name]):
+        column = data.schema[name]
+        if (
+            column.kind not in ("nominal", "ordinal")
+            or column.generalised
+            or data.column(name).null_count()
+        ):
             continue
         smallest = engine_for(data.frame).distinct(data, [*strata, name]).counts.min()
-        if smallest >= _STRATUM_MULTIPLE * _NEIGHBOURS:
+        if smallest >= _STRATUM_MULTIPLE * _CLASS_SIZE:
             strata.append(name)
-    gaps = any(data.column(name).null_count() for name in measured)
-    step = Deterministic(
-        variables=measured,
-        strata=strata,
-        k=_NEIGHBOURS,
-        at_most=_UNMOVED_SHARE,
-        missing="median" if gaps else "refuse",
-        whole=True,
-    )
-    # A plan that cannot be carried out is no start: numbers of few values may not move enough.
-    ways = (step, replace(step, k_by="stratum"), replace(step, strata=[]))
-    return next((candidate for candidate in ways if _can_fit(candidate, data)), None)
+    # At least one variable is left to be generalised.
+    return strata if len(strata) < len(known) else strata[:-1]
 
 
-def _can_fit(step: Deterministic, data: Dataset) -> bool:
+def _can_fit(step: Method, data: Dataset) -> bool:
+    """Whether a step can be carried out: a plan that cannot be is no start."""
     try:
         step.fit(data, engine_for(data.frame))
     except SfumatoError:

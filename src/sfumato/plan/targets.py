@@ -10,7 +10,7 @@ from typing import Any
 from sfumato import catalogue
 from sfumato.errors import PlanError, did_you_mean
 from sfumato.evidence import Audience, Evidence
-from sfumato.measure import AT_WORST, Measure
+from sfumato.measure import AT_WORST, FILLED_IN, Measure
 from sfumato.parameters import format_value
 from sfumato.parameters import list_settings as given_parameters
 
@@ -77,6 +77,8 @@ class Judgement:
     """The variable that decides, where the number is that of the worst of several."""
     sampled: str = ""
     """How few records were looked at, where it was not all: the number is an interval's bad end."""
+    filled_in: str = ""
+    """What an attacker has worked out first, where the number is that of his table."""
     audience: Audience = "custodian"
     """Who may see the number: what compares with the original stays inside, met or not."""
 
@@ -91,6 +93,7 @@ class Judgement:
             "reason": self.reason,
             "under": self.under,
             **({"sampled": self.sampled} if self.sampled else {}),
+            **({"filled_in": self.filled_in} if self.filled_in else {}),
         }
 
     def public(self) -> dict[str, Any]:
@@ -101,7 +104,7 @@ class Judgement:
         """
         if self.audience == "public":
             return self.plain()
-        return self.plain() | {"value": None, "withheld": True}
+        return replace(self, filled_in="").plain() | {"value": None, "withheld": True}
 
     def describe(self) -> str:
         """One line for people."""
@@ -110,6 +113,8 @@ class Judgement:
             got += f" for '{self.worst}'"
         if self.sampled and not self.reason:
             got += f" {self.sampled}"
+        if self.filled_in and not self.reason:
+            got += f" {self.filled_in}"
         under = f" ({self.under})" if self.under else ""
         return f"{self.target.describe()}{under}: {'met' if self.met else 'MISSED'}, {got}"
 
@@ -284,6 +289,7 @@ def judge(
                 under=_describe_settings(measures[label]),
                 worst=str(evidence[label].details.get("worst_variable", "")),
                 sampled=_describe_sample(evidence[label]) if is_estimate else "",
+                filled_in=_describe_filled_in(number, value, evidence[label]),
                 audience=evidence[label].audience,
             )
         )
@@ -297,6 +303,14 @@ def read_for_target(target: Target, number: str, evidence: Evidence) -> tuple[fl
     some records were looked at, it must hold at the bad end of the interval; a number of a sample
     that has no interval can keep no promise, and is NaN.
     """
+    value, is_estimate = _read_as_released(target, number, evidence)
+    filled = f"{number}{FILLED_IN}"
+    if filled not in evidence.details or math.isnan(value):
+        return value, is_estimate
+    return max(value, evidence.number(filled), key=target.distance_beyond), is_estimate
+
+
+def _read_as_released(target: Target, number: str, evidence: Evidence) -> tuple[float, bool]:
     worst = f"{number}{AT_WORST}"
     if worst in evidence.details:
         return evidence.number(worst), evidence.sampled is not None
@@ -311,6 +325,15 @@ def read_for_target(target: Target, number: str, evidence: Evidence) -> tuple[fl
     if any(math.isnan(candidate) for candidate in candidates):
         return math.nan, True
     return max(candidates, key=target.distance_beyond), True
+
+
+def _describe_filled_in(number: str, value: float, evidence: Evidence) -> str:
+    """What an attacker works out before the number is what it is."""
+    filled, plain = evidence.number(f"{number}{FILLED_IN}"), evidence.number(number)
+    if value != filled or value == plain:
+        return ""
+    what = evidence.details.get("filled_in", "")
+    return f"once an attacker has worked out {what} (as released it is {plain:g})"
 
 
 def _describe_sample(evidence: Evidence) -> str:

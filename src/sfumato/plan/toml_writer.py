@@ -13,7 +13,10 @@ from sfumato.parameters import list_settings
 from sfumato.schema import KINDS, ROLES, Column
 
 if TYPE_CHECKING:
+    from sfumato.measure import Measure
+    from sfumato.method import Method
     from sfumato.plan import Plan
+    from sfumato.plan.targets import Target
 
 VERSION = 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -87,14 +90,21 @@ def _write_steps(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     if comments and plan.steps:
         lines += ["", "# What is done, in this order. `sfumato methods` lists what there is."]
     for step in plan.steps:
-        lines += ["", "[[steps]]"]
-        about = f"  # {catalogue.first_line(type(step))}" if comments else ""
-        lines.append(f"method = {_format_value(step.name)}{about}")
-        lines += [
-            f"{_format_key(key)} = {_format_value(value)}"
-            for key, value in list_settings(step).items()
-        ]
+        lines += ["", *write_step(step, comments=comments)]
     return lines
+
+
+def write_step(step: Method, *, comments: bool) -> list[str]:
+    """One step."""
+    about = f"  # {catalogue.first_line(type(step))}" if comments else ""
+    return ["[[steps]]", f"method = {_format_value(step.name)}{about}", *_write_settings(step)]
+
+
+def _write_settings(entry: object) -> list[str]:
+    return [
+        f"{_format_key(key)} = {_format_value(value)}"
+        for key, value in list_settings(entry).items()
+    ]
 
 
 def _write_targets(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
@@ -104,11 +114,18 @@ def _write_targets(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     if comments:
         lines = ["", "# What must hold. If one target is missed, nothing is released.", "[targets]"]
     for target in plan.targets:
-        for end, value in target.plain().items():
-            path = ".".join(_format_key(part) for part in target.name.split("."))
-            about = f"  # {target.describe()}" if comments else ""
-            number = int(value) if float(value).is_integer() else value
-            lines.append(f"{path}.{end} = {_format_value(number)}{about}")
+        lines += write_target(target, comments=comments)
+    return lines
+
+
+def write_target(target: Target, *, comments: bool) -> list[str]:
+    """The bounds of one target."""
+    lines = []
+    for end, value in target.plain().items():
+        path = ".".join(_format_key(part) for part in target.name.split("."))
+        about = f"  # {target.describe()}" if comments else ""
+        number = int(value) if float(value).is_integer() else value
+        lines.append(f"{path}.{end} = {_format_value(number)}{about}")
     return lines
 
 
@@ -117,14 +134,15 @@ def _write_evaluate(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     if comments and plan.evaluate:
         lines += ["", "# What is measured. `sfumato measures` lists what there is."]
     for label, measure in plan.evaluate.items():
-        lines += ["", f"[evaluate.{_format_key(label)}]"]
-        about = f"  # {catalogue.first_line(type(measure))}" if comments else ""
-        lines.append(f"measure = {_format_value(measure.name)}{about}")
-        lines += [
-            f"{_format_key(key)} = {_format_value(value)}"
-            for key, value in list_settings(measure).items()
-        ]
+        lines += ["", *write_measure(label, measure, comments=comments)]
     return lines
+
+
+def write_measure(label: str, measure: Measure, *, comments: bool) -> list[str]:
+    """One measure to take."""
+    about = f"  # {catalogue.first_line(type(measure))}" if comments else ""
+    named = f"measure = {_format_value(measure.name)}{about}"
+    return [f"[evaluate.{_format_key(label)}]", named, *_write_settings(measure)]
 
 
 def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
@@ -135,6 +153,8 @@ def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
         "formulas": "text that a spreadsheet would run as a formula: escape, refuse or keep",
         "noise": "what is public about noise: all, safe (nothing that reveals values) or none",
         "accept_composition": "why it may leave although earlier releases disclose more with it",
+        "attack_seconds": "for about how long attacks are tried, as each is stated to take",
+        "accept_attacks": "why it may leave although an attack does better than is acceptable",
     }
     lines = ["", "[release]"]
     if comments:

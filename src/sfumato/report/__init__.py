@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sfumato.report.codebook import describe_codebook, render_codebook
 from sfumato.report.page import render_report
 
-__all__ = ["render_report"]
+__all__ = ["describe_codebook", "render_codebook", "render_report"]

@@ -8,7 +8,7 @@ from typing import Any
 from sfumato import catalogue
 from sfumato.measure import AttackWording
 from sfumato.report.charts import Chart, make_bar
-from sfumato.report.wording import format_interval, format_percent, format_variables
+from sfumato.report.wording import format_interval, format_percent, format_variables, read_worst
 
 Evidence = Mapping[str, Any]
 _NO_BETTER = "no better than the control"
@@ -44,8 +44,9 @@ def _describe_attack(label: str, result: Evidence, attack: AttackWording) -> dic
     title = attack.title if label == result["name"] else f"{attack.title} ({label})"
     if result["value"] is None:
         return {"title": title, "reason": result["reason"] or "no reason was given."}
-    share, baseline = _find_success(result), result["baseline"]
-    success = format_percent(share)
+    share, baseline = _read_success(result), result["baseline"]
+    # Of a sample it is the bad end of the interval, of several attackers the best one.
+    success = f"{'up to ' if share > result['value'] else ''}{format_percent(share)}"
     control = "not known" if baseline is None else format_percent(baseline)
     better = _is_better(result, attack)
     tones = {True: "warn", False: "" if attack.against_release else "good", None: ""}
@@ -56,7 +57,9 @@ def _describe_attack(label: str, result: Evidence, attack: AttackWording) -> dic
         "reason": "",
         "success": success,
         # The interval is that of the value; the best attacker's share may lie beyond it.
-        "interval": format_interval(result["interval"]) if share == result["value"] else "",
+        "interval": format_interval(result["interval"])
+        if _find_success(result) == result["value"]
+        else "",
         "control": control,
         "against": attack.control,
         "better": better,
@@ -65,6 +68,11 @@ def _describe_attack(label: str, result: Evidence, attack: AttackWording) -> dic
         "sentence": attack.sentence.format_map(_list_fields(result, success, control)),
         "shares": (share, baseline),
     }
+
+
+def _read_success(result: Evidence) -> float:
+    """The headline: the worst reading, never less than the best attacker's share."""
+    return max(read_worst(result) or 0.0, _find_success(result))
 
 
 def _find_success(result: Evidence) -> float:

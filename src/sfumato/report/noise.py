@@ -46,6 +46,8 @@ def describe_noise(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _describe_variable(name: str, noise: Noise) -> dict[str, Any]:
     text = f"{_describe(noise)}."
+    if step := noise.get("steps", {}).get(name):
+        text += f" Then rounded to {_name_step(step)}."
     if later := noise.get("then"):
         text += f" Changed again afterwards ({', '.join(later)}), so this is not the full story."
     # Noise under m keys averages out: its variance falls to 1/m.
@@ -107,12 +109,21 @@ def _describe_added_noise(noise: Noise) -> str:
         if variance and not scale:
             share = _probability_of_no_change(noise)
             text += f", which leaves about {share:.0%} of the values as they were"
+    elif step := noise.get("step"):
+        text += f", then rounded to {_name_step(step)}"
     ends = [
         f"values {where} {noise[name]:,.12g} are set to it"
         for name, where in (("at_least", "below"), ("at_most", "above"))
         if name in noise
     ]
     return "; ".join([text, *ends])
+
+
+def _name_step(step: float) -> str:
+    """The last digit of released numbers, in words."""
+    decimals = max(round(-math.log10(step)), 0)
+    names = {0: "whole numbers", 1: "one decimal"}
+    return names.get(decimals, f"{decimals} decimals")
 
 
 def _probability_of_no_change(noise: Noise) -> float:

@@ -19,7 +19,7 @@ from sfumato.report.charts import (
 )
 from sfumato.report.html import render_page
 from sfumato.report.noise import describe_noise
-from sfumato.report.wording import format_result
+from sfumato.report.wording import format_percent, format_result, read_worst
 from sfumato.schema import ROLES
 
 if TYPE_CHECKING:
@@ -28,6 +28,21 @@ if TYPE_CHECKING:
 Plain = Mapping[str, Any]
 Table = Sequence[Plain]
 _ROOMS = {"risk": "Risk", "utility": "Utility"}
+_LEDGER = "untouched"
+_NOT_TRIED = "No attack was tried."
+_TONES = {"green": "good", "amber": "warn", "red": "bad"}
+_MEANINGS = {
+    "targets": {
+        "green": "Every target holds on the released file.",
+        "amber": "There is no target, one holds only just, or something could not be measured.",
+        "red": "A target is missed.",
+    },
+    "attacks": {
+        "green": "Every attack that applies was tried; none does better than is acceptable.",
+        "amber": "An attack was not tried, is worth a second look, or is accepted by the plan.",
+        "red": "An attack does better than is acceptable.",
+    },
+}
 _NUMBERS = {
     "k": "Records in the smallest class of people who look alike to an outsider.",
     "prosecutor": "Highest chance that an outsider finds a given person.",
@@ -43,16 +58,23 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
     """The public edition from the manifest alone; the inside edition with the custody record."""
     inside = custody is not None
     evidence = (custody or manifest)["evidence"]
-    results = [_describe_result(label, result, inside=inside) for label, result in evidence.items()]
+    # The ledger of variables has a table of its own.
+    measured = {label: item for label, item in evidence.items() if item["name"] != _LEDGER}
+    results = [_describe_result(label, item, inside=inside) for label, item in measured.items()]
     attacks = describe_attacks(evidence, inside=inside)
     return render_page(
         "release.html",
         inside=inside,
         manifest=manifest,
         custody=custody,
-        verdict=_with_composition(
-            describe_verdict(manifest, evidence, attacks, inside=inside), custody
+        verdict=_with_lights(
+            _with_composition(
+                describe_verdict(manifest, evidence, attacks, inside=inside), custody
+            ),
+            manifest,
         ),
+        lights=_describe_lights(manifest, custody),
+        ledger=_describe_variables(manifest, custody),
         targets=[_describe_target(target, evidence) for target in (custody or manifest)["targets"]],
         methods=[_describe_method(step) for step in manifest["methods"]],
         noise=describe_noise(manifest),
@@ -94,6 +116,71 @@ def describe_verdict(
     return {"tone": tone, "head": head, "text": text, "caveats": caveats}
 
 
+def _with_lights(verdict: dict[str, Any], manifest: Plain) -> dict[str, Any]:
+    """The verdict is good only if both lights are green."""
+    colours = manifest.get("lights", {}).values()
+    # What the lights say, they say beside it.
+    caveats = [line for line in verdict["caveats"] if not colours or line != _NOT_TRIED]
+    if verdict["tone"] != "good" or all(colour == "green" for colour in colours):
+        return {**verdict, "caveats": caveats}
+    tone = "bad" if "red" in colours else "warn"
+    return {**verdict, "tone": tone, "head": f"{verdict['head']}, but look twice",
+            "caveats": caveats}  # fmt: skip
+
+
+def _describe_lights(manifest: Plain, custody: Plain | None) -> list[dict[str, Any]]:
+    """Both lights; inside with the reasons. Of a release that was made without any, none."""
+    if custody is not None:
+        lights: Mapping[str, Plain] = custody.get("lights", {})
+    else:
+        lights = {
+            name: {"colour": colour, "reasons": []}
+            for name, colour in manifest.get("lights", {}).items()
+        }
+    return [
+        {
+            "title": name.capitalize(),
+            "colour": light["colour"],
+            "tone": _TONES[light["colour"]],
+            "reasons": light["reasons"],
+            "meaning": _MEANINGS[name][light["colour"]],
+        }
+        for name, light in lights.items()
+    ]
+
+
+def _describe_variables(manifest: Plain, custody: Plain | None) -> list[dict[str, Any]]:
+    """The ledger of variables: inside with what each shows of the original."""
+    evidence = (custody or {}).get("evidence", {}).values()
+    ledgers = [item["table"] or [] for item in evidence if item["name"] == _LEDGER]
+    shares = {row["variable"]: row for row in ledgers[0]} if ledgers else {}
+    roles = (custody or {}).get("input", {}).get("roles", {})
+    released = manifest["variables"]
+    names = [*released, *(name for name in roles if name not in released)]
+    rows = []
+    for name in names:
+        entry, row = released.get(name, {}), shares.get(name)
+        role = entry.get("role") or roles.get(name, "")
+        steps = entry.get("steps")
+        done = "released as it is" if steps == [] else ", ".join(steps or ())
+        numbers = dict.fromkeys(("unchanged", "unique", "rare"), "")
+        if name in released and row is not None:
+            numbers = {key: format_percent(row[key]) for key in numbers}
+        distinct = f"{row['distinct']:,}" if row is not None and name in released else ""
+        rows.append(
+            {
+                "name": name,
+                "role": role,
+                "kind": entry.get("kind") or "",
+                "done": done if name in released else "left out",
+                "distinct": distinct,
+                "fingerprint": bool(row and row["fingerprint"] and role in ("quasi", "weight")),
+                **numbers,
+            }
+        )
+    return rows
+
+
 def _with_composition(verdict: dict[str, Any], custody: Plain | None) -> dict[str, Any]:
     """The verdict, and what earlier releases of the same people change."""
     facts = (custody or {}).get("composition") or {}
@@ -122,7 +209,7 @@ def _list_caveats(
                 "see what an outsider could still do."
             )
     elif inside:
-        caveats.append("No attack was tried.")
+        caveats.append(_NOT_TRIED)
     if failed := sum(result["value"] is None for result in evidence.values()):
         what = "measure" if failed == 1 else "measures"
         caveats.append(f"{failed} {what} could not be computed; the reason is given below.")
@@ -174,7 +261,8 @@ def _describe_result(label: str, result: Plain, *, inside: bool) -> dict[str, An
         "label": label,
         "numbers": {key: format_result(value) for key, value in numbers.items()},
         "words": {key: value for key, value in details.items() if isinstance(value, str)},
-        "value": format_result(result["value"]),
+        "value": format_result(read_worst(result)),
+        "mild": _describe_mild(result),
         "baseline": None if baseline is None else format_result(baseline),
         "columns": list(table[0]) if table else [],
         "rows": [[format_result(value) for value in row.values()] for row in table],
@@ -183,6 +271,12 @@ def _describe_result(label: str, result: Plain, *, inside: bool) -> dict[str, An
         "groups": describe_groups(groups),
         "gains": build_gain_bars(gains, str(details.get("worst_variable", ""))),
     }
+
+
+def _describe_mild(result: Plain) -> str:
+    """The value as the papers count it, where the worst reading is another."""
+    value = result["value"]
+    return "" if value is None or value == read_worst(result) else format_result(value)
 
 
 def _group_by_room(results: Sequence[Plain]) -> list[dict[str, Any]]:

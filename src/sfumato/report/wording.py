@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.parameters import format_value
@@ -39,6 +39,13 @@ def format_interval(interval: Sequence[float | None] | None) -> str:
         return ""
     low, high = (format_percent(0.0 if end < 1e-9 else min(end, 1.0)) for end in ends)  # noqa: PLR2004
     return f"{low} to {high}"
+
+
+def read_worst(result: Mapping[str, Any]) -> float | None:
+    """The headline of a result: its worst reading, never the milder one."""
+    # Records made before there was a worst reading have only the value.
+    worst: float | None = result.get("at_worst", result["value"])
+    return worst
 
 
 def format_result(value: Any) -> str:

@@ -18,6 +18,8 @@ from sfumato.cells.confidential import (
     require_apart,
     select_confidential,
 )
+from sfumato.cells.notation import infer_cell_type
+from sfumato.cells.overlaps import describe_overlap, read_meanings, spell_levels
 from sfumato.cells.same_values import TOLERANCE, unite_texts, unite_values
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -25,6 +27,7 @@ from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Mask
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
+from sfumato.risk._disclosure.class_scores import count_fewest_values
 from sfumato.risk._disclosure.evaluation import evaluate_predicate
 from sfumato.risk._disclosure.predicate import (
     Predicate,
@@ -35,12 +38,19 @@ from sfumato.risk._disclosure.predicate import (
 )
 from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
 from sfumato.risk._known import describe_known, known_variables
+from sfumato.schema import Schema
 
 _WHERE = (
     "Missing satisfies no statement, nor its opposite. A range, set or mask satisfies a statement "
     "only if all its values do."
 )
-_VALUES = "Missing is no value that could be learned, but one by which records differ."
+_UNDECIDED = (
+    "What is missing, or stands for several values, may satisfy the statement: targets are held "
+    "against the worst, that it does so in every class where it holds for some and fails for none."
+)
+_VALUES = (
+    "Missing is no value that could be learned, but one by which records differ, except at worst."
+)
 
 
 @parameters
@@ -63,7 +73,8 @@ class AttributeDisclosure(Measure):
     confidential : without `where`, the variables nobody should learn. Default: all whose role is
         "sensitive".
     same_within : numbers that differ by less than this share are one value, and texts that differ
-        only in spelling are; targets are held against the worse of both readings.
+        only in spelling are, and ranges and sets that share a value may be. Missing may be the
+        value of its class. Targets are held against the worst of these readings.
 
     Examples
     --------
@@ -172,13 +183,14 @@ def _disclose_statement(
 ) -> _Disclosure:
     """Whose class consists only of records that satisfy the statement."""
     evaluation = evaluate_predicate(data, predicate)
-    holding = int(evaluation.surely.sum())
+    surely = evaluation.surely
+    holding = int(surely.sum())
     if not holding:
         raise MeasureError(
             "No record satisfies the statement, so there is no share of them to take.",
             hint="check the values in it, and the kinds of its variables in the schema.",
         )
-    disclosed = evaluation.surely & _is_throughout(evaluation.surely, classes)
+    disclosed = surely & _is_throughout(surely, classes)
     # If all cells that may satisfy the statement did.
     at_most = int((evaluation.possibly & _is_throughout(evaluation.possibly, classes)).sum())
     table = pl.DataFrame(
@@ -194,18 +206,28 @@ def _disclose_statement(
         "disclosed_records_if_all_that_may_satisfy_do": at_most,
         "undecided_for_missing": int(evaluation.unknown.sum()),
     }
-    records = pl.DataFrame({"satisfies": evaluation.surely, "disclosed": disclosed})
-    return _Disclosure(table, records, details, (_WHERE,))
+    records = pl.DataFrame({"satisfies": surely, "disclosed": disclosed})
+    # At worst it holds for all that may satisfy it, in classes where it is known to hold for some.
+    undecided = (evaluation.possibly | evaluation.unknown) & ~surely
+    if not undecided.any():
+        return _Disclosure(table, records, details, (_WHERE,))
+    caught = _is_throughout(surely | undecided, classes) & ~_is_throughout(~surely, classes)
+    number = int(caught.sum())
+    details |= {
+        f"attribute_disclosure{AT_WORST}": number / (holding + int((caught & undecided).sum())),
+        f"disclosed_records{AT_WORST}": number,
+    }
+    return _Disclosure(table, records, details, (_WHERE, _UNDECIDED))
 
 
 def _add_spellings(
     disclosure: _Disclosure, data: Dataset, predicate: Predicate, classes: EquivalenceClasses
 ) -> _Disclosure:
     """The same statement about values however they are spelt; targets take the worse."""
-    changed, renamed, warnings = [], predicate, []
+    changed, renamed, warnings, columns = [], predicate, [], dict(data.schema)
     for name in list_variables(predicate):
         values, column = data.column(name), data.schema[name]
-        if values.dtype != pl.String or column.generalised:
+        if values.dtype != pl.String:
             continue
         constants = [
             constant
@@ -214,20 +236,37 @@ def _add_spellings(
             for constant in comparison.constants
             if isinstance(constant, str)
         ]
-        spellings = unite_texts(values, column, constants)
+        if column.generalised:
+            cells = values.drop_nulls().unique().sort().to_list()
+            if infer_cell_type(cells, column, name) != "level":
+                continue
+            texts, columns[name] = spell_levels([*constants, *cells], column)
+            spellings = {
+                cell: text
+                for cell, text in zip([*constants, *cells], texts, strict=True)
+                if cell != text
+            }
+        else:
+            spellings = unite_texts(values, column, constants)
         if not spellings:
             continue
         changed.append(values.replace(spellings))
         renamed = replace_constants(renamed, name, spellings)
-        warnings.append(
-            f"'{name}' has {len(spellings)} spellings of values that are written in another way "
-            "too. Targets are held against the statement about values however they are spelt."
-        )
+        if len({*spellings.values()}) < len({*spellings, *spellings.values()}):
+            warnings.append(
+                f"'{name}' has {len(spellings)} spellings of values that are written in another "
+                "way too. Targets are held against the statement about values however they are "
+                "spelt."
+            )
     if not changed:
         return disclosure
-    united = _disclose_statement(data.with_columns(pl.DataFrame(changed)), renamed, classes)
+    spelt = data.with_columns(pl.DataFrame(changed), Schema(columns))
+    united = _disclose_statement(spelt, renamed, classes)
     worst = {
-        f"{name}{AT_WORST}": max(*disclosure.table[name], *united.table[name])
+        f"{name}{AT_WORST}": max(
+            reading.details.get(f"{name}{AT_WORST}", reading.table[name][0])
+            for reading in (disclosure, united)
+        )
         for name in ("attribute_disclosure", "disclosed_records")
     }
     return replace(
@@ -260,14 +299,24 @@ def _disclose_values(
         learned += flags
         empty += [] if len(confidential.distinct) else [name]
         count = int(flags.sum())
+        plain = _list_numbers(count, len(data))
         # Who is disclosed in one of the readings is disclosed.
-        readings = unite_values(confidential, data.schema[name], same_within)
-        either = np.logical_or.reduce(
-            [flags, *(_is_disclosed(reading.variable, classes) for reading in readings)]
-        )
-        for reading in readings[:1]:
-            disclosed = _list_numbers(int(either.sum()), len(data))
-            worst.add(_list_numbers(count, len(data)), disclosed, reading)
+        either = flags | _may_be_disclosed(confidential, classes)
+        if confidential.missing:
+            worst.add_filled(plain, _list_numbers(int(either.sum()), len(data)), confidential)
+        meanings = read_meanings(confidential, data.schema[name], same_within)
+        if meanings is not None and meanings.overlapping:
+            fewest = count_fewest_values(classes, confidential.codes, meanings)
+            either |= (fewest.counts == 1)[classes.of] & _has_any_value(confidential, classes)
+            warning = describe_overlap(name, len(meanings))
+            worst.add(plain, _list_numbers(int(either.sum()), len(data)), warning, IN_SPELLING)
+        else:
+            readings = unite_values(confidential, data.schema[name], same_within)
+            for reading in readings:
+                either |= _may_be_disclosed(reading.variable, classes)
+            for reading in readings[:1]:
+                disclosed = _list_numbers(int(either.sum()), len(data))
+                worst.add_united(plain, disclosed, reading)
         rows.append(
             {
                 "variable": name,
@@ -286,7 +335,7 @@ def _disclose_values(
         "records_with_any_value_disclosed": int((learned > 0).sum()),
         **worst.judge(_list_numbers(most, len(data))),
     }
-    assumptions = (_VALUES, *dict.fromkeys(remarks), *worst.assumptions())
+    assumptions = (_VALUES, *dict.fromkeys(remarks), *worst.assumptions)
     return _Disclosure(pl.DataFrame(rows), records, details, assumptions, tuple(worst.warnings))
 
 
@@ -298,6 +347,18 @@ def _list_numbers(disclosed: int, records: int) -> dict[str, float]:
 def _is_disclosed(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
     """For each record whether its class gives its value away."""
     return (confidential.codes >= 0) & _has_single_value(confidential, classes)
+
+
+def _may_be_disclosed(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
+    """For each record whether its class shows a single value: what is missing may be that one."""
+    both = count_by_class(classes, confidential.codes, len(confidential.distinct))
+    alone: Mask = np.bincount(both.at, minlength=len(classes)) == 1
+    return alone[classes.of]
+
+
+def _has_any_value(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
+    """For each record whether its class shows a value at all."""
+    return ~_is_throughout(confidential.codes < 0, classes)
 
 
 def _has_single_value(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:

@@ -17,7 +17,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.exact_sums import exact_sum
-from sfumato.measure import AT_WORST, AttackWording, Measure
+from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import VariableView, sample_records, view_release
 from sfumato.risk._attacks.inference import Persons, infer_secrets, rate_of_best_guess
@@ -85,6 +85,9 @@ class AttributeInference(Measure):
         sentence="Somebody who knows everything else about a person guesses '{worst_secret}' "
         "correctly for {success} of the persons, and for {control} without help from that person's "
         "own record.",
+    )
+    trial = Trial(
+        needs=("quasi", "sensitive"), number="inference_gain", acceptable="by k", seconds=3.5
     )
     examples = (
         {},

@@ -51,7 +51,8 @@ class Closeness(Measure):
         "hierarchical" (by the schema's hierarchy). "auto": ordered for numbers, dates and declared
         levels, hierarchical for categories with a hierarchy, else equal.
     same_within : numbers that differ by less than this share are one value, and texts that differ
-        only in spelling are; targets are held against the worse of both readings (`t_at_worst`).
+        only in spelling are. Targets are held against the worst of these readings, and of that
+        among the records of which no value is missing (`t_at_worst`).
 
     Examples
     --------
@@ -100,11 +101,15 @@ class Closeness(Measure):
             remarks += [by.remarks, *confidential.remarks]
             constant += [name] if len(by.counts) == 1 else []
             column = data.schema[name]
+            plain = _list_numbers(float(far.max()), rows[-1])
+            if by.missing and len(by.counts) > 1:
+                united.add_filled(plain, _measure_present(by, classes), confidential)
             for reading in unite_values(confidential, column, self.same_within, apart=True):
                 again = choose_ground_distance(data, reading.variable, self.distance)
                 t = float(distances(again, classes).max())
-                plain = _list_numbers(float(far.max()), rows[-1])
-                united.add(plain, _list_numbers(t, _gains(again, classes)), reading)
+                united.add_united(plain, _list_numbers(t, _gains(again, classes)), reading)
+                if again.missing and len(again.counts) > 1:
+                    united.add_united(plain, _measure_present(again, classes), reading)
         table = pl.DataFrame(rows)
         strict = max(table["delta_strict"])
         largest = {number: max(table[number]) for number in ("beta", "delta")}
@@ -132,7 +137,7 @@ class Closeness(Measure):
                 describe_known(known),
                 *_ASSUMPTIONS,
                 *dict.fromkeys(remarks),
-                *united.assumptions(),
+                *united.assumptions,
             ),
             warnings=(*map(_describe_constant, constant), *united.warnings),
             audience="public" if subject == "released" else "custodian",
@@ -147,6 +152,12 @@ def distances(by: GroundDistance, classes: EquivalenceClasses) -> Floats:
     return score_classes(classes, by.codes, by.counts, [rule])[0]
 
 
+def _measure_present(by: GroundDistance, classes: EquivalenceClasses) -> dict[str, float]:
+    """The numbers of one variable among the records that have a value."""
+    present = by.leave_out_missing()
+    return _list_numbers(float(distances(present, classes).max()), _gains(present, classes))
+
+
 def _list_numbers(t: float, gains: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of one variable on which a target may be set."""
     return {"closeness": t, "t": t, "beta": gains["beta"], "delta": gains["delta"]}
@@ -154,9 +165,13 @@ def _list_numbers(t: float, gains: Mapping[str, Any]) -> dict[str, float]:
 
 def _gains(by: GroundDistance, classes: EquivalenceClasses) -> dict[str, float]:
     """The beta and delta of the worst class and value; counts are multiplied as whole numbers."""
+    present = by.codes >= 0
+    sizes = classes.sizes
+    if not present.all():
+        sizes = np.bincount(classes.of[present], minlength=len(classes))
     both = count_by_class(classes, by.codes, len(by.counts))
-    observed = both.counts * len(by.codes)
-    expected = classes.sizes[both.at] * by.counts[both.code]
+    observed = both.counts * int(by.counts.sum())
+    expected = sizes[both.at] * by.counts[both.code]
     ratios = observed / expected
     # delta-disclosure: the largest log ratio of a value's share in a class to that in all.
     delta = max(math.log(ratios.max()), -math.log(ratios.min()))

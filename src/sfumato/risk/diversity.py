@@ -15,14 +15,15 @@ from sfumato.cells.confidential import (
     encode_confidential,
     select_confidential,
 )
+from sfumato.cells.overlaps import CellMeanings, describe_overlap, read_meanings
 from sfumato.cells.same_values import TOLERANCE, unite_values
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence, Subject
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Codes, Floats
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.risk._disclosure.class_scores import score_classes
-from sfumato.risk._disclosure.united import WorstReading
+from sfumato.risk._disclosure.class_scores import count_fewest_values, score_classes
+from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
 from sfumato.risk._known import describe_known, known_variables
 
 Reading = Literal["value", "none"]
@@ -50,10 +51,12 @@ class Diversity(Measure):
     known : the variables the outsider knows. Default: all whose role is "quasi".
     confidential : the variables nobody should learn. Default: all whose role is "sensitive".
     missing_confidential : what missing in a confidential variable is: one "value", or "none" at
-        all. The other reading is reported too.
+        all. The other reading is reported too. Targets are held against the worst value that it
+        may hide: the commonest of its class.
     c : of recursive diversity: how much commoner the commonest value may be.
     same_within : numbers that differ by less than this share are one value, and texts that differ
-        only in spelling are; targets are held against the worse of both readings (`l_at_worst`).
+        only in spelling are, and ranges and sets that share a value may be; targets are held
+        against the worst of these readings (`l_at_worst`).
 
     Examples
     --------
@@ -61,7 +64,7 @@ class Diversity(Measure):
     >>> frame = pl.DataFrame({"age": [30, 30, 30, 41, 41], "ill": ["a", "a", "b", "a", None]})
     >>> data = sf.Dataset(frame, sf.Schema({"age": "quasi", "ill": "sensitive"}))
     >>> found = Diversity().measure(data)
-    >>> found.value, found.details["l_if_missing_is_none"]
+    >>> found.value, found.details["l_at_worst"]
     (2, 1)
 
     References: Machanavajjhala, Kifer, Gehrke & Venkitasubramaniam (2007), l-diversity, ACM TKDD 1.
@@ -99,15 +102,25 @@ class Diversity(Measure):
         remarks: list[str] = []
         worst = WorstReading(min)
         for name in names:
-            confidential = encode_confidential(data, name)
+            confidential, column = encode_confidential(data, name), data.schema[name]
             scores = self._scores(confidential, classes, self.missing_confidential)
             fewest = np.minimum(fewest, scores["distinct"])
             gaps = self._scores(confidential, classes, other) if confidential.missing else scores
             others = np.minimum(others, gaps["distinct"])
             rows.append(_row(name, scores))
-            for reading in unite_values(confidential, data.schema[name], self.same_within):
-                united = self._scores(reading.variable, classes, self.missing_confidential)
-                worst.add(_list_numbers(scores), _list_numbers(united), reading)
+            plain = _list_numbers(scores)
+            if confidential.missing:
+                filled = self._scores(confidential, classes, "filled")
+                worst.add_filled(plain, _list_numbers(filled), confidential)
+            meanings = read_meanings(confidential, column, self.same_within)
+            if meanings is not None and meanings.overlapping:
+                overlapping = self._score_overlaps(confidential, meanings, classes)
+                warning = describe_overlap(name, len(meanings))
+                worst.add(plain, _list_numbers(overlapping), warning, IN_SPELLING)
+            else:
+                for reading in unite_values(confidential, column, self.same_within):
+                    united = self._scores(reading.variable, classes, "filled")
+                    worst.add_united(plain, _list_numbers(united), reading)
             remarks += confidential.remarks
         table = pl.DataFrame(rows)
         l_plain = int(fewest.min())
@@ -135,29 +148,49 @@ class Diversity(Measure):
                 describe_known(known),
                 _MISSING[self.missing_confidential],
                 *dict.fromkeys(remarks),
-                *worst.assumptions(),
+                *worst.assumptions,
             ),
             warnings=tuple(worst.warnings),
             audience="public" if subject == "released" else "custodian",
         )
 
     def _scores(
-        self, confidential: ConfidentialVariable, classes: EquivalenceClasses, missing: Reading
+        self,
+        confidential: ConfidentialVariable,
+        classes: EquivalenceClasses,
+        missing: Reading | Literal["filled"],
     ) -> dict[Kind, Floats]:
-        """The l of every class in one variable."""
-        from sfumato.kernels.clustering.closeness import Rule
-
+        """The l of every class in one variable; "filled" is by the worst filling."""
         codes = (
             confidential.codes + np.int32(1)
             if confidential.missing and missing == "value"
             else confidential.codes
         )
+        return self._score_codes(codes, classes, filled=missing == "filled")
+
+    def _score_codes(
+        self, codes: Codes, classes: EquivalenceClasses, *, filled: bool
+    ) -> dict[Kind, Floats]:
+        from sfumato.kernels.clustering.closeness import Rule
+
         counts = np.bincount(codes[codes >= 0])
         rules = [Rule(kind, 0.0, c=self.c) for kind in _KINDS]
-        scores = dict(zip(_KINDS, score_classes(classes, codes, counts, rules), strict=True))
+        by_kind = score_classes(classes, codes, counts, rules, filled=filled)
+        scores = dict(zip(_KINDS, by_kind, strict=True))
         # The entropy of one value is 0 but for its last bit.
         scores["entropy"] = np.maximum(scores["entropy"], np.minimum(scores["distinct"], 1))
         return scores
+
+    def _score_overlaps(
+        self,
+        confidential: ConfidentialVariable,
+        meanings: CellMeanings,
+        classes: EquivalenceClasses,
+    ) -> dict[Kind, Floats]:
+        """The least l of every class where cells may stand for the same value."""
+        fewest = count_fewest_values(classes, confidential.codes, meanings)
+        scores = self._score_codes(fewest.codes, classes, filled=True)
+        return {**scores, "distinct": fewest.counts}
 
 
 def _list_numbers(scores: dict[Kind, Floats]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from sfumato.data import Dataset
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.exact_sums import exact_sum
-from sfumato.measure import AT_WORST, AttackWording, Measure
+from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import (
     VariableView,
@@ -85,6 +85,7 @@ class MixedLinkage(Measure):
         sentence="Somebody who knows exactly {variables_list} picks the right record for {success} "
         "of the persons. A blind guess would be right for {control}.",
     )
+    trial = Trial(needs=("quasi",), acceptable="by k", seconds=2.5)
     examples = (
         {},
         {"known": ["sex", "region", "height", "birth_date"], "individuals": 50},

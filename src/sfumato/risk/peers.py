@@ -30,7 +30,7 @@ from sfumato.risk._peers.matching import (
     resolve_variables,
 )
 from sfumato.risk._peers.sampling import LEVEL, population_interval
-from sfumato.risk._peers.united import search_united
+from sfumato.risk._peers.united import PeerReading, search_readings
 
 Threshold = Annotated[float, Field(ge=0, lt=1)]
 Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -72,8 +72,8 @@ class Peers(Measure):
     tolerance : by variable, how far numbers may be apart and still match; dates in days.
     relative_tolerance : the same as a share of the record's own number.
     same_within : without a tolerance, sensitive numbers that differ by less than this share are
-        one value, and texts that differ only in spelling are; targets are held against the worse
-        of both readings (`peers_at_worst`).
+        one value, and texts that differ only in spelling are. Whose secret is missing protects
+        nobody. Targets are held against the worst of these readings (`peers_at_worst`).
     individuals : look only at so many records, drawn at random, among all others. The value is then
         an estimate with an interval, and a target is held against its bad end. Which records are
         drawn follows from the data, so nobody can draw again until a target is met.
@@ -148,8 +148,12 @@ class Peers(Measure):
         search = find_peers(data, question)
         table = _tabulate(search)
         united = WorstReading(max)
-        for reading, again in search_united(data, question, self.same_within):
-            united.add(_list_risks(search), _list_risks(again), reading)
+        for reading in search_readings(data, question, self.same_within):
+            risks = _list_risks_of_reading(search, reading)
+            if reading.united is None:
+                united.add_filled(_list_risks(search), risks, reading.secret)
+            else:
+                united.add_united(_list_risks(search), risks, reading.united)
         omitted = _list_omissions(search, data)
         details = self._collect_details(search, table, omitted, subject)
         in_turn = self.sensitive is None and not data.schema.having("sensitive")
@@ -163,7 +167,7 @@ class Peers(Measure):
             records=data.like(_tabulate_records(search)),
             table=data.like(table),
             details=details | _judge_worst(united, details, search),
-            assumptions=(*_list_assumptions(search), *united.assumptions()),
+            assumptions=(*_list_assumptions(search), *united.assumptions),
             warnings=(
                 *_list_warnings(search, omitted, data, in_turn=in_turn),
                 *united.warnings,
@@ -250,6 +254,30 @@ def _list_risks(search: PeerSearch) -> dict[str, float]:
         "peers": breached / records,
         "breached_records": breached,
         "fewest_protective_peers": -int(search.peers.fewest_protective.min()),
+    }
+
+
+def _list_risks_of_reading(search: PeerSearch, reading: PeerReading) -> dict[str, float]:
+    """The same where a secret is read otherwise; who is breached in one search is breached."""
+    records, again = len(search.row_of), [_list_risks(part) for _, part in reading.searches]
+    fewest = max(
+        [risks["fewest_protective_peers"] for risks in again],
+        default=_list_risks(search)["fewest_protective_peers"],
+    )
+    if search.sampled:
+        # Each search drew records of its own: the worst share is taken for that of all.
+        share = max([risks["peers"] for risks in again], default=0.0)
+        breached = math.ceil(share * records)
+    else:
+        index = search.question.sensitive.index(reading.secret.name)
+        flags = search.is_breached(index)[search.row_of]
+        for rows, part in reading.searches:
+            flags[rows] |= part.is_breached(0)[part.row_of]
+        breached = int(flags.sum())
+    return {
+        "peers": breached / records,
+        "breached_records": breached,
+        "fewest_protective_peers": fewest,
     }
 
 

@@ -54,10 +54,12 @@ class Reidentification(Measure):
     How many records fit is a bound from below (`class_sizes` says when it is exact): as many as
     have the same cells or, where cells are nested, cells around them; and two at least where
     others hide the record. The other way round, `k_of_persons` says of how many persons the true
-    values fit any record at least: of as many as have records within its cells. A target on
-    `k_by_fitting` is held against the smaller of both, since who knows everybody's true values may
-    begin with a record as well as with a person. `guess`, the share of persons that a guess among
-    those who fit gets right, is a bound from above.
+    values fit any record at least: of as many as have records within its cells. Targets are held
+    against the worse of both ways (`reidentification_at_worst`, `k_by_fitting_at_worst`), since who
+    knows everybody's true values may begin with a record as well as with a person: 39 times
+    `[0;100]` hide the record `50` from somebody who looks for a person of 50; but nobody else is
+    sure to be 50, so who begins with this record may find one person. `guess`, the share of persons
+    that a guess among those who fit gets right, is a bound from above.
 
     Parameters
     ----------
@@ -207,15 +209,16 @@ class Reidentification(Measure):
         """What targets are held against: the worse of both directions, and of both readings."""
         readings = (fitting, others) if self.missing == "wildcard" else (fitting,)
         persons = min(reading.fewest_persons for reading in readings)
+        exposed = max(reading.exposed for reading in readings)
         worst: dict[str, Any] = {
-            "k_by_fitting": min(persons, *(reading.smallest for reading in readings))
+            "reidentification": exposed / len(fitting.status),
+            "reidentifiable_records": exposed,
+            "guess": max(max(reading.guess, reading.guess_of_persons) for reading in readings),
+            "k_by_fitting": min(persons, *(reading.smallest for reading in readings)),
         }
         if self.missing == "wildcard":
             worst |= {
-                "reidentification": max(reading.share for reading in readings),
-                "reidentifiable_records": max(reading.unique for reading in readings),
                 "undecided_records": max(reading.undecided for reading in readings),
-                "guess": max(reading.guess for reading in readings),
                 "k_of_persons": persons,
             }
         return {f"{number}{AT_WORST}": value for number, value in worst.items()}

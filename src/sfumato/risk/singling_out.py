@@ -12,7 +12,7 @@ from pydantic import Field
 
 from sfumato.data import Dataset
 from sfumato.evidence import Evidence
-from sfumato.measure import AT_WORST, AttackWording, Measure
+from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import OrderedView, VariableView, view_release
 from sfumato.risk._attacks.class_statements import (
@@ -116,6 +116,15 @@ class SinglingOut(Measure):
         sentence="Of {attempts:,} statements drawn from the released file alone, {success} hold "
         "for exactly one original person. Of statements made with the values but without any "
         "person, {control} do.",
+    )
+    # A statement on one member of a set isolates somebody in half of the classes of k-anonymous
+    # data; of data as they are, nearly every statement does.
+    trial = Trial(
+        needs=("quasi",),
+        number="singling_out_excess",
+        acceptable=0.67,
+        unremarkable="by k",
+        seconds=8.0,
     )
     examples = (
         {},

@@ -16,7 +16,7 @@ from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
-from sfumato.measure import AT_WORST, AttackWording, Measure
+from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.distances import covariance, require_regular
 from sfumato.risk._attacks.knowledge import knowledge
@@ -101,6 +101,8 @@ class Undoing(Measure):
         "The remaining error is {undoing_error_left_percent} of what it was.",
         against_release=True,
     )
+    # As many as a first plan lets stay next to their original.
+    trial = Trial(acceptable=0.2, seconds=10.0)
     examples = (
         {"variables": ["height", "weight_kg"], "k": 5, "strata": ["sex"]},
         {"variables": ["glucose", "hdl"], "k": 3, "distance": "mahalanobis", "rounds": 5},

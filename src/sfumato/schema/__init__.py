@@ -34,6 +34,7 @@ KINDS: dict[str, str] = {
 _NUMERIC = ("continuous", "integer")
 _ENDS = 2
 _LARGEST = 1e300
+_MOST_DIGITS = 15
 
 Misfit = tuple[str, str]
 """What does not fit, and a hint ("" where there is none)."""
@@ -56,6 +57,12 @@ class Column:
         variable does, an identifier is looked for among those of which it is not denied.
     cells : "generalised" if `[24;28]`, `{a;b}`, `937**` and `*` stand for several values. Steps
         that write such cells declare it. In all other variables such text is a value like any.
+    label : what the variable is called in words, such as "Age of respondent". Stata and SPSS files
+        bring theirs.
+    labels : what its codes stand for, `{"1": "male", "2": "female"}`, those for "missing" as well.
+    unit : in which it is measured, such as "cm". The codebook tells it to analysts.
+    digits : decimals that its numbers have when they are released with noise, or as averages; 15
+        keeps all. By default as many as nearly all original values have.
     reason : why this was suggested.
     """
 
@@ -67,6 +74,10 @@ class Column:
     missing: tuple[Any, ...] = ()
     identity: bool | None = None
     cells: CellForm | None = None
+    label: str = ""
+    labels: Mapping[str, str] | None = field(default=None, hash=False)
+    unit: str = ""
+    digits: int | None = None
     reason: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -81,6 +92,12 @@ class Column:
                 hint = "read it first: sfumato.hierarchies.read(path)."
                 raise SchemaError("hierarchy is a mapping, not a path.", hint=hint)
             object.__setattr__(self, "hierarchy", Hierarchy.of(self.hierarchy))
+        if not isinstance(self.label, str) or not isinstance(self.labels, Mapping | None):
+            hint = 'for instance label = "Sex", labels = { 1 = "male", 2 = "female" }.'
+            raise SchemaError("a label is text, and labels give a text for each code.", hint=hint)
+        if self.labels is not None:
+            texts = {str(code): str(text) for code, text in self.labels.items()}
+            object.__setattr__(self, "labels", texts)
 
     @property
     def bounds(self) -> tuple[Any, Any] | None:
@@ -118,6 +135,12 @@ class Column:
             )
         if not all(isinstance(code, (int, float, str)) for code in self.missing):
             yield f"variable '{name}': missing codes are numbers or text", ""
+        if not isinstance(self.unit, str):
+            yield f"variable '{name}': a unit is text", ""
+        if self.digits is not None and (
+            type(self.digits) is not int or not 0 <= self.digits <= _MOST_DIGITS
+        ):
+            yield f"variable '{name}': digits is a whole number from 0 to 15", ""
         if self.identity not in (None, True, False):
             yield f"variable '{name}': identity is true or false", ""
         if self.accessibility is not None and not 0 <= self.accessibility <= 1:
@@ -150,7 +173,7 @@ class Column:
         declaration: dict[str, Any] = {}
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name == "reason" or value is None or value == ():
+            if item.name == "reason" or value is None or value in ((), ""):
                 continue
             if item.name == "hierarchy":
                 value = {key: list(groups) for key, groups in value.items()}
@@ -182,15 +205,16 @@ class Schema(Mapping[str, Column]):
             raise _combine_misfits(wrong)
 
     @classmethod
-    def infer(cls, frame: Any) -> Schema:
+    def infer(cls, frame: Any, *, known: Schema | None = None) -> Schema:
         """Suggest a role and a kind for every variable of a frame, with a reason for each.
 
         Nothing is applied: read the reasons, correct what is wrong, and pass the schema on.
-        What is not recognised keeps the role `None`.
+        What is not recognised keeps the role `None`. `known` is what the file itself declares, such
+        as labels (`data.schema` of what was read).
         """
         from sfumato.schema.inference import suggest
 
-        return cls(suggest(frame))
+        return cls(suggest(frame, known))
 
     def __getitem__(self, name: str) -> Column:
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sfumato.errors import ReleaseError, RepeatedReleaseWarning
+from sfumato.lights import Lights
 from sfumato.progress import Progress
 from sfumato.release import Release
 from sfumato.run import HeldComposition, hold_composition, require_composition
@@ -35,6 +36,20 @@ class Composing:
     release: Release
     facts: dict[str, Any]
     ledger: Ledger | None
+
+    @property
+    def lights(self) -> Lights:
+        """Those of the release; what only holds by itself asks for a second look."""
+        lights = self.release.lights
+        missed = [target for target in self.facts.get("targets", ()) if not target["met"]]
+        if not missed:
+            return lights
+        names = ", ".join(str(target["target"]) for target in missed)
+        line = (
+            f"Together with earlier releases of the same people, these targets are missed: {names}."
+            f" The plan accepts that: {self.facts['accepted']}"
+        )
+        return replace(lights, targets=lights.targets.dimmed([line]))
 
     @contextmanager
     def write_down(self, folder: Path, target: Path, *, overwrite: bool) -> Iterator[None]:

@@ -14,10 +14,13 @@ ACCREDITED = "accredited"
 RECORDS = "records.parquet"
 REMOVED = "removed.parquet"
 REPORT = "report.html"
+CODEBOOK = ("codebook.html", "codebook.json")
 KEY_FILE = f"{CUSTODY}/key"
 PLAN_FILE = f"{CUSTODY}/plan.toml"
 RECORD_FILE = f"{CUSTODY}/custody.json"
 ACCREDITED_FILE = f"{ACCREDITED}/{MANIFEST}"
+PARTIAL = ".sfumato-partial-"
+"""How folders are called in which a release is prepared."""
 PRIVATE_FOLDERS = (CUSTODY, ACCREDITED)
 _NAMED = 5
 """Files that are named before the others are only counted."""
@@ -90,20 +93,34 @@ def find_exposed(folder: Path) -> list[str]:
     """What others than its owner could change, or what is private and others could read.
 
     A file with a second name on the disk counts too: who has that name changes the file. So does
-    one that belongs to somebody else than the folder.
+    one that belongs to somebody else than the folder. A copy without custody may belong to a group
+    of people; see `find_shared`.
     """
     if os.name == "nt":  # the permissions of Windows are no mode bits
         return []
     whole = folder.stat()
-    exposed = ["the folder itself"] if whole.st_mode & stat.S_IWOTH else []
+    writable = stat.S_IWOTH | (stat.S_IWGRP if (folder / CUSTODY).is_dir() else 0)
+    exposed = ["the folder itself"] if whole.st_mode & writable else []
     for name, status in list_entries(folder).items():
         private = name.partition("/")[0] in PRIVATE_FOLDERS
-        forbidden = 0o077 if private else stat.S_IWOTH
+        forbidden = 0o077 if private else writable
         linked = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
         foreign = status.st_uid != whole.st_uid
         if linked or foreign or (status.st_mode & forbidden and not stat.S_ISLNK(status.st_mode)):
             exposed.append(format_name(name))
     return exposed
+
+
+def find_shared(folder: Path) -> list[str]:
+    """What the group of its owner could change."""
+    modes = {"the folder itself": folder.stat().st_mode} | {
+        name: status.st_mode for name, status in list_entries(folder).items()
+    }
+    return [
+        name
+        for name, mode in modes.items()
+        if os.name != "nt" and mode & stat.S_IWGRP and not stat.S_ISLNK(mode)
+    ]
 
 
 def format_names(names: Iterable[str]) -> str:

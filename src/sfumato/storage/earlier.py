@@ -19,7 +19,14 @@ from sfumato.release import Release
 from sfumato.risk.composition import EarlierRelease
 from sfumato.run import place_records
 from sfumato.schema import Schema
-from sfumato.storage.contents import CUSTODY, MANIFEST, RECORD_FILE, is_file_with, is_plain_file
+from sfumato.storage.contents import (
+    CUSTODY,
+    MANIFEST,
+    PARTIAL,
+    RECORD_FILE,
+    is_file_with,
+    is_plain_file,
+)
 from sfumato.storage.ledger import Entry, Ledger
 from sfumato.storage.opening import OpenedRelease, open_release
 
@@ -54,17 +61,15 @@ def find_earlier(release: Release, target: Path, ledger: Ledger | None) -> list[
 
     One that is about to be overwritten does not count: it is replaced.
     """
+    if ledger is not None:
+        _settle_pending(ledger)
     beside = dict(list_beside(target))
     moved = {str(record.get("manifest_sha256")): path for path, record in beside.items()}
     found: list[FoundRelease] = []
     for entry in [] if ledger is None else ledger.find_same_records(release.original):
         folder = Path(entry.folder)
-        if entry.pending and not folder.exists():
-            continue  # its writer died before it came into being
         if not is_file_with(folder / MANIFEST, entry.manifest_sha256):
             folder = moved.get(entry.manifest_sha256, folder)
-        elif entry.pending and ledger is not None:
-            ledger.settle(entry.number)  # it came into being; the writer could not say so
         if folder != target:
             found.append(FoundRelease(folder, entry.key_commitment, entry.identity, entry))
     settled = set() if ledger is None else {entry.manifest_sha256 for entry in ledger.read()}
@@ -77,6 +82,25 @@ def find_earlier(release: Release, target: Path, ledger: Ledger | None) -> list[
             commitment, basis = record.get("key_commitment"), record["input"].get("identity")
             found.append(FoundRelease(path, str(commitment), str(basis)))
     return found
+
+
+def _settle_pending(ledger: Ledger) -> None:
+    """Find out what became of releases whose writers died; nobody writes while we hold the lock.
+
+    One whose folder is in place came into being. One that still lies in the folder it was prepared
+    in did not. Where neither is there, it may have been passed on, and counts.
+    """
+    for entry in ledger.read():
+        folder = Path(entry.folder)
+        if not entry.pending:
+            continue
+        if is_file_with(folder / MANIFEST, entry.manifest_sha256):
+            ledger.settle(entry.number)
+        elif any(
+            is_file_with(path / MANIFEST, entry.manifest_sha256)
+            for path in folder.parent.glob(f"{PARTIAL}*")
+        ):
+            ledger.remove(entry.number)
 
 
 def list_beside(target: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -105,6 +129,11 @@ def pair_earlier(
     entry = found.entry
     if entry and not is_file_with(found.folder / MANIFEST, entry.manifest_sha256):
         why = f"its folder is gone or was changed (release {entry.number} of the ledger)."
+        if entry.pending:
+            why = (
+                "its writer was stopped, and nobody knows whether it came into being and was moved "
+                f"(release {entry.number} of the ledger)."
+            )
         return EarlierRelease(found.label, reason=why)
     try:
         opened = open_release(found.folder)

@@ -6,8 +6,12 @@ values that occur (a bottom-k sketch). Two files share about as many of their lo
 share values. A variable in which most values occur once, such as an identifier, a date of birth or
 a measurement, is shared by files of the same people and hardly by others.
 
+Values that are counted through or evenly spaced, such as the numbers from 1 to n or the days of a
+year, tell nobody apart: other people have them too.
+
 Assumes: fewer than a tenth of the records in common, or variables in which values repeat so often
-that any two files share them, are not recognised. Nor is a variable that was recoded meanwhile.
+that any two files share them, are not recognised. Nor is a variable that was recoded meanwhile: if
+most of those that tell people apart were, more than half of the records must be the same.
 The hashes need the ledger's key: without it nobody can try out values.
 """
 
@@ -17,6 +21,7 @@ import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,9 +41,11 @@ _TELLING = 0.5
 """A variable tells people apart if a value that somebody has is new more often than this."""
 _EXCESS = 0.1
 """How much more than chance two files must share."""
+_MOST_OF_THEM = 0.5
+"""How much more if most variables differ: one that is shared must be shared by most people."""
 _SIGMA = 3.0
-_FILLED = 0.5
-"""Whole numbers are dense if more of those between the least and the greatest occur."""
+_SPACED = 0.5
+"""Values are regular if more of them than this have the same distance from the next."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +57,20 @@ class Sketch:
     distinct : how many different values there are.
     chance : how likely the value of one more person is there already (Good-Turing).
     hashes : the lowest of their hashes, in rising order.
-    dense : whether they are whole numbers with few gaps, such as those from 1 to n, which
-        everybody has who counts.
+    regular : whether they are evenly spaced, such as the numbers from 1 to n, which everybody has
+        who counts.
     """
 
     distinct: int
     chance: float
     hashes: tuple[int, ...]
-    dense: bool = False
+    regular: bool = False
 
     def plain(self) -> dict[str, Any]:
         """As it is written down."""
         words = np.array(self.hashes, "<u8").tobytes()
         hashes = base64.b64encode(words).decode()
-        facts = {"distinct": self.distinct, "chance": self.chance, "dense": self.dense}
+        facts = {"distinct": self.distinct, "chance": self.chance, "regular": self.regular}
         return {**facts, "hashes": hashes}
 
     @classmethod
@@ -74,28 +81,32 @@ class Sketch:
             int(plain["distinct"]),
             float(plain["chance"]),
             tuple(words.tolist()),
-            bool(plain["dense"]),
+            bool(plain.get("regular", plain.get("dense"))),  # its name in older ledgers
         )
 
     def contains(self, other: Sketch) -> float:
         """The share of the smaller set of values that is in the larger one, estimated."""
-        size = min(_HASHES, len(self.hashes), len(other.hashes))
-        if not size:
+        both = self._set & other._set
+        if not both:
             return 0.0
-        lowest = sorted({*self.hashes, *other.hashes})[:size]
-        both = {*self.hashes} & {*other.hashes}
+        size = min(_HASHES, len(self.hashes), len(other.hashes))
+        lowest = sorted(self._set | other._set)[:size]
         jaccard = sum(word in both for word in lowest) / len(lowest)
         shared = jaccard / (1 + jaccard) * (self.distinct + other.distinct)
         return min(shared / min(self.distinct, other.distinct), 1.0)
+
+    @cached_property
+    def _set(self) -> frozenset[int]:
+        return frozenset(self.hashes)
 
     def is_telling(self) -> bool:
         """Whether values of other people are mostly other values."""
         return self.chance < _TELLING and self.distinct > 1
 
-    def is_of_the_same(self, other: Sketch) -> bool:
-        """Whether more values are shared than chance would explain."""
+    def is_of_the_same(self, other: Sketch, excess: float = _EXCESS) -> bool:
+        """Whether more values are shared than chance would explain, by so much."""
         chance = max(self.chance, other.chance, 1 / _HASHES)
-        margin = _EXCESS + _SIGMA * math.sqrt(chance * (1 - chance) / _HASHES)
+        margin = excess + _SIGMA * math.sqrt(chance * (1 - chance) / _HASHES)
         return self.contains(other) > chance + margin
 
 
@@ -117,15 +128,31 @@ def _sketch(values: pl.Series, subkey: bytes) -> Sketch:
     chance = 1 - once / len(present) if len(present) else 1.0
     words = _hash(counts.to_series(0), subkey)
     lowest = tuple(np.sort(words)[:_HASHES].tolist())
-    return Sketch(len(words), chance, lowest, _is_dense(counts.to_series(0)))
+    return Sketch(len(words), chance, lowest, _are_regular(present))
 
 
-def _is_dense(texts: pl.Series) -> bool:
-    numbers = texts.cast(pl.Int64, strict=False)
-    if not len(numbers) or numbers.null_count():
-        return False
-    span = int(numbers.max()) - int(numbers.min()) + 1  # type: ignore[arg-type]
-    return len(numbers) > span * _FILLED
+def _are_regular(values: pl.Series) -> bool:
+    """Whether most values have the same distance from the next.
+
+    Examples
+    --------
+    >>> _are_regular(pl.Series(["P007", "P008", "P009", "P011"]))
+    True
+    >>> _are_regular(pl.Series([3, 90, 4, 1000]))
+    False
+    """
+    if values.dtype.is_temporal():
+        numbers = values.to_physical()
+    elif values.dtype.is_numeric():
+        numbers = values
+    else:
+        texts = values.cast(pl.String).str.strip_chars().str.to_lowercase()
+        if texts.str.replace_all(r"\d", "").n_unique() > 1:
+            return False
+        numbers = texts.str.replace_all(r"\D", "")
+    ordered = numbers.cast(pl.Float64, strict=False).drop_nulls().unique().sort().to_numpy()
+    gaps = np.diff(ordered)
+    return bool(len(gaps)) and float(np.isclose(gaps, np.median(gaps)).mean()) > _SPACED
 
 
 def _hash(texts: pl.Series, subkey: bytes) -> Words:
@@ -135,24 +162,35 @@ def _hash(texts: pl.Series, subkey: bytes) -> Words:
 def are_same_records(first: Mapping[str, Sketch], second: Mapping[str, Sketch]) -> bool:
     """Whether two files hold the same people, or many of the same.
 
-    One telling variable that is shared is enough, under any name, unless most telling variables of
-    the same name are not. Numbers from 1 to n decide only where nothing else does, and only for
-    files that have most variables in common.
+    Most telling variables of the same name are shared; or one, under any name, is shared by more
+    than half of the people, though all others were recoded. Where none has the same name, one that
+    is shared is enough. Numbers from 1 to n decide only where nothing else does, and only for files
+    that have most variables in common.
     """
-    names = [
-        name
-        for name in first.keys() & second.keys()
-        if first[name].is_telling() and second[name].is_telling() and not first[name].dense
-    ]
-    if names:
-        return 2 * sum(first[name].is_of_the_same(second[name]) for name in names) >= len(names)
-    tellings = [
-        [sketch for sketch in side.values() if sketch.is_telling()] for side in (first, second)
-    ]
-    shared = [
-        mine for mine in tellings[0] if any(mine.is_of_the_same(theirs) for theirs in tellings[1])
-    ]
-    if any(not sketch.dense for sketch in shared):
+    mine, theirs = (
+        {name: sketch for name, sketch in side.items() if sketch.is_telling()}
+        for side in (first, second)
+    )
+    natural, others = (
+        {name: sketch for name, sketch in side.items() if not sketch.regular}
+        for side in (mine, theirs)
+    )
+    names = natural.keys() & others.keys()
+    shared = [name for name in names if natural[name].is_of_the_same(others[name])]
+    if names and 2 * len(shared) >= len(names):
+        return True
+    excess = _MOST_OF_THEM if names else _EXCESS
+    if any(
+        sketch.is_of_the_same(other, excess)
+        for sketch in natural.values()
+        for other in others.values()
+    ):
         return True
     in_common = len(first.keys() & second.keys())
-    return bool(shared) and 2 * in_common >= min(len(first), len(second))
+    return (
+        not names
+        and 2 * in_common >= min(len(first), len(second))
+        and any(
+            sketch.is_of_the_same(other) for sketch in mine.values() for other in theirs.values()
+        )
+    )

@@ -98,6 +98,10 @@ class Entry:
         """Whether it may be out, and so counts together with the next."""
         return not self.forgotten and self.replaced_by is None
 
+    def is_of_same_records(self, other: Entry) -> bool:
+        """Whether both were made of the same records, or of many of them."""
+        return self.records == other.records or are_same_records(self.sketches, other.sketches)
+
     @property
     def state(self) -> str:
         """Whether it counts, in words."""

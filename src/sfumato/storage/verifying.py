@@ -29,11 +29,14 @@ from sfumato.storage.contents import (
     RECORD_FILE,
     find_changed,
     find_exposed,
+    find_shared,
     find_strange,
     format_names,
     is_file_with,
     is_plain_file,
+    sha256,
 )
+from sfumato.storage.ledger import Entry, Ledger
 from sfumato.storage.opening import (
     OpenedRelease,
     open_release,
@@ -42,7 +45,7 @@ from sfumato.storage.opening import (
     read_manifest,
 )
 
-_PERMISSIONS = "permissions"
+_PERMISSIONS, _LEDGER = "permissions", "ledger"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,11 @@ class Check:
 
 
 def verify_release(
-    folder: Path, original: Dataset | None = None, *, key: Key | None = None
+    folder: Path,
+    original: Dataset | None = None,
+    *,
+    key: Key | None = None,
+    ledger: Ledger | None = None,
 ) -> tuple[Check, ...]:
     """Check every file of a release, and measure its targets again from its bytes.
 
@@ -65,8 +72,11 @@ def verify_release(
     original : the data it was made from. Other data fail.
     key : the key it must have been made under, from a place that nobody else can write to. Whoever
         replaces a whole release by one of their own has to use another key.
+    ledger : where it was written down. Only there it shows that a genuine release is an older one.
     """
     checks = verify_files(folder, key=key)
+    if ledger is not None:
+        checks = (*checks, _check_ledger(folder, ledger))
     if not (folder / CUSTODY).is_dir():
         return (*checks, *_list_unchecked(original))
     if not is_intact(checks):
@@ -255,9 +265,58 @@ def _check_strange(folder: Path, known: set[str]) -> Check:
     return Check(name="folder", passed=not strange, finding=finding)
 
 
+def _check_ledger(folder: Path, ledger: Ledger) -> Check:
+    """Whether this is the release that was written here last, and how many others there are."""
+    if not ledger.exists:
+        finding = f"there is no ledger of releases in '{ledger.folder}'"
+        return Check(name=_LEDGER, passed=None, finding=finding)
+    try:
+        passed, finding = _find_in_ledger(folder, ledger.read())
+    except SfumatoError as error:
+        passed, finding = False, error.what
+    return Check(name=_LEDGER, passed=passed, finding=finding)
+
+
+def _find_in_ledger(folder: Path, entries: list[Entry]) -> tuple[bool | None, str]:
+    digest = sha256(folder / MANIFEST)
+    place = str(folder.resolve())
+    here = [known for known in entries if known.folder == place and known.counts]
+    # The very same release may have been written more than once.
+    same_bytes = [known for known in entries if known.manifest_sha256 == digest]
+    entry = max(same_bytes, key=lambda known: (known.folder == place, known.counts), default=None)
+    if entry is None or (here and here[-1].manifest_sha256 != digest):
+        what = "this is not" if entry is None else f"this is release {entry.number}, not"
+        if here:
+            return False, (
+                f"{what} the release that the ledger knows here: release {here[-1].number} was "
+                f"written here on {_get_day(here[-1])}"
+            )
+        commitment = read_manifest(folder).get("key_commitment")
+        others = sum(known.key_commitment == commitment for known in entries)
+        known_key = f", which knows {others} releases under its key" if others else ""
+        return None, f"this release is not in the ledger{known_key}"
+    if entry.replaced_by is not None:
+        return False, f"this is release {entry.number}, which release {entry.replaced_by} replaced"
+    if entry.forgotten:
+        return True, f"this is release {entry.number}, which no longer counts: {entry.forgotten}"
+    same = [known for known in entries if known.counts and known.is_of_same_records(entry)]
+    position = same.index(entry) + 1
+    finding = f"this is release {position} of {len(same)} of these records"
+    if position < len(same):
+        latest = same[-1]
+        finding += f"; a later one was made on {_get_day(latest)}, in '{latest.folder}'"
+    return True, finding
+
+
+def _get_day(entry: Entry) -> str:
+    return entry.created.partition("T")[0]
+
+
 def _check_permissions(folder: Path) -> Check:
     exposed = find_exposed(folder)
-    finding = "nobody else can change the files, or read the private ones"
+    finding = "only the owner can change the files, or read the private ones"
+    if shared := find_shared(folder):
+        finding = f"nobody but the owner and their group can change: {format_names(shared)}"
     if exposed:
         finding = (
             "others could change these or read them, or they have a second name on the disk: "

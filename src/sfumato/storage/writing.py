@@ -4,6 +4,7 @@ release/
   data.csv          the protected records
   manifest.json     public: what was done, what holds, checksums
   report.html       public edition of the report
+  codebook.html     public: every variable, and how to read its cells; codebook.json for programs
   accredited/       for accredited analysts: the manifest with the noise in full, if kept back
   custody/          private: key, plan, custody record, per-record evidence, inside report
 """
@@ -17,6 +18,7 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,6 +43,7 @@ from sfumato.io.atomic import (
 )
 from sfumato.io.locks import hold_new_lock, take_abandoned_lock
 from sfumato.kernels.arrays import Positions
+from sfumato.lights import require_acceptable
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress, part_of, silent
@@ -50,9 +53,11 @@ from sfumato.storage.authentication import encode_authenticated, encode_json
 from sfumato.storage.composing import Composing, hold_together, open_ledger
 from sfumato.storage.contents import (
     ACCREDITED_FILE,
+    CODEBOOK,
     CUSTODY,
     KEY_FILE,
     MANIFEST,
+    PARTIAL,
     RECORD_FILE,
     RECORDS,
     REMOVED,
@@ -60,14 +65,14 @@ from sfumato.storage.contents import (
     digest_files,
     sha256,
 )
+from sfumato.storage.labelling import label_variables
 from sfumato.storage.opening import open_data, read_manifest
 from sfumato.storage.verifying import is_intact, verify_files
 
 # Formats that cannot hold every value; what they hold is compared with what was protected.
 _LOSSY = (".dta", ".sav", ".xpt", ".xlsx")
-_PARTIAL = ".sfumato-partial-"
 _LOCK = ".lock"
-_NOT_FOR_OTHERS = 0o775
+_NOT_FOR_OTHERS = 0o755
 
 
 def write_release(
@@ -83,6 +88,8 @@ def write_release(
     try:
         restore_interrupted(target)
         _require_free(release, target, overwrite=overwrite)
+        require_acceptable(release)
+        release = replace(release, evidence={**release.evidence, **release.attacks})
         with hold_together(release, target, open_ledger(ledger), progress) as composing:
             target.parent.mkdir(parents=True, exist_ok=True)
             with _prepare_beside(target) as folder_to_fill:
@@ -111,7 +118,7 @@ def _get_umask() -> int:
 
 
 def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
-    from sfumato.report import render_report
+    from sfumato.report import describe_codebook, render_codebook, render_report
 
     release = composing.release
     plan, order = release.plan, release.order()
@@ -124,22 +131,27 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     facts = write_table(
         frame,
         data_file,
-        source=release.dataset.source,
+        source=label_variables(release.dataset, frame),
         formulas=plan.release.formulas,
         order=order,
         progress=part_of(report, "writing"),
     )
-    # Whatever the umask, a stranger cannot change it.
+    # Whatever the umask, nobody else can change it.
     data_file.chmod(data_file.stat().st_mode & _NOT_FOR_OTHERS)
     report("checking what was written", 1, 3)
     manifest = {**release.manifest, "data": _describe_data(frame, data_file, facts, release)}
     verdict = _measure_again(release, folder, manifest, frame)
     manifest["targets"] = [judgement.public() for judgement in verdict]
+    lights = composing.lights
+    manifest["lights"] = lights.public()
     report("writing", 2, 3)
     private = folder / CUSTODY
     private.mkdir(mode=0o700)
     create_file(folder / REPORT, render_report(manifest).encode(), mode=PUBLIC)
-    manifest["files"] = {REPORT: sha256(folder / REPORT)}
+    page, table = CODEBOOK
+    create_file(folder / page, render_codebook(manifest).encode(), mode=PUBLIC)
+    create_file(folder / table, encode_json(describe_codebook(manifest)), mode=PUBLIC)
+    manifest["files"] = {name: sha256(folder / name) for name in (REPORT, *CODEBOOK)}
     encoded = encode_authenticated(manifest, release.key, "manifest")
     create_file(folder / MANIFEST, encoded, mode=PUBLIC)
     _write_accredited(release, folder, manifest)
@@ -151,6 +163,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
         "plan": plan.text(comments=True),
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "targets": [judgement.plain() for judgement in verdict],
+        "lights": lights.plain(),
         "composition": composing.facts,
         "manifest_sha256": sha256(folder / MANIFEST),
     }
@@ -299,14 +312,14 @@ def _prepare_beside(target: Path) -> Iterator[Path]:
     A writer holds the lock that belongs to its folder as long as it lives. What has a lock that
     nobody holds was left behind, and is removed.
     """
-    for lock in target.parent.glob(f"{_PARTIAL}*{_LOCK}"):
+    for lock in target.parent.glob(f"{PARTIAL}*{_LOCK}"):
         with take_abandoned_lock(lock) as is_abandoned:
             if is_abandoned:
                 shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
                 lock.unlink(missing_ok=True)
     with ExitStack() as stack:
         while True:
-            folder = target.parent / f"{_PARTIAL}{secrets.token_hex(8)}"
+            folder = target.parent / f"{PARTIAL}{secrets.token_hex(8)}"
             # Another writer may have removed the lock before it was held: then once more.
             with suppress(FileExistsError):
                 stack.enter_context(hold_new_lock(folder.with_name(f"{folder.name}{_LOCK}")))

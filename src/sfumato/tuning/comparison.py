@@ -23,6 +23,7 @@ from sfumato.randomness import Key, keyed_order
 from sfumato.run import protect
 from sfumato.tuning.calibrate import t_quantile
 from sfumato.tuning.runner import Runner, depends_on_key
+from sfumato.tuning.scores import list_left_out
 
 _AGREED = 0.9
 UNSURE = "no difference can be told"
@@ -105,11 +106,15 @@ def compare(
         Plan(schema=plan.schema, steps=plan.steps, evaluate=runner.measures, read=plan.read)
         for plan in (a, b)
     ]
-    complete = [_measure_all(runner, plan, master) for plan in plans]
+    complete, unlike = _measure_both(runner, plans, master)
     halves = [_measure_half(runner, plans, master, repeat, repeats) for repeat in range(repeats)]
     rows = [
         _compare_number(
-            name, quantity.sign, complete, [[half[name] for half in pair] for pair in halves]
+            name,
+            quantity.sign,
+            complete,
+            [[half[name] for half in pair] for pair in halves],
+            unlike.get(quantity.label, ""),
         )
         for name, quantity in _list_quantities(runner).items()
     ]
@@ -134,14 +139,30 @@ def _list_quantities(runner: Runner) -> dict[str, _Quantity]:
     return quantities
 
 
-def _measure_all(runner: Runner, plan: Plan, master: Key) -> Numbers:
-    """The numbers on all records, the mean over keys."""
-    keys = [Key(master.subkey("compare", "whole", draw)) for draw in range(len(runner.keys))]
-    draws = [
-        _measure_plan(runner, runner.data, plan, key)
-        for key in (keys if depends_on_key(plan.steps) else keys[:1])
-    ]
-    return {name: math.fsum(draw[name] for draw in draws) / len(draws) for name in draws[0]}
+def _measure_both(
+    runner: Runner, plans: Sequence[Plan], master: Key
+) -> tuple[list[Numbers], dict[str, str]]:
+    """The numbers of both plans on all records, and by measure what only one is scored on."""
+    complete, left_out = [], []
+    for plan in plans:
+        keys = [Key(master.subkey("compare", "whole", draw)) for draw in range(len(runner.keys))]
+        draws = [
+            _measure_plan(runner, runner.data, plan, key)
+            for key in (keys if depends_on_key(plan.steps) else keys[:1])
+        ]
+        complete.append(
+            {
+                name: math.fsum(draw.numbers[name] for draw in draws) / len(draws)
+                for name in draws[0].numbers
+            }
+        )
+        left_out.append(draws[0].left_out)
+    first, second = left_out
+    unlike = {
+        label: ", ".join(sorted(set(first.get(label, ())) ^ set(second.get(label, ()))))
+        for label in {**first, **second}
+    }
+    return complete, {label: names for label, names in unlike.items() if names}
 
 
 def _measure_half(
@@ -153,10 +174,18 @@ def _measure_half(
     drawn = keyed_order(runner.data.identity.ids(key), key)[: len(runner.data) // 2]
     # In the order of the data, so that methods see the records as they stood.
     half = runner.data.take(np.sort(drawn))
-    return [_measure_plan(runner, half, plan, key) for plan in plans]
+    return [_measure_plan(runner, half, plan, key).numbers for plan in plans]
 
 
-def _measure_plan(runner: Runner, data: Dataset, plan: Plan, key: Key) -> dict[str, float]:
+@dataclass(frozen=True)
+class _Scores:
+    """The numbers of one run, and by measure the variables that are not compared."""
+
+    numbers: Numbers
+    left_out: Mapping[str, set[str]]
+
+
+def _measure_plan(runner: Runner, data: Dataset, plan: Plan, key: Key) -> _Scores:
     """Every compared number of one run; NaN where it could not be computed."""
     evidence: Mapping[str, Evidence] = {}
     try:
@@ -169,16 +198,22 @@ def _measure_plan(runner: Runner, data: Dataset, plan: Plan, key: Key) -> dict[s
         raise
     except SfumatoError:
         pass  # this half refuses it; the number is lacking, and the table says so
-    return {
+    numbers = {
         name: evidence[quantity.label].number(quantity.number)
         if quantity.label in evidence
         else math.nan
         for name, quantity in _list_quantities(runner).items()
     }
+    left_out = {label: list_left_out(measured) for label, measured in evidence.items()}
+    return _Scores(numbers, {label: names for label, names in left_out.items() if names})
 
 
 def _compare_number(
-    name: str, sign: int, complete: Sequence[Numbers], halves: Sequence[Sequence[float]]
+    name: str,
+    sign: int,
+    complete: Sequence[Numbers],
+    halves: Sequence[Sequence[float]],
+    unlike: str,
 ) -> dict[str, Any]:
     first, second = (numbers[name] for numbers in complete)
     gap = first - second
@@ -186,11 +221,13 @@ def _compare_number(
     # A half that refused a plan leaves the comparison open: no imputation.
     finite = [difference for difference in differences if math.isfinite(difference)]
     row = {"number": name, "a": _or_none(first), "b": _or_none(second), "difference": _or_none(gap)}
-    if math.isnan(gap) or len(finite) < len(differences):
+    if math.isnan(gap) or len(finite) < len(differences) or unlike:
         lost = len(differences) - len(finite)
-        why = "it could not be measured on all records" if math.isnan(gap) else (
-            f"it could not be measured in {lost} of {len(differences)} draws"
-        )  # fmt: skip
+        why = f"it could not be measured in {lost} of {len(differences)} draws"
+        if unlike:
+            why = f"only one of both is scored on {unlike}"
+        elif math.isnan(gap):
+            why = "it could not be measured on all records"
         unsure = {"low": None, "high": None, "agreed": None, "better": f"{UNSURE}: {why}"}
         return row | unsure | {"draws": len(finite)}
     low, high = gap - _margin(finite, -1), gap + _margin(finite, 1)

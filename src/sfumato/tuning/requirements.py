@@ -24,7 +24,7 @@ _BY_KNOWN = ("h_index", "linkage")
 _CLASS_SIZE = ("k", "k_of_groups", "k_if_clusters_are_known")
 _MORE_IS_SAFER = (*_CLASS_SIZE, "mean_h", "median_h")
 _DISPLACEMENT = "displacement"
-_PREPARING = ("drop", "pseudonymise", "topcode")
+_PREPARING = ("drop", "pseudonymise", "topcode", "weights")
 """They treat what names people and what is extreme; no other method replaces them."""
 
 
@@ -173,9 +173,7 @@ def split_steps(plan: Plan, data: Dataset) -> tuple[Steps, Steps]:
     return (Drop(variables=direct), *preparing) if direct else preparing, protecting
 
 
-def choose_utility(
-    plan: Plan, further: Measures, prepared: Dataset, requirements: Requirements
-) -> dict[str, Measure]:
+def choose_utility(plan: Plan, further: Measures, prepared: Dataset) -> dict[str, Measure]:
     """The utility measures: those of the plan and further ones; else the usual three."""
     positions = [find_number(target, plan.measures) for target in plan.targets]
     targeted = {position[0] for position in positions if position is not None}
@@ -186,7 +184,7 @@ def choose_utility(
         if measure.room() == "utility" and not (measure.name == _DISPLACEMENT and label in targeted)
     }
     named |= _check_measures(plan, further)
-    return named or _usual_measures(plan, prepared, requirements)
+    return named or _usual_measures(plan, prepared)
 
 
 def _check_measures(plan: Plan, further: Measures) -> dict[str, Measure]:
@@ -207,15 +205,11 @@ def _check_measures(plan: Plan, further: Measures) -> dict[str, Measure]:
     return chosen
 
 
-def _usual_measures(
-    plan: Plan, prepared: Dataset, requirements: Requirements
-) -> dict[str, Measure]:
+def _usual_measures(plan: Plan, prepared: Dataset) -> dict[str, Measure]:
     usual: list[Measure] = [InformationLoss(), Propensity()]
-    # Named, since a number that became a range would be left out, as if nothing were lost.
-    if numbers := [
-        name for name in find_numeric_variables(prepared) if name not in requirements.known
-    ]:
-        usual.append(Moments(variables=numbers))
+    # Named: a number that a release no longer has is an error, and never left out.
+    if numbers := find_numeric_variables(prepared):
+        usual.append(Moments(variables=list(numbers)))
     taken = plan.measures
     return {
         measure.name: measure for measure in usual if taken.get(measure.name, measure) == measure

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sfumato.cells.pairs import NOT_COMPARED
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.plan import Plan
@@ -147,9 +148,44 @@ def _clip_to_reach(
     return max(low, least), min(high, most)
 
 
-def average_utility(run: Run, labels: Sequence[str]) -> dict[str, float]:
-    """Each utility number, the mean over the draws; NaN when one draw has none."""
-    return {label: _mean([draw[label].value for draw in run.draws]) for label in labels}
+def average_utility(
+    run: Run, labels: Sequence[str], incomparable: Mapping[str, str]
+) -> dict[str, float]:
+    """Each utility number, the mean over the draws; NaN when one draw has none to compare."""
+    return {
+        label: math.nan
+        if label in incomparable
+        else _mean([draw[label].value for draw in run.draws])
+        for label in labels
+    }
+
+
+def find_incomparable(run: Run, labels: Sequence[str], before: Draw) -> dict[str, str]:
+    """By measure, which variables are not compared here though they are before protection.
+
+    With fewer variables a measure finds less to tell apart, and would call the candidate better.
+    """
+    incomparable = {}
+    for label in labels:
+        left_out_before = list_left_out(before[label]) if label in before else set()
+        left_out = {name for draw in run.draws for name in list_left_out(draw[label])}
+        if names := sorted(left_out - left_out_before):
+            incomparable[label] = ", ".join(names)
+    return incomparable
+
+
+def list_left_out(evidence: Evidence) -> set[str]:
+    """The variables that a measure could not compare."""
+    listed = str(evidence.details.get(NOT_COMPARED, ""))
+    return set(listed.split(", ")) if listed else set()
+
+
+def describe_incomparable(incomparable: Mapping[str, str]) -> str:
+    """Which measures cannot be compared with those of the other candidates, and why."""
+    return " ".join(
+        f"{label}: not measurable as for the others, since the release says nothing of {names}."
+        for label, names in incomparable.items()
+    )
 
 
 def _mean(numbers: list[float]) -> float:

@@ -44,7 +44,9 @@ from sfumato.tuning.runner import Run, Runner, Steps
 from sfumato.tuning.scores import (
     Candidate,
     average_utility,
+    describe_incomparable,
     excess,
+    find_incomparable,
     judge_run,
     list_failures,
     score_candidates,
@@ -85,7 +87,7 @@ def tune(  # noqa: PLR0913 - the options are the interface
     data : the original records.
     plan : roles, targets and what matters: its utility measures, such as `coefficients` for the
         models that analysts will fit; without any, information loss, propensity and moments. Its
-        steps drop, pseudonymise and topcode are kept; the others are the first candidate.
+        steps drop, pseudonymise, topcode and weights are kept; the others are the first candidate.
     space : what to try. Default: what suits the schema and the targets. Otherwise values by
         parameter of the plan's own steps, `{"deterministic.k": [3, 5, 10]}`, all combinations;
         or a list of lists of methods.
@@ -184,7 +186,7 @@ def _pose_problem(
     # Fails on what is wrong with the data or the roles, before hours of work.
     prepared = protect(original, bare, key=bytes(32)).dataset
     requirements = read_requirements(plan.targets, plan.measures, prepared)
-    utility = choose_utility(plan, measures, prepared, requirements)
+    utility = choose_utility(plan, measures, prepared)
     families = [single_candidate(AS_IT_IS, (), own=True)]
     # The plan as it stands is always tried, so that tuning cannot make it worse.
     if protecting:
@@ -323,6 +325,10 @@ class CandidateSearch:
     def _record(self, task: _Task, run: Run) -> None:
         runner = self.runner
         self._done[task.digest] = len(self.candidates)
+        # The first candidate is the data before protection: what it is scored on is the measure.
+        before = self.candidates[0].evidence if self.candidates else {}
+        incomparable = find_incomparable(run, self.labels, before) if before else {}
+        failures = list_failures(run.draws[-1]) if run.draws else ""
         self.progress(f"tuning: {task.family.name}", len(self.candidates), self.runs)
         self.candidates.append(
             Candidate(
@@ -331,10 +337,11 @@ class CandidateSearch:
                 parameters=task.family.values(task.heights),
                 plan=runner.build_plan(task.steps),
                 verdict=judge_run(run, runner.plan.targets, runner.measures),
-                utility=average_utility(run, self.labels),
+                utility=average_utility(run, self.labels, incomparable),
                 draws=len(run.draws),
                 evidence=run.draws[0] if run.draws else {},
-                reason=run.refused or list_failures(run.draws[-1]),
+                reason=run.refused
+                or " ".join(filter(None, (failures, describe_incomparable(incomparable)))),
                 refused=bool(run.refused),
             )
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 import polars as pl
 from pydantic import Field, field_validator
 
+from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
@@ -22,6 +24,11 @@ from sfumato.utility.models.regression import Family, RegressionPair, fit_both
 _SAME_MODEL = (
     "An analyst fits this model to the released records as if they were the original ones; "
     "categories are compared with the first level of the original."
+)
+_AVERAGED = (
+    "Released cells that stand for several values (ranges, sets, masks, groups) enter the model "
+    "with the average of its terms over the cell, all values alike likely: {}. `sf.fit` does "
+    "better: it lets the model say which values are likely."
 )
 _PLAIN = "Records are taken as independent; survey weights and clusters are not used."
 
@@ -111,9 +118,14 @@ class Coefficients(Measure):
                 "formula": self.formula,
                 "level": self.level,
             },
-            assumptions=(_SAME_MODEL, _PLAIN),
+            assumptions=(_SAME_MODEL, *_describe_averages(released, formula.variables), _PLAIN),
             warnings=_report_incomplete(original, released, both),
         )
+
+
+def _describe_averages(released: Dataset, names: Sequence[str]) -> tuple[str, ...]:
+    averaged = [name for name in names if released.schema[name].generalised]
+    return (_AVERAGED.format(quote_names(averaged)),) if averaged else ()
 
 
 def _build_table(both: RegressionPair, threshold: float) -> pl.DataFrame:

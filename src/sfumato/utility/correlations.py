@@ -12,6 +12,7 @@ import polars as pl
 
 from sfumato.cells.intervals import Intervals, read_intervals
 from sfumato.cells.level_sets import read_bounds
+from sfumato.cells.pairs import name_left_out
 from sfumato.cells.standardisation import pairwise_correlations
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -113,6 +114,7 @@ class Correlations(Measure):
                 **_measure_pattern(known),
                 "kind": self.kind,
                 "variables": ", ".join(names),
+                **name_left_out(left_out),
             },
             assumptions=(_KIND_ASSUMPTIONS[self.kind], _COMPLETE, *_list_midpoints(names, read)),
             warnings=_list_warnings(left_out, constant, rows),

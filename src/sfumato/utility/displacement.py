@@ -11,19 +11,18 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.cells.pairs import (
-    FEWEST_TO_FIT,
     Pair,
     compare_numbers,
     compute_changes,
     measure_distances,
     original_deviation,
-    rescale_released,
 )
 from sfumato.cells.subsets import (
-    Closeness,
     WorstSubset,
+    find_close,
     find_worst_subset,
     share_by_chance,
+    share_rescaled,
 )
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -108,10 +107,10 @@ class Displacement(Measure):
         moved = measure_distances(pair.original, pair.released, spread)
         known = moved[~np.isnan(moved)]
         in_all = np.less_equal(moved, self.within)  # False where nothing can be compared
-        closeness = self._find_close(pair.original, pair.released, spread)
+        closeness = find_close(pair.original, pair.released, spread, self.within)
         worst = find_worst_subset(closeness)
         stayed = closeness.mark(worst.columns)
-        rescaled = self._share_rescaled(pair, spread)
+        rescaled = share_rescaled(pair.original, pair.released, spread, self.within)
         deltas = table["displacement"].to_list()
         return Evidence(
             name=self.name,
@@ -135,6 +134,7 @@ class Displacement(Measure):
                 "median_distance": float(np.median(known)),
                 "outside_domain": sum(table["outside_domain"]),
                 "variables": ", ".join(pair.names),
+                **pair.not_compared,
             },
             assumptions=(
                 _SCALE,
@@ -144,19 +144,6 @@ class Displacement(Measure):
             ),
             warnings=(*pair.warnings(), *_report_incomparable(moved)),
         )
-
-    def _share_rescaled(self, pair: Pair, spread: Floats) -> float:
-        """The share that stayed, in the worst variable, but for the unit it is given in."""
-        released = rescale_released(pair.original, pair.released)
-        closeness = self._find_close(pair.original, released, spread)
-        counts = closeness.known.sum(axis=0)
-        columns = np.flatnonzero(counts >= FEWEST_TO_FIT).tolist()
-        return max((closeness.share([column]) for column in columns), default=0.0)
-
-    def _find_close(self, original: Floats, released: Floats, spread: Floats) -> Closeness:
-        """Which values lie where they were, and which can be compared."""
-        change = np.abs(released - original) / spread
-        return Closeness(np.less_equal(change, self.within), ~np.isnan(change))
 
     def _build_table(self, original: Dataset, pair: Pair, spread: Floats) -> pl.DataFrame:
         rows: list[dict[str, Any]] = []

@@ -20,7 +20,7 @@ from sfumato.cells.level_sets import (
     list_levels,
     read_level_sets,
 )
-from sfumato.cells.pairs import quote_names
+from sfumato.cells.pairs import name_left_out, quote_names
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
@@ -117,6 +117,7 @@ class Marginals(Measure):
                 "worst_pair_difference": pairs[worst],
                 "pairs": len(pairs),
                 "variables": ", ".join(names),
+                **name_left_out(left_out),
             },
             assumptions=_ASSUMPTIONS,
             warnings=warnings,
@@ -131,9 +132,11 @@ class Marginals(Measure):
             wanted = [
                 name
                 for name, column in original.schema.items()
-                if column.role not in ("direct", "weight") and name in released.schema
+                if column.role not in ("direct", "weight")
             ]
-        names = [name for name in wanted if _is_countable(original, name)]
+        names = [
+            name for name in wanted if name in released.columns and _is_countable(original, name)
+        ]
         if len(names) < 2:  # noqa: PLR2004 - a pair
             raise MeasureError(
                 f"'{self.name}' needs two variables that are in both data sets.",

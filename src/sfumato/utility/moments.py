@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.pairs import Pair, compare_numbers, compute_changes, original_deviation
+from sfumato.cells.draws import describe_draws, draw_numbers
+from sfumato.cells.pairs import (
+    Pair,
+    compare_numbers,
+    compute_changes,
+    find_numeric_variables,
+    original_deviation,
+)
 from sfumato.cells.standardisation import pairwise_correlations
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -39,7 +46,10 @@ _ASSUMPTIONS = (
         "original; of a standard deviation, as its ratio less 1; of a correlation or eigenvalue, "
         "as they are."
     ),
-    "Each number is of the values that are present; a correlation, of the records with both.",
+    (
+        "Each number is of the values that are present; a correlation, of the records with both. "
+        "In IL1s a value that became missing counts as the original's mean."
+    ),
 )
 
 
@@ -49,11 +59,14 @@ class Moments(Measure):
 
     Question: would an analyst describe the released data as the original?
     Assumes: record by record, the released data belong to the original. The value is IL1s, the
-    mean absolute change of a value over √2 standard deviations of the original.
+    mean absolute change of a value over √2 standard deviations of the original. Of a range, a
+    number is drawn evenly; a value that became missing counts as if it were the original's mean,
+    so that no release gains by what it no longer shows.
 
     Parameters
     ----------
-    variables : the numbers to compare. Default: all numbers that are in both data sets.
+    variables : the numbers to compare. Default: all numbers of the original that the release
+        still has, as numbers or as ranges of them.
 
     Examples
     --------
@@ -80,7 +93,10 @@ class Moments(Measure):
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Compare value by value, then what an analyst would describe."""
-        pair = compare_numbers(original, released, self.variables, owner=self.name)
+        wanted = find_numeric_variables(original) if self.variables is None else self.variables
+        original.schema.require(wanted)
+        drawn = draw_numbers(original, released, wanted)
+        pair = compare_numbers(original, released, self.variables, owner=self.name, drawn=drawn)
         changes = [_scaled_changes(pair, index) for index in range(len(pair.names))]
         total = math.fsum(exact_sum(change) for change in changes)
         loss = total / sum(map(len, changes))
@@ -97,18 +113,23 @@ class Moments(Measure):
                 "il1s_total": total,
                 **_find_largest(rows),
                 "variables": ", ".join(pair.names),
+                **pair.not_compared,
             },
-            assumptions=_ASSUMPTIONS,
-            warnings=pair.warnings(),
+            assumptions=(*_ASSUMPTIONS, *describe_draws(released, pair.names)),
+            warnings=pair.warnings(lost=False),
         )
 
 
 def _scaled_changes(pair: Pair, index: int) -> Floats:
     """The absolute change of each value over √2 standard deviations of the original."""
+    values = pair.original[:, index]
+    became_missing = values[~np.isnan(values) & np.isnan(pair.released[:, index])]
     with np.errstate(over="ignore"):
-        loss: Floats = np.abs(compute_changes(pair, index)) / (
-            math.sqrt(2) * original_deviation(pair, index)
-        )
+        changes = compute_changes(pair, index)
+        if len(became_missing):
+            mean = exact_mean(values[~np.isnan(values)])
+            changes = np.concatenate([changes, became_missing - mean])
+        loss: Floats = np.abs(changes) / (math.sqrt(2) * original_deviation(pair, index))
     if not np.isfinite(loss).all():
         raise MeasureError(
             f"Variable '{pair.names[index]}' changed by more than can be counted in its own "

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
+from sfumato.cells.draws import describe_draws
+from sfumato.cells.pairs import name_left_out
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
@@ -69,7 +71,9 @@ class Propensity(Measure):
     Parameters
     ----------
     variables : what the model sees. Default: all variables in both data sets but direct
-        identifiers, weights, clusters, and categories with very many levels.
+        identifiers, weights, clusters, and categories with more than 50 levels in the original.
+        A cell that stands for several values counts as one of them, drawn evenly: which variables
+        are compared never depends on how coarse a release is.
     categories : numbers that are codes and no quantities.
     model : "main" sees a shift of each variable; "interactions" also changes of spread and of
         what goes together, by squares and products; "tree" sees changes of any shape.
@@ -135,6 +139,7 @@ class Propensity(Measure):
         with use_one_thread():
             result = _run_model(merged, self.model, permutations)
         value = _mean_squared_deviation(merged, result.probability)
+        names = [variable.name for variable in merged.variables]
         return Evidence(
             name=self.name,
             subject="pair",
@@ -147,10 +152,18 @@ class Propensity(Measure):
                 "model": self.model,
                 "permutations": permutations,
                 "share_released": merged.share,
-                "variables": ", ".join(variable.name for variable in merged.variables),
+                "variables": ", ".join(names),
+                **name_left_out(merged.left_out),
                 **result.details,
             },
-            assumptions=(_MISSING, *result.assumptions, _NULL, _BELOW, _CHANCE),
+            assumptions=(
+                _MISSING,
+                *describe_draws(released, names),
+                *result.assumptions,
+                _NULL,
+                _BELOW,
+                _CHANCE,
+            ),
             warnings=(*_report_left_out(merged), *result.warnings),
         )
 

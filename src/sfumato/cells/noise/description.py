@@ -25,6 +25,7 @@ from sfumato.parameters import list_settings, parameters
 VERSION = 1
 """Of the form in which descriptions are written."""
 Level = str | int | float | bool
+Step = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Detail = Literal["all", "safe", "none"]
 """How much of a description everybody may read."""
 TOLERANCE = 1e-9
@@ -57,6 +58,8 @@ class Gaussian(Noise):
     scale : the transformation under which the noise was added; none by default.
     at_least, at_most : the released value was set to this where it lay beyond.
     whole : the released value was rounded to a whole number.
+    step : it was rounded to a multiple of this, a power of ten. The error of that is uniform, of
+        variance step² / 12. With a `scale`, small values were rounded to three digits instead.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class Gaussian(Noise):
     at_least: Finite | None = None
     at_most: Finite | None = None
     whole: bool = False
+    step: Step | None = None
 
     @model_validator(mode="after")
     def _check_size(self) -> Self:
@@ -89,7 +93,7 @@ class Laplace(Gaussian):
 
     Parameters
     ----------
-    variance, growth, scale, at_least, at_most, whole : as for `Gaussian`.
+    variance, growth, scale, at_least, at_most, whole, step : as for `Gaussian`.
     """
 
     distribution = "laplace"
@@ -104,6 +108,7 @@ class CorrelatedGaussian(Noise):
     variables : those perturbed together, in the order of the mean and the covariance.
     weight : what the true value is multiplied by.
     mean, covariance : of the noise.
+    steps : by variable, the step to a multiple of which the released value was rounded.
     """
 
     distribution = "correlated_gaussian"
@@ -111,6 +116,7 @@ class CorrelatedGaussian(Noise):
     weight: Annotated[float, Field(ge=0, le=1)]
     mean: list[Finite]
     covariance: list[list[Finite]]
+    steps: dict[str, Step] | None = None
 
     @model_validator(mode="after")
     def _check_shape(self) -> Self:
@@ -133,12 +139,14 @@ class StratifiedGaussian(Noise):
     weight : what the true value is multiplied by.
     strata : a list of tables with `where` (values of other variables), and `mean` and
         `covariance` of the noise there.
+    steps : by variable, the step to a multiple of which the released value was rounded.
     """
 
     distribution = "stratified_gaussian"
     variables: Annotated[list[str], Field(min_length=1)]
     weight: Annotated[float, Field(ge=0, le=1)]
     strata: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    steps: dict[str, Step] | None = None
 
     @model_validator(mode="after")
     def _check_strata(self) -> Self:
@@ -154,6 +162,7 @@ class StratifiedGaussian(Noise):
             weight=self.weight,
             mean=stratum.get("mean", []),
             covariance=stratum.get("covariance", []),
+            steps=self.steps,
         )
 
 

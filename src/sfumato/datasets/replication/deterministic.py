@@ -90,8 +90,9 @@ def compare_rows(sources: Sources) -> Iterator[Row]:
 def _build_schema() -> Schema:
     columns = {
         "Survived": Column(role="sensitive", kind="nominal"),
-        "Age": Column(role="quasi", kind="continuous"),
-        "Fare": Column(role="quasi", kind="continuous"),
+        # With all digits: the paper does not round.
+        "Age": Column(role="quasi", kind="continuous", digits=15),
+        "Fare": Column(role="quasi", kind="continuous", digits=15),
     }
     return Schema({**columns, **{name: Column(role="quasi", kind="nominal") for name in _STRATA}})
 

@@ -3,6 +3,11 @@
 t-closeness (Li, Li & Venkatasubramanian 2007) bounds the earth mover's distance between a
 cluster's distribution of a confidential variable and that of all records. l-diversity
 (Machanavajjhala et al. 2007) asks that the values of a cluster differ enough.
+
+A code of -1 is missing. It may hide any value, so l is that of the worst filling: all missing ones
+of a cluster have its commonest value. No other filling has fewer values, less entropy or a
+commoner value, since no other distribution majorises that one. For t, missing ones are left out,
+of the cluster and of the whole; to take them for a value, give them a code.
 """
 
 from __future__ import annotations
@@ -55,16 +60,15 @@ class Rule:
 class Population(NamedTuple):
     """The rules and the distribution of all records, as arrays for compiled functions.
 
-    n : how many records there are.
     kinds, columns, limits, ratios : of each rule its kind, variable, limit and c.
     firsts : where the codes of each variable begin in `below`.
     below : records with at most this code, variable after variable; `sums` adds them up, with a 0
-        in front of each variable; `ranked` has the code of each rank.
+        in front of each variable; `ranked` has the code of each rank, and a variable's ranks begin
+        at `ranks`.
     level_starts, heights : where the levels of each rule's hierarchy begin, and how many it has.
     groups, totals : the group of each code at each level, and how many records it has.
     """
 
-    n: int
     kinds: Integers
     columns: Integers
     limits: Floats
@@ -73,6 +77,7 @@ class Population(NamedTuple):
     below: Integers
     sums: Integers
     ranked: Integers
+    ranks: Integers
     level_starts: Integers
     heights: Integers
     groups: Integers
@@ -91,20 +96,26 @@ class PartTally(NamedTuple):
 
 
 def prepare_rules(sensitive: AnyIntegers, rules: Sequence[Rule]) -> tuple[Codes, Population]:
-    """The codes, a row per variable and only codes that occur, and what the rules compare with."""
+    """The codes, a row per variable and only codes that occur, and what the rules compare with.
+
+    Negative codes are missing, and -1 afterwards.
+    """
     sensitive = sensitive.reshape(len(sensitive), -1)
     codes = np.empty((sensitive.shape[1], len(sensitive)), np.int32)
     counts, values = [], []
     for variable, column in enumerate(sensitive.T):
-        distinct, inverse, count = np.unique(column, return_inverse=True, return_counts=True)
-        codes[variable] = inverse.ravel()
-        counts.append(count)
-        values.append(distinct)
-    return codes, summarise_whole(len(sensitive), counts, values, rules)
+        distinct, inverse, count = np.unique(
+            np.maximum(column, -1), return_inverse=True, return_counts=True
+        )
+        gap = int(len(distinct) > 0 and distinct[0] < 0)
+        codes[variable] = inverse.ravel() - gap
+        counts.append(count[gap:])
+        values.append(distinct[gap:])
+    return codes, summarise_whole(counts, values, rules)
 
 
 def summarise_whole(
-    n: int, counts: Sequence[Integers], values: Sequence[npt.NDArray[Any]], rules: Sequence[Rule]
+    counts: Sequence[Integers], values: Sequence[npt.NDArray[Any]], rules: Sequence[Rule]
 ) -> Population:
     """All records as the rules need them: how often each of the codes that occur does so."""
     below = [np.cumsum(count, dtype=np.int64) for count in counts]
@@ -115,7 +126,6 @@ def summarise_whole(
         for level in tree
     ]
     return Population(
-        n=n,
         kinds=np.array([_KINDS.index(rule.kind) for rule in rules], np.int64),
         columns=np.array([rule.column for rule in rules], np.int64),
         limits=np.array([rule.limit for rule in rules], np.float64),
@@ -124,6 +134,7 @@ def summarise_whole(
         below=_join(below),
         sums=_join([np.concatenate(([0], np.cumsum(count))) for count in below]),
         ranked=_join([np.repeat(np.arange(len(count)), count) for count in counts]),
+        ranks=_find_starts([int(count.sum()) for count in counts]),
         level_starts=_find_starts([tree.size for tree in trees]),
         heights=np.array([len(tree) for tree in trees], np.int64),
         groups=_join([tree.ravel() for tree in trees]),
@@ -203,11 +214,9 @@ def score_parts(codes, order, starts, rule, population):  # type: ignore[no-unty
         widest = max(widest, starts[part + 1] - starts[part])
     tally = make_tally(widest, population)
     for part in range(len(scores)):
-        first, size = starts[part], starts[part + 1] - starts[part]
-        for i in range(size):
-            tally.codes[i] = codes[order[first + i]]
-        distinct = count_codes(tally, size)
-        scores[part] = _score(rule, tally, distinct, size, population)
+        size = _list_codes(codes, order, starts[part], starts[part + 1], tally)
+        missing = starts[part + 1] - starts[part] - size
+        scores[part] = _score(rule, tally, count_codes(tally, size), size, missing, population)
     return scores
 
 
@@ -224,19 +233,28 @@ def make_tally(size, population):  # type: ignore[no-untyped-def]
 @inner
 def keeps_rules(codes, order, first, last, population, tally):  # type: ignore[no-untyped-def]
     """Whether the records of a part, `order[first:last]`, keep every rule."""
-    limits, size = population.limits, last - first
+    limits = population.limits
     for rule in range(len(population.kinds)):
-        row = codes[population.columns[rule]]
-        for i in range(size):
-            tally.codes[i] = row[order[first + i]]
-        distinct = count_codes(tally, size)
-        score = _score(rule, tally, distinct, size, population)
+        size = _list_codes(codes[population.columns[rule]], order, first, last, tally)
+        missing = last - first - size
+        score = _score(rule, tally, count_codes(tally, size), size, missing, population)
         if population.kinds[rule] <= _EQUAL:
             if score > limits[rule] * (1.0 + ROUNDING):
                 return False
         elif score < limits[rule] * (1.0 - ROUNDING):
             return False
     return True
+
+
+@inner
+def _list_codes(codes, order, first, last, tally):  # type: ignore[no-untyped-def]
+    """List the codes of `order[first:last]` that are not missing; how many there are."""
+    size = 0
+    for i in range(first, last):
+        code = codes[order[i]]
+        tally.codes[size] = code
+        size += code >= 0
+    return size
 
 
 @inner
@@ -281,15 +299,18 @@ def count_codes(tally, size):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _score(rule, tally, distinct, size, population):  # type: ignore[no-untyped-def]
-    """The t or l of a part whose codes have been tallied."""
-    n, firsts, counts = population.n, population.firsts, tally.counts
+def _score(rule, tally, distinct, size, missing, population):  # type: ignore[no-untyped-def]
+    """The t or l of a part whose codes have been tallied, besides those that are missing."""
+    firsts, ranks, counts = population.firsts, population.ranks, tally.counts
     kind, column = population.kinds[rule], population.columns[rule]
     first, last = firsts[column], firsts[column + 1]
+    n = ranks[column + 1] - ranks[column]
+    if kind <= _EQUAL and size == 0:
+        return 0.0
     if kind == _ORDERED:
         below = population.below[first:last]
         sums = population.sums[first + column : last + column + 1]
-        ranked = population.ranked[column * n : (column + 1) * n]
+        ranked = population.ranked[ranks[column] : ranks[column + 1]]
         return earth_movers_distance(tally, distinct, size, n, below, sums, ranked)
     if kind == _EQUAL:
         distance = 0.0
@@ -299,6 +320,9 @@ def _score(rule, tally, distinct, size, population):  # type: ignore[no-untyped-
                 tally, distinct, size, n, population.groups[start:], population.totals[start:]
             )
         return distance / population.heights[rule]
+    if missing:
+        distinct = _fill_missing(counts, distinct, missing)
+        size += missing
     if kind == _DISTINCT:
         return float(distinct)
     if kind == _ENTROPY:
@@ -307,6 +331,20 @@ def _score(rule, tally, distinct, size, population):  # type: ignore[no-untyped-
             weighted += counts[i] * np.log(counts[i])
         return np.exp(np.log(size) - weighted / size)
     return _recursive_diversity(sort_few(counts, distinct), distinct, size, population.ratios[rule])
+
+
+@inner
+def _fill_missing(counts, distinct, missing):  # type: ignore[no-untyped-def]
+    """Let all that are missing have the commonest value; how many values there are then."""
+    if distinct == 0:
+        counts[0] = 0
+        distinct = 1
+    commonest = 0
+    for i in range(1, distinct):
+        if counts[i] > counts[commonest]:
+            commonest = i
+    counts[commonest] += missing
+    return distinct
 
 
 @inner

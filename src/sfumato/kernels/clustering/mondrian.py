@@ -78,7 +78,7 @@ def mondrian(
     ordered : per variable, whether its codes have an order.
     values : per ordered variable, the number that each code stands for; widths are then measured
         in these units, not in codes.
-    sensitive : confidential codes, a column per variable.
+    sensitive : confidential codes, a column per variable; -1 is missing, see `closeness`.
     rules : what every cluster must keep about them.
 
     Examples
@@ -170,8 +170,8 @@ def _check(
         raise ValueError("Codes need a column per variable, and `ordered` an entry for each.")
     if k < 1 or len(codes) < k:
         raise ValueError(f"Clusters of {k} records need at least as many: there are {len(codes)}.")
-    if codes.min() < 0 or (sensitive is not None and sensitive.min() < 0):
-        raise ValueError("Codes start at 0.")
+    if codes.min() < 0 or (sensitive is not None and sensitive.min() < -1):
+        raise ValueError("Codes start at 0; confidential ones at -1, which is missing.")
     if rules and sensitive is None:
         raise ValueError("Rules need confidential codes.")
 
@@ -398,7 +398,6 @@ def _tighten(population):  # type: ignore[no-untyped-def]
             limits[rule] *= _SPENT
             close += 1
     return Population(
-        population.n,
         population.kinds if close else population.kinds[:0],
         population.columns,
         limits,
@@ -407,6 +406,7 @@ def _tighten(population):  # type: ignore[no-untyped-def]
         population.below,
         population.sums,
         population.ranked,
+        population.ranks,
         population.level_starts,
         population.heights,
         population.groups,

@@ -25,6 +25,7 @@ from sfumato.methods._clustering.variables import (
     choose_variable_grid,
     encode_variables,
 )
+from sfumato.methods._publishing.digits import round_like_original
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 
@@ -99,7 +100,8 @@ class ClusteringMethod(Method):
                 HeavyLossWarning,
                 stacklevel=2,
             )
-        return _replace_columns(data, released)
+        averaged = [name for name in released if outputs[name] in ("mean", "median")]
+        return round_like_original(data, _replace_columns(data, released), averaged, engine)
 
     def _choose_grids(
         self, variables: Sequence[Variable], outputs: Mapping[str, Output], records: int

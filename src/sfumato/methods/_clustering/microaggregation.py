@@ -215,8 +215,9 @@ def require_diverse(
     everyone = np.arange(len(codes)), np.array([0, len(codes)])
     best = float(achieved_l(codes, *everyone, kind, c)[0])
     if best < least * (1 - _ROUNDING):
+        missing = ", where what is missing has the commonest value" if (codes < 0).any() else ""
         raise MethodError(
             f"No cluster can reach l = {least:g} ({kind}) in variable '{name}': all records "
-            f"together have {math.floor(best * 1000) / 1000:g}.",
+            f"together have {math.floor(best * 1000) / 1000:g}{missing}.",
             hint="choose a smaller l, or another confidential variable.",
         )

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import polars as pl
 
-from sfumato.cells.pairs import measure_distances, quote_names, read_matrix
+from sfumato.cells.pairs import quote_names, read_matrix
+from sfumato.cells.subsets import Closeness, find_close, find_worst_subset, share_rescaled
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import find_class_of_each
 from sfumato.engines.summaries import Deviation, Mean
-from sfumato.errors import MethodError
-from sfumato.kernels.arrays import Integers, Mask
+from sfumato.errors import HeavyLossWarning, MethodError
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.method import is_integer
+from sfumato.methods._publishing.digits import round_to_step
 from sfumato.methods._strata.strata import format_levels
 
 Spread = Mapping[str, Mapping[str, float]]
@@ -29,6 +32,14 @@ _ROUNDS = 200
 _CLOSE = 1e-12
 # Beyond this, not every whole number is one of the machine's.
 _EXACT = 2.0**53
+_LARGEST_RISE = 10
+"""How many times the k that was asked for may be taken for the sake of `at_most`."""
+_FEWEST_VALUES = 10
+"""Distinct values of a variable that a stratum must keep, or half of what it has, if k rises."""
+_LARGEST_SHIFT = 0.25
+"""Standard deviations that the mean of a stratum may move if k rises."""
+_MOST_CODES = 50
+_RECORDS_A_CODE = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +70,7 @@ class MoveSettings:
     weights: list[list[float]] | None
     within_bounds: bool
     round_integers: bool
+    steps: Mapping[str, float]
     keep_gaps: bool
     at_most: float | None
     within: float
@@ -145,11 +157,13 @@ def move_records(
         factor = sd / shrunk[name]["sd"]
         # Centres lie closer together than the records: stretch them about the mean.
         new = mean + (values - mean) * factor
-        bounds = records.original.schema[name].bounds
-        if settings.within_bounds and bounds is not None:
+        bounds = _find_bounds(records, settings, name)
+        if bounds is not None:
             new = _stretch_within(values, factor, settings.spread[name], bounds, engine)
         if settings.round_integers and is_integer(records.original, name):
-            new = _round_values(new.alias(name), bounds if settings.within_bounds else None)
+            new = _round_values(new.alias(name), bounds)
+        elif step := settings.steps.get(name):
+            new = round_to_step(new.alias(name), step, records.original.schema[name])
         new = _avoid_codes(new, records.codes.get(name, ()))
         if settings.keep_gaps:
             new = new.set(records.original.column(name).is_null(), None)
@@ -191,6 +205,25 @@ def find_centres(
 
     reads = [*names, *records.by] if chosen else names
     return engine.map_groups(records.slim, centre, by=records.by, reads=reads)
+
+
+def _find_bounds(
+    records: PreparedRecords, settings: MoveSettings, name: str
+) -> tuple[Any, Any] | None:
+    """Where the new values of a variable must lie, if anywhere.
+
+    A number beyond the last code of a scale means nothing, so codes stay among the codes.
+    """
+    declared = records.original.schema[name].bounds
+    if settings.within_bounds and declared is not None:
+        return declared
+    if not (settings.round_integers and is_integer(records.original, name)):
+        return None
+    values = records.original.column(name).drop_nulls()
+    distinct = values.n_unique()
+    if distinct > min(_MOST_CODES, len(values) // _RECORDS_A_CODE):
+        return None
+    return declared or (values.min(), values.max())
 
 
 def _stretch_within(
@@ -244,15 +277,50 @@ def _avoid_codes(values: pl.Series, codes: tuple[Any, ...]) -> pl.Series:
 # The smallest k that moves enough records --------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class RiseCost:
+    """What a rise of k costs, in the variable and the stratum where it costs most.
+
+    Parameters
+    ----------
+    fewest : distinct released values of a variable in a stratum, where fewest of them are left.
+    of : how many the stratum had.
+    fewest_variable : that variable.
+    shift : how far the mean of a stratum moves, in standard deviations.
+    shift_variable : the variable whose mean moves that far.
+    too_high : whether it is more than a search for k may take upon itself.
+    """
+
+    fewest: int
+    of: int
+    fewest_variable: str
+    shift: float
+    shift_variable: str
+    too_high: bool
+
+    def describe(self) -> str:
+        """The cost in words."""
+        return (
+            f"a stratum keeps {self.fewest} distinct values of '{self.fewest_variable}' of "
+            f"{self.of}, and the mean of '{self.shift_variable}' in a stratum moves by "
+            f"{self.shift:.2g} standard deviations"
+        )
+
+
 def choose_k(records: PreparedRecords, settings: MoveSettings, engine: Engine) -> dict[str, Any]:
-    """The k as given or, with a floor on displacement, the smallest that moves enough records."""
+    """The k as given or, with a floor on displacement, the smallest that moves enough records.
+
+    Whether it is enough is judged as the measure `displacement` judges `stayed`: by the worst
+    variable. A k that is larger than the one asked for is announced with what it costs, and
+    refused where the cost is too high.
+    """
     at_most = settings.at_most
     if at_most is None:
         return {"k": {"all": settings.k, "strata": []}}
     distinct = engine.distinct(records.slim, records.by)
     levels = [format_levels(distinct.values[name]).to_list() for name in records.by]
     strata = list(zip(*levels, strict=True)) if records.by else [()]
-    stratum_of = np.zeros(len(records.full), int)
+    stratum_of = np.zeros(len(records.full), np.int64)
     if records.by:
         stratum_of = find_class_of_each(records.slim.batch(records.by), distinct.values)
     original = read_matrix(records.original, records.variables)
@@ -269,28 +337,85 @@ def choose_k(records: PreparedRecords, settings: MoveSettings, engine: Engine) -
         rows = [[*stratum, int(size)] for stratum, size in zip(strata, k, strict=True)]
         return {"all": None, "strata": sorted(rows, key=lambda row: list(map(str, row[:-1])))}
 
-    def is_enough(k: Integers) -> Mask:
+    def move(k: Integers) -> Floats:
         released = move_records(records, settings, specify(k), engine)
-        values = np.column_stack([column.cast(pl.Float64).to_numpy() for column in released])
-        distance = measure_distances(original, values, sds)
-        stayed, known = distance <= settings.within, ~np.isnan(distance)
-        shares.append(float(stayed.sum() / max(1, known.sum())))
-        if settings.by_stratum:
-            sizes = np.bincount(stratum_of, known, len(strata))
-            return np.bincount(stratum_of, stayed, len(strata)) <= at_most * sizes
-        return np.array([shares[-1] <= at_most])
+        return np.column_stack([column.cast(pl.Float64).to_numpy() for column in released])
 
-    high = distinct.counts if settings.by_stratum else np.array([distinct.counts.min()])
-    k = find_smallest_k(is_enough, np.full(len(high), settings.k), high)
+    def is_enough(k: Integers) -> Mask:
+        values = move(k)
+        closeness = find_close(original, values, sds, settings.within)
+        rescaled = share_rescaled(original, values, sds, settings.within)
+        shares.append(max(find_worst_subset(closeness).share, rescaled))
+        enough = shares[-1] <= at_most
+        if not settings.by_stratum:
+            return np.array([enough])
+        met = _find_moved_strata(closeness, stratum_of, at_most)
+        # All strata by themselves, but not together: another unit, or gaps, bring some back.
+        return met & (enough | ~met.all())
+
+    sizes = distinct.counts if settings.by_stratum else np.array([distinct.counts.min()])
+    low = np.full(len(sizes), settings.k)
+    k = find_smallest_k(is_enough, low, np.minimum(sizes, _LARGEST_RISE * settings.k))
     if k is None:
-        raise MethodError(
-            f"No k up to the size of the strata moves enough records: at best "
-            f"{min(shares):.3g} of them stay within {settings.within:g} SD of their original, and "
-            f"at_most is {at_most:g}.",
-            hint='use fewer strata, say k_by = "stratum", allow more, or put another method '
-            "beside this one.",
+        _refuse_rise(
+            f"No k up to {_LARGEST_RISE} times {settings.k}, or to the size of the strata, moves "
+            f"enough records: at best {min(shares):.3g} of them stay within {settings.within:g} SD "
+            f"of their original in some variable, and at_most is {at_most:g}."
         )
+    if (k > low).any():
+        cost = _measure_cost(original, move(k), stratum_of, sds, records.variables)
+        _announce_rise(cost, f"from {settings.k} to {int(k.max())} to meet at_most = {at_most:g}")
     return {"k": specify(k), "stayed": shares[-1]}
+
+
+def _find_moved_strata(closeness: Closeness, stratum_of: Integers, at_most: float) -> Mask:
+    """The strata in which enough records moved, in each variable."""
+    strata = int(stratum_of.max()) + 1
+    met = np.ones(strata, bool)
+    for close, known in zip(closeness.close.T, closeness.known.T, strict=True):
+        sizes = np.bincount(stratum_of, known, strata)
+        met &= np.bincount(stratum_of, close & known, strata) <= at_most * sizes
+    return met
+
+
+def _announce_rise(cost: RiseCost, rise: str) -> None:
+    if cost.too_high:
+        _refuse_rise(f"k would have to rise {rise}, which costs too much: {cost.describe()}.")
+    what = cost.describe()
+    warnings.warn(f"deterministic: k rises {rise}: {what}.", HeavyLossWarning, stacklevel=4)
+
+
+def _refuse_rise(what: str) -> NoReturn:
+    raise MethodError(
+        what,
+        hint='take the method "noise" for these variables, use fewer strata, say k_by = "stratum", '
+        "or allow more. A k that you state yourself is taken as it is.",
+    )
+
+
+def _measure_cost(
+    original: Floats, released: Floats, stratum_of: Integers, sds: Floats, names: Sequence[str]
+) -> RiseCost:
+    """The fewest distinct values that are left in a stratum, and the mean that moves farthest."""
+    kept, shifts, too_few = [], [], False
+    for column, name in enumerate(names):
+        known = ~np.isnan(original[:, column]) & ~np.isnan(released[:, column])
+        stratum = stratum_of[known]
+        sizes = np.bincount(stratum)
+        before, after = (
+            np.bincount(np.unique(np.column_stack([stratum, values]), axis=0)[:, 0].astype(np.intp))
+            for values in (original[known, column], released[known, column])
+        )
+        present = np.flatnonzero(sizes)
+        least = present[np.argmin(after[present])]
+        kept.append((int(after[least]), int(before[least]), name))
+        needed = np.minimum(_FEWEST_VALUES, (before + 1) // 2)
+        too_few |= bool((after < needed)[present].any())
+        moved = released[known, column] - original[known, column]
+        means = np.bincount(stratum, moved)[present] / sizes[present] / sds[column]
+        shifts.append((float(np.abs(means).max()), name))
+    shift, shifted = max(shifts)
+    return RiseCost(*min(kept), shift, shifted, too_few or shift > _LARGEST_SHIFT)
 
 
 def find_smallest_k(

@@ -11,16 +11,16 @@ from sfumato.risk._attacks.knowledge import Knowledge, knowledge
 from sfumato.risk._attacks.targets import Groups, at_quantiles, order_values, tenths
 
 if TYPE_CHECKING:
-    from sfumato.tuning.attacks import attacks, tried
+    from sfumato.attacks import attacks, tried
     from sfumato.tuning.redraws import Redrawn, averaged_over, redrawn, several
 
 # What runs whole plans stands above the measures; `sf.attackers` is only a door to it.
 _ABOVE = {
-    "Redrawn": "redraws",
+    "Redrawn": "tuning.redraws",
     "attacks": "attacks",
-    "averaged_over": "redraws",
-    "redrawn": "redraws",
-    "several": "redraws",
+    "averaged_over": "tuning.redraws",
+    "redrawn": "tuning.redraws",
+    "several": "tuning.redraws",
     "tried": "attacks",
 }
 
@@ -46,6 +46,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _ABOVE:
-        return getattr(import_module(f"sfumato.tuning.{_ABOVE[name]}"), name)
+        return getattr(import_module(f"sfumato.{_ABOVE[name]}"), name)
     msg = f"module 'sfumato.attackers' has no attribute '{name}'"
     raise AttributeError(msg)

@@ -1,22 +1,43 @@
-"""Peers whose secrets say the same, in other spellings or digits, do not protect each other."""
+"""Peers whose secrets may be the same do not protect each other: spelt otherwise, or missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 
-from sfumato.cells.confidential import encode_confidential
+from sfumato.cells.classes import find_equivalence_classes
+from sfumato.cells.confidential import ConfidentialVariable, count_by_class, encode_confidential
+from sfumato.cells.overlaps import CellMeanings, read_meanings
 from sfumato.cells.same_values import UnitedReading, unite_values
 from sfumato.data import Dataset
+from sfumato.kernels.arrays import Codes, Integers
 from sfumato.risk._peers.matching import PeerQuestion, PeerSearch, find_peers
+from sfumato.schema import Column, Schema
 
 
-def search_united(
+@dataclass(frozen=True, eq=False)
+class PeerReading:
+    """Peers with regard to one secret, as an attacker may read it.
+
+    Parameters
+    ----------
+    secret : the variable as it stands.
+    united : how its values were united, or None.
+    searches : the peers among some of the records, and which records these are.
+    """
+
+    secret: ConfidentialVariable
+    united: UnitedReading | None
+    searches: tuple[tuple[Integers, PeerSearch], ...]
+
+
+def search_readings(
     data: Dataset, question: PeerQuestion, same_within: float
-) -> Iterator[tuple[UnitedReading, PeerSearch]]:
-    """Search again for each secret of which some values say the same, these being one.
+) -> Iterator[PeerReading]:
+    """Search again for each secret of which some values may be the same.
 
     Secrets with a tolerance of their own are matched by that already.
 
@@ -24,26 +45,76 @@ def search_united(
     --------
     >>> data = Dataset(pl.DataFrame({"age": [30, 30, 40], "ill": ["HIV", "hiv", "flu"]}))
     >>> question = PeerQuestion(known=("age",), sensitive=("ill",))
-    >>> [(_, search)] = search_united(data, question, 0.0)
+    >>> [reading] = search_readings(data, question, 0.0)
+    >>> [(_, search)] = reading.searches
     >>> search.peers.least_ppp[:, search.row_of]
     array([[0., 0., 0.]])
     """
     for name in question.sensitive:
-        if question.tolerance.get(name) or question.relative_tolerance.get(name):
+        column, secret = data.schema[name], encode_confidential(data, name)
+        near = question.tolerance.get(name) or question.relative_tolerance.get(name)
+        own = _ask_for(question, name)
+        meanings = None if near else read_meanings(secret, column, same_within)
+        if meanings is not None:
+            codes = UnitedReading(_write_codes(secret, meanings), len(meanings), "overlap")
+            column = Column(role=column.role, kind="integer", cells="generalised")
+            yield PeerReading(secret, codes, _search_complete(data, codes.variable, column, own))
             continue
-        variable, column = encode_confidential(data, name), data.schema[name]
-        if variable.generalised or variable.suppressed:
-            continue
-        for reading in unite_values(variable, column, same_within):
-            yield reading, find_peers(_rewrite(data, reading), _ask_for(question, name))
+        if secret.missing:
+            yield PeerReading(secret, None, _search_complete(data, secret, column, own))
+        for reading in [] if near else unite_values(secret, column, same_within):
+            searches = _search_complete(data, reading.variable, column, own)
+            yield PeerReading(secret, reading, searches)
 
 
-def _rewrite(data: Dataset, reading: UnitedReading) -> Dataset:
-    """The data with one value for all that say the same."""
-    variable = reading.variable
-    codes = pl.Series(variable.codes)
-    values = variable.distinct.gather(codes.set(codes < 0, None)).alias(variable.name)
-    return data.with_columns(values.to_frame())
+def _search_complete(
+    data: Dataset, variable: ConfidentialVariable, column: Column, question: PeerQuestion
+) -> tuple[tuple[Integers, PeerSearch], ...]:
+    """The peers of all records, if all have a value; else without those that have none.
+
+    Then also with the commonest value of those who share all that is known in place of what is
+    missing: where all that are shown agree, who did not tell has that value at worst.
+    """
+    fillings = [variable.codes]
+    if variable.missing:
+        known = tuple(name for name in question.known if name != variable.name)
+        fillings.append(_fill_missing(data, variable, known))
+    searches = []
+    for codes in fillings:
+        rows = np.flatnonzero(codes >= 0)
+        if len(rows):
+            read = _rewrite(data, variable, codes, column)
+            part = read if len(rows) == len(codes) else read.take(rows)
+            searches.append((rows, find_peers(part, question)))
+    return tuple(searches)
+
+
+def _fill_missing(data: Dataset, variable: ConfidentialVariable, known: tuple[str, ...]) -> Codes:
+    """Missing codes become the commonest of their class; where it has none, they stay."""
+    classes = find_equivalence_classes(data, known)
+    both = count_by_class(classes, variable.codes, len(variable.distinct))
+    # Of values that are equally common, the first.
+    order = np.lexsort((-both.code, both.counts))
+    commonest = np.full(len(classes), -1, np.int32)
+    commonest[both.at[order]] = both.code[order]
+    return np.where(variable.codes < 0, commonest[classes.of], variable.codes)
+
+
+def _rewrite(
+    data: Dataset, variable: ConfidentialVariable, codes: Codes, column: Column
+) -> Dataset:
+    """The data with a variable as it is read."""
+    numbers = pl.Series(codes)
+    values = variable.distinct.gather(numbers.set(numbers < 0, None)).alias(variable.name)
+    # No cell holds a code for missing any more.
+    columns = {**dict(data.schema), variable.name: replace(column, missing=())}
+    plain = replace(data, schema=Schema(columns), given_identity=data.identity)
+    return plain.with_columns(values.to_frame())
+
+
+def _write_codes(variable: ConfidentialVariable, meanings: CellMeanings) -> ConfidentialVariable:
+    """The variable with cells that are ranges and sets of codes: those that overlap share some."""
+    return replace(variable, distinct=pl.Series(variable.name, meanings.write_codes()))
 
 
 def _ask_for(question: PeerQuestion, name: str) -> PeerQuestion:

@@ -7,13 +7,15 @@ show besides.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sfumato.schema import Kind, Role
 from sfumato.schema.inference.words import ENDINGS, NUMBERS, PEOPLE, WORDS, remove_accents
 
-Need = Literal["", "own", "many", "text", "groups", "positive", "degrees", "weight"]
+Need = Literal[
+    "", "own", "many", "text", "groups", "positive", "degrees", "weight", "age", "weights"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +23,9 @@ class Sign:
     """What words in a name speak of, the role that follows, and what the values must show besides.
 
     `needs`: nearly every record its `own` value; `many` different ones; `text`; `groups` of
-    records; `positive` numbers; `degrees`; or enough to tell a body `weight` from a survey weight.
+    records; `positive` numbers; `degrees`; enough to tell a body `weight` from a survey weight;
+    numbers that can be an `age`; or survey `weights`, of which some may be 0. `coded`: whole
+    numbers are codes, however many there are. `says`: what it is that speaks of this.
     """
 
     role: Role
@@ -30,6 +34,8 @@ class Sign:
     note: str = ""
     kind: Kind | None = None
     needs: Need = ""
+    coded: bool = False
+    says: str = "Its name speaks of"
 
 
 NOTES: dict[str, str] = {
@@ -45,6 +51,7 @@ KINDS: dict[str, Kind] = {
     "education": "ordinal",
     "a postcode": "nominal",
     "a place": "nominal",
+    "the home": "nominal",
     "the cabin, room or bed": "nominal",
     "household or family": "integer",
     "travel or social class": "ordinal",
@@ -139,3 +146,22 @@ def find_signs(name: str) -> list[Sign]:
     others = [sign for sign in signs if sign.needs != "own"]
     specific = others and others[0].role in ("direct", "cluster")
     return others + numbers if specific else numbers + others
+
+
+def find_label_signs(label: str) -> list[Sign]:
+    """What the words of a variable's label speak of, the likeliest first.
+
+    A label is a sentence, in which words like "phone" or "name" come up easily: that it points to a
+    person must be borne out by the values.
+    """
+    return [
+        replace(
+            sign,
+            says="Its label speaks of",
+            needs="own" if sign.role == "direct" else _NEEDS_OF_LABELS.get(sign.what, sign.needs),
+        )
+        for sign in find_signs(label)
+    ]
+
+
+_NEEDS_OF_LABELS: dict[str, Need] = {"age": "age", "a survey weight": "weights"}

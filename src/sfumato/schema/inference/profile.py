@@ -6,7 +6,7 @@ Text may stand for numbers or dates: values among ranges, sets, masks and wildca
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
@@ -109,6 +109,15 @@ class Profile:
         if pattern not in self.matches:
             self.matches[pattern] = int(self.values.str.contains(pattern).sum())
         return self.matches[pattern]
+
+    def without(self, codes: Collection[Any]) -> Profile:
+        """The same less the values that stand for "no value"."""
+        left = ~self.values.is_in(pl.Series(list(codes), dtype=self.values.dtype, strict=False))
+        if not left.any():
+            return Profile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=self.ordered)
+        return replace(
+            self, values=self.values.filter(left), counts=self.counts.filter(left), matches={}
+        )
 
     @property
     def distinct(self) -> int:

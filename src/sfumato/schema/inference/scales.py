@@ -44,59 +44,154 @@ def normalise_levels(values: Iterable[str]) -> frozenset[str]:
     return frozenset(remove_accents(value).casefold().strip() for value in values) - NOT_KNOWN
 
 
-_SCALES = parse_level_sets(
-    """none, very low, low, lower, medium, middle, mid, moderate, average, normal, high, higher,
-    very high, elevated, niedrig, mittel, hoch, faible, moyen, eleve, bajo, medio, alto, basso,
-    laag, gemiddeld, hoog, lag, medel, hog, lav, middel, hoy, hoj, niski, sredni, wysoki;
-    bottom, lower, low, mid, middle, upper, top;
-    none, absent, minimal, mild, moderate, severe, very severe, critical, leicht, mittel, schwer;
-    small, medium, large, very large, klein, mittel, gross;
-    never, rarely, seldom, sometimes, occasionally, often, usually, very often, always, nie, selten,
-    manchmal, oft, haufig, immer, jamais, rarement, parfois, souvent, toujours, daily, weekly,
-    monthly, yearly;
-    strongly disagree, disagree, somewhat disagree, slightly disagree, neutral, undecided,
-    neither agree nor disagree, slightly agree, somewhat agree, agree, strongly agree;
-    very dissatisfied, dissatisfied, neutral, satisfied, very satisfied;
-    very poor, very bad, poor, bad, fair, satisfactory, good, very good, excellent, schlecht,
-    mittelmassig, gut, sehr gut;
-    none, no education, preschool, kindergarten, primary, elementary, primary school,
-    elementary school, 1st 4th, 5th 6th, 7th 8th, 9th, 10th, 11th, 12th, lower secondary,
-    middle school, secondary, secondary school, upper secondary, high school, hs grad, college,
-    high school graduate, some college, assoc voc, assoc acdm, associate, vocational, tertiary,
-    post secondary, university, degree, bachelor, bachelors, master, masters, graduate, phd,
-    postgraduate, prof school, doctorate, hauptschule, mittlere reife, realschule, abitur,
-    gymnasium, hochschule, universitat""",
-    ",",
-)
+_LISTS = """
+    none, no, nil, keine, aucun, ninguno, nessuno, geen, ingen, brak < very low, sehr niedrig,
+    tres faible, muy bajo, molto basso, zeer laag, mycket lag, bardzo niski < low, lower, niedrig,
+    gering, faible, bas, bajo, baja, basso, bassa, laag, lag, lav, matala, niski < medium, middle,
+    mid, moderate, average, normal, mittel, moyen, medio, media, gemiddeld, medel, middel,
+    keskitaso, sredni < high, higher, elevated, hoch, eleve, haut, alto, alta, hoog, hog, hoy, hoj,
+    korkea, wysoki < very high, sehr hoch, tres eleve, muy alto, molto alto, zeer hoog, mycket hog,
+    bardzo wysoki;
+    bottom < lower, low < mid, middle < upper < top;
+    none, absent, no, keine, aucun < minimal < mild, leicht, leger, leve, lieve, licht, let <
+    moderate, moderat, mittel, modere, moderado, moderato, matig < severe, schwer, schwerwiegend,
+    grave, ernstig, svar, alvorlig, ciezki < very severe, sehr schwer, tres grave < critical,
+    kritisch, critique, critico;
+    very small, sehr klein < small, klein, petit, pequeno, piccolo, liten, lille, maly < medium,
+    mittel, moyen, mediano, medio, middel, sredni < large, big, gross, grand, grande, groot, stor,
+    duzy < very large, sehr gross;
+    never, nie, niemals, jamais, nunca, mai, nooit, aldrig, aldri, ei koskaan, nigdy < very rarely,
+    hardly ever, almost never < rarely, seldom, selten, rarement, raramente, rara vez, zelden,
+    sallan, sjaelden, sjelden, harvoin, rzadko < occasionally, gelegentlich < sometimes, manchmal,
+    parfois, a veces, a volte, soms, ibland, noen ganger, joskus, czasami < often, frequently, oft,
+    haufig, souvent, a menudo, spesso, vaak, ofta, ofte, usein, czesto < usually, meistens < very
+    often, almost always, sehr oft < always, immer, toujours, siempre, sempre, altijd, alltid,
+    altid, aina, zawsze;
+    never, nie < yearly, annually, jahrlich < monthly, monatlich < weekly, wochentlich < daily,
+    taglich;
+    strongly disagree, disagree strongly, completely disagree, stimme gar nicht zu,
+    stimme uberhaupt nicht zu < disagree, stimme nicht zu < somewhat disagree, slightly disagree,
+    stimme eher nicht zu < neutral, undecided, neither, neither agree nor disagree, teils teils <
+    slightly agree, somewhat agree, stimme eher zu < agree, stimme zu < strongly agree,
+    agree strongly, completely agree, stimme voll zu, stimme voll und ganz zu;
+    very dissatisfied, sehr unzufrieden < dissatisfied, unzufrieden < neutral, teils teils <
+    satisfied, zufrieden < very satisfied, sehr zufrieden;
+    not at all, gar nicht, pas du tout < a little, slightly, ein wenig, un peu < somewhat,
+    moderately, etwas < quite, quite a bit, ziemlich, assez < very, very much, sehr, beaucoup <
+    extremely, ausserst;
+    very poor, very bad, sehr schlecht, tres mauvais, muy malo < poor, bad, schlecht, mauvais, malo,
+    cattivo, slecht, dalig < fair, satisfactory, mittelmassig, befriedigend, passable, regular <
+    good, gut, bon, bueno, buono, goed, bra, god, hyva, dobry < very good, sehr gut, tres bon,
+    muy bueno < excellent, ausgezeichnet;
+    young, jung, jeune < middle aged, mittleren alters < old, elderly, alt, age;
+    child, kind, enfant < adolescent, teenager, jugendlicher < adult, erwachsener, adulte < senior,
+    elderly;
+    none, no education, no schooling, ohne abschluss < preschool, kindergarten, nursery < primary,
+    elementary, primary school, elementary school, grundschule, primaire < 1st 4th < 5th 6th < 7th
+    8th < 9th < 10th < 11th < 12th < lower secondary, middle school, hauptschule <
+    secondary, secondary school, mittlere reife, realschule, secondaire < upper secondary, high
+    school, high school graduate, hs grad, abitur, gymnasium, lycee, baccalaureat < vocational,
+    some college < assoc voc < assoc acdm, associate, associates < college, tertiary, post
+    secondary, university, degree, hochschule, universitat, universite, superieur < bachelor,
+    bachelors, graduate < master, masters, postgraduate < prof school < phd, doctorate, promotion,
+    doctorat;
+    first, erste, erster, premier, premiere, primero, primera, primo, prima, eerste, forsta <
+    second, zweite, zweiter, deuxieme, segundo, segunda, secondo, seconda, tweede, andra < third,
+    dritte, dritter, troisieme, tercero, tercera, terzo, terza, derde, tredje < fourth, vierte,
+    vierter, quatrieme, cuarto, cuarta, quarto, quarta, vierde, fjarde < fifth, funfte, funfter,
+    cinquieme, quinto, quinta, vijfde, femte"""
+
+
+def _parse_ranks(scale: str) -> dict[str, int]:
+    """The rank of each level of a scale: `<` between the ranks, a comma between words for one."""
+    return {
+        " ".join(level.split()): rank
+        for rank, levels in enumerate(scale.split("<"))
+        for level in levels.split(",")
+    }
+
+
+_SCALES = tuple(map(_parse_ranks, _LISTS.split(";")))
 _TO = r"(?:-|\u2013|to|bis|a|;|,|\.\.)"
 _NUMBER = r"(-?\d+(?:\.\d+)?)k?"
-_BAND = re.compile(rf"[\[(]?\s*{_NUMBER}\s*{_TO}\s*{_NUMBER}\s*[\])]?(?: (?:years|jahre))?")
-_OPEN_BAND = re.compile(
-    rf"(?:[<>≤≥]=?|under|over|below|above|unter|uber|up to|bis)\s*{_NUMBER}"
-    rf"|{_NUMBER}\s*(?:\+|and over)"
+_UNIT = r"(?: ?(?:years|yrs|jahre|ans|anos|anni|jaar|ar|lat))?(?: old)?"
+_BAND = re.compile(rf"[\[(]?\s*{_NUMBER}\s*{_TO}\s*{_NUMBER}\s*[\])]?{_UNIT}")
+_BELOW = re.compile(
+    rf"(?:[<≤]=?|under|below|less than|unter|up to|bis|moins de)\s*{_NUMBER}{_UNIT}"
+)
+_ABOVE = re.compile(
+    rf"(?:[>≥]=?|over|above|more than|uber|ab|plus de)\s*{_NUMBER}{_UNIT}"
+    rf"|{_NUMBER}{_UNIT}\s*"
+    r"(?:\+|(?:and|or) (?:over|older|more|above)|plus|und (?:mehr|alter)|et plus)"
 )
 _RANK = re.compile(
-    r"(?:stage|grade|level|grad|stufe|stadium|stade|estadio|tier|quartile|quintile|nyha|asa|q|g|t)?"
-    r"\s?(?:0|[1-9]|i{1,3}|iv|v)[abc]?"
+    r"(?:stage|grade|level|grad|stufe|stadium|stade|estadio|tier|quartile|quintile|decile|nyha|asa"
+    r"|class|klasse|q|g|t)?\s?(?P<number>0|[1-9]|i{1,3}|iv|v)(?P<letter>[abc]?)"
 )
+_NTH = re.compile(r"([1-9][0-9]?)(?:st|nd|rd|th|er|ere|re|eme|e|o|a|\.)(?: [a-z]+)?")
+_ROMAN = {"i": 1, "ii": 2, "iii": 3, "iv": 4, "v": 5}
+
+Key = tuple[float, ...]
 
 
-def is_ordered_scale(levels: frozenset[str]) -> bool:
-    """Whether these are the levels of a known scale, bands of numbers, or numbered stages."""
+def order_levels(levels: frozenset[str]) -> dict[str, Key] | None:
+    """A key to sort each level by: known words, bands of numbers, or numbered stages; else None.
+
+    Examples
+    --------
+    >>> keys = order_levels(frozenset(["high", "low", "medium"])) or {}
+    >>> sorted(keys, key=keys.__getitem__)
+    ['low', 'medium', 'high']
+    """
     if len(levels) < 2:  # noqa: PLR2004 - one level has no order
-        return False
-    words = {re.sub(r"[\s_-]+", " ", level) for level in levels}
+        return None
+    words = {level: re.sub(r"[\s_-]+", " ", level) for level in levels}
     # "low 1", "high 3": numbers behind the words are taken off.
-    worded = {re.sub(r"[\d%.\s]+$", "", level) for level in words}
-    if any(words <= scale or (len(worded) > 1 and worded <= scale) for scale in _SCALES):
-        return True
-    if all(_is_band(level) for level in levels):
-        return True
-    return all(_RANK.fullmatch(level) and re.search("[a-z]", level) for level in words)
+    worded = {level: re.sub(r"[\d%.\s]+$", "", word) for level, word in words.items()}
+    for scale in _SCALES:
+        for spelt in (words, worded):
+            if len(different := set(spelt.values())) > 1 and different <= scale.keys():
+                return {level: (scale[word],) for level, word in spelt.items()}
+    for read_key in (_read_band, _read_rank, _read_nth):
+        keys = {
+            level: read_key(words[level] if read_key is _read_rank else level) for level in levels
+        }
+        if all(key is not None for key in keys.values()):
+            return {level: key for level, key in keys.items() if key is not None}
+    return None
 
 
-def _is_band(level: str) -> bool:
+def sort_levels(values: Iterable[str]) -> tuple[str, ...] | None:
+    """The levels as they are written, in their order; None where two could change places."""
+    normalised = {value: remove_accents(value).casefold().strip() for value in values}
+    keys = order_levels(frozenset(normalised.values()))
+    if keys is None or len(set(keys.values())) < len(keys):
+        return None
+    return tuple(sorted(normalised, key=lambda value: (keys[normalised[value]], value)))
+
+
+def _read_band(level: str) -> Key | None:
+    """Where a band of numbers lies; below and above a number on their side of it."""
     closed = _BAND.fullmatch(level)
     if closed:
-        return float(closed[1]) < float(closed[2])
-    return _OPEN_BAND.fullmatch(level) is not None
+        padded = "0" in (closed[1][:1], closed[2][:1]) and len(closed[1]) != len(closed[2])
+        codes = padded and len(closed[1]) > 1  # `01-01301` is an area, `00-04` are ages
+        rises = float(closed[1]) < float(closed[2])
+        return (float(closed[1]), 0.0) if rises and not codes else None
+    if below := _BELOW.fullmatch(level):
+        return float(below[1]), -1.0
+    above = _ABOVE.fullmatch(level)
+    return (float(above[1] or above[2]), 1.0) if above else None
+
+
+def _read_rank(level: str) -> Key | None:
+    match = _RANK.fullmatch(level)
+    if not match or not re.search("[a-z]", level):
+        return None
+    number = _ROMAN.get(match["number"]) or float(match["number"])
+    return number, float("abc".find(match["letter"]) if match["letter"] else -1)
+
+
+def _read_nth(level: str) -> Key | None:
+    match = _NTH.fullmatch(level)
+    return (float(match[1]),) if match else None

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
 
 from sfumato.io import frames
+from sfumato.io.missing_words import is_word_for_missing
 from sfumato.schema import CellForm, Column, Kind, Role
 from sfumato.schema.inference.formats import FORMATS, find_format
-from sfumato.schema.inference.names import SIGNS, Sign, find_signs
+from sfumato.schema.inference.missing_codes import find_missing_codes
+from sfumato.schema.inference.names import SIGNS, Sign, find_label_signs, find_signs
 from sfumato.schema.inference.profile import FEW, Profile, describe_ranges, read_profiles
-from sfumato.schema.inference.scales import SEXES, is_ordered_scale
+from sfumato.schema.inference.scales import SEXES, normalise_levels, order_levels, sort_levels
+from sfumato.schema.inference.survey_codes import add_survey_signs
+from sfumato.schema.inference.values import is_balanced_pair, is_code_name, recognise_values
 
 CLOSED = "Its values are of a type that cannot be looked into."
 
 _ORDER = 3  # two levels declared in an order are as good as none
 _GROUPS = 20  # text with so few different values may name groups
+_LABELLED = 0.8  # share of the whole numbers that have a label where they are codes
 _NUMERIC = r"^[+-]?\d+(?:[.,]\d+)?$"
 
 
@@ -38,14 +43,39 @@ _BY_FAMILY: dict[str, SuggestedKind] = {
 }
 
 
-def infer_kind(role: Role | None, sign: Sign | None, profile: Profile) -> SuggestedKind:
-    """Read the kind off the values, given the role and the sign in the name that led there."""
+def infer_kind(
+    role: Role | None, sign: Sign | None, profile: Profile, *, labels: Sequence[str] = ()
+) -> SuggestedKind:
+    """Read the kind off the values, given the role and the sign in the name that led there.
+
+    `labels` are those of the values, in the order of the values, where they have any.
+    """
     if profile.family in _BY_FAMILY:
         return _BY_FAMILY[profile.family]
     if profile.ordered and profile.distinct >= _ORDER:
         return SuggestedKind("ordinal", "Its levels were declared in an order.")
+    if labels and role != "direct":
+        ranked = (sign and sign.kind == "ordinal") or _rise(labels)
+        as_what = "an order" if ranked else "groups"
+        return SuggestedKind(
+            "ordinal" if ranked else "nominal", f"The labels of its codes are those of {as_what}."
+        )
     of_values = _infer_number_kind if profile.family == "number" else _infer_text_kind
     return of_values(role, sign, profile)
+
+
+def _rise(labels: Sequence[str]) -> bool:
+    """Whether labels, by their codes, come in the order of a known scale or in its reverse."""
+    order = sort_levels(labels)
+    return (
+        order is not None
+        and len(order) == len(labels)
+        and order
+        in (
+            tuple(labels),
+            tuple(labels[::-1]),
+        )
+    )
 
 
 def _infer_number_kind(role: Role | None, sign: Sign | None, profile: Profile) -> SuggestedKind:
@@ -55,7 +85,7 @@ def _infer_number_kind(role: Role | None, sign: Sign | None, profile: Profile) -
             "continuous", unique if profile.is_measurement and role != "weight" else ""
         )
     kind = sign.kind if sign else None
-    if kind in ("nominal", "integer"):
+    if kind in ("nominal", "integer") or (kind == "ordinal" and sign and sign.coded):
         return SuggestedKind(kind)
     if profile.few and role not in ("direct", "weight"):
         ranked = kind == "ordinal"
@@ -72,7 +102,7 @@ def _infer_text_kind(role: Role | None, sign: Sign | None, profile: Profile) -> 
         return SuggestedKind("text")
     if profile.range_kind:
         return SuggestedKind(profile.range_kind, describe_ranges(profile.range_kind))
-    if is_ordered_scale(profile.levels):
+    if order_levels(profile.levels):
         return SuggestedKind("ordinal", "Its levels have an order.")
     # Values that recur often, or are few, name groups; all else is free text.
     often = profile.distinct * 5 <= profile.records or role == "cluster"
@@ -91,15 +121,17 @@ def _infer_text_kind(role: Role | None, sign: Sign | None, profile: Profile) -> 
 
 NAMELESS = "Nothing says what it is; decide by hand."
 
+_OLDEST = 130
 _BABY = 2  # kilograms
 _BODY = (25, 200)  # kilograms, or pounds: the middle half of body weights lies here
 _UNKNOWN = "Nothing in its name or values says what it is; decide by hand."
 _OF_NAMES: dict[str, str] = {
-    "direct": "Its name speaks of {what}, {note}.",
-    "quasi": "Its name speaks of {what}; others may know it about a person{note}.",
-    "sensitive": "Its name speaks of {what}; nobody should learn it about a person.",
-    "weight": "Its name speaks of {what}, and its values are positive numbers.",
-    "cluster": "Its name speaks of {what}, and records share its values ({distinct} groups).",
+    "direct": "{says} {what}, {note}.",
+    "quasi": "{says} {what}; others may know it about a person{note}.",
+    "sensitive": "{says} {what}; nobody should learn it about a person.",
+    "weight": "{says} {what}, and its values are {positive}.",
+    "cluster": "{says} {what}, and records share its values ({distinct} groups).",
+    "other": "{says} {what}, which says nothing about a single person.",
 }
 _OF_FORMATS: dict[str, str] = {
     "direct": "Its values look like {what}, which point to one person.",
@@ -119,7 +151,14 @@ class SuggestedRole:
     sign: Sign | None = None
 
 
-def infer_role(signs: Sequence[Sign], profile: Profile, *, tall: bool) -> SuggestedRole:
+def infer_role(
+    signs: Sequence[Sign],
+    profile: Profile,
+    *,
+    tall: bool,
+    coded: bool = False,
+    labels: Sequence[str] = (),
+) -> SuggestedRole:
     """Weigh values that point to a person first, then the name, then what values tell else.
 
     Parameters
@@ -127,6 +166,8 @@ def infer_role(signs: Sequence[Sign], profile: Profile, *, tall: bool) -> Sugges
     signs : what the name speaks of, the likeliest first.
     profile : the values.
     tall : whether body heights stand beside this variable, so that a weight may be a body's.
+    coded : whether the name is a code that no word explains.
+    labels : the labels of its values.
     """
     matching = find_format(_POINTING, profile)
     if matching:
@@ -134,9 +175,11 @@ def infer_role(signs: Sequence[Sign], profile: Profile, *, tall: bool) -> Sugges
     for sign in (_resolve_weight(sign, profile, tall=tall) for sign in signs):
         if _is_borne_out(sign, profile):
             return SuggestedRole(sign.role, _explain_role(sign, profile), sign)
-    suggested = _infer_role_from_values(profile)
+    suggested = _infer_role_from_values(profile, labels)
+    if coded and suggested.role is None and (look := recognise_values(profile)):
+        return SuggestedRole(look.role, look.reason)
     if signs and suggested.reason == _UNKNOWN:
-        reason = f"Its name speaks of {signs[0].what}, but its values do not; decide by hand."
+        reason = f"{signs[0].says} {signs[0].what}, but its values do not; decide by hand."
         return replace(suggested, reason=reason)
     return suggested
 
@@ -166,6 +209,8 @@ def _is_borne_out(sign: Sign, profile: Profile) -> bool:
             "groups": codes and profile.distinct * 3 <= profile.records * 2,
             "positive": family == "number" and profile.values[0] > 0,
             "degrees": family == "text" or (family == "number" and profile.within(-180, 180)),
+            "age": family == "text" or (family == "number" and profile.within(0, _OLDEST)),
+            "weights": family == "number" and profile.values[0] >= 0,
         }[sign.needs]
     if sign.role == "direct":
         named = family == "text" and not profile.is_yes_or_no and not profile.holds_dates
@@ -178,20 +223,26 @@ def _explain_role(sign: Sign, profile: Profile) -> str:
         shared = (
             "few records share a value" if profile.nearly_unique else "it has many different values"
         )
-        return f"Looks identifier-like: its name speaks of {sign.what}, and {shared}."
+        return f"Looks identifier-like: {sign.says.lower()} {sign.what}, and {shared}."
     if sign.role == "direct":
         note = sign.note or "which points to one person"
     else:
         note = f"; {sign.note}" if sign.note else ""
-    return _OF_NAMES[sign.role].format(what=sign.what, note=note, distinct=profile.distinct)
+    return _OF_NAMES[sign.role].format(
+        says=sign.says,
+        what=sign.what,
+        note=note,
+        distinct=profile.distinct,
+        positive="positive numbers" if sign.needs == "positive" else "numbers from 0 on",
+    )
 
 
-def _infer_role_from_values(profile: Profile) -> SuggestedRole:
+def _infer_role_from_values(profile: Profile, labels: Sequence[str]) -> SuggestedRole:
     """What the values alone speak for."""
     matching = find_format(_OTHER, profile)
     if matching:
         return SuggestedRole(matching.role, _OF_FORMATS[matching.role].format(what=matching.what))
-    if profile.levels in SEXES:
+    if profile.levels in SEXES or (labels and normalise_levels(labels) in SEXES):
         return SuggestedRole(
             "quasi", "Its values are those of sex or gender; others may know it about a person."
         )
@@ -231,8 +282,13 @@ def _infer_identifier(profile: Profile) -> SuggestedRole:
 _MIXED = "Holds values of several types; make them one type and look again."
 
 
-def suggest(frame: Any) -> dict[str, Column]:
+def suggest(frame: Any, known: Mapping[str, Column] | None = None) -> dict[str, Column]:
     """Suggest a `Column` for every variable of an eager frame, with the reason for it.
+
+    Parameters
+    ----------
+    frame : the records.
+    known : what the file itself declares of its variables: labels, and codes for missing.
 
     Examples
     --------
@@ -242,31 +298,96 @@ def suggest(frame: Any) -> dict[str, Column]:
     ['direct', 'quasi', None]
     """
     table = frames.wrap(frame)
-    signs = {name: find_signs(name) for name in table.columns}
+    signs = add_survey_signs({name: find_signs(name) for name in table.columns})
     tall = any(sign.what == "body height" for named in signs.values() for sign in named)
-    patterns = [*dict.fromkeys(known.regex for known in FORMATS), _NUMERIC]
-    return {
-        name: _infer_column(table, name, profile, signs[name], tall=tall)
-        for name, profile in read_profiles(table, patterns)
-    }
+    patterns = [*dict.fromkeys(known_format.regex for known_format in FORMATS), _NUMERIC]
+    columns: dict[str, Column] = {}
+    pairs: list[str] = []
+    for name, profile in read_profiles(table, patterns):
+        if profile is None:
+            several = table[name].dtype == nw.Object
+            columns[name] = Column(reason=_MIXED if several else f"{NAMELESS} {CLOSED}")
+            continue
+        declared = known[name] if known and name in known else _NOTHING_KNOWN
+        columns[name] = _infer_column(name, profile, signs[name], declared, tall=tall)
+        if columns[name].role is None and is_balanced_pair(profile) and is_code_name(name):
+            pairs.append(name)
+    if len(pairs) == 1 and not any(_SEX in column.reason for column in columns.values()):
+        columns[pairs[0]] = replace(columns[pairs[0]], role="quasi", reason=_PAIR)
+    return columns
+
+
+_NOTHING_KNOWN = Column()
+_SEX = "sex or gender"
+_PAIR = (
+    "It has the codes 1 and 2, each of about half the records, as sex or gender often has; others "
+    "may know it about a person."
+)
 
 
 def _infer_column(
-    table: nw.DataFrame[Any],
-    name: str,
-    profile: Profile | None,
-    signs: Sequence[Sign],
-    *,
-    tall: bool,
+    name: str, profile: Profile, signs: Sequence[Sign], declared: Column, *, tall: bool
 ) -> Column:
-    if profile is None:
-        several = table[name].dtype == nw.Object
-        return Column(reason=_MIXED if several else f"{NAMELESS} {CLOSED}")
-    suggested = infer_role(signs, profile, tall=tall)
-    kind = infer_kind(suggested.role, suggested.sign, profile)
-    reason = f"{suggested.reason} {kind.remark}".strip()
+    if declared.missing:
+        profile = profile.without(declared.missing)
+    codes = find_missing_codes(profile, declared.labels)
+    if codes:
+        profile = profile.without(codes)
+    if declared.label:
+        signs = [*signs, *find_label_signs(declared.label)]
+    described = _describe_codes(codes, declared.labels)
+    levels = _list_labels(profile, declared.labels)
+    suggested = infer_role(signs, profile, tall=tall, coded=is_code_name(name), labels=levels)
+    kind = infer_kind(suggested.role, suggested.sign, profile, labels=levels)
+    if suggested.role == "weight" and profile.values[0] == 0:
+        # Such as those in homes, who have no weight as a household.
+        codes = {**codes, 0: int(profile.counts[0])}
+        described = f"{codes[0]:,} records have the weight 0, which is declared as missing."
     cells: CellForm | None = "generalised" if profile.range_kind else None
-    remarks = [reason, *(profile.describe_text() if cells is None else ())]
+    order = _find_order(profile) if kind.kind == "ordinal" else None
+    remarks = [suggested.reason, kind.remark, described]
+    remarks += profile.describe_text() if cells is None else ()
     return Column(
-        role=suggested.role, kind=kind.kind, cells=cells, reason=" ".join(remarks).strip()
+        role=suggested.role,
+        kind=kind.kind,
+        domain=order.levels if order else None,
+        missing=(*declared.missing, *codes, *(order.unknown if order else ())),
+        cells=cells,
+        reason=" ".join(remark for remark in remarks if remark),
+    )
+
+
+def _list_labels(profile: Profile, labels: Mapping[str, str] | None) -> tuple[str, ...]:
+    """The labels of whole numbers, in the numbers' order; none where most have no label."""
+    if not labels or not profile.integral:
+        return ()
+    texts = [labels.get(str(int(value))) for value in profile.values.to_list()]
+    named = [text for text in texts if text and not text.strip().isdigit()]
+    return tuple(named) if len(named) >= max(2, _LABELLED * len(texts)) else ()
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Levels in their order, and those that say "not known", which have no place in it."""
+
+    levels: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+
+def _find_order(profile: Profile) -> _Order | None:
+    if profile.family != "text" or profile.ordered:
+        return None
+    unknown = tuple(value for value in profile.values.to_list() if is_word_for_missing(value))
+    levels = sort_levels(value for value in profile.values.to_list() if value not in unknown)
+    return _Order(levels, unknown) if levels else None
+
+
+def _describe_codes(codes: Mapping[Any, int], labels: Mapping[str, str] | None) -> str:
+    if not codes:
+        return ""
+    why = "are labelled so" if labels else "stand far from all others"
+    several = len(codes) > 1
+    return (
+        f"{sum(codes.values()):,} records have {f'{len(codes)} codes' if several else 'a code'} "
+        f"for missing, which {why}: check `missing`."
     )

@@ -138,6 +138,9 @@ WORDS: dict[Role, dict[str, str]] = {
             ciudad, municipio, provincia, citta, comune, regione, stad, gemeente, provincie,
             woonplaats, kommune, kommun, lan, fylke, kunta, kaupunki, miasto, miejscowosc,
             gmina, powiat, wojewodztwo, embarked, embarkation, port, boarding, destination""",
+        "the home": """housing, housing type, housing tenure, tenure, dwelling, dwelling type, home
+            ownership, own rent, rent or own, wohnform, wohnsituation, wohnverhaltnis, logement,
+            vivienda, abitazione, woning, boform, bolig""",
         "the cabin, room or bed": """cabin, room, bed, flat, apartment, zimmer, zimmernummer, bett,
             chambre, habitacion, stanza""",
         "coordinates of a place": """lat, latitude, lon, lng, =long, longitude, gps lat, gps lon,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.codes import find_positions
-from sfumato.cells.pairs import ComparableVariable, align_variable
+from sfumato.cells.draws import align_variables
+from sfumato.cells.pairs import ComparableVariable, quote_names
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Integers
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_LEVELS = 200
 """Of a category in a model: beyond that it is a name, and its columns would fill the memory."""
+DRAWS = 10
+"""How often a cell that stands for several values is drawn from, to average over it."""
 SIDE_NAMES = {
     "original": "the original",
     "released": "the released data",
@@ -38,11 +41,13 @@ class Covariates:
     ----------
     original, released : a column v0, v1, … for each variable of the formula.
     labels : the levels of each category, the reference level first.
+    further : the released records again, with other values of the same cells.
     """
 
     original: pd.DataFrame = field(repr=False)
     released: pd.DataFrame = field(repr=False)
     labels: Mapping[str, Sequence[str]] = field(repr=False)
+    further: Sequence[pd.DataFrame] = field(default=(), repr=False)
 
 
 def align_covariates(
@@ -54,50 +59,67 @@ def align_covariates(
     Where the records are paired, row by row, those complete in both are taken, in one order.
     """
     original.schema.require(formula.variables)
-    variables = {name: _align(original, released, name) for name in formula.variables}
-    before = [variable.original for variable in variables.values()]
-    after = [variable.released for variable in variables.values()]
+    variables = _align(original, released, formula.variables, paired=paired)
+    before = [draws[0].original for draws in variables.values()]
+    after = [draws[0].released for draws in variables.values()]
     if paired:
         complete_before = complete_after = _find_complete([*before, *after], "both")
     else:
         complete_before = _find_complete(before, "original")
         complete_after = _find_complete(after, "released")
     labels: dict[str, list[str]] = {}
-    columns: dict[str, tuple[pl.Series, pl.Series]] = {}
-    for name, variable in variables.items():
-        sides = variable.original.filter(complete_before), variable.released.filter(complete_after)
-        if variable.categories or name in formula.categories:
-            levels = _find_levels(original, name, sides[0])
-            _require_same_levels(name, levels, sides[1])
+    first: dict[str, npt.NDArray[Any]] = {}
+    second: dict[str, list[npt.NDArray[Any]]] = {}
+    for name, draws in variables.items():
+        was = draws[0].original.filter(complete_before)
+        now = [draw.released.filter(complete_after) for draw in draws]
+        if draws[0].categories or name in formula.categories:
+            levels = _find_levels(original, name, was)
+            _require_same_levels(name, levels, pl.concat(now))
             labels[name] = [format_level(level) for level in levels]
-            sides = find_positions(sides[0], levels), find_positions(sides[1], levels)
-        columns[name] = sides
+            was, now = find_positions(was, levels), [find_positions(draw, levels) for draw in now]
+        first[name], second[name] = was.to_numpy(), [draw.to_numpy() for draw in now]
     # A binary outcome stays a column of 0 and 1, as a logistic model needs it.
     binary_outcome = binary and len(labels.get(formula.outcome or "", ())) == _BINARY
     numeric = {formula.outcome} if binary_outcome else set()
     categories = {name: list(labels[name]) for name in labels if name not in numeric}
-    first, second = ([pair[side].to_numpy() for pair in columns.values()] for side in (0, 1))
     # Sorted, so that nothing depends on the order of the records.
+    drawn = [values for draws in second.values() for values in draws]
     order = (
-        (canonical_order([*first, *second]),) * 2
+        (canonical_order([*first.values(), *drawn]),) * 2
         if paired
-        else (canonical_order(first), canonical_order(second))
+        else (canonical_order([*first.values()]), canonical_order(drawn))
     )
-    return Covariates(
-        _build_frame(columns, first, categories, order[0]),
-        _build_frame(columns, second, categories, order[1]),
-        labels,
-    )
+    frames = [
+        _build_frame({name: draws[index] for name, draws in second.items()}, categories, order[1])
+        for index in range(len(next(iter(second.values()))))
+    ]
+    return Covariates(_build_frame(first, categories, order[0]), frames[0], labels, frames[1:])
 
 
-def _align(original: Dataset, released: Dataset, name: str) -> ComparableVariable:
-    variable = align_variable(original, released, name)
-    if isinstance(variable, str):
+def _align(
+    original: Dataset, released: Dataset, names: Sequence[str], *, paired: bool
+) -> dict[str, list[ComparableVariable]]:
+    """Both sides of each variable; several times where released cells stand for several values."""
+    generalised = [
+        name for name in names if name in released.columns and released.schema[name].generalised
+    ]
+    if paired and generalised:
         raise MeasureError(
-            f"The formula names '{name}', which cannot be compared: {variable}.",
-            hint="leave it out of the formula.",
+            "The release holds ranges or sets in variables of the formula, which are no values: "
+            f"{quote_names(generalised)}.",
+            hint="leave them out of the formula, or release values there.",
         )
-    return variable
+    aligned = align_variables(original, released, names, draws=DRAWS if generalised else 1)
+    variables = {}
+    for name, draws in aligned.items():
+        if isinstance(draws, str):
+            raise MeasureError(
+                f"The formula names '{name}', which cannot be compared: {draws}.",
+                hint="leave it out of the formula.",
+            )
+        variables[name] = draws
+    return variables
 
 
 def _find_complete(columns: Sequence[pl.Series], side: str) -> pl.Series:
@@ -149,8 +171,7 @@ def _require_same_levels(name: str, levels: pl.Series, released: pl.Series) -> N
 
 
 def _build_frame(
-    names: Iterable[str],
-    arrays: Sequence[npt.NDArray[Any]],
+    columns: Mapping[str, npt.NDArray[Any]],
     categories: Mapping[str, Sequence[str]],
     order: Integers,
 ) -> pd.DataFrame:
@@ -158,7 +179,7 @@ def _build_frame(
     import pandas as pd
 
     frame: dict[str, object] = {}
-    for index, (name, values) in enumerate(zip(names, arrays, strict=True)):
+    for index, (name, values) in enumerate(columns.items()):
         if name in categories:
             codes = pd.Index([str(code) for code in range(len(categories[name]))])
             frame[f"v{index}"] = pd.Categorical.from_codes(values[order], categories=codes)

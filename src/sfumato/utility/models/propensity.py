@@ -20,14 +20,15 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.cells.codes import encode
-from sfumato.cells.pairs import align_variable
+from sfumato.cells.draws import align_variables
+from sfumato.cells.pairs import ComparableVariable
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask
 from sfumato.kernels.exact_sums import canonical_order, exact_mean, standard_deviation
 
 MOST_LEVELS = 50
-"""A category with more levels is left out unless it is named."""
+"""A category with more levels in the original is left out of all releases, unless it is named."""
 BLOCK = 1 << 15
 """Distinct records whose columns are made at a time."""
 MOST_COLUMNS = 1000
@@ -169,18 +170,17 @@ def merge_records(
         raise MeasureError("There is no record to compare.", hint="are the data empty?")
     variables: list[ModelVariable] = []
     left_out: dict[str, str] = {}
-    for name in _list_default_variables(original) if named is None else named:
-        variable = _build_variable(original, released, name, name in categories)
-        if (
-            isinstance(variable, CategoricalVariable)
-            and variable.levels > MOST_LEVELS
-            and named is None
-        ):
-            variable = f"it has more than {MOST_LEVELS} levels"
-        if isinstance(variable, str):
-            left_out[name] = variable
-        else:
-            variables.append(variable)
+    names = list(_list_default_variables(original) if named is None else named)
+    for name, sides in align_variables(original, released, names).items():
+        if isinstance(sides, str):
+            left_out[name] = sides
+            continue
+        as_category = sides[0].categories or name in categories
+        # By the original alone: how coarse a release is must not decide what is compared.
+        if named is None and as_category and sides[0].original.n_unique() > MOST_LEVELS:
+            left_out[name] = f"it has more than {MOST_LEVELS} levels"
+            continue
+        variables.append(_build_variable(name, sides[0], as_category=as_category))
     if (named is not None and left_out) or not variables:
         reasons = "; ".join(f"'{name}': {why}" for name, why in left_out.items())
         raise MeasureError(
@@ -199,22 +199,15 @@ def _list_default_variables(original: Dataset) -> list[str]:
     ]
 
 
-def _build_variable(
-    original: Dataset,
-    released: Dataset,
-    name: str,
-    as_category: bool,  # noqa: FBT001
-) -> ModelVariable | str:
-    """One variable of both data sets, or the reason why it cannot be compared."""
-    sides = align_variable(original, released, name)
-    if isinstance(sides, str):
-        return sides
+def _build_variable(name: str, sides: ComparableVariable, *, as_category: bool) -> ModelVariable:
     both = pl.concat([sides.original, sides.released])
-    return (
-        _build_category(name, both)
-        if sides.categories or as_category
-        else _build_number(name, both)
-    )
+    if not as_category:
+        return _build_number(name, both)
+    if both.n_unique() > MOST_LEVELS:
+        # New names are all told by being new: one level for them is enough.
+        new = ~both.is_in(sides.original.unique().implode()) & both.is_not_null()
+        both = both.set(new, both.filter(new).min()) if new.any() else both
+    return _build_category(name, both)
 
 
 def _build_category(name: str, values: pl.Series) -> CategoricalVariable:

@@ -55,7 +55,8 @@ def fit_both(
     """Fit a formula to the complete records of both data sets; fail where that is impossible."""
     prepared = align_covariates(original, released, formula, binary=family == "logistic")
     regressions = {}
-    for side, (outcome, terms) in build_matrices(formula, prepared).items():
+    binary = family == "logistic"
+    for side, (outcome, terms) in build_matrices(formula, prepared, binary=binary).items():
         where = SIDE_NAMES[side]
         x = _check_terms(terms, formula, where)
         results = _fit_model(_check_outcome(outcome, formula, family, where), x, family, where)
@@ -65,11 +66,12 @@ def fit_both(
 
 
 def build_matrices(
-    formula: Formula, prepared: Covariates
+    formula: Formula, prepared: Covariates, *, binary: bool = False
 ) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
     """Outcome and terms of both data sets, under aliases.
 
-    What is learnt, is learnt from the original.
+    What is learnt, is learnt from the original. Where released cells stand for several values, the
+    terms are averaged over them; a binary outcome is drawn, since no average is 0 or 1.
     """
     import formulaic
     from formulaic.errors import FormulaicError
@@ -81,14 +83,22 @@ def build_matrices(
             first = formulaic.Formula(formula.write_with_aliases()).get_model_matrix(
                 prepared.original, context=context, na_action="ignore"
             )
-            second = first.model_spec.get_model_matrix(prepared.released, context=context)
+            draws = [
+                first.model_spec.get_model_matrix(frame, context=context)
+                for frame in (prepared.released, *prepared.further)
+            ]
     except (FormulaicError, TypeError, ValueError, SyntaxError, AttributeError):
         raise MeasureError(
             "The formula cannot be turned into terms.",
             hint="do its functions get numbers, and do its brackets hold what they should?",
         ) from None
-    sides = {"original": first, "released": second}
-    return {side: (matrices.lhs, matrices.rhs) for side, matrices in sides.items()}
+    # What a cell stands for on average: regressing on it is regression calibration.
+    outcome, terms = (
+        draws[0][side] if len(draws) == 1 else sum(draw[side] for draw in draws) / len(draws)
+        for side in ("lhs", "rhs")
+    )
+    released = (draws[0].lhs if binary else outcome, terms)
+    return {"original": (first.lhs, first.rhs), "released": released}
 
 
 def estimate_original(

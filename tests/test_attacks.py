@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.risk._attacks import attacks
-from sfumato.tuning.attacks import tried
+from sfumato.attacks import tried
 
 DIRECT = ["person_id", "name", "email", "nhs_number", "address", "postcode"]
 

@@ -1,0 +1,212 @@
+"""All attacks that apply to a release, with what its manifest tells an outsider; and their outcome.
+
+What is tried follows from the plan and the size of the data, never from the clock: the same release
+is attacked in the same way on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from sfumato import catalogue
+from sfumato.data import Dataset
+from sfumato.errors import PlanError
+from sfumato.evidence import Evidence
+from sfumato.measure import Measure
+from sfumato.method import Method
+from sfumato.plan import Plan
+from sfumato.plan.targets import find_number
+from sfumato.progress import Progress
+from sfumato.release import Release
+from sfumato.run import evaluate, take_measures
+
+SECONDS = 60.0
+"""For how long a release is attacked unless the plan says otherwise, by what attacks state."""
+_MILLION = 1e6
+_FEWEST = 5_000
+"""Fewer records hardly make an attack quicker."""
+_WIDE = 25
+"""Variables from which on their pairs cost more than they do."""
+_LEDGER = "untouched"
+_USUAL_K = 5
+
+
+def attacks(
+    plan: Plan | None = None, manifest: Mapping[str, Any] | None = None
+) -> dict[str, Measure]:
+    """The attacks to try on a release: those that apply to any, and those its steps invite.
+
+    Each measure says how it is tried (`Measure.trial`). A step with noise invites averaging, the
+    method `deterministic` undoing: each method's class says which (`attacks`). Their parameters are
+    those of the step, which the manifest publishes. A k that the method looks for (`at_most`) is
+    known from the manifest only; one for each stratum is not published, and not attacked here.
+
+    `Release.write` tries them in any case. To set others, name them in the plan:
+    `Plan(..., evaluate={**plan.evaluate, **attacks(plan)})`.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> steps = [sf.methods.Deterministic(variables=["height", "weight_kg"], k=5)]
+    >>> made = attacks(sf.Plan(steps=steps))
+    >>> list(made)
+    ['mixed_linkage', 'recoverable', 'attribute_inference', 'singling_out', 'undoing']
+    >>> made["undoing"].k
+    5
+    """
+    on_any = [
+        (entry.trial.seconds, name)
+        for name, entry in catalogue.measures().items()
+        if entry.trial is not None and entry.trial.needs is not None
+    ]
+    # The quickest first: where time is short, as many as possible are tried.
+    chosen: dict[str, Measure] = {name: catalogue.measure(name)() for _, name in sorted(on_any)}
+    steps = () if plan is None else plan.steps
+    # Without a manifest an outsider knows the plan, and nothing that was fitted.
+    published = [{}] * len(steps) if manifest is None else manifest["methods"]
+    for step, public in zip(steps, published, strict=True):
+        for attack in _attack_step(step, public):
+            chosen[_label(attack.name, chosen)] = attack
+    return chosen
+
+
+def _attack_step(step: Method, published: Mapping[str, Any]) -> Iterator[Measure]:
+    """The attacks that a step invites, with the parameters that it shares with each of them."""
+    for name in step.attacks:
+        attack = catalogue.measure(name)
+        shared = {
+            parameter.name: getattr(step, parameter.name)
+            for parameter in fields(attack)  # type: ignore[arg-type]  # all are dataclasses
+            if hasattr(step, parameter.name)
+        }
+        if shared.get("variables", ()) is None:
+            # Which they are, follows from roles; the manifest names them.
+            shared["variables"] = published.get("variables")
+        if "k" in shared and getattr(step, "at_most", None) is not None:
+            # The method looks for k in the data: an outsider knows it if it is published.
+            shared["k"] = published.get("k")
+        try:
+            yield attack(**shared)
+        except PlanError:
+            continue  # something the attack needs is not known
+
+
+def try_attacks(release: Release, *, progress: Progress | None = None) -> dict[str, Evidence]:
+    """The ledger of variables, and every attack that applies to a release: label to evidence.
+
+    What the plan measures itself under the same label is taken as it is. What does not fit into
+    `attack_seconds` of the plan is there with that as the reason.
+    """
+    wanted: dict[str, Measure] = {_LEDGER: catalogue.measure(_LEDGER)(k=promise_k(release.plan))}
+    possible = attacks(release.plan, release.manifest)
+    wanted |= {label: item for label, item in possible.items() if _applies(item, release.dataset)}
+    evidence: dict[str, Evidence] = {}
+    chosen: dict[str, Measure] = {}
+    own = release.plan.measures
+    stated = release.plan.release.attack_seconds
+    left = SECONDS if stated is None else stated
+    for label, attack in wanted.items():
+        same = [name for name, measure in own.items() if measure == attack]
+        taken = [name for name in (label, *same) if name in release.evidence]
+        if taken and release.evidence[taken[0]].name == attack.name:
+            evidence[taken[0]] = release.evidence[taken[0]]
+            continue
+        seconds = estimate_seconds(attack, release.dataset)
+        if seconds <= left:
+            chosen[label] = attack
+            left -= seconds
+        else:
+            why = (
+                f"it was not tried: it takes about {seconds:,.0f} s, and of the time for attacks "
+                f"{left:,.0f} s are left ([release] attack_seconds)."
+            )
+            evidence[label] = Evidence.failed(attack.name, "pair", why)
+    measured = take_measures(chosen, release.original, release.dataset, progress=progress)
+    return {**measured, **evidence}
+
+
+def promise_k(plan: Plan, usual: int = _USUAL_K) -> int:
+    """The smallest class that the plan promises; without a target on one, what is usual."""
+    measures = plan.measures
+    promised = [
+        math.ceil(target.least)
+        for target in plan.targets
+        if target.least is not None
+        and (where := find_number(target, measures)) is not None
+        and (where[1] == "k" or where[1].startswith("k_"))
+    ]
+    return max(2, min(promised)) if promised else usual
+
+
+def estimate_seconds(attack: Measure, released: Dataset) -> float:
+    """About how long an attack takes: what its class states, for so many records and variables."""
+    if attack.trial is None or attack.name == _LEDGER:
+        return 0.0
+    width = len(released.columns)
+    cells = max(len(released), _FEWEST) * width * max(1.0, width / _WIDE)
+    return attack.trial.seconds * cells / _MILLION
+
+
+def _applies(attack: Measure, released: Dataset) -> bool:
+    """Whether the release shows what the attack is about."""
+    needed = (attack.trial.needs if attack.trial else None) or ()
+    named = [name for part in ("variables", "strata") for name in getattr(attack, part, None) or ()]
+    return all(released.schema.having(role) for role in needed) and all(  # type: ignore[arg-type]
+        name in released.schema for name in named
+    )
+
+
+def tried(
+    original: Dataset,
+    release: Release | Dataset | str | Path,
+    *,
+    plan: Plan | None = None,
+    paired: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Evidence]:
+    """Try every attack that applies to a release: name to evidence.
+
+    Parameters
+    ----------
+    original : the original records.
+    release : a `Release`, its folder, or protected records.
+    plan : what was done. Default: that of the release. Without one, attacks that need to know the
+        method are left out.
+    paired : as for `evaluate`.
+    progress : is called with how far it is.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> data = sf.Dataset(sf.datasets.cohort(300), sf.datasets.cohort_schema())
+    >>> found = tried(data, data, paired=True)
+    >>> {name: round(item.value, 2) for name, item in found.items()}
+    {'mixed_linkage': 1.0, 'recoverable': 0.0, 'attribute_inference': 1.0, 'singling_out': 1.0}
+    """
+    carried_out, manifest = _read_plan(release)
+    measures = attacks(plan) if plan is not None else attacks(carried_out, manifest)
+    return evaluate(original, release, measures, paired=paired, progress=progress)
+
+
+def _read_plan(
+    release: Release | Dataset | str | Path,
+) -> tuple[Plan | None, Mapping[str, Any] | None]:
+    """The plan behind a release, and its manifest."""
+    if isinstance(release, Release):
+        return release.plan, release.manifest
+    if isinstance(release, (str, Path)):
+        from sfumato.storage.opening import open_release
+
+        opened = open_release(Path(release))
+        return opened.plan(), opened.manifest
+    return None, None
+
+
+def _label(name: str, taken: Mapping[str, Measure]) -> str:
+    """A second step of the same kind has a label of its own."""
+    count = sum(1 for label in taken if taken[label].name == name)
+    return name if not count else f"{name}_{count + 1}"

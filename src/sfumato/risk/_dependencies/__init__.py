@@ -1,0 +1,1 @@
+"""What some variables tell of others, and the table of who puts that in."""

@@ -1,0 +1,232 @@
+"""The table of an attacker who has put in what the rest of a release gives away."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from sfumato.cells.notation import find_notation
+from sfumato.cells.pairs import quote_names
+from sfumato.cells.unchanged import write_cells
+from sfumato.data import Dataset
+from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Floats, Mask
+from sfumato.measure import AT_WORST, FILLED_IN, Measure
+from sfumato.risk._dependencies.rules import (
+    AGREEING,
+    SAME,
+    Finding,
+    Table,
+    View,
+    find_dependencies,
+    is_near,
+    solve,
+)
+
+_ROUNDS = 3
+"""What was worked out may be a tool for the next variable."""
+_PRECISE = 0.5
+"""From this share of right guesses beyond chance on, a rule is used wherever it says something."""
+_SURE = 1e-3
+"""Below that, only where chance would hardly ever bring so many equal values together."""
+_WITHIN = 0.01
+_NAMED = 3
+_GROUP, _COUNT, _GUESS = "\ufdd0group", "\ufdd0count", "\ufdd0guess"
+
+
+@dataclass(frozen=True, eq=False)
+class FilledIn:
+    """A release with what its other variables give away.
+
+    Parameters
+    ----------
+    dataset : the records with the guesses put in; a dropped variable stands there again.
+    findings : by which rules.
+    """
+
+    dataset: Dataset
+    findings: Sequence[Finding]
+
+    def describe(self) -> str:
+        """What was worked out from what."""
+        texts = [
+            f"'{finding.protected}' from {quote_names(finding.tools)}" for finding in self.findings
+        ]
+        return " and ".join(texts)
+
+    def add_to(self, measure: Measure, evidence: Evidence) -> Evidence:
+        """Evidence on the release, with the same numbers on what the attacker has."""
+        again = measure.look(self.dataset, "released")
+        numbers = {
+            name: number
+            for name in (measure.name, *measure.provides)
+            if not math.isnan(number := _read(again, name)) and number != _read(evidence, name)
+        }
+        if not numbers:
+            return evidence
+        worst = {
+            f"{name}{AT_WORST}": _take_worse(measure, name, _read(evidence, name), number)
+            for name, number in numbers.items()
+            # Of a sample, the end of an interval counts.
+            if evidence.sampled is None or f"{name}{AT_WORST}" in evidence.details
+        }
+        changes = [
+            f"{name} is {evidence.number(name):g} as released and {number:g} then"
+            for name, number in numbers.items()
+        ]
+        told = "; ".join(changes[:_NAMED])
+        warning = f"The rest of the release gives away {self.describe()}: {told}."
+        filled = {f"{name}{FILLED_IN}": number for name, number in numbers.items()}
+        return replace(
+            evidence,
+            details={**evidence.details, **worst, **filled, "filled_in": self.describe()},
+            warnings=(*evidence.warnings, warning),
+            # What can be worked out follows from the original, so the numbers stay inside.
+            audience="custodian",
+        )
+
+
+def _read(evidence: Evidence, name: str) -> float:
+    worst = f"{name}{AT_WORST}"
+    return evidence.number(worst if worst in evidence.details else name)
+
+
+def _take_worse(measure: Measure, name: str, first: float, second: float) -> float:
+    """Class sizes and the like are better the higher they are, shares the lower."""
+    least, _ = measure.reach.get(name, (0.0, 1.0))
+    higher = name.startswith("fewest") or least == 1
+    if name == measure.name:
+        higher = measure.direction == "higher"
+    return min(first, second) if higher else max(first, second)
+
+
+def fill_in(original: Dataset, released: Dataset) -> FilledIn | None:
+    """Put in what rules give away of the protected variables; None where they give away nothing.
+
+    Assumes: the attacker follows a rule wherever it says something, also where it is wrong, since
+    nobody tells him; a cell that is a single value is believed, unless some of them are false.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> frame = pl.DataFrame({"region": list("aabbcc") * 4, "rate": [1.5, 1.5, 2.5, 2.5, 7, 7] * 4})
+    >>> schema = sf.Schema({"region": "quasi", "rate": "weight"})
+    >>> hidden = frame.with_columns(region=pl.lit("*"))
+    >>> filled = fill_in(sf.Dataset(frame, schema), sf.Dataset(hidden, schema))
+    >>> filled.describe(), filled.dataset.frame["region"].equals(frame["region"])
+    ("'region' from 'rate'", True)
+    """
+    current, used = released, dict[str, Finding]()
+    latest: Sequence[str] | None = None
+    for _ in range(_ROUNDS):
+        unknown = [n for n in original.schema.having("quasi", "sensitive") if n not in used]
+        findings = find_dependencies(original, current, unknown, by=latest)
+        view, columns = View(original, current), dict[str, pl.Series]()
+        for finding in findings:
+            filled = _fill(view, finding) if finding.counts else None
+            if filled is not None:
+                columns[finding.protected] = filled
+                used[finding.protected] = finding
+        if not columns:
+            break
+        latest = list(columns)
+        schema = current.schema.with_columns(
+            {name: original.schema[name] for name in columns if name not in current.schema}
+        )
+        current = current.with_columns(pl.DataFrame(list(columns.values())), schema)
+    return FilledIn(current, tuple(used.values())) if used else None
+
+
+def _fill(view: View, finding: Finding) -> pl.Series | None:
+    """A protected variable as the attacker has it; None where he learns nothing new."""
+    name = finding.protected
+    guesses = _look_up(view, finding) if finding.rule == SAME else _work_out(view, finding)
+    if name not in view.released.schema:
+        return guesses.alias(name) if guesses.null_count() < len(guesses) else None
+    guesses, cells = _unite(guesses, view.released.column(name))
+    if guesses.dtype == pl.String and view.released.schema[name].generalised:
+        guesses = guesses.set(find_notation(guesses).fill_null(value=False), None)
+    values = write_cells(view.original.column(name)).unique()
+    single = write_cells(cells).is_in(values.implode())
+    hidden = ~pl.Series(view.unchanged[name])
+    false_ones = bool((single.fill_null(value=False) & hidden).any())
+    open_cells = pl.repeat(value=True, n=len(cells), eager=True)
+    fillable = open_cells if false_ones else ~single.fill_null(value=False)
+    filled = guesses.zip_with(fillable & guesses.is_not_null(), cells)
+    return None if bool(filled.eq_missing(cells).all()) else filled.alias(name)
+
+
+def _unite(guesses: pl.Series, cells: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Both in one type."""
+    if guesses.dtype == cells.dtype:
+        return guesses, cells
+    if guesses.dtype.is_numeric() and cells.dtype.is_numeric():
+        return guesses.cast(pl.Float64), cells.cast(pl.Float64)
+    return write_cells(guesses), write_cells(cells)
+
+
+def _look_up(view: View, finding: Finding) -> pl.Series:
+    """What most records with the same tool values have, for whoever shows these values."""
+    truth = view.original.column(finding.protected).alias(_GUESS)
+    usable = truth.is_not_null().to_numpy()
+    learnt, shown = list[pl.Series](), list[pl.Series]()
+    for index, tool in enumerate(finding.tools):
+        values, seen = view.read_tool(tool)
+        usable &= seen
+        learnt.append(write_cells(values).alias(f"{index}"))
+        cells = view.released.column(tool) if tool in view.released.schema else values
+        shown.append(write_cells(cells).alias(f"{index}"))
+    keys = [column.name for column in learnt]
+    table = (
+        pl.DataFrame([*learnt, truth])
+        .filter(pl.Series(usable))
+        .group_by([*keys, _GUESS])
+        .agg(pl.len().alias(_COUNT))
+        .with_columns(pl.col(_COUNT).sum().over(keys).alias(_GROUP))
+        .filter((pl.col(_GROUP) > 1) & (pl.col(_COUNT) >= AGREEING * pl.col(_GROUP)))
+    )
+    if finding.precision < _PRECISE:
+        table = table.filter(pl.Series(_is_sure(table, truth), dtype=pl.Boolean))
+    found = pl.DataFrame(shown).join(table, on=keys, how="left", maintain_order="left")
+    return found[_GUESS]
+
+
+def _is_sure(table: pl.DataFrame, truth: pl.Series) -> Mask:
+    """Which groups agree so often that chance hardly ever brings one of them about."""
+    from scipy.stats import binom
+
+    shares = truth.drop_nulls().value_counts(normalize=True, name="share")
+    share = table.join(shares, on=_GUESS, how="left", maintain_order="left")["share"].to_numpy()
+    rare = binom.sf(table[_COUNT].to_numpy() - 1, table[_GROUP].to_numpy(), share)
+    sure: Mask = rare * max(len(table), 1) < _SURE
+    return sure
+
+
+def _work_out(view: View, finding: Finding) -> pl.Series:
+    """Numbers by an equation, or between those of the records before and after."""
+    digests = view.original.identity.digests
+    table = Table(view, np.lexsort((digests[:, 1], digests[:, 0])))
+    values, wanted = view.original.column(finding.protected), table.truth(finding.protected).numbers
+    rows = table.usable(finding.protected, finding.tools)
+    if wanted is None:
+        return pl.repeat(None, len(values), dtype=values.dtype, eager=True)
+    guess = solve(table, wanted[rows], finding.tools, finding.rule, rows)
+    right = is_near(guess, wanted[rows], _WITHIN)
+    if bool((wanted[rows] == np.rint(wanted[rows])).all()):
+        guess = np.rint(guess)
+    numbers: Floats = np.full(len(values), math.nan)
+    # Who comes so near has the value, for all that it matters.
+    numbers[table.rows[rows]] = np.where(right, wanted[rows], guess)
+    series = pl.Series(numbers).fill_nan(None)
+    return _to_type(series, values.dtype)
+
+
+def _to_type(numbers: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """Numbers in the type of the values that they stand for."""
+    if dtype.is_temporal():
+        return numbers.round().cast(pl.Int32 if dtype == pl.Date else pl.Int64).cast(dtype)
+    return numbers.cast(dtype, strict=False)

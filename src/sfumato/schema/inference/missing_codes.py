@@ -1,0 +1,121 @@
+"""Numbers that stand for "no value": `-9`, `999` far above all others, and codes labelled so.
+
+A cell that holds such a code is left as it is by every step. So a number is suggested only where
+many records share it and it stands far from all others, as no measurement does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sfumato.io.missing_words import is_word_for_missing
+from sfumato.schema.inference.profile import FEW, Profile
+
+_HEAP = 5
+"""Records that must share a code."""
+_TIMES = 3
+"""How many times as often as an ordinary value it stands there."""
+_FAR = 5
+"""How many times as large as the largest ordinary value it is."""
+_LOWEST = -9
+_YEARS = (1850, 2100)
+_HIGH = frozenset(
+    int(code)
+    for digits in range(1, 10)
+    for code in (*(f"{'9' * (digits - 1)}{last}" for last in "6789"), "8" * digits, "7" * digits)
+) - {6}
+_LOW = frozenset(range(_LOWEST, 0)) | {-code for code in _HIGH}
+_LEADING = re.compile(r"^[-\s\d.:()\[\]]+")
+
+
+def find_missing_codes(
+    profile: Profile, labels: Mapping[str, str] | None
+) -> dict[int | float, int]:
+    """Codes for "no value" among numbers, each with how many records have it.
+
+    Parameters
+    ----------
+    profile : the values.
+    labels : what codes stand for, where the file says it.
+    """
+    if profile.family != "number":
+        return {}
+    codes: set[Any] = set()
+    if labels:
+        codes |= _find_labelled_codes(profile, labels)
+    elif profile.values[0] in _LOW or profile.values[-1] in _HIGH:
+        codes |= _find_far_codes(profile)
+    counts = zip(profile.values.to_list(), profile.counts.to_list(), strict=True) if codes else ()
+    return {_simplify(code): count for code, count in counts if code in codes}
+
+
+def says_missing(label: str) -> bool:
+    """Whether a label says that there is no value, with or without its code in front.
+
+    Examples
+    --------
+    >>> says_missing("9. Refused"), says_missing("Married")
+    (True, False)
+    """
+    return is_word_for_missing(_LEADING.sub("", label) or label)
+
+
+def _find_labelled_codes(profile: Profile, labels: Mapping[str, str]) -> set[Any]:
+    missing = {code for code, label in labels.items() if says_missing(label)}
+    if not missing:
+        return set()
+    return {value for value in profile.values.to_list() if str(_simplify(value)) in missing}
+
+
+def _find_far_codes(profile: Profile) -> set[Any]:
+    if not profile.integral or profile.nearly_unique:
+        return set()
+    values, counts = profile.values.to_numpy().astype(float), profile.counts.to_numpy()
+    low = _take_low(values, counts)
+    high = _take_high(values[low:], counts[low:])
+    return set(values[:low]) | set(values[len(values) - high :] if high else ())
+
+
+def _take_low(values: np.ndarray, counts: np.ndarray) -> int:
+    """How many of the smallest values are codes: negative ones where nothing else is negative."""
+    low = int(np.searchsorted(values, 0))
+    rest, often = values[low:], counts[low:]
+    if not low or len(rest) <= 1 or not all(int(value) in _LOW for value in values[:low]):
+        return 0
+    if counts[:low].max() < _HEAP:
+        return 0
+    gaps = low < -values[0]  # -9 and -1 leave out what lies between; -3 to -1 may be a scale
+    if len(rest) <= FEW:
+        return low if gaps or rest[0] >= 1 else 0
+    heaped = counts[:low].max() > _TIMES * np.median(often)
+    return low if heaped else 0
+
+
+def _take_high(values: np.ndarray, counts: np.ndarray) -> int:
+    """How many of the largest values are codes: nines, eights and sevens far above all others."""
+    high = 0
+    while high < len(values) and int(values[-1 - high]) in _HIGH:
+        high += 1
+    for codes in range(high, 0, -1):
+        rest, often = values[:-codes], counts[:-codes]
+        if len(rest) > 1 and _is_far(rest, often, values[-codes:], counts[-codes:]):
+            return codes
+    return 0
+
+
+def _is_far(rest: np.ndarray, often: np.ndarray, codes: np.ndarray, counts: np.ndarray) -> bool:
+    if counts.max() < _HEAP or codes[-1] != float("9" * len(str(int(codes[-1])))):
+        return False
+    if len(rest) <= FEW:
+        return bool(codes[0] - rest[-1] > rest[-1] - rest[0])
+    years = _YEARS[0] <= rest[0] and rest[-1] <= _YEARS[1]
+    far = codes[0] >= _FAR * rest[-1] or (years and codes[0] > _YEARS[1])
+    return bool(far and counts.max() > _TIMES * np.median(often))
+
+
+def _simplify(value: float) -> int | float:
+    return int(value) if float(value).is_integer() else value
