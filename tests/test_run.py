@@ -29,7 +29,8 @@ def people(library: str = "polars") -> sf.Dataset:
             "id": [f"p{i}" for i in range(40)],
             "age": [(7 * i) % 100 for i in range(40)],
             "sex": ["f", "m"] * 20,
-            "x": [i / 7 for i in range(40)],
+            # Follows from nothing else: who could work the age out would break every k.
+            "x": [(37 * i * i + 11 * i) % 101 / 7 for i in range(40)],
         }
     )
     return sf.Dataset(frame.to_pandas() if library == "pandas" else frame, SCHEMA)

@@ -22,6 +22,7 @@ from sfumato.plan import Plan
 from sfumato.plan.targets import find_number
 from sfumato.progress import Progress
 from sfumato.release import Release
+from sfumato.risk.untouched import Untouched
 from sfumato.run import evaluate, take_measures
 
 SECONDS = 60.0
@@ -31,7 +32,7 @@ _FEWEST = 5_000
 """Fewer records hardly make an attack quicker."""
 _WIDE = 25
 """Variables from which on their pairs cost more than they do."""
-_LEDGER = "untouched"
+_LEDGER = Untouched.name
 _USUAL_K = 5
 
 
@@ -101,7 +102,7 @@ def try_attacks(release: Release, *, progress: Progress | None = None) -> dict[s
     What the plan measures itself under the same label is taken as it is. What does not fit into
     `attack_seconds` of the plan is there with that as the reason.
     """
-    wanted: dict[str, Measure] = {_LEDGER: catalogue.measure(_LEDGER)(k=promise_k(release.plan))}
+    wanted: dict[str, Measure] = {_LEDGER: Untouched(k=promise_k(release.plan))}
     possible = attacks(release.plan, release.manifest)
     wanted |= {label: item for label, item in possible.items() if _applies(item, release.dataset)}
     evidence: dict[str, Evidence] = {}

@@ -139,6 +139,7 @@ class Parameter:
     help: str
 
 
+@cache
 def parameters_of(entry: Entry) -> tuple[Parameter, ...]:
     """The parameters of an entry, from its fields and the Parameters section of its docstring."""
     docs = _read_parameter_docs(inspect.getdoc(entry) or "")

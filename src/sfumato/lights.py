@@ -68,15 +68,25 @@ class Lights:
         """Both with their reasons, for the custody record."""
         return {"targets": self.targets.plain(), "attacks": self.attacks.plain()}
 
-    def public(self) -> dict[str, str]:
-        """Only the colours: a reason names numbers that the original decides."""
-        return {"targets": self.targets.colour, "attacks": self.attacks.colour}
-
 
 def show_lights(release: Release) -> Lights:
     """Both lights of a release whose attacks were tried."""
     judged = judge_attacks(release.plan, release.attacks)
     return Lights(_light_targets(release), _light_attacks(release, judged))
+
+
+def list_public(release: Release) -> dict[str, Any]:
+    """What everybody may know of the attacks: which were tried, and whether the plan accepts them.
+
+    Neither a rate nor a colour: a colour is decided by the original, and two of them, of n records
+    and of n - 1, may differ. What is said here follows from the plan and the size of the release.
+    """
+    attacks = {label: item for label, item in release.attacks.items() if item.name != _LEDGER}
+    return {
+        "tried": [label for label, item in attacks.items() if item.computed],
+        "not_tried": [label for label, item in attacks.items() if not item.computed],
+        "accepted": release.plan.release.accept_attacks is not None,
+    }
 
 
 def judge_attacks(plan: Plan, tried: Mapping[str, Evidence]) -> tuple[Judgement, ...]:

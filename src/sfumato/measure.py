@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal
 
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.evidence import AT_WORST as AT_WORST
-from sfumato.evidence import FILLED_IN as FILLED_IN
-from sfumato.evidence import Direction, Evidence, Subject
+from sfumato.evidence import AT_WORST, FILLED_IN, Direction, Evidence, Subject
+
+__all__ = ["AT_WORST", "FILLED_IN", "AttackWording", "Measure", "Trial"]
 
 
 @dataclass(frozen=True)

@@ -275,7 +275,7 @@ def test_a_locale_without_utf_8_changes_no_byte(tmp_path):
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         (folder,) = place.iterdir()
-        names = ("data.csv", "manifest.json", "report.html")
+        names = ("data.csv", "manifest.json", "report.html", "codebook.html", "codebook.json")
         contents.append([(folder / name).read_bytes() for name in names])
     assert contents[0] == contents[1]
 
@@ -300,5 +300,5 @@ def test_a_clock_that_jumps_changes_no_released_byte(tmp_path, monkeypatch):
         folder = release.write(tmp_path / name, ledger=False)
         os.utime(folder, (0, 0))
         assert is_whole(folder)
-        for file in ("data.parquet", "manifest.json", "report.html"):
+        for file in ("data.parquet", "manifest.json", "report.html", "codebook.html"):
             assert (folder / file).read_bytes() == (first / file).read_bytes()

@@ -29,6 +29,7 @@ from pydantic import Field
 import sfumato as sf
 from sfumato import catalogue
 from sfumato.cells.notation import format_value
+from sfumato.lights import list_public
 from sfumato.method import Fitted, RowWise
 from sfumato.parameters import parameters
 from sfumato.plan import Writing
@@ -330,6 +331,26 @@ def test_a_pseudonym_that_repeats_is_no_more_in_the_manifest_than_in_the_file():
     assert second is not None
     assert not require_allowed(first, second)
     assert "variables.person_id.role" in find_differences(first, second)
+
+
+def test_what_is_said_of_attacks_tells_nobody():
+    """Colours and rates may differ without a person; what is published of attacks does not."""
+    frame = cohort_frame().select("person_id", "sex", "height", "smoking", "survey_weight")
+    schema = sf.datasets.cohort_schema()
+    schema = sf.Schema({name: schema[name] for name in frame.columns})
+    plan = sf.Plan(
+        schema=schema,
+        steps=[sf.methods.Drop(), sf.methods.Weights(levels=3), sf.methods.KAnonymity(k=10)],
+        release=Writing(attack_seconds=60),
+    )
+    shares, public = set(), []
+    for row in (-1, *EXTREME, 77):
+        some = frame.filter(pl.int_range(pl.len()) != row)
+        release = sf.protect(sf.Dataset(some, schema), plan, key=KEY)
+        public.append(list_public(release))
+        shares.add(release.attacks["mixed_linkage"].at_worst)
+    assert len(shares) > 1
+    assert all(facts == public[0] for facts in public)
 
 
 # Exchanged categories ----------------------------------------------------------------------------

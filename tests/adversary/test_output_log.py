@@ -109,6 +109,82 @@ def test_a_person_left_out_of_a_group_is_flagged_although_totals_are_far_apart()
     assert sf.tables.crosstab(sf.Dataset(fewer), "sex", log=log).verdict == "review"
 
 
+def mark_copies(frame, times):
+    """Every row so many times, with a number that makes each of them another."""
+    return pl.concat([frame.with_columns(copy=pl.lit(number)) for number in range(times)])
+
+
+COPIES = {
+    "as they are": lambda frame, times: pl.concat([frame] * times),
+    "numbered": mark_copies,
+    "jittered": lambda frame, times: pl.concat(
+        [frame, *(frame.with_columns(pl.col("glucose") + n / 1000) for n in range(1, times))]
+    ),
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("identified", [False, True])
+def test_copies_of_all_but_one_person_are_flagged(how, times, identified):
+    """Twice the one total less the other is the person's value."""
+    frame, schema = FRAME, sf.Schema({"id": sf.Column(role="direct", identity=True)})
+    if identified:
+        frame = FRAME.with_columns(id=pl.int_range(500))
+    copied = COPIES[how](frame, times)
+    person = frame.row(7, named=True)
+    extra = (pl.col("age") == person["age"]) & (pl.col("height") == person["height"])
+    single = pl.concat([copied.filter(~extra), copied.filter(extra)[:1]])
+    assert single.height == times * 499 + 1
+    plain = COPIES[how](frame, 1)
+    for first, second in ((plain, single), (single, plain), (single, copied)):
+        log = Log(rules=PLAIN)
+        tables = [
+            sf.tables.crosstab(
+                sf.Dataset(data, schema) if identified else sf.Dataset(data), "sex", log=log
+            )
+            for data in (first, second)
+        ]
+        assert any("output 1" in reason for reason in tables[1].reasons), tables[1].reasons
+
+
+def test_copies_of_two_halves_that_leave_one_person_are_flagged():
+    """Three times the first less the others."""
+    log = Log(rules=PLAIN)
+    halves = FRAME[:250], FRAME[250:499]
+    for data in (FRAME, pl.concat([FRAME, halves[0]]), pl.concat([FRAME, halves[1]])):
+        last = log.add(Output(kind="histogram", title="Age", variables=("age",)), sf.Dataset(data))
+    assert last.verdict == "review"
+    assert "outputs 1, 2" in " ".join(last.reasons)
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_copies_of_everybody_pass_and_so_do_those_of_many(times):
+    log = Log(rules=PLAIN)
+    output = Output(kind="histogram", title="Age", variables=("age",))
+    for data in (FRAME, pl.concat([FRAME] * times), pl.concat([FRAME, *[FRAME[:300]] * times])):
+        assert log.add(output, sf.Dataset(data)).verdict == "pass"
+
+
+def test_visits_of_the_same_people_pass():
+    """Everybody has some, some have many: nothing new is told by counting them otherwise."""
+    chance = np.random.default_rng(4)
+    persons = np.repeat(np.arange(200), chance.integers(1, 5, 200))
+    visits = pl.DataFrame(
+        {
+            "id": persons,
+            "sex": np.where(persons % 2, "f", "m"),
+            "year": chance.choice([2020, 2021], len(persons)),
+            "crp": chance.normal(5, 2, len(persons)).round(3),
+        }
+    )
+    schema = sf.Schema({"id": sf.Column(role="direct", identity=True)})
+    log = Log(rules=PLAIN)
+    for data in (visits, visits, visits.filter(pl.col("year") == 2020), visits.unique("id")):
+        output = Output(kind="histogram", title="CRP", variables=("crp",))
+        assert log.add(output, sf.Dataset(data, schema)).verdict == "pass"
+
+
 @pytest.mark.parametrize("gone", [10, 100])
 def test_many_people_left_out_pass_where_records_are_recognised(gone):
     """The log is no nuisance: what differs by many is not flagged."""

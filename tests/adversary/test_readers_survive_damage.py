@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import time
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.soak.fuzz import FORMATS, run_cases
+from tests.soak.fuzz import FORMATS, make_frame, run_cases
 
 import sfumato as sf
 from sfumato.errors import PlanError, SfumatoError
+from sfumato.io import read_table, write_table
 
 
 def test_damaged_files_are_read_or_refused() -> None:
@@ -25,6 +27,26 @@ def test_damaged_files_are_read_or_refused() -> None:
 @pytest.mark.study
 def test_many_damaged_files_are_read_or_refused() -> None:
     assert run_cases(200 * len(FORMATS), seed=18, tell=lambda *_: None).failures == []
+
+
+@pytest.mark.parametrize("suffix", [".sav", ".zsav"])
+def test_a_number_of_records_that_does_not_fit_into_the_file_is_refused(tmp_path, suffix) -> None:
+    """The library reserves the memory before it reads: 878 bytes took 2 GiB."""
+    path = tmp_path / f"x{suffix}"
+    write_table(make_frame(), path)
+    content = bytearray(path.read_bytes())
+    assert int.from_bytes(content[80:84], "little") == make_frame().height
+    content[80:84] = (50_331_653).to_bytes(4, "little")
+    path.write_bytes(content)
+    with pytest.raises(SfumatoError, match="50,331,653 records of 5 variables, more than fit into"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("suffix", [".sav", ".zsav", ".dta", ".xpt"])
+def test_files_that_are_as_small_as_can_be_are_read(tmp_path, suffix) -> None:
+    frame = pl.DataFrame({f"v{number}": pl.zeros(60_000, pl.Int8, eager=True) for number in "abc"})
+    write_table(frame, tmp_path / f"x{suffix}")
+    assert read_table(tmp_path / f"x{suffix}").frame.shape == frame.shape
 
 
 PIECES = st.sampled_from(

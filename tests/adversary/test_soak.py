@@ -5,24 +5,51 @@ The long run is `make soak`; its last figure stands in docs/explanation/adversar
 
 from __future__ import annotations
 
-from collections import Counter
+import sys
 from typing import Any
 
 import polars as pl
 import pytest
 from tests.soak import attackers
-from tests.soak.met_but_broken import Case, Tally, attack, soak
+from tests.soak.met_but_broken import (
+    BrokenPromiseError,
+    Case,
+    Tally,
+    attack,
+    make_case,
+    soak,
+)
 
 import sfumato as sf
 
 
 def test_nothing_is_met_and_broken_in_a_few_cases() -> None:
-    # Several batches: one alone may draw little but plans that are refused.
-    tallies = [soak(first=batch, count=20) for batch in (17, 18, 19)]
-    outcomes = sum((tally.outcomes for tally in tallies), start=Counter[str]())
-    assert outcomes["cases"] >= 60
-    assert outcomes["released"] >= 15
-    assert len({label for tally in tallies for label in tally.attacks}) >= 4
+    tally = soak(first=100_000, count=60)
+    assert tally.failures == []
+    assert tally.outcomes["cases"] == 60
+    assert tally.outcomes["released"] >= 15
+    assert len(tally.attacks) >= 5
+
+
+def test_a_case_follows_from_its_number() -> None:
+    first, second = make_case(7), make_case(7)
+    assert first.frame.equals(second.frame)
+    assert first.plan.digest == second.plan.digest
+    assert first.plan.digest != make_case(8).plan.digest
+
+
+def test_a_failure_is_reported_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(case: Case, *_: Any) -> None:
+        if case.number == 1:
+            raise BrokenPromiseError("it is broken")
+
+    monkeypatch.setattr("tests.soak.met_but_broken.run_case", fail)
+    tally = soak(first=0, count=3, log=sys.stdout)
+    assert tally.outcomes["cases"] == 3
+    assert len(tally.failures) == 1
+    assert "case 1: BrokenPromiseError: it is broken" in capsys.readouterr().out
 
 
 class _Liar:
@@ -38,6 +65,7 @@ class _Liar:
     [
         ("k.min", "fitting"),
         ("k_by_fitting.min", "fitting"),
+        ("uniqueness.max", "exact matching"),
         ("l.min", "spelling variants"),
         ("stayed.max", "unmoved values"),
         ("linkage.max", "linking by one variable"),
@@ -63,3 +91,33 @@ def test_the_attackers_break_ends_and_distances() -> None:
     assert attackers.measure_closeness(released, ["q"], "s", 0.4)
     assert attackers.measure_closeness(released, ["q"], "s", 0.5) is None
     assert attackers.find_quoted("it says person 0001", [{"n": "person 0001"}], [])
+
+
+def _weigh(people: int) -> list[dict[str, Any]]:
+    """Four regions, each with a weight of its own."""
+    return [{"q": person % 4, "o": (person % 4) * 1.5} for person in range(people)]
+
+
+def test_the_attackers_look_up_what_a_weight_stands_for() -> None:
+    original = _weigh(60)
+    released = [{**row, "q": "*"} for row in original]
+    filled = attackers.look_up_by_others(original, released, ["q"], ["o"])
+    assert [row["q"] for row in filled] == [row["q"] for row in original]
+    assert attackers.match_exactly(filled, ["q"], 16)
+    assert attackers.count_recovered(original, released, filled, ["q"], 0.2)
+    # Too few to be a rule, or one exception: nothing is looked up.
+    assert attackers.look_up_by_others(original[:8], released[:8], ["q"], ["o"]) == released[:8]
+    exception = [{**original[0], "q": 3}, *original[1:]]
+    assert attackers.look_up_by_others(exception, released, ["q"], ["o"]) == released
+
+
+def test_the_attackers_begin_with_records_and_with_two_releases() -> None:
+    ages = [{"q": age} for age in range(40)]
+    wide = [{"q": "[0;100]"} for _ in ages]
+    lone = [{"q": 0}, *wide[1:]]
+    assert attackers.match_backwards(ages, wide, ["q"], 2) is None
+    assert attackers.match_backwards(ages, lone, ["q"], 2)
+    tens = [{"q": f"[{age // 10 * 10};{age // 10 * 10 + 9}]"} for age in range(40)]
+    fours = [{"q": f"[{age // 4 * 4};{age // 4 * 4 + 3}]"} for age in range(40)]
+    assert attackers.intersect_candidates(ages, [tens, wide], ["q"], 5) is None
+    assert attackers.intersect_candidates(ages, [tens, fours], ["q"], 4)

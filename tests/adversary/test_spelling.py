@@ -291,10 +291,10 @@ def test_cells_of_one_disease():
     found = sf.risk.Diversity().measure(data)
     assert (found.value, found.details["l_at_worst"]) == (4, 1)
     assert any("'ill' has 4 different cells" in warning for warning in found.warnings)
-    cells = [f"[9000{i};9000{i + 1}]" for i in range(5)] + ["90000.5"]
-    data = generalise([(30, cell) for cell in cells], "continuous")
+    cells = [f"[9000{i};9000{i + 1}]" for i in range(5)]
+    data = generalise([(30, cell) for cell in (*cells, "9000", "[80;95]")], "continuous")
     found = sf.risk.Diversity().measure(data)
-    assert (found.value, found.details["l_at_worst"]) == (6, 2)
+    assert (found.value, found.details["l_at_worst"]) == (7, 3)
     found = sf.risk.AttributeDisclosure(where='ill == "HIV"').measure(
         generalise([(30, "HIV"), (30, "{hiv}"), (40, "flu")])
     )

@@ -91,7 +91,8 @@ def put_right(folder: Path) -> None:
     path = folder / "manifest.json"
     manifest = json.loads(path.read_bytes())
     manifest["data"]["sha256"] = digest(folder / manifest["data"]["file"])
-    manifest["files"] = {"report.html": digest(folder / "report.html")}
+    public = ("report.html", "codebook.html", "codebook.json")
+    manifest["files"] = {name: digest(folder / name) for name in public}
     path.write_text(json.dumps(manifest, indent=2, ensure_ascii=False))
     path = folder / "custody" / "custody.json"
     record = json.loads(path.read_bytes())
@@ -257,6 +258,10 @@ FORGERIES = {
     "data and manifest of an earlier release": copy_from("2/earlier", "data.parquet", M),
     # Reports
     "the public report changed": replace("report.html", "met", "MET"),
+    "the codebook changed": replace("codebook.html", "quasi", "other"),
+    "the codebook for programs changed": replace("codebook.json", '"records": 80', '"records": 81'),
+    "the codebook of an earlier release": copy_from("2/earlier", "codebook.html", "codebook.json"),
+    "no codebook": act(lambda folder, _: (folder / "codebook.json").unlink()),
     "the inside report changed": replace(R, "met", "MET"),
     "the report of an earlier release": copy_from("2/earlier", "report.html"),
     "the inside report of an earlier release": copy_from("2/earlier", R),
@@ -274,7 +279,7 @@ FORGERIES = {
     "custody of an earlier release": copy_from("2/earlier", "custody"),
     "custody of another key": copy_from("3/foreign", "custody"),
     "the custody record of another key": copy_from("3/foreign", C),
-    "all but the manifest of another key": copy_from("3/foreign", "custody", "data.parquet", "report.html"),
+    "all but the manifest of another key": copy_from("3/foreign", "custody", "data.parquet", "report.html", "codebook.html", "codebook.json"),
     "the plan's target lowered": replace(P, "k.min = 5", "k.min = 2"),
     "the plan's targets removed": replace(P, "k.min = 5", ""),
     "a comment in the plan": append(P, b"# harmless\n"),

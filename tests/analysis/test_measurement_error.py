@@ -151,6 +151,39 @@ def test_fine_rounding_is_noise_of_its_own():
         build_number("x", np.array([1.0, 30.0]), fine)
 
 
+def test_the_digits_of_released_numbers_are_accounted_for():
+    """Steps of a grid are rounding as whole numbers are; fine ones count for nothing elsewhere."""
+    values = np.array([0.5, 2.0, 7.5])
+    made = build_number("x", values, sf.Gaussian(variance=1.0, step=0.5))
+    assert made.is_homoscedastic_normal
+    assert made.variance == pytest.approx(1 + 0.25 / 12)
+    assert build_number("x", values, sf.Gaussian(variance=0.04, step=0.5)).width == 0.5
+    growth = sf.Growth(form="power", constant=1.0, slope=0.1)
+    for noise in (
+        sf.Laplace(variance=1.0, step=0.1),
+        sf.Gaussian(growth=growth, step=0.1),
+        sf.Gaussian(variance=1.0, step=0.1, at_least=0.5),
+        sf.Gaussian(variance=0.04, step=0.1, scale=sf.Scale(name="log")),
+    ):
+        assert build_number("x", values, noise).width == 0
+    for noise in (
+        sf.Laplace(variance=1.0, step=1.0),
+        sf.Gaussian(growth=growth, step=1.0),
+        sf.Gaussian(variance=1.0, step=1.0, at_least=0.5),
+    ):
+        assert build_number("x", values, noise).width == 1
+    # Small values keep three digits, so that rounding is fine on every scale.
+    log = sf.Gaussian(variance=0.01, step=1.0, scale=sf.Scale(name="log"))
+    assert build_number("x", np.array([0.0123, 45.0]), log).variance == pytest.approx(
+        0.01 + 1e-4 / 12, rel=0.01
+    )
+    together = {"variables": ["x", "y"], "weight": 0.5, "steps": {"x": 1.0}}
+    moments = {"mean": [0.0, 0.0], "covariance": [[4.0, 1.0], [1.0, 3.0]]}
+    correlated = sf.CorrelatedGaussian(**together, **moments)
+    assert build_number("x", values, correlated).variance == pytest.approx((4 + 1 / 12) / 0.25)
+    assert build_number("y", values, correlated).variance == 3 / 0.25
+
+
 def test_errors_of_the_measurement_itself():
     grown = sf.Gaussian(growth=sf.Growth(form="step", breaks=[1], variances=[1, 2]))
     made = build_number("x", np.array([0.0, 3.0]), grown, own_variance=0.5)

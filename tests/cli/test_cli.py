@@ -48,7 +48,7 @@ method = "drop"
 [[steps]]
 method = "drop"
 variables = ["postcode", "birth_date", "ethnicity", "household_size", "marital_status", "education",
-             "height", "children", "region"]
+             "height", "children", "region", "school"]
 
 [targets]
 k.min = {k}
@@ -109,6 +109,50 @@ def test_a_missed_target_leaves_with_3_and_keeps_the_evidence(place):
     assert not (place / "release").exists()
     kept = json.loads((place / "release.refused" / "attempt-1.json").read_text())
     assert kept["targets"][0]["met"] is False
+
+
+def test_protect_shows_what_each_variable_still_shows_and_two_lights(place):
+    made = sfumato("protect", "cohort.csv", "-p", "plan.toml", "-o", "release", cwd=place)
+    assert made.returncode == 0, made.stderr
+    rows = [line.split() for line in made.stdout.replace("│", " ").splitlines()]
+    assert ["survey_weight", "weight", "as", "it", "is", "100%", "200", "100%", "100%"] in rows
+    assert ["region", "quasi", "dropped"] in rows
+    assert "Targets:   GREEN" in made.stderr
+    assert "Attacks:   AMBER" in made.stderr
+    assert "'survey_weight': values leave unchanged" in made.stderr
+    made = sfumato("protect", "cohort.csv", "-p", "plan.toml", "-o", "two", "--json", cwd=place)
+    shown = json.loads(made.stdout)
+    assert shown["lights"]["attacks"]["colour"] == "amber"
+    ledger = {row["variable"]: row for row in shown["ledger_of_variables"]}
+    assert ledger["survey_weight"]["fingerprint"] == 1
+    assert ledger["name"]["done"] == "dropped"
+    assert ledger["name"]["steps"] == ["drop"]
+
+
+def test_an_attack_that_does_too_well_leaves_with_3_unless_the_plan_says_why(place):
+    frame = sf.datasets.cohort(200).select("person_id", "sex", "height", "smoking")
+    frame.write_csv(place / "few.csv")
+    plan = (
+        'version = 1\n[columns]\nperson_id = "direct"\nsex = "quasi"\nheight = "quasi"\n'
+        'smoking = "sensitive"\n[[steps]]\nmethod = "drop"\n[release]\nattack_seconds = 60\n'
+    )
+    (place / "open.toml").write_text(plan)
+    words = ("protect", "few.csv", "-p", "open.toml", "-o", "release", "--json")
+    made = sfumato(*words, cwd=place)
+    assert made.returncode == 3
+    assert "attacks do better than is acceptable" in made.stderr
+    assert "accept_attacks" in json.loads(made.stdout)["hint"]
+    assert not (place / "release").exists()
+    attempt = json.loads((place / "release.refused" / "attempt-1.json").read_text())
+    assert attempt["evidence"]["mixed_linkage"]["at_worst"] > 0.5
+    missed = {target["measure"] for target in attempt["targets"] if not target["met"]}
+    assert {"mixed_linkage", "singling_out"} <= missed
+    (place / "open.toml").write_text(f'{plan}accept_attacks = "they are invented"\n')
+    made = sfumato(*words, cwd=place)
+    assert made.returncode == 0, made.stderr
+    light = json.loads(made.stdout)["lights"]["attacks"]
+    assert light["colour"] == "amber"
+    assert "The plan accepts that: they are invented" in light["reasons"][0]
 
 
 def test_a_changed_release_leaves_with_4(place):

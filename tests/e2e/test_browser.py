@@ -99,7 +99,18 @@ def test_the_report_opens(browser, folder, edition, size, scheme):
     page.close()
 
 
-@pytest.mark.parametrize("edition", ["report.html", "custody/report.html"])
+@pytest.mark.parametrize("size", _SIZES)
+def test_the_codebook_opens(browser, folder, size):
+    page, heard = opened(browser, folder / "codebook.html", size, "light")
+    assert heard == []
+    assert page.title() == "Codebook"
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    page.locator("nav a").last.click()
+    assert page.locator("section:target h3").is_visible()
+    page.close()
+
+
+@pytest.mark.parametrize("edition", ["report.html", "custody/report.html", "codebook.html"])
 def test_the_report_prints(browser, folder, edition):
     page, heard = opened(browser, folder / edition, (1000, 800), "light")
     assert heard == []
@@ -109,10 +120,11 @@ def test_the_report_prints(browser, folder, edition):
     page.close()
 
 
-def test_it_reads_without_script_and_in_order(browser, folder):
+@pytest.mark.parametrize("edition", ["custody/report.html", "codebook.html"])
+def test_it_reads_without_script_and_in_order(browser, folder, edition):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto((folder / "custody" / "report.html").as_uri())
+    page.goto((folder / edition).as_uri())
     levels = [int(one[1]) for one in re.findall(r"<(h[1-6])[ >]", page.content())]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -128,7 +140,7 @@ def test_it_reads_without_script_and_in_order(browser, folder):
 def test_no_value_of_the_original_and_no_key_in_either_edition(folder):
     key = (folder / "custody" / "key").read_text().strip()
     original = people()
-    for edition in ("report.html", "custody/report.html"):
+    for edition in ("report.html", "custody/report.html", "codebook.html", "codebook.json"):
         text = (folder / edition).read_text("utf-8")
         assert key not in text
         for name in ("name", "email", "nhs_number", "address", "postcode", "person_id"):

@@ -224,20 +224,20 @@ def staying(data, method):
 @pytest.mark.parametrize("k_by", ["all", "stratum"])
 def test_the_smallest_k_is_taken_that_moves_enough_records(k_by):
     data = sf.Dataset(some(900, seed=3))
-    asked = {"variables": ["age"], "strata": ["sex"], "at_most": 0.1}
+    asked = {"variables": ["age"], "strata": ["sex"], "at_most": 0.3}
     method = Deterministic(**asked, k_by=k_by)
     fitted = method.fit(data, LocalEngine())
     json.dumps(fitted)
     stayed = staying(data, method)
     if k_by == "all":
         k = fitted["k"]["all"]
-        assert stayed.mean() <= 0.1
+        assert stayed.mean() <= 0.3
         before = Deterministic(variables=["age"], strata=["sex"], k=k - 1)
-        assert staying(data, before).mean() > 0.1
+        assert staying(data, before).mean() > 0.3
         assert method.public(fitted)["k"] == k
     else:
         for sex in ("f", "m"):
-            assert stayed[(data.frame["sex"] == sex).to_numpy()].mean() <= 0.1
+            assert stayed[(data.frame["sex"] == sex).to_numpy()].mean() <= 0.3
         assert [row[0] for row in fitted["k"]["strata"]] == ["f", "m"]
     with pytest.raises(MethodError, match="or to the size of the strata, moves"):
         Deterministic(variables=["age"], strata=["sex"], at_most=0.0, within=9.0).apply(data)
@@ -406,10 +406,12 @@ def test_a_rise_of_k_is_announced_with_its_cost():
     words = str(said[0].message)
     assert re.search(r"keeps \d+ distinct values of 'age' of \d+", words)
     assert re.search(r"moves by [\d.]+ standard deviations", words)
-    # Strata of few records, of which the means would move far.
-    far = data.with_columns(data.frame.with_columns(pl.col("fare") ** 4).select("fare"))
-    with pytest.raises(MethodError, match=r"costs too much: .* standard deviations"):
-        Deterministic(variables=["fare"], strata=["sex", "class"], at_most=0.02).apply(far)
+    # Skewed values in small strata, whose means would move far.
+    random = np.random.default_rng(1)
+    group = random.integers(0, 10, 400)
+    skewed = sf.Dataset(pl.DataFrame({"g": group, "x": random.lognormal(group / 8, 1.2)}))
+    with pytest.raises(MethodError, match=r"k would have to rise .* costs too much: .* deviations"):
+        Deterministic(variables=["x"], strata=["g"], at_most=0.03).apply(skewed)
 
 
 @pytest.mark.filterwarnings("ignore:deterministic. k rises")

@@ -84,14 +84,15 @@ def test_one_cluster_of_all_comes_with_a_warning():
     assert everyone.frame["charge"].equals(data(40).frame["charge"])
 
 
-def test_missing_confidential_values_are_one_value():
+def test_missing_confidential_values_are_no_further_value():
     codes = sf.Column(role="sensitive", kind="nominal", missing=("DK", "NA"))
     frame = pl.DataFrame({"age": [1, 2, 3, 4], "illness": ["DK", "NA", "flu", None]})
-    one = sf.Dataset(frame, sf.Schema({"age": "quasi", "illness": codes}))
-    with pytest.raises(sf.SfumatoError, match="all records together have 2"):
-        sf.methods.LDiversity(k=2, l=3).apply(one)
-    made = sf.methods.LDiversity(k=2, l=2).apply(one).frame
-    assert made["age"].to_list() == ["[0;5]"] * 4
+    schema = sf.Schema({"age": "quasi", "illness": codes})
+    with pytest.raises(sf.SfumatoError, match="all records together have 1, where what is missing"):
+        sf.methods.LDiversity(k=2, l=2).apply(sf.Dataset(frame, schema))
+    frame = pl.DataFrame({"age": [1, 2, 3, 4], "illness": ["DK", "NA", "flu", "gout"]})
+    made = sf.methods.LDiversity(k=2, l=2).apply(sf.Dataset(frame, schema)).frame
+    assert made["age"].to_list() == ["[0;5]", "[0;5]", "[0;5]", "[0;5]"]
     assert made["illness"].to_list() == frame["illness"].to_list()
 
 

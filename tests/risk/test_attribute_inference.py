@@ -149,3 +149,63 @@ def test_missing_truths_are_left_out_and_counted(people):
     income = found.table.filter(pl.col("variable") == "income")
     assert income["persons"][0] == 500 - people.column("income").null_count()
     assert math.isfinite(found.value)
+
+
+def linked_secrets(records: int, seed: int) -> sf.Dataset:
+    """Ages, areas and a number, and secrets that follow them in part."""
+    draw = np.random.default_rng(seed)
+    age, area = draw.integers(18, 90, records), draw.integers(0, 6, records)
+    status = (age // 20 + draw.integers(0, 4, records)) % 5
+    pay = np.round(200 * age + 300 * area + draw.normal(0, 4000, records))
+    frame = pl.DataFrame(
+        {"age": age, "area": area.astype(str), "status": status.astype(str), "pay": pay}
+    )
+    schema = sf.Schema(
+        {
+            "age": sf.Column(role="quasi", kind="integer"),
+            "area": sf.Column(role="quasi", kind="nominal"),
+            "status": sf.Column(role="sensitive", kind="nominal"),
+            "pay": sf.Column(role="sensitive", kind="continuous"),
+        }
+    )
+    return sf.Dataset(frame, schema)
+
+
+@pytest.mark.parametrize("output", [{"status": "mode", "age": "mode", "pay": "mean"}, "mode"])
+def test_the_control_is_not_blind_where_a_secret_is_averaged(output):
+    """Four copies of a mode would guess for the control what the own record says."""
+    people = linked_secrets(1500, 1)
+    data, outside = people.take(np.arange(900)), people.take(np.arange(900, 1500))
+    outputs = output if output == "mode" else {**output, "area": "mode"}
+    released = sf.methods.KAnonymity(
+        k=5, variables=["age", "area", "status", "pay"], output=outputs
+    ).apply(data)
+    measure = sf.risk.AttributeInference(tolerance=0.2, individuals=400)
+    found = measure.measure(data, released)
+    assert set(found.details["averaged"].split(", ")) == {"status", "pay"}
+    held_out = measure.against(data, released, outside)
+    gains = {row["variable"]: row for row in found.table.rows(named=True)}
+    for row in held_out.table.rows(named=True):
+        # Persons who were never in the release are the control that nobody can argue with.
+        assert gains[row["variable"]]["gain_high"] > row["gain"]
+    assert found.details["inference_gain_low"] > 0
+
+
+def test_secrets_that_were_not_averaged_lose_their_own_record_only():
+    data = linked_secrets(600, 2)
+    ranges = sf.methods.KAnonymity(k=5).apply(data)
+    exchanged = sf.methods.Misclassify(variables=["status"], retention=0.7).apply(
+        ranges, key=bytes(32)
+    )
+    noisy = sf.methods.Noise(variables=["pay"], variance_share=0.2).apply(data, key=bytes(32))
+    for released in (data, ranges, exchanged, noisy):
+        assert "averaged" not in sf.risk.AttributeInference().measure(data, released).details
+
+
+def test_one_class_for_all_leaves_nobody_to_compare_with():
+    data = linked_secrets(40, 3)
+    released = sf.methods.KAnonymity(
+        k=40, variables=["age", "area", "status", "pay"], output="mode"
+    ).apply(data)
+    with pytest.raises(MeasureError, match="one averaged class"):
+        sf.risk.AttributeInference().measure(data, released)

@@ -187,9 +187,14 @@ def look_up_by_others(
             table = _learn(original, name, tools)
             if table is None or name not in released[0]:
                 continue
+            # Single values are believed, unless some of them are known to be false.
+            believed = all(
+                cell_fits(row[name], truth[name])
+                for truth, row in zip(original, released, strict=True)
+            )
             for row, source in zip(filled, released, strict=True):
                 key = tuple(source[tool] for tool in tools)
-                if key in table and parse_cell(source[name])[0] != "value":
+                if key in table and not (believed and parse_cell(source[name])[0] == "value"):
                     row[name] = table[key]
             break
     return filled

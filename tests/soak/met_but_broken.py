@@ -170,38 +170,15 @@ def _draw_plan(chance: random.Random, kinds: dict[str, str]) -> tuple[list[Any],
     numbers = [
         name for name, kind in kinds.items() if kind in _NUMBERS and not name.startswith("o")
     ]
-    levels = [name for name, kind in kinds.items() if kind in ("level", "disease")]
     k = chance.randint(2, 5)
-    methods = sf.methods
-    steps: list[Any] = [methods.Drop(variables=["id"])] if "id" in kinds else []
+    steps: list[Any] = [sf.methods.Drop(variables=["id"])] if "id" in kinds else []
     targets: dict[str, Any] = {}
-    choices = ["k_anonymity", "k_anonymity", "suppress", "suppress", "mean", "leave"]
-    choices += ["l_diversity", "t_closeness"] if secrets else []
-    choices += ["noise", "deterministic"] if numbers else []
-    choices += ["misclassify"] if levels else []
-    for choice in dict.fromkeys(chance.choices(choices, k=chance.randint(1, 2))):
-        if choice == "k_anonymity":
-            output = chance.choice(["range", "set", "range"])
-            clustering = chance.choice(["mondrian", "mondrian", "origin"])
-            steps.append(methods.KAnonymity(k=k, output=output, clustering=clustering))
-        elif choice == "mean":
-            steps.append(methods.KAnonymity(k=k, output=chance.choice(["mode", "median"])))
-        elif choice == "suppress":
-            steps.append(methods.Suppress(k=k, missing=chance.choice(["value", "wildcard"])))
-        elif choice == "l_diversity":
-            steps.append(methods.LDiversity(k=k, l=2, confidential=[secrets[0]]))
-            targets["l.min"] = 2
-        elif choice == "t_closeness":
-            t = chance.choice([0.2, 0.4, 0.6])
-            steps.append(methods.TCloseness(k=k, t=t, confidential=[secrets[0]], distance="equal"))
-            targets["t.max"] = t
-        elif choice == "noise":
-            share = chance.choice([0.1, 0.5])
-            steps.append(methods.Noise(variables=[chance.choice(numbers)], variance_share=share))
-        elif choice == "deterministic":
-            steps.append(methods.Deterministic(variables=numbers, k=k + 1))
-        elif choice == "misclassify":
-            steps.append(methods.Misclassify(variables=[chance.choice(levels)], retention=0.7))
+    for build in dict.fromkeys(
+        chance.choices(_list_builders(kinds, secrets, numbers), k=chance.randint(1, 2))
+    ):
+        step, promised = build(chance, k)
+        steps += [] if step is None else [step]
+        targets |= promised
     offered = {"k.min": k, "k_by_fitting.min": k, "reidentification.max": 0.0,
                "uniqueness.max": 0.0, "singling_out.max": chance.choice([0.0, 0.2])}  # fmt: skip
     if secrets:
@@ -212,6 +189,59 @@ def _draw_plan(chance: random.Random, kinds: dict[str, str]) -> tuple[list[Any],
         offered |= {"recoverable.max": 0.2}
     names = chance.sample(sorted(offered), chance.randint(0, 3))
     return steps, targets | {name: offered[name] for name in names}
+
+
+Builder = Callable[[random.Random, int], tuple[Any, dict[str, Any]]]
+
+
+def _list_builders(
+    kinds: dict[str, str], secrets: Sequence[str], numbers: Sequence[str]
+) -> list[Builder]:
+    """The steps that these variables allow, the usual ones twice."""
+    methods = sf.methods
+    levels = [name for name, kind in kinds.items() if kind in ("level", "disease")]
+
+    def generalise(chance: random.Random, k: int) -> tuple[Any, dict[str, Any]]:
+        output = chance.choice(["range", "set", "range"])
+        clustering = chance.choice(["mondrian", "mondrian", "origin"])
+        return methods.KAnonymity(k=k, output=output, clustering=clustering), {}
+
+    def represent(chance: random.Random, k: int) -> tuple[Any, dict[str, Any]]:
+        return methods.KAnonymity(k=k, output=chance.choice(["mode", "median"])), {}
+
+    def suppress(chance: random.Random, k: int) -> tuple[Any, dict[str, Any]]:
+        return methods.Suppress(k=k, missing=chance.choice(["value", "wildcard"])), {}
+
+    def leave(chance: random.Random, k: int) -> tuple[Any, dict[str, Any]]:
+        del chance, k
+        return None, {}
+
+    def diversify(chance: random.Random, k: int) -> tuple[Any, dict[str, Any]]:
+        del chance
+        return methods.LDiversity(k=k, l=2, confidential=[secrets[0]]), {"l.min": 2}
+
+    def bring_close(chance: random.Random, k: int) -> tuple[Any, dict[str, Any]]:
+        t = chance.choice([0.2, 0.4, 0.6])
+        step = methods.TCloseness(k=k, t=t, confidential=[secrets[0]], distance="equal")
+        return step, {"t.max": t}
+
+    def blur(chance: random.Random, k: int) -> tuple[Any, dict[str, Any]]:
+        del k
+        share = chance.choice([0.1, 0.5])
+        return methods.Noise(variables=[chance.choice(numbers)], variance_share=share), {}
+
+    def centre(chance: random.Random, k: int) -> tuple[Any, dict[str, Any]]:
+        del chance
+        return methods.Deterministic(variables=[*numbers], k=k + 1), {}
+
+    def misclassify(chance: random.Random, k: int) -> tuple[Any, dict[str, Any]]:
+        del k
+        return methods.Misclassify(variables=[chance.choice(levels)], retention=0.7), {}
+
+    builders = [generalise, generalise, suppress, suppress, represent, leave]
+    builders += [diversify, bring_close] if secrets else []
+    builders += [blur, centre] if numbers else []
+    return builders + ([misclassify] if levels else [])
 
 
 # Attacks -----------------------------------------------------------------------------------------
@@ -399,7 +429,7 @@ def _try_to_protect(
 def _compose(data: sf.Dataset, case: Case, first: Any, tally: Tally) -> None:
     """Release the same people under a plan with other steps, and attack both together."""
     steps, _ = _draw_plan(random.Random(-case.number - 1), case.kinds)  # noqa: S311 - no secret
-    targets = _bounds(case.plan)
+    targets = {"k.min": 2.0} | _bounds(case.plan)
     plan = sf.Plan(
         schema=dict(case.plan.schema), steps=steps, targets=targets, release=case.plan.release
     )
@@ -408,8 +438,6 @@ def _compose(data: sf.Dataset, case: Case, first: Any, tally: Tally) -> None:
         return
     tally.outcomes["released again"] += 1
     attack(replace(case, plan=plan), second, tally)
-    if "k.min" not in targets:
-        return
     if len(first.dataset) == len(second.dataset) == len(case.frame):
         tally.attacks["composition"] += 1
         scenes = [Scene(case, _rows(release.original.frame), _rows(release.dataset.frame))

@@ -46,6 +46,8 @@ def writing(**options):
 def test_everything_is_there_and_private_things_are_private(cohort, tmp_path):
     folder = release(cohort).write(tmp_path / "out")
     assert sorted(path.name for path in folder.iterdir()) == [
+        "codebook.html",
+        "codebook.json",
         "custody",
         "data.parquet",
         "manifest.json",

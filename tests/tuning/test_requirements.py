@@ -105,9 +105,9 @@ def test_preparing_steps_are_kept_and_protecting_ones_compete(people: Dataset, c
 def test_what_matters_by_default(people: Dataset, crowd: Plan) -> None:
     found = tune(people, with_steps(crowd, *crowd.steps, evaluate=()), runs=3)
     assert list(found.weights) == ["information_loss", "propensity", "moments"]
-    # Only numbers that stay numbers in every crowd: a range would look as if nothing were lost.
+    # All numbers, also those that become ranges: a number is drawn from each.
     moments = found.plan.evaluate["moments"]
-    assert moments.variables == ["systolic"]  # type: ignore[attr-defined]
+    assert moments.variables == ["height", "household_size", "systolic"]  # type: ignore[attr-defined]
 
 
 def test_an_intended_model_matters(people: Dataset, crowd: Plan) -> None:

@@ -317,7 +317,7 @@ def _spell_cell(cell: str) -> str:
 
 def _read_numbers(texts: list[str], kind: CellType, name: str, same_within: float) -> CellMeanings:
     """Numbers or dates as runs on their scale; what is neither lies apart from all of them."""
-    cells: list[list[tuple[float, float]]] = []
+    cells: list[list[tuple[float, float] | str]] = []
     beyond: dict[str, int] = {}
     for text in texts:
         match = SET.fullmatch(text)

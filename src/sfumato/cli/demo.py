@@ -104,7 +104,7 @@ def _blur_step() -> Deterministic:
         k=3,
         missing="median",
         missing_strata="level",
-        at_most=0.01,
+        at_most=0.15,
         bounds="keep",
     )
 

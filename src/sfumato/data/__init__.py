@@ -49,7 +49,8 @@ class Dataset:
         object.__setattr__(self, "schema", schema.completed(frames.infer_kinds(self.frame)))
 
     def __len__(self) -> int:
-        return len(frames.wrap(self.frame))
+        frame = self.frame
+        return frame.height if isinstance(frame, pl.DataFrame) else len(frames.wrap(frame))
 
     def __repr__(self) -> str:
         # A frame's own text shows cells, and this may end up in a log or a notebook.

@@ -33,6 +33,9 @@ _FORMATS = {
     ".sas7bdat": ("sas", "SAS", "read_sas7bdat"),
     ".xpt": ("sas", "SAS transport", "read_xport"),
 }
+_COMPRESSED = (".zsav", ".sas7bdat")
+_MOST_COMPRESSED = 1032
+"""No stream of zlib holds more bytes for each of its own."""
 
 
 def read_statistical(
@@ -65,6 +68,7 @@ def read_statistical(
         if columns is not None:
             require_present(head.column_names, columns)
             options["usecols"] = list(columns)
+        _require_plausible_size(path, head.number_rows or 0, len(head.column_names))
         width = len(head.column_names if columns is None else columns)
         require_room(path, records=head.number_rows or 0, variables=width, bytes_per_cell=8)
         frame, meta = read(file, **options)
@@ -98,6 +102,20 @@ def read_statistical(
         notes=tuple(notes),
     )
     return SourceTable(frame, source)
+
+
+def _require_plausible_size(path: Path, records: int, variables: int) -> None:
+    """Refuse a file too small for the records it says it has, before memory is reserved for them.
+
+    A cell takes a byte at least; where the file is compressed as a whole or by rows, a thousandth.
+    """
+    most = path.stat().st_size * (_MOST_COMPRESSED if path.suffix.lower() in _COMPRESSED else 1)
+    if records * variables > most:
+        raise DataError(
+            f"'{path.name}' says that it has {records:,} records of {variables:,} variables, more "
+            "than fit into it.",
+            hint="was it copied in full?",
+        )
 
 
 def _simplify_columns(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, list[str]]]:

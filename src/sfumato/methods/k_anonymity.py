@@ -30,6 +30,8 @@ from sfumato.parameters import parameters
 from sfumato.schema import Schema
 
 Clustering = Literal["mondrian", "mdav", "origin"]
+_MOST_MDAV = 100_000
+"""Records up to which MDAV is the default for means: its time grows faster than their number."""
 
 
 @parameters
@@ -58,12 +60,17 @@ class KAnonymity(ClusteringMethod):
     clustering : "mondrian" cuts the data in two again and again, at the middle of the widest
         variable: narrow ranges, any variable, n log n. "mdav" gathers the k nearest around the
         records farthest from the average: for numbers and up to about 100 000 records. "origin"
-        is Algorithm S2 as published, along the distance to the zero record: wide ranges.
+        is Algorithm S2 as published, along the distance to the zero record: wide ranges. Default:
+        "mdav" where all variables are numbers that become means or medians, up to 100 000 records;
+        else "mondrian".
     output : what a cluster gets, for all variables or by variable: "range" (`[20;29]`; `937**` for
         codes of kind "text"; for other categories without an order a set, with a hierarchy one of
         whole groups), "set" (`{a;b}`, the values that occur; numbers and dates still get
         ranges, unless `ends` is "observed"), "level" (the narrowest group of the hierarchy that
-        holds all), "mean", "median" or "mode".
+        holds all), "mean" or "median" (of the values that are present; missing where they are no
+        more than half), "middle" (of the range), "mode", or "balanced" (one of the cluster's own
+        values, chosen so that over all clusters each value is shown about as often as it occurs:
+        for files of single values that keep shares and tables; a mode loses what is rare).
     ends : "grid", or "observed": ranges end at the least and the greatest value of their records,
         as the literature prints them. Each end is then somebody's value.
     grid : instead of the grid that is chosen, one by variable: a number such as 1000, or "day",
@@ -107,7 +114,7 @@ class KAnonymity(ClusteringMethod):
         },
     )
     k: Annotated[int, Field(ge=2)] = 5
-    clustering: Clustering = "mondrian"
+    clustering: Clustering | None = None
     strata: list[str] = Field(default_factory=list)
 
     def touches(self, schema: Schema) -> tuple[str, ...]:
@@ -119,21 +126,35 @@ class KAnonymity(ClusteringMethod):
 
     def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
         """Clusters within each stratum, one stratum after the other."""
+        clustering = self._choose_clustering(coded)
+        # Mondrian never divides equal records, so it need not know who they are.
+        ranks = np.arange(len(data)) if clustering == "mondrian" else rank_persons(data)
         if not self.strata:
-            return self._cluster_stratum(coded, self._rank_records(data))
+            return self._cluster_stratum(coded, ranks, clustering)
         shown = self._show_strata(data, coded)
         require_large(shown, self.strata, self.k, engine, hint="use fewer variables in `strata`.")
         order, bounds = group_records(shown, self.strata)
-        ranks = self._rank_records(data)
         orders, starts = [], [np.zeros(1, np.int64)]
         for first, last in pairwise(bounds.tolist()):
             rows = order[first:last]
             variables = [variable.take(rows) for variable in coded]
-            part = self._cluster_stratum(variables, ranks[rows])
+            part = self._cluster_stratum(variables, ranks[rows], clustering)
             orders.append(rows[part.order])
             # Clusters of a stratum are numbered on from those before it.
             starts.append(first + part.starts[1:])
         return Clusters(np.concatenate(orders), np.concatenate(starts))
+
+    def _choose_clustering(self, coded: Sequence[Variable]) -> Clustering:
+        """MDAV where all become means of numbers: they lie nearer than those of Mondrian."""
+        if self.clustering is not None:
+            return self.clustering
+        outputs = self._resolve_outputs([variable.name for variable in coded])
+        means = all(output in ("mean", "median") for output in outputs.values())
+        numbers = all(
+            variable.column.kind in ("continuous", "integer") and variable.worth is not None
+            for variable in coded
+        )
+        return "mdav" if means and numbers and len(coded[0].codes) <= _MOST_MDAV else "mondrian"
 
     def _show_strata(self, data: Dataset, coded: Sequence[Variable]) -> Dataset:
         """The strata as the release shows them, every code for missing by itself."""
@@ -145,12 +166,10 @@ class KAnonymity(ClusteringMethod):
             )
         return replace(data, schema=data.schema.changed(self.strata, missing=()))
 
-    def _rank_records(self, data: Dataset) -> Integers:
-        """Mondrian never divides equal records, so it need not know who they are."""
-        return np.arange(len(data)) if self.clustering == "mondrian" else rank_persons(data)
-
-    def _cluster_stratum(self, variables: Sequence[Variable], ranks: Integers) -> Clusters:
-        if self.clustering == "mondrian":
+    def _cluster_stratum(
+        self, variables: Sequence[Variable], ranks: Integers, clustering: Clustering
+    ) -> Clusters:
+        if clustering == "mondrian":
             return cluster_by_mondrian(variables, self.k)
-        cluster = cluster_by_mdav if self.clustering == "mdav" else cluster_along_origin
+        cluster = cluster_by_mdav if clustering == "mdav" else cluster_along_origin
         return cluster(variables, self.k, ranks)

@@ -15,7 +15,7 @@ from sfumato.data import Dataset
 from sfumato.data.identity import find_identifiers
 from sfumato.engines import engine_for
 from sfumato.errors import SfumatoError
-from sfumato.measure import AT_WORST
+from sfumato.measure import AT_WORST, Measure
 from sfumato.method import Method
 from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
@@ -65,7 +65,8 @@ def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
         data = data.with_schema(schema)  # a code for missing must not widen a domain
         schema = _name_identity(data, _add_orders(data, _add_domains(data, schema)))
         # The file brings the labels of its values each time it is read.
-        schema = schema.changed(schema, labels=None)
+        labelled = [name for name, column in schema.items() if column.labels]
+        schema = schema.changed(labelled, labels=None)
     declared = data.with_schema(schema)
     steps = [*_unite_spellings(data, schema), *_choose_drops(schema)]
     left = declared.without([name for step in steps for name in _list_dropped(step, schema)])
@@ -83,7 +84,7 @@ def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
         schema=schema,
         steps=steps,
         targets=_choose_targets(left, blurred),
-        evaluate=[Displacement(variables=blurred)] if blurred else [],
+        evaluate=_choose_measures(noise, left, blurred),
         read=_describe_reading(data),
     )
 
@@ -174,6 +175,15 @@ def _find_blurred(noise: Noise, data: Dataset) -> list[str]:
         if Displacement(variables=[name]).measure(data, released).number(f"stayed{AT_WORST}")
         <= limit
     ]
+
+
+def _choose_measures(noise: Noise, data: Dataset, blurred: list[str]) -> list[Measure]:
+    """How far people moved: by role, unless some numbers hardly can."""
+    if not blurred:
+        return []
+    if set(blurred) == set(noise.touches(data.schema)):
+        return [Displacement(role="sensitive")]
+    return [Displacement(variables=blurred)]
 
 
 def _choose_strata(data: Dataset, known: Sequence[str]) -> list[str]:

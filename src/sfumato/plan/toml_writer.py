@@ -178,6 +178,11 @@ def _format_value(value: Any) -> str:
         return "[" + ", ".join(_format_value(part) for part in value) + "]"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return f"{value:.1f}"
+    # Lists of codes can be long, and the library takes its time with each.
+    if type(value) is int:
+        return str(value)
+    if isinstance(value, str) and value.isprintable() and not {'"', "\\"} & {*value}:
+        return f'"{value}"'
     return str(tomlkit.item(value).as_string())
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from sfumato.data import Dataset
 from sfumato.errors import PlanError
+from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
 from sfumato.plan.first_plan import first_plan
@@ -77,6 +79,8 @@ def update_plan(text: str, data: Dataset, *, name: str = "plan", folder: Path) -
     folder : where the plan lies, for hierarchies.
     """
     plan = parse(text, name=name, folder=folder)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    text = text.replace("\r\n", "\n")
     suggested, corrected = first_plan(data), first_plan(data, plan.schema)
     blocks = _split_blocks(text)
     of_steps = _gather_steps(blocks)
@@ -85,27 +89,16 @@ def update_plan(text: str, data: Dataset, *, name: str = "plan", folder: Path) -
     steps = _merge_steps(plan, suggested, corrected, of_steps)
     taken = {target.name for target in (*plan.targets, *suggested.targets)}
     targets = [target for target in corrected.targets if target.name not in taken]
-    evaluate = {
-        label: measure
-        for label, measure in corrected.evaluate.items()
-        if plan.evaluate.get(label) == suggested.evaluate.get(label)
-    }
-    stale = [label for label in plan.evaluate if label in evaluate]
-    stale += [
-        label
-        for label, measure in plan.evaluate.items()
-        if label not in corrected.evaluate and suggested.evaluate.get(label) == measure
-    ]
-    new_text = _write_blocks(blocks, steps, stale)
+    evaluate = _merge_measures(plan, suggested, corrected)
+    new_text = _write_blocks(blocks, steps, plan, evaluate)
     new_text = _add_targets(new_text, [write_target(item, comments=True) for item in targets])
-    for label, measure in evaluate.items():
-        new_text += "\n" + "\n".join(write_measure(label, measure, comments=True)) + "\n"
-    updated = UpdatedPlan(new_text, tuple(steps), tuple(item.describe() for item in targets))
+    written = new_text.replace("\n", newline)
+    updated = UpdatedPlan(written, tuple(steps), tuple(item.describe() for item in targets))
     expected = Plan(
         schema=plan.schema,
         steps=[item.step for item in steps if item.status != "removed"],
         targets=[*plan.targets, *targets],
-        evaluate={**{k: v for k, v in plan.evaluate.items() if k not in stale}, **evaluate},
+        evaluate=evaluate,
         read=plan.read,
         release=plan.release,
     )
@@ -141,6 +134,17 @@ def _merge_steps(
     return merged
 
 
+def _merge_measures(plan: Plan, suggested: Plan, corrected: Plan) -> dict[str, Measure]:
+    """The measures of the plan; those that are as suggested follow the roles."""
+    merged = dict(plan.evaluate)
+    for label in {**suggested.evaluate, **corrected.evaluate}:
+        if plan.evaluate.get(label) == suggested.evaluate.get(label):
+            merged.pop(label, None)
+            if label in corrected.evaluate:
+                merged[label] = corrected.evaluate[label]
+    return merged
+
+
 def _is_same_kind(first: Method, second: Method) -> bool:
     """Whether two steps do the same work: one method, on variables by role or by name."""
     by_role = [getattr(step, "variables", None) is None for step in (first, second)]
@@ -170,7 +174,7 @@ class _Block:
 
 def _split_blocks(text: str) -> list[_Block]:
     blocks = [_Block("", "", [])]
-    for line in text.splitlines():
+    for line in text.split("\n"):
         header = _HEADER.match(line)
         if header:
             before = blocks[-1].lines
@@ -198,8 +202,10 @@ def _gather_steps(blocks: list[_Block]) -> list[list[str]]:
     return steps
 
 
-def _write_blocks(blocks: list[_Block], steps: list[UpdatedStep], stale: list[str]) -> str:
-    """All blocks as they were, but for the steps and for measures that are written anew."""
+def _write_blocks(
+    blocks: list[_Block], steps: list[UpdatedStep], plan: Plan, evaluate: Mapping[str, Measure]
+) -> str:
+    """All blocks as they were, but for steps and measures that are written anew."""
     lines: list[str] = []
     first = next((i for i, block in enumerate(blocks) if block.section == "steps"), None)
     if first is None:
@@ -209,9 +215,20 @@ def _write_blocks(blocks: list[_Block], steps: list[UpdatedStep], stale: list[st
     for position, block in enumerate([*blocks, _Block("end", "", [])]):
         if position == first:
             lines += _write_steps(steps, block)
-        if block.section == "steps" or (block.section == "evaluate" and block.label in stale):
+        if block.section == "steps":
             continue
-        lines += block.lines
+        label = block.label if block.section == "evaluate" else ""
+        if label and evaluate.get(label) == plan.evaluate.get(label):
+            lines += block.lines
+        elif label in evaluate:
+            header = next(i for i, line in enumerate(block.lines) if _HEADER.match(line))
+            written = write_measure(label, evaluate[label], comments=True)
+            lines += [*block.lines[:header], *written]
+        elif not label:
+            lines += block.lines
+    for label in evaluate:
+        if label not in plan.evaluate:
+            lines += ["", *write_measure(label, evaluate[label], comments=True)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

@@ -39,7 +39,8 @@ _MEANINGS = {
     },
     "attacks": {
         "green": "Every attack that applies was tried; none does better than is acceptable.",
-        "amber": "An attack was not tried, is worth a second look, or is accepted by the plan.",
+        "amber": "An attack was not tried or comes near its limit, a variable is as good as a "
+        "fingerprint, or the plan accepts what an attack achieves.",
         "red": "An attack does better than is acceptable.",
     },
 }
@@ -72,8 +73,10 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
                 describe_verdict(manifest, evidence, attacks, inside=inside), custody
             ),
             manifest,
+            custody,
         ),
-        lights=_describe_lights(manifest, custody),
+        lights=_describe_lights(custody),
+        attempts=[] if inside else _describe_public_attacks(manifest),
         ledger=_describe_variables(manifest, custody),
         targets=[_describe_target(target, evidence) for target in (custody or manifest)["targets"]],
         methods=[_describe_method(step) for step in manifest["methods"]],
@@ -116,27 +119,25 @@ def describe_verdict(
     return {"tone": tone, "head": head, "text": text, "caveats": caveats}
 
 
-def _with_lights(verdict: dict[str, Any], manifest: Plain) -> dict[str, Any]:
-    """The verdict is good only if both lights are green."""
-    colours = manifest.get("lights", {}).values()
+def _with_lights(verdict: dict[str, Any], manifest: Plain, custody: Plain | None) -> dict[str, Any]:
+    """The verdict is good only if both lights are green; in public, if nothing was left open."""
+    lights = (custody or {}).get("lights", {}).values()
+    attacks = manifest.get("attacks", {})
+    tones = [_TONES[light["colour"]] for light in lights]
+    if custody is None and (attacks.get("not_tried") or attacks.get("accepted")):
+        tones.append("warn")
     # What the lights say, they say beside it.
-    caveats = [line for line in verdict["caveats"] if not colours or line != _NOT_TRIED]
-    if verdict["tone"] != "good" or all(colour == "green" for colour in colours):
+    caveats = [line for line in verdict["caveats"] if not lights or line != _NOT_TRIED]
+    if verdict["tone"] != "good" or {*tones} <= {"good"}:
         return {**verdict, "caveats": caveats}
-    tone = "bad" if "red" in colours else "warn"
+    tone = "bad" if "bad" in tones else "warn"
     return {**verdict, "tone": tone, "head": f"{verdict['head']}, but look twice",
             "caveats": caveats}  # fmt: skip
 
 
-def _describe_lights(manifest: Plain, custody: Plain | None) -> list[dict[str, Any]]:
-    """Both lights; inside with the reasons. Of a release that was made without any, none."""
-    if custody is not None:
-        lights: Mapping[str, Plain] = custody.get("lights", {})
-    else:
-        lights = {
-            name: {"colour": colour, "reasons": []}
-            for name, colour in manifest.get("lights", {}).items()
-        }
+def _describe_lights(custody: Plain | None) -> list[dict[str, Any]]:
+    """Both lights with the reasons; of a release that was made without any, none."""
+    lights: Mapping[str, Plain] = (custody or {}).get("lights", {})
     return [
         {
             "title": name.capitalize(),
@@ -149,11 +150,36 @@ def _describe_lights(manifest: Plain, custody: Plain | None) -> list[dict[str, A
     ]
 
 
+def _describe_public_attacks(manifest: Plain) -> list[str]:
+    """What everybody may know of attacks: which were tried, never what they achieved."""
+    facts = manifest.get("attacks")
+    if facts is None:
+        return []
+    tried, untried = (
+        ", ".join(_get_title(label).lower() for label in facts[key])
+        for key in ("tried", "not_tried")
+    )
+    lines = [f"The custodian tried: {tried}."] if tried else ["No attack was tried."]
+    if tried and not facts["accepted"]:
+        lines.append("None of them does better than the custodian accepts.")
+    if facts["accepted"]:
+        lines.append("What they achieve is accepted by the plan.")
+    return [*lines, f"Not tried: {untried}."] if tried and untried else lines
+
+
+def _get_title(label: str) -> str:
+    """What an attacker does, by the label of the measure; `averaging_2` is a second of its kind."""
+    measures = catalogue.measures()
+    entry = measures.get(label) or measures.get(label.rpartition("_")[0])
+    return entry.attack.title if entry is not None and entry.attack is not None else label
+
+
 def _describe_variables(manifest: Plain, custody: Plain | None) -> list[dict[str, Any]]:
     """The ledger of variables: inside with what each shows of the original."""
     evidence = (custody or {}).get("evidence", {}).values()
-    ledgers = [item["table"] or [] for item in evidence if item["name"] == _LEDGER]
-    shares = {row["variable"]: row for row in ledgers[0]} if ledgers else {}
+    ledger = next((item for item in evidence if item["name"] == _LEDGER), None) or {}
+    shares = {row["variable"]: row for row in ledger.get("table") or ()}
+    prints = str(ledger.get("details", {}).get("fingerprints", "")).split(", ")
     roles = (custody or {}).get("input", {}).get("roles", {})
     released = manifest["variables"]
     names = [*released, *(name for name in roles if name not in released)]
@@ -174,7 +200,7 @@ def _describe_variables(manifest: Plain, custody: Plain | None) -> list[dict[str
                 "kind": entry.get("kind") or "",
                 "done": done if name in released else "left out",
                 "distinct": distinct,
-                "fingerprint": bool(row and row["fingerprint"] and role in ("quasi", "weight")),
+                "fingerprint": name in prints,
                 **numbers,
             }
         )

@@ -200,7 +200,7 @@ def _disclose_statement(
             "disclosed_records": [int(disclosed.sum())],
         }
     )
-    details = {
+    details: dict[str, Any] = {
         "satisfying_records": holding,
         "may_satisfy_records": int((evaluation.possibly & ~evaluation.surely).sum()),
         "disclosed_records_if_all_that_may_satisfy_do": at_most,
@@ -301,8 +301,9 @@ def _disclose_values(
         count = int(flags.sum())
         plain = _list_numbers(count, len(data))
         # Who is disclosed in one of the readings is disclosed.
-        either = flags | _may_be_disclosed(confidential, classes)
+        either = flags.copy()
         if confidential.missing:
+            either |= _may_be_disclosed(confidential, classes)
             worst.add_filled(plain, _list_numbers(int(either.sum()), len(data)), confidential)
         meanings = read_meanings(confidential, data.schema[name], same_within)
         if meanings is not None and meanings.overlapping:

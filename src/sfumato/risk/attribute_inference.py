@@ -20,13 +20,22 @@ from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import VariableView, sample_records, view_release
-from sfumato.risk._attacks.inference import Persons, infer_secrets, rate_of_best_guess
+from sfumato.risk._attacks.inference import (
+    Persons,
+    find_averaged,
+    infer_secrets,
+    rate_of_best_guess,
+)
 from sfumato.risk._attacks.outcomes import bound_share, mean_of
 from sfumato.risk._known import known_variables
 
 _TWO_SIDED = 1.959963984540054
 _FEWEST = 2
-_LEFT_OUT = "The control guesses for the same persons, and may not use their own released record."
+_LEFT_OUT = (
+    "The control guesses for the same persons, and may not use their own released record. Where a "
+    "secret was averaged over a class, it may use none of the class: all its records show what the "
+    "own one contributed to."
+)
 _OTHERS = "The control guesses for persons who were never in the release."
 _ASSUMPTIONS = (
     "The guess is the most frequent category of the nearest released records, or their median.",
@@ -47,11 +56,13 @@ class AttributeInference(Measure):
     hitting the value.
 
     The baseline is a control: the same guess for the same persons, but without their own released
-    record. Inside a measure nobody can be held out before protection, so this stands in for it:
-    the others' records were made with the person's among them. With persons who were never in the
-    release, use `against`. The value is the rate for the secret with the largest gain, and
-    `inference_gain` the rate less its control; the interval of the value is Wilson's, 95 %, that
-    of the gain a paired normal one. A right guess without gain is a finding about people, not
+    record. Where a secret was averaged over classes (a mean, a mode, a range in all k records), the
+    control leaves out the whole class: k - 1 copies of a record would say what it says. `averaged`
+    names these secrets. Inside a measure nobody can be held out before protection, so this stands
+    in for it: the others' records were made with the person's among them. With persons who were
+    never in the release, use `against`. The value is the rate for the secret with the largest gain,
+    and `inference_gain` the rate less its control; the interval of the value is Wilson's, 95 %,
+    that of the gain a paired normal one. A right guess without gain is a finding about people, not
     about a person. Targets are held against the better of two attackers: the other one knows how
     values were changed, and weighs what is known by it (`…_by_noise`), as in `mixed_linkage`.
 
@@ -164,7 +175,11 @@ class AttributeInference(Measure):
             )
             for weighs in (False, True)
         )
-        return _hold_against_both(plain, by_noise)
+        evidence = _hold_against_both(plain, by_noise)
+        averaged = [secrets[which].name for which in find_averaged(views, secrets)]
+        if not averaged:
+            return evidence
+        return replace(evidence, details={**evidence.details, "averaged": ", ".join(averaged)})
 
     def against(self, original: Dataset, released: Dataset, control: Dataset) -> Evidence:
         """The same, with persons as the control who were held out before the release was made."""
@@ -236,8 +251,9 @@ class AttributeInference(Measure):
         ]
         if not table:
             raise MeasureError(
-                f"'{self.name}' finds nobody whose secret is known.",
-                hint="are the confidential variables all missing?",
+                f"'{self.name}' finds nobody whose secret is known, or nobody to compare with: in "
+                "each secret all released records may be one averaged class.",
+                hint="are the secrets all missing? Else hold persons out, and use `against`.",
             )
         worst = max(table, key=lambda row: row["gain"])
         return Evidence(

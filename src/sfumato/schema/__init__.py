@@ -92,12 +92,16 @@ class Column:
                 hint = "read it first: sfumato.hierarchies.read(path)."
                 raise SchemaError("hierarchy is a mapping, not a path.", hint=hint)
             object.__setattr__(self, "hierarchy", Hierarchy.of(self.hierarchy))
-        if not isinstance(self.label, str) or not isinstance(self.labels, Mapping | None):
+        if self.label or self.labels is not None:
+            self._check_labels()
+
+    def _check_labels(self) -> None:
+        labels = {} if self.labels is None else self.labels
+        if not isinstance(self.label, str) or not isinstance(labels, Mapping):
             hint = 'for instance label = "Sex", labels = { 1 = "male", 2 = "female" }.'
             raise SchemaError("a label is text, and labels give a text for each code.", hint=hint)
-        if self.labels is not None:
-            texts = {str(code): str(text) for code, text in self.labels.items()}
-            object.__setattr__(self, "labels", texts)
+        texts = {str(code): str(text) for code, text in labels.items()}
+        object.__setattr__(self, "labels", texts or None)
 
     @property
     def bounds(self) -> tuple[Any, Any] | None:
@@ -133,7 +137,7 @@ class Column:
                 f"variable '{name}' has no known cells '{self.cells}'",
                 did_you_mean(self.cells, get_args(CellForm)),
             )
-        if not all(isinstance(code, (int, float, str)) for code in self.missing):
+        if not all(issubclass(kind, (int, float, str)) for kind in {*map(type, self.missing)}):
             yield f"variable '{name}': missing codes are numbers or text", ""
         if not isinstance(self.unit, str):
             yield f"variable '{name}': a unit is text", ""

@@ -162,35 +162,43 @@ def _hash(texts: pl.Series, subkey: bytes) -> Words:
 def are_same_records(first: Mapping[str, Sketch], second: Mapping[str, Sketch]) -> bool:
     """Whether two files hold the same people, or many of the same.
 
+    By what tells people apart; where nothing does but numbers from 1 to n, by these, for files that
+    have most variables in common. Then their cells must decide.
+    """
+    mine, theirs = (_list_telling(side) for side in (first, second))
+    common = first.keys() & second.keys()
+    counted = [name for name in common if name in mine and name in theirs]
+    if any(not (mine[name].regular or theirs[name].regular) for name in counted):
+        return share_people(first, second)
+    return share_people(first, second) or (
+        bool(counted)
+        and 2 * len(common) >= min(len(first), len(second))
+        and all(mine[name].is_of_the_same(theirs[name]) for name in counted)
+    )
+
+
+def share_people(first: Mapping[str, Sketch], second: Mapping[str, Sketch]) -> bool:
+    """Whether two files share values that nobody else has; numbers from 1 to n do not count.
+
     Most telling variables of the same name are shared; or one, under any name, is shared by more
     than half of the people, though all others were recoded. Where none has the same name, one that
-    is shared is enough. Numbers from 1 to n decide only where nothing else does, and only for files
-    that have most variables in common.
+    is shared is enough.
     """
     mine, theirs = (
-        {name: sketch for name, sketch in side.items() if sketch.is_telling()}
+        {name: sketch for name, sketch in _list_telling(side).items() if not sketch.regular}
         for side in (first, second)
     )
-    natural, others = (
-        {name: sketch for name, sketch in side.items() if not sketch.regular}
-        for side in (mine, theirs)
-    )
-    names = natural.keys() & others.keys()
-    shared = [name for name in names if natural[name].is_of_the_same(others[name])]
+    names = mine.keys() & theirs.keys()
+    shared = [name for name in names if mine[name].is_of_the_same(theirs[name])]
     if names and 2 * len(shared) >= len(names):
         return True
     excess = _MOST_OF_THEM if names else _EXCESS
-    if any(
+    return any(
         sketch.is_of_the_same(other, excess)
-        for sketch in natural.values()
-        for other in others.values()
-    ):
-        return True
-    in_common = len(first.keys() & second.keys())
-    return (
-        not names
-        and 2 * in_common >= min(len(first), len(second))
-        and any(
-            sketch.is_of_the_same(other) for sketch in mine.values() for other in theirs.values()
-        )
+        for sketch in mine.values()
+        for other in theirs.values()
     )
+
+
+def _list_telling(sketches: Mapping[str, Sketch]) -> dict[str, Sketch]:
+    return {name: sketch for name, sketch in sketches.items() if sketch.is_telling()}

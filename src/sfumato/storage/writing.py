@@ -43,7 +43,7 @@ from sfumato.io.atomic import (
 )
 from sfumato.io.locks import hold_new_lock, take_abandoned_lock
 from sfumato.kernels.arrays import Positions
-from sfumato.lights import require_acceptable
+from sfumato.lights import list_public, require_acceptable
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress, part_of, silent
@@ -85,20 +85,31 @@ def write_release(
 ) -> Path:
     """Write everything beside the folder, check it there, and move it into place at once."""
     target = folder.resolve()
-    try:
+    with _explain_failing_disk():
         restore_interrupted(target)
         _require_free(release, target, overwrite=overwrite)
-        require_acceptable(release)
-        release = replace(release, evidence={**release.evidence, **release.attacks})
-        with hold_together(release, target, open_ledger(ledger), progress) as composing:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with _prepare_beside(target) as folder_to_fill:
-                _write_all(composing, folder_to_fill, progress or silent)
-                # Until here nobody else could look into it.
-                folder_to_fill.chmod(_NOT_FOR_OTHERS & ~_get_umask())
-                with composing.write_down(folder_to_fill, target, overwrite=overwrite):
-                    put_folder_in_place(folder_to_fill, target, overwrite=overwrite)
-                _spare_strangers(release, folder_to_fill, target)
+    require_acceptable(release)
+    release = replace(release, evidence={**release.evidence, **release.attacks})
+    with (
+        _explain_failing_disk(),
+        hold_together(release, target, open_ledger(ledger), progress) as composing,
+    ):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _prepare_beside(target) as folder_to_fill:
+            _write_all(composing, folder_to_fill, progress or silent)
+            # Until here nobody else could look into it.
+            folder_to_fill.chmod(_NOT_FOR_OTHERS & ~_get_umask())
+            with composing.write_down(folder_to_fill, target, overwrite=overwrite):
+                put_folder_in_place(folder_to_fill, target, overwrite=overwrite)
+            _spare_strangers(release, folder_to_fill, target)
+    return folder
+
+
+@contextmanager
+def _explain_failing_disk() -> Iterator[None]:
+    """Say in plain words that nothing could be written."""
+    try:
+        yield
     except (OSError, pl.exceptions.PolarsError, MemoryError) as error:
         # Libraries report a full disk in types of their own, and with texts that may quote cells.
         why = (error.strerror if isinstance(error, OSError) else None) or "the disk failed"
@@ -108,7 +119,6 @@ def write_release(
             f"The release could not be written: {why}. Nothing was left behind.",
             hint="is there enough space, and are you allowed to write there?",
         ) from None
-    return folder
 
 
 def _get_umask() -> int:
@@ -142,8 +152,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     manifest = {**release.manifest, "data": _describe_data(frame, data_file, facts, release)}
     verdict = _measure_again(release, folder, manifest, frame)
     manifest["targets"] = [judgement.public() for judgement in verdict]
-    lights = composing.lights
-    manifest["lights"] = lights.public()
+    manifest["attacks"] = list_public(release)
     report("writing", 2, 3)
     private = folder / CUSTODY
     private.mkdir(mode=0o700)
@@ -163,7 +172,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
         "plan": plan.text(comments=True),
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "targets": [judgement.plain() for judgement in verdict],
-        "lights": lights.plain(),
+        "lights": composing.lights.plain(),
         "composition": composing.facts,
         "manifest_sha256": sha256(folder / MANIFEST),
     }

@@ -213,7 +213,7 @@ def _compare_number(
     sign: int,
     complete: Sequence[Numbers],
     halves: Sequence[Sequence[float]],
-    unlike: str,
+    unlike: str = "",
 ) -> dict[str, Any]:
     first, second = (numbers[name] for numbers in complete)
     gap = first - second

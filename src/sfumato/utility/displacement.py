@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ from sfumato.cells.pairs import (
     Pair,
     compare_numbers,
     compute_changes,
+    find_numeric_variables,
     measure_distances,
     original_deviation,
 )
@@ -62,6 +63,7 @@ class Displacement(Measure):
     Parameters
     ----------
     variables : the numbers to compare. Default: all numbers that are in both data sets.
+    role : instead, only numbers of this role. A plan then follows roles that are corrected.
     within : a value has stayed if it lies at most this many standard deviations of the original
         from where it was.
 
@@ -81,7 +83,11 @@ class Displacement(Measure):
 
     name = "displacement"
     picture = "displacement"
-    examples = ({}, {"variables": ["height", "glucose"], "within": 0.5})
+    examples = (
+        {},
+        {"variables": ["height", "glucose"], "within": 0.5},
+        {"role": "sensitive"},
+    )
     of = "pair"
     provides = (
         "stayed", "stayed_records", "stayed_rescaled", "stayed_in_pair", "stayed_in_all",
@@ -97,11 +103,13 @@ class Displacement(Measure):
         ),
     }
     variables: list[str] | None = None
+    role: Literal["quasi", "sensitive", "other"] | None = None
     within: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Compare value by value, then record by record."""
-        pair = compare_numbers(original, released, self.variables, owner=self.name)
+        named = self._list_variables(original, released)
+        pair = compare_numbers(original, released, named, owner=self.name)
         spread = np.array([original_deviation(pair, index) for index in range(len(pair.names))])
         table = self._build_table(original, pair, spread)
         moved = measure_distances(pair.original, pair.released, spread)
@@ -144,6 +152,21 @@ class Displacement(Measure):
             ),
             warnings=(*pair.warnings(), *_report_incomparable(moved)),
         )
+
+    def _list_variables(self, original: Dataset, released: Dataset) -> list[str] | None:
+        if self.role is None:
+            return self.variables
+        named = [
+            name
+            for name in self.variables or find_numeric_variables(original)
+            if original.schema[name].role == self.role and name in released.schema
+        ]
+        if not named:
+            raise MeasureError(
+                f"'{self.name}' finds no number with the role {self.role}.",
+                hint="take `role` out, or the target that needs it.",
+            )
+        return named
 
     def _build_table(self, original: Dataset, pair: Pair, spread: Floats) -> pl.DataFrame:
         rows: list[dict[str, Any]] = []

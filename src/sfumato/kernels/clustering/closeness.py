@@ -249,11 +249,16 @@ def keeps_rules(codes, order, first, last, population, tally):  # type: ignore[n
 @inner
 def _list_codes(codes, order, first, last, tally):  # type: ignore[no-untyped-def]
     """List the codes of `order[first:last]` that are not missing; how many there are."""
+    listed, signs = tally.codes, np.int64(0)
+    for i in range(last - first):
+        listed[i] = codes[order[first + i]]
+        signs |= listed[i]
+    if signs >= 0:
+        return last - first
     size = 0
-    for i in range(first, last):
-        code = codes[order[i]]
-        tally.codes[size] = code
-        size += code >= 0
+    for i in range(last - first):
+        listed[size] = listed[i]
+        size += listed[i] >= 0
     return size
 
 

@@ -211,6 +211,45 @@ def _find_level_sets(codes, order, starts, last_cluster):  # type: ignore[no-unt
     return levels[:to], ends
 
 
+def balance_levels(codes: Array, order: Integers, starts: Integers) -> Integers:
+    """One of its levels for each cluster, so that over the clusters shares stay as they were.
+
+    Cluster after cluster, each takes that of its levels which is owed to most records so far:
+    how many have it, less how many got it. What is owed is carried on to the next cluster, so that
+    among neighbouring clusters, and in all, each level is shown about as often as it occurs.
+
+    References: Goodman & Kish (1950), J. Am. Stat. Assoc. 45:350 (controlled selection); Floyd &
+    Steinberg (1976), Proc. Soc. Inf. Display 17:75 (error diffusion).
+
+    Examples
+    --------
+    >>> codes, starts = np.array([0, 0, 1, 0, 0, 1, 0, 0, 1]), np.array([0, 3, 6, 9])
+    >>> balance_levels(codes, np.arange(9), starts).tolist()
+    [0, 1, 0]
+    """
+    owed = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+    chosen: Integers = _balance_levels(codes, order, starts, owed)
+    return chosen
+
+
+@compiled(small=_SMALL)
+def _balance_levels(codes, order, starts, owed):  # type: ignore[no-untyped-def]
+    chosen = np.empty(len(starts) - 1, np.int64)
+    for cluster in range(len(chosen)):
+        first, last = starts[cluster], starts[cluster + 1]
+        for i in range(first, last):
+            owed[codes[order[i]]] += 1
+        best = codes[order[first]]
+        for i in range(first + 1, last):
+            code = codes[order[i]]
+            # Of levels owed alike the lowest, whatever the order of the records.
+            if owed[code] > owed[best] or (owed[code] == owed[best] and code < best):
+                best = code
+        owed[best] -= last - first
+        chosen[cluster] = best
+    return chosen
+
+
 @compiled(small=_SMALL)
 def _sum_whole_numbers(column):  # type: ignore[no-untyped-def]
     """Whether the values are whole numbers small enough to be added up exactly, and their sums."""

@@ -1,10 +1,10 @@
-"""One cell for all records of a cluster: a range, a set, a group, or an average."""
+"""One cell for all records of a cluster: a range, a set, a group, or a single value."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -18,7 +18,9 @@ from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Codes, Floats, Integers
 from sfumato.methods._clustering.variables import Variable, common_prefix
 
-Output = Literal["range", "set", "level", "mean", "median", "mode"]
+Output = Literal["range", "set", "level", "mean", "median", "middle", "mode", "balanced"]
+AVERAGES = ("mean", "median", "middle")
+"""Outputs that are numbers computed from those of a cluster."""
 # Up to here floats hold every whole number.
 _EXACT = 2**53
 _INT64 = 2**63
@@ -63,8 +65,8 @@ def write_cells(
     low, high = _code_ranges(variable.codes, clusters)
     if bool((low == high).all()):
         return None
-    if output in ("mean", "median", "mode"):
-        return _average(variable, clusters, output)
+    if output in ("mode", "balanced", *AVERAGES):
+        return _represent(variable, clusters, output, grid, parts)
     if output == "range" and variable.column.kind == "text" and variable.levels.dtype == pl.String:
         return _write_masks(variable, clusters, low, high)
     if output == "set" and grid is not None and not isinstance(grid, GroupGrid):
@@ -253,33 +255,109 @@ def _write_groups(
     return ClusterCells(pl.Series(variable.name, [*texts, WILDCARD], dtype=pl.String), of_cluster)
 
 
-# Averages ----------------------------------------------------------------------------------------
+# Single values -----------------------------------------------------------------------------------
 
 
-def _average(variable: Variable, clusters: Clusters, output: Output) -> ClusterCells:
+def _represent(
+    variable: Variable,
+    clusters: Clusters,
+    output: Output,
+    grid: Grid | GroupGrid | None,
+    parts: int,
+) -> ClusterCells:
+    """A single value for each cluster."""
+    from sfumato.kernels.clustering.clusters import balance_levels
+
     if output == "mode":
         return ClusterCells(variable.levels, _find_modes(variable, clusters))
-    if variable.missing:
-        raise MethodError(
-            f"Variable '{variable.name}' has missing values, which have no {output}.",
-            hint='choose the output "range" (missing among others becomes `*`) or "mode", or fill '
-            "them in first.",
-        )
+    if output == "balanced":
+        chosen = balance_levels(variable.codes, clusters.order, clusters.starts)
+        return ClusterCells(variable.levels, chosen)
+    _require_average(variable, output)
+    return _average_present(
+        variable, clusters, lambda known, among: _average(known, among, output, grid, parts)
+    )
+
+
+def _require_average(variable: Variable, output: Output) -> None:
     ranked = variable.column.kind == "ordinal" and variable.column.levels is not None
     if variable.worth is None or not _is_ordered(variable) or (ranked and output == "mean"):
         raise MethodError(
             f"Variable '{variable.name}' has no {output}: it is {variable.column.kind}.",
             hint='choose another output, such as {"' + variable.name + '" = "mode"}.',
         )
+
+
+def _average_present(
+    variable: Variable, clusters: Clusters, average: Callable[[Variable, Clusters], ClusterCells]
+) -> ClusterCells:
+    """The average of the values that are present; missing where they are not more than half.
+
+    All records of a cluster get it, so that what is missing tells nobody apart. Of a few values an
+    average would come too near to one person's.
+    """
+    if not variable.missing:
+        return average(variable, clusters)
+    present = variable.codes[clusters.order] >= variable.missing
+    counts = np.add.reduceat(present, clusters.starts[:-1], dtype=np.int64)
+    sizes = np.diff(clusters.starts)
+    enough = 2 * counts > sizes
+    of_cluster = np.zeros(len(sizes), np.int64)
+    if not enough.any():
+        return ClusterCells(pl.Series(variable.name, [None], variable.levels.dtype), of_cluster)
+    worth = variable.worth
+    known = replace(
+        variable,
+        codes=variable.codes - np.int32(variable.missing),
+        levels=variable.levels[variable.missing :],
+        missing=0,
+        worth=None if worth is None else worth[variable.missing :],
+    )
+    rows = clusters.order[present & np.repeat(enough, sizes)]
+    cells = average(known, Clusters(rows, np.concatenate([[0], np.cumsum(counts[enough])])))
+    of_cluster[enough] = 1 + cells.of_cluster
+    gap = pl.Series(variable.name, [None], cells.table.dtype)
+    return ClusterCells(pl.concat([gap, cells.table.alias(variable.name)]), of_cluster)
+
+
+def _average(
+    variable: Variable,
+    clusters: Clusters,
+    output: Output,
+    grid: Grid | GroupGrid | None,
+    parts: int,
+) -> ClusterCells:
+    if output == "middle":
+        return _write_middles(variable, grid, parts, *_code_ranges(variable.codes, clusters))
     middle = _find_middles(variable, clusters)
-    if ranked:
+    if variable.column.kind == "ordinal" and variable.column.levels is not None:
         return ClusterCells(variable.levels, middle[0])
+    worth = np.zeros(0) if variable.worth is None else variable.worth
     if output == "median":
-        averages = _compute_medians(variable, variable.worth, *middle)
+        averages = _compute_medians(variable, worth, *middle)
     else:
         codes = variable.codes[clusters.order]
-        averages = _compute_means(variable, variable.worth, codes, clusters.starts)
+        averages = _compute_means(variable, worth, codes, clusters.starts)
     return ClusterCells(averages, np.arange(len(averages)))
+
+
+def _write_middles(
+    variable: Variable, grid: Grid | GroupGrid | None, parts: int, low: Integers, high: Integers
+) -> ClusterCells:
+    """The middle of the range that would be written; of ordered levels, the middle level."""
+    if variable.column.kind == "ordinal" and variable.column.levels is not None:
+        return ClusterCells(variable.levels, (low + high) // 2)
+    first, last = (variable.levels.gather(codes) for codes in (low, high))
+    several = np.flatnonzero(low != high)
+    numbers = [values.to_physical().cast(pl.Float64).to_numpy().copy() for values in (first, last)]
+    if grid is not None and len(several):
+        cell_of_level = grid.locate(variable.levels)
+        ends = grid.widen(cell_of_level[low[several]], cell_of_level[high[several]], parts)
+        for side in (0, 1):
+            bounded = pl.Series(_stop_at_domain(variable, side, ends[side]), strict=False)
+            numbers[side][several] = bounded.to_physical().cast(pl.Float64).to_numpy()
+    middles = np.where(low == high, numbers[0], numbers[0] / 2 + numbers[1] / 2)
+    return ClusterCells(_restore_type(variable, middles), np.arange(len(middles)))
 
 
 def _find_middles(variable: Variable, clusters: Clusters) -> tuple[Integers, Integers]:

@@ -18,7 +18,7 @@ from sfumato.engines import Chance, Engine
 from sfumato.errors import HeavyLossWarning, MethodError, PlanError
 from sfumato.io import frames
 from sfumato.method import Fitted, Method
-from sfumato.methods._clustering.cells import Clusters, Output, write_cells
+from sfumato.methods._clustering.cells import AVERAGES, Clusters, Output, write_cells
 from sfumato.methods._clustering.variables import (
     Variable,
     align_to_grid,
@@ -100,19 +100,19 @@ class ClusteringMethod(Method):
                 HeavyLossWarning,
                 stacklevel=2,
             )
-        averaged = [name for name in released if outputs[name] in ("mean", "median")]
+        averaged = [name for name in released if outputs[name] in AVERAGES]
         return round_like_original(data, _replace_columns(data, released), averaged, engine)
 
     def _choose_grids(
         self, variables: Sequence[Variable], outputs: Mapping[str, Output], records: int
     ) -> list[Grid | GroupGrid | None]:
         """The grid of each variable that becomes ranges of numbers or of days."""
-        ranges = [name for name, output in outputs.items() if output == "range"]
+        ranges = [name for name, output in outputs.items() if output in ("range", "middle")]
         if unknown := [name for name in self.grid if name not in ranges]:
             raise PlanError(
                 f"`grid` names {', '.join(map(repr, unknown))}, of which {self.name} writes no "
                 "ranges.",
-                hint='name variables of this step with the output "range".',
+                hint='name variables of this step with the output "range" or "middle".',
             )
         if self.ends == "observed":
             return [None] * len(variables)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Diversity = Literal["distinct", "entropy", "recursive"]
 _ROUNDING = 1e-12
+_APART = 2.0
+"""How far missing lies below the least value, in standard deviations."""
 
 
 def cluster_by_mondrian(
@@ -145,10 +147,12 @@ def read_numbers(variables: Sequence[Variable], owner: str) -> Array:
 
 
 def standardise_variables(variables: Sequence[Variable], owner: str) -> Floats:
-    """A row per record, a column per variable, with mean 0 and SD 1; exact whatever the order."""
+    """A row per record, a column per variable, with mean 0 and SD 1; exact whatever the order.
+
+    What is missing lies apart, below the least value.
+    """
     columns = []
     for variable in variables:
-        _require_complete(variable, owner)
         if variable.worth is None or variable.column.kind in ("nominal", "text"):
             raise MethodError(
                 f"{owner} needs numbers, dates or ordered levels; variable '{variable.name}' is "
@@ -156,11 +160,14 @@ def standardise_variables(variables: Sequence[Variable], owner: str) -> Floats:
                 hint='choose clustering = "mondrian", which takes any variable.',
             )
         # Sums over the distinct values, in their order, do not depend on the records' order.
-        counts = np.bincount(variable.codes, minlength=len(variable.levels))
-        mean = math.fsum(counts * variable.worth) / len(variable.codes)
-        centred = variable.worth - mean
-        sd = math.sqrt(math.fsum(counts * centred * centred) / len(variable.codes))
-        columns.append((centred / sd if sd > 0 else centred * 0.0)[variable.codes])
+        counts = np.bincount(variable.codes, minlength=len(variable.levels))[variable.missing :]
+        worth, present = variable.worth[variable.missing :], int(counts.sum())
+        mean = math.fsum(counts * worth) / present if present else 0.0
+        centred = worth - mean
+        sd = math.sqrt(math.fsum(counts * centred * centred) / present) if present else 0.0
+        scaled = centred / sd if sd > 0 else centred * 0.0
+        gap = np.full(variable.missing, scaled.min(initial=0.0) - _APART)
+        columns.append(np.concatenate([gap, scaled])[variable.codes])
     return np.column_stack(columns)
 
 

@@ -124,10 +124,16 @@ def fill_in(original: Dataset, released: Dataset) -> FilledIn | None:
     latest: Sequence[str] | None = None
     for _ in range(_ROUNDS):
         unknown = [n for n in original.schema.having("quasi", "sensitive") if n not in used]
-        findings = find_dependencies(original, current, unknown, by=latest)
+        findings = [
+            finding
+            for finding in find_dependencies(original, current, unknown, by=latest)
+            if finding.counts
+        ]
+        if not findings:
+            break
         view, columns = View(original, current), dict[str, pl.Series]()
         for finding in findings:
-            filled = _fill(view, finding) if finding.counts else None
+            filled = _fill(view, finding)
             if filled is not None:
                 columns[finding.protected] = filled
                 used[finding.protected] = finding

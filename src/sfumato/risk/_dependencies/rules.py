@@ -420,7 +420,8 @@ def _agree_by_chance(keys: Integers, target: Integers) -> tuple[float, float]:
     sizes, groups = np.unique(np.bincount(keys), return_counts=True)
     several = sizes > 1
     g, groups = sizes[several][:, None].astype(float), groups[several]
-    shares = np.sort(np.bincount(_compact(target)) / len(target))[::-1][None, :_COMMONEST]
+    counts = np.bincount(target)
+    shares = np.sort(counts[counts > 0] / len(target))[::-1][None, :_COMMONEST]
     t = 1 + np.ceil(AGREEING * (g - 1) - 1e-9)
     first = g * shares * binom.sf(t - 2, g - 1, shares)
     second = first + g * (g - 1) * shares**2 * binom.sf(t - 3, g - 2, shares)
@@ -543,4 +544,6 @@ def _fit(design: Floats, wanted: Floats) -> Floats:
 
 def _compact(codes: Any) -> Integers:
     """Codes without gaps, from 0 on."""
+    if len(codes) < _GLANCE:
+        return np.unique(codes, return_inverse=True)[1].ravel().astype(np.int64)
     return pl.Series(codes).rank("dense").to_numpy().astype(np.int64) - 1

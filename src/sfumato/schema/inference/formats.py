@@ -39,7 +39,8 @@ class Format:
     """A way of writing values that speaks for a role: a pattern, and check digits where there are.
 
     `least` different values must be there: a single number passes a check digit by chance. Some
-    values must bear the `mark`: without any dot a cabin or a shelf looks like a diagnosis.
+    values must bear the `mark`: without any dot a cabin or a shelf looks like a diagnosis. Of `own`
+    values few records share one: an area's code can look like a telephone number.
     """
 
     role: Role
@@ -48,6 +49,7 @@ class Format:
     check: Callable[[str], bool] | None = None
     least: int = 1
     mark: str = ""
+    own: bool = False
 
     @cached_property
     def regex(self) -> str:
@@ -75,8 +77,16 @@ _WEG = (
 )
 _NINO = r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
 
+_LOCAL_PHONE = r"\(?0\d{1,5}\)?[ /-][\d ()/-]{5,15}"
 _DIRECT = tuple(
-    Format(role="direct", what=what, pattern=pattern, check=check, least=least)
+    Format(
+        role="direct",
+        what=what,
+        pattern=pattern,
+        check=check,
+        least=least,
+        own=pattern == _LOCAL_PHONE,
+    )
     for what, pattern, check, least in (
         ("e-mail addresses", r"[^@\s]+@[^@\s]+\.[A-Z]{2,}", None, 1),
         ("web addresses", r"(?:(?:https?|ftp)://|www\.)\S+", None, 1),
@@ -131,7 +141,7 @@ _DIRECT = tuple(
         ("vehicle numbers (VIN)", r"[A-HJ-NPR-Z0-9]{13}\d{4}", _has_letters_and_digits, 5),
         ("number plates", r"[A-ZÄÖÜ]{1,3}-[A-Z]{1,2} ?\d{1,4}[EH]?", None, 20),
         ("telephone numbers", r"(?:\+|00)[1-9][\d ()./-]{6,20}", _is_phone, 1),
-        ("telephone numbers", r"\(?0\d{1,5}\)?[ /-][\d ()/-]{5,15}", _is_phone, 1),
+        ("telephone numbers", _LOCAL_PHONE, _is_phone, 1),
         ("telephone numbers", r"(?:1[-. ])?(?:\(\d{3}\) ?|\d{3}[-. ])\d{3}[-. ]\d{4}", None, 1),
         (
             "files with pictures, scans or recordings",
@@ -175,7 +185,7 @@ def find_format(formats: Iterable[Format], profile: Profile) -> Format | None:
 
 
 def _fits(known: Format, values: pl.Series, profile: Profile) -> bool:
-    if profile.distinct < known.least:
+    if profile.distinct < known.least or (known.own and profile.distinct * 5 < profile.records):
         return False
     # A few misspellings do not make a national number an ordinary one.
     enough = _ENOUGH * len(values)

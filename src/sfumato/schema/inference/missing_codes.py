@@ -47,7 +47,7 @@ def find_missing_codes(
     codes: set[Any] = set()
     if labels:
         codes |= _find_labelled_codes(profile, labels)
-    elif profile.values[0] in _LOW or profile.values[-1] in _HIGH:
+    elif profile.ends[0] in _LOW or profile.ends[1] in _HIGH:
         codes |= _find_far_codes(profile)
     counts = zip(profile.values.to_list(), profile.counts.to_list(), strict=True) if codes else ()
     return {_simplify(code): count for code, count in counts if code in codes}

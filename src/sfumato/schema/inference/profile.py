@@ -18,7 +18,12 @@ import polars as pl
 from sfumato.errors import DataError
 from sfumato.io import frames
 from sfumato.schema import Kind
-from sfumato.schema.inference.scales import YES_OR_NO, normalise_levels
+from sfumato.schema.inference.scales import (
+    YES_OR_NO,
+    Key,
+    normalise_levels,
+    order_levels,
+)
 from sfumato.schema.spelling import normalise_spellings
 
 _INTEGER = r"[+-]?[0-9]+"
@@ -119,7 +124,7 @@ class Profile:
             self, values=self.values.filter(left), counts=self.counts.filter(left), matches={}
         )
 
-    @property
+    @cached_property
     def distinct(self) -> int:
         """How many different values there are."""
         return len(self.values)
@@ -187,6 +192,11 @@ class Profile:
         short = self.family == "text" and self.distinct <= _LEVELS
         return normalise_levels(self.values) if short else frozenset()
 
+    @cached_property
+    def order(self) -> dict[str, Key] | None:
+        """A key to sort each of the levels by; None where they have no order that is known."""
+        return order_levels(self.levels) if self.levels else None
+
     @property
     def is_yes_or_no(self) -> bool:
         """Text that only says yes or no."""
@@ -221,9 +231,14 @@ class Profile:
                 'cells = "generalised" is declared.'
             )
 
+    @cached_property
+    def ends(self) -> tuple[Any, Any]:
+        """The least and the greatest value."""
+        return self.values[0], self.values[-1]
+
     def within(self, low: float, high: float) -> bool:
         """Whether all numbers lie between two ends."""
-        return bool(low <= self.values[0] and self.values[-1] <= high)
+        return bool(low <= self.ends[0] and self.ends[1] <= high)
 
 
 _WIDE = 50

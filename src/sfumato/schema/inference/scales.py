@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from sfumato.schema.inference.words import remove_accents
 
@@ -112,6 +112,9 @@ def _parse_ranks(scale: str) -> dict[str, int]:
 
 
 _SCALES = tuple(map(_parse_ranks, _LISTS.split(";")))
+_KNOWN = frozenset(level for scale in _SCALES for level in scale)
+_BETWEEN = re.compile(r"[\s_-]+")
+_BEHIND = re.compile(r"[\d%.\s]+$")
 _TO = r"(?:-|\u2013|to|bis|a|;|,|\.\.)"
 _NUMBER = r"(-?\d+(?:\.\d+)?)k?"
 _UNIT = r"(?: ?(?:years|yrs|jahre|ans|anos|anni|jaar|ar|lat))?(?: old)?"
@@ -145,20 +148,32 @@ def order_levels(levels: frozenset[str]) -> dict[str, Key] | None:
     """
     if len(levels) < 2:  # noqa: PLR2004 - one level has no order
         return None
-    words = {level: re.sub(r"[\s_-]+", " ", level) for level in levels}
+    words = {level: _BETWEEN.sub(" ", level) for level in levels}
     # "low 1", "high 3": numbers behind the words are taken off.
-    worded = {level: re.sub(r"[\d%.\s]+$", "", word) for level, word in words.items()}
-    for scale in _SCALES:
-        for spelt in (words, worded):
-            if len(different := set(spelt.values())) > 1 and different <= scale.keys():
+    worded = {level: _BEHIND.sub("", word) for level, word in words.items()}
+    for spelt in (words, worded):
+        different = set(spelt.values())
+        if len(different) > 1 and different <= _KNOWN:
+            scale = next((scale for scale in _SCALES if different <= scale.keys()), None)
+            if scale is not None:
                 return {level: (scale[word],) for level, word in spelt.items()}
-    for read_key in (_read_band, _read_rank, _read_nth):
-        keys = {
-            level: read_key(words[level] if read_key is _read_rank else level) for level in levels
-        }
-        if all(key is not None for key in keys.values()):
-            return {level: key for level, key in keys.items() if key is not None}
-    return None
+    return (
+        _read_keys(levels, levels, _read_band)
+        or _read_keys(levels, words.values(), _read_rank)
+        or _read_keys(levels, levels, _read_nth)
+    )
+
+
+def _read_keys(
+    levels: Iterable[str], texts: Iterable[str], read_key: Callable[[str], Key | None]
+) -> dict[str, Key] | None:
+    keys: dict[str, Key] = {}
+    for level, text in zip(levels, texts, strict=True):
+        key = read_key(text)
+        if key is None:
+            return None
+        keys[level] = key
+    return keys
 
 
 def sort_levels(values: Iterable[str]) -> tuple[str, ...] | None:

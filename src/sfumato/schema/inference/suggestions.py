@@ -15,7 +15,7 @@ from sfumato.schema.inference.formats import FORMATS, find_format
 from sfumato.schema.inference.missing_codes import find_missing_codes
 from sfumato.schema.inference.names import SIGNS, Sign, find_label_signs, find_signs
 from sfumato.schema.inference.profile import FEW, Profile, describe_ranges, read_profiles
-from sfumato.schema.inference.scales import SEXES, normalise_levels, order_levels, sort_levels
+from sfumato.schema.inference.scales import SEXES, normalise_levels, sort_levels
 from sfumato.schema.inference.survey_codes import add_survey_signs
 from sfumato.schema.inference.values import is_balanced_pair, is_code_name, recognise_values
 
@@ -102,7 +102,7 @@ def _infer_text_kind(role: Role | None, sign: Sign | None, profile: Profile) -> 
         return SuggestedKind("text")
     if profile.range_kind:
         return SuggestedKind(profile.range_kind, describe_ranges(profile.range_kind))
-    if order_levels(profile.levels):
+    if profile.order:
         return SuggestedKind("ordinal", "Its levels have an order.")
     # Values that recur often, or are few, name groups; all else is free text.
     often = profile.distinct * 5 <= profile.records or role == "cluster"
@@ -207,10 +207,10 @@ def _is_borne_out(sign: Sign, profile: Profile) -> bool:
             "many": codes and (profile.nearly_unique or profile.distinct > FEW),
             "text": family == "text" and not profile.few,
             "groups": codes and profile.distinct * 3 <= profile.records * 2,
-            "positive": family == "number" and profile.values[0] > 0,
+            "positive": family == "number" and profile.ends[0] > 0,
             "degrees": family == "text" or (family == "number" and profile.within(-180, 180)),
             "age": family == "text" or (family == "number" and profile.within(0, _OLDEST)),
-            "weights": family == "number" and profile.values[0] >= 0,
+            "weights": family == "number" and profile.ends[0] >= 0,
         }[sign.needs]
     if sign.role == "direct":
         named = family == "text" and not profile.is_yes_or_no and not profile.holds_dates
@@ -339,7 +339,7 @@ def _infer_column(
     levels = _list_labels(profile, declared.labels)
     suggested = infer_role(signs, profile, tall=tall, coded=is_code_name(name), labels=levels)
     kind = infer_kind(suggested.role, suggested.sign, profile, labels=levels)
-    if suggested.role == "weight" and profile.values[0] == 0:
+    if suggested.role == "weight" and profile.ends[0] == 0:
         # Such as those in homes, who have no weight as a household.
         codes = {**codes, 0: int(profile.counts[0])}
         described = f"{codes[0]:,} records have the weight 0, which is declared as missing."

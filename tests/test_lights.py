@@ -1,0 +1,302 @@
+"""Two lights: what makes them amber or red, what is refused, and what leaves of them."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sfumato as sf
+from sfumato import attacks as attacking
+from sfumato.errors import TargetError
+from sfumato.evidence import Evidence
+from sfumato.lights import Light, judge_attacks
+from sfumato.plan import Writing
+from sfumato.report import render_report
+from sfumato.storage.opening import read_custody, read_manifest
+from sfumato.storage.verifying import verify_release
+
+KEY = bytes(range(32))
+ROLES: dict[str, Any] = {
+    "id": "direct",
+    "age": "quasi",
+    "region": "quasi",
+    "illness": "sensitive",
+    "w": "weight",
+}
+SAFE = [
+    sf.methods.Drop(),
+    sf.methods.Weights(levels=3),
+    sf.methods.KAnonymity(k=10),
+]
+
+
+def people(records: int = 240) -> pl.DataFrame:
+    random = np.random.default_rng(5)
+    return pl.DataFrame(
+        {
+            "id": [f"p{number}" for number in range(records)],
+            "age": random.integers(20, 90, records),
+            "region": random.choice(["north", "south", "west"], records),
+            "illness": random.choice(["none", "asthma", "gout"], records),
+            "w": random.uniform(1, 9, records).round(6),
+        }
+    )
+
+
+def release(
+    steps: list[sf.Method] | None = None,
+    targets: dict[str, float] | None = None,
+    frame: pl.DataFrame | None = None,
+    **more: Any,
+) -> sf.Release:
+    schema = sf.Schema(ROLES)
+    plan = sf.Plan(
+        schema=schema,
+        steps=SAFE if steps is None else steps,
+        targets={"k.min": 10} if targets is None else targets,
+        evaluate=more.pop("evaluate", ()),
+        release=Writing(**more),
+    )
+    return sf.protect(sf.Dataset(people() if frame is None else frame, schema), plan, key=KEY)
+
+
+@pytest.fixture(scope="module")
+def safe() -> sf.Release:
+    return release()
+
+
+EXPOSED = [sf.methods.Drop()]
+
+
+def test_a_release_that_keeps_its_promises_has_two_green_lights(safe):
+    assert safe.lights.targets == Light()
+    assert safe.lights.plain()["attacks"] == {"colour": "green", "reasons": []}
+
+
+def test_green_means_that_every_attack_applies_was_tried_and_stayed_below_its_limit(safe):
+    judged = judge_attacks(safe.plan, safe.attacks)
+    assert {judgement.measure for judgement in judged} == {
+        "mixed_linkage",
+        "recoverable",
+        "attribute_inference",
+        "singling_out",
+    }
+    assert all(judgement.number <= (judgement.target.most or 0) for judgement in judged)
+
+
+def test_data_as_they_are_are_refused_and_nothing_is_left(tmp_path):
+    exposed = release(EXPOSED, {"uniqueness.max": 0.99})
+    assert exposed.lights.attacks.colour == "red"
+    with pytest.raises(TargetError, match="better than is acceptable") as caught:
+        exposed.write(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+    assert caught.value.exit_code == 3
+    assert not all(judgement.met for judgement in caught.value.verdict)
+    assert {"untouched", "mixed_linkage"} <= {*caught.value.evidence}
+    assert "accept_attacks" in caught.value.hint
+    # An error may end up in a log: no value of anybody in it.
+    words = str(caught.value)
+    assert not any(text in words for text in ("north", "gout", str(people()["w"][0])))
+
+
+def test_a_plan_may_accept_it_with_a_reason_which_makes_it_amber(tmp_path):
+    why = "the members were asked"
+    exposed = release(EXPOSED, {}, accept_attacks=why)
+    folder = exposed.write(tmp_path / "out")
+    lights = read_custody(folder)["lights"]
+    assert lights["attacks"]["colour"] == "amber"
+    assert any(why in line for line in lights["attacks"]["reasons"])
+    assert lights["targets"]["colour"] == "amber"
+    assert read_manifest(folder)["attacks"]["accepted"] is True
+    assert sf.Plan.parse(exposed.plan.text(comments=True)) == exposed.plan
+
+
+@pytest.mark.parametrize("why", ["", "  "])
+def test_a_reason_has_words(why):
+    with pytest.raises(sf.SfumatoError, match="accept_attacks"):
+        Writing(accept_attacks=why)
+
+
+def test_a_target_of_its_own_is_what_the_plan_accepts():
+    limits = {
+        "mixed_linkage.max": 0.99,
+        "inference_gain.max": 0.95,
+        "singling_out_excess.max": 0.99,
+    }
+    steps = [sf.methods.Drop(), sf.methods.Weights(levels=3)]
+    frame = people().with_columns(age=pl.col("age") // 3)
+    assert release(steps, {}, frame).lights.attacks.colour == "red"
+    assert release(steps, limits, frame).lights.attacks.colour == "green"
+    # A narrowed attack under a label of its own accepts nothing for the attack as such.
+    labelled = {"neighbour": sf.risk.MixedLinkage(known=["region"])}
+    narrow = release(steps, {"neighbour.mixed_linkage.max": 0.9}, frame, evaluate=labelled)
+    assert narrow.lights.attacks.colour == "red"
+
+
+def test_no_time_means_not_tried_which_is_amber_and_named(tmp_path):
+    idle = release(attack_seconds=0)
+    assert idle.lights.attacks.colour == "amber"
+    reasons = " ".join(idle.lights.attacks.reasons)
+    for title in ("Linking by all that is known", "Guessing a secret", "Singling out"):
+        assert f"{title}: it was not tried" in reasons
+    # The ledger of variables is always there.
+    assert idle.attacks["untouched"].computed
+    facts = read_manifest(idle.write(tmp_path / "out"))["attacks"]
+    assert (facts["tried"], facts["accepted"]) == ([], False)
+    assert set(facts["not_tried"]) == {*attacking.attacks(idle.plan)}
+
+
+def test_what_is_tried_depends_on_sizes_and_never_on_the_clock(safe):
+    attacks = attacking.attacks(safe.plan)
+    estimates = {
+        name: attacking.estimate_seconds(attack, safe.dataset) for name, attack in attacks.items()
+    }
+    assert all(0 < seconds < 1 for seconds in estimates.values())
+    few = min(estimates.values()) * 1.5
+    tried = release(attack_seconds=few).attacks
+    assert tried["mixed_linkage"].computed != tried["recoverable"].computed
+    assert not tried["singling_out"].computed
+
+
+def test_a_variable_that_leaves_as_a_fingerprint_names_itself():
+    left = release([sf.methods.Drop(), sf.methods.KAnonymity(k=10)])
+    assert left.lights.attacks.colour == "amber"
+    assert any("'w': values leave unchanged" in line for line in left.lights.attacks.reasons)
+
+
+def test_without_a_target_nothing_is_green():
+    assert release(SAFE, {}).lights.targets == Light(
+        "amber", ("No target was set, so nothing is guaranteed.",)
+    )
+
+
+def test_nobody_is_looked_for_where_nobody_is_known():
+    schema = sf.Schema({"x": "other"})
+    plan = sf.Plan(schema=schema)
+    data = sf.Dataset(pl.DataFrame({"x": range(50)}), schema)
+    lights = sf.protect(data, plan, key=KEY).lights
+    assert lights.attacks.colour == "amber"
+    assert "nobody was looked for" in lights.attacks.reasons[0]
+
+
+def test_a_target_that_holds_only_just_is_amber_unless_it_is_counted_exactly(safe):
+    linked = safe.attacks["mixed_linkage"].details["mixed_linkage_at_worst"]
+    just, easily = (
+        release(SAFE, {"k.min": 10, "mixed_linkage.max": linked * room}) for room in (1.05, 1.5)
+    )
+    assert just.lights.targets.colour == "amber"
+    assert easily.lights.targets.colour == "green"
+    # k was asked for, and is exactly that.
+    assert safe.verdict[0].number in (10, 11)
+
+
+def test_an_attack_near_its_limit_is_worth_a_second_look(safe):
+    evidence = safe.attacks["mixed_linkage"]
+    limit = 1 / 10 + 0.06
+    for share, colour in ((0.5 * limit, "green"), (0.95 * limit, "amber"), (1.05 * limit, "red")):
+        details = {**evidence.details, "mixed_linkage_at_worst": share}
+        known = {**safe.attacks, "mixed_linkage": replace(evidence, details=details)}
+        assert replace(safe, evidence={**safe.evidence, **known}).lights.attacks.colour == colour
+
+
+def test_what_could_not_be_computed_is_amber_never_green(safe):
+    failed = Evidence.failed("singling_out", "pair", "there is no order.")
+    known = {**safe.attacks, "singling_out": failed}
+    lights = replace(safe, evidence={**safe.evidence, **known}).lights
+    assert lights.attacks == Light("amber", ("Singling out: there is no order.",))
+
+
+def test_a_sample_counts_at_the_bad_end_of_its_interval(safe):
+    """A rate of nothing among few persons is no green."""
+    few = sf.risk.MixedLinkage(individuals=3)
+    assert release(evaluate={"mixed_linkage": few}).lights.attacks.colour == "red"
+
+
+def test_nothing_is_measured_twice(monkeypatch):
+    counted: list[str] = []
+    compare: Any = sf.risk.MixedLinkage.compare
+
+    def count(self: Any, *pair: Any) -> Any:
+        counted.append(self.name)
+        return compare(self, *pair)
+
+    monkeypatch.setattr(sf.risk.MixedLinkage, "compare", count)
+    for evaluate in ({"mixed_linkage": sf.risk.MixedLinkage()}, {"mine": sf.risk.MixedLinkage()}):
+        counted.clear()
+        assert release(evaluate=evaluate).lights.attacks.colour == "green"
+        assert counted == ["mixed_linkage"]
+
+
+def test_the_order_of_rows_changes_nothing(safe):
+    shuffled = people().sample(fraction=1, shuffle=True, seed=3)
+    assert release(frame=shuffled).lights == safe.lights
+
+
+def test_neither_a_colour_nor_a_rate_leaves(tmp_path):
+    exposed = release(EXPOSED, {}, accept_attacks="nobody is in it")
+    folder = exposed.write(tmp_path / "out")
+    page = (folder / "report.html").read_text()
+    inside = html.unescape((folder / "custody" / "report.html").read_text())
+    manifest = (folder / "manifest.json").read_text()
+    for line in exposed.lights.attacks.reasons:
+        number = line.split(" at worst")[0].split(" ")[-1]
+        assert line.split(":")[0] in inside
+        for public in (page, manifest):
+            assert line not in public
+            assert "at worst" not in public
+            assert not number.startswith("0.") or number not in public
+    assert "What they achieve is accepted by the plan." in page
+    assert "nobody is in it" not in page + manifest
+    assert not any(colour in page.partition("</style>")[2] for colour in ("amber", "green"))
+    shown = json.loads(manifest)["variables"]
+    # What was done is the plan's; what it did to the cells stays inside.
+    assert {name: entry["steps"] for name, entry in shown.items()} == {
+        "age": [],
+        "region": [],
+        "illness": [],
+        "w": [],
+    }
+    assert "Unchanged" in inside
+    assert "Unchanged" not in page
+    assert "fingerprint" in inside
+    assert "fingerprint" not in page
+
+
+def test_a_written_release_is_intact_and_shows_its_lights(safe, tmp_path):
+    folder = safe.write(tmp_path / "out")
+    assert all(check.passed for check in verify_release(folder, safe.original))
+    custody = read_custody(folder)
+    assert custody["lights"] == safe.lights.plain()
+    assert {"untouched", "mixed_linkage", "recoverable"} <= {*custody["evidence"]}
+    page = (folder / "custody" / "report.html").read_text()
+    assert "Targets: green" in page
+    assert "Attacks: green" in page
+    public = (folder / "report.html").read_text()
+    assert "None of them does better than the custodian accepts." in public
+    # One that was made before there were lights can still be read.
+    manifest = read_manifest(folder)
+    del manifest["attacks"], custody["lights"]
+    assert "Attacks: green" not in render_report(manifest, custody)
+    assert "custodian tried" not in render_report(manifest)
+
+
+def test_the_worst_reading_is_the_headline():
+    evidence = Evidence(
+        name="mixed_linkage",
+        subject="pair",
+        value=0.0123,
+        baseline=0.001,
+        interval=(0.01, 0.02),
+        details={"mixed_linkage_at_worst": 0.4567, "variables": "age"},
+    )
+    assert evidence.at_worst == evidence.plain()["at_worst"] == 0.4567
+    sampled = replace(evidence, details={}, sampled=(10, 100))
+    assert sampled.at_worst == 0.02
+    assert replace(sampled, direction="higher").at_worst == 0.01
+    assert replace(sampled, details={"mixed_linkage_filled_in": 0.9}).at_worst == 0.9
