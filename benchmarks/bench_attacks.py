@@ -1,12 +1,14 @@
 """Attacks on a release: what they cost, and how far undoing gets, against the centre itself.
 
 Costs are CPU seconds, beside those of `linkage`, which looks at numbers only. With the argument
-`undoing`, the table of docs/explanation/attacks.md is printed instead.
+`undoing`, the table of docs/explanation/attacks.md is printed instead; with `lights`, the table of
+what attacks achieve on data as they are and on k-anonymous ones (needs SFUMATO_DATA).
 """
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from benchmarks.cost import cost
 
@@ -86,8 +88,54 @@ def undoing() -> None:
         )
 
 
+def lights() -> None:
+    """Print what the lights judge: at worst, by data set and method, and the CPU time."""
+    import os
+    import time
+    from pathlib import Path
+
+    import numpy as np
+
+    import sfumato as sf
+    from sfumato.lights import judge_attacks
+
+    folder = Path(os.environ["SFUMATO_DATA"])
+    kept = ["sex", "region", "education", "height", "smoking", "systolic", "diagnosis"]
+    schema = sf.datasets.cohort_schema()
+    roles: dict[str, dict[str, Any]] = {
+        "titanic": {"Pclass": "quasi", "Sex": "quasi", "Age": "quasi", "SibSp": "quasi",
+                    "Parch": "quasi", "Embarked": "quasi", "Fare": "sensitive",
+                    "Survived": "sensitive"},
+        "adult": {"gender": "quasi", "age": "quasi", "race": "quasi", "marital_status": "quasi",
+                  "education": "quasi", "native_country": "quasi", "workclass": "quasi",
+                  "occupation": "quasi", "salary": "sensitive"},
+        "cohort": {name: schema[name] for name in kept},
+    }  # fmt: skip
+    frames = {name: sf.read(folder / f"{name}.csv") for name in ("titanic", "adult")}
+    frames["cohort"] = sf.Dataset(sf.datasets.cohort(5000))
+    for name, data in frames.items():
+        chosen = data.with_schema(sf.Schema(roles[name])).take(np.arange(min(len(data), 5000)))
+        others = [column for column in data.columns if column not in roles[name]]
+        drop = [sf.methods.Drop(variables=others)] if others else []
+        plain = sf.Schema({**dict.fromkeys(others, "other"), **roles[name]})
+        methods = {"as they are": []} | {
+            f"k = {k}, {output}": [sf.methods.KAnonymity(k=k, output=output)]
+            for k, output in ((3, "range"), (5, "range"), (10, "range"), (5, "mode"))
+        }
+        for label, steps in methods.items():
+            plan = sf.Plan(schema=plain, steps=[*drop, *steps])
+            release = sf.protect(chosen.with_schema(plain), plan, key=bytes(32))
+            began = time.process_time()
+            judged = judge_attacks(plan, release.attacks)
+            words = "  ".join(f"{item.target.name} {item.number:.2f}" for item in judged)
+            cpu = time.process_time() - began
+            print(f"{name:<8} {label:<14} {cpu:5.1f} s  {words}")
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["undoing"]:
+    if sys.argv[1:] == ["lights"]:
+        lights()
+    elif sys.argv[1:] == ["undoing"]:
         undoing()
     else:
         costs()

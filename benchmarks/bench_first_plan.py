@@ -4,7 +4,8 @@ Two tables. The first: what `deterministic` and `noise` leave of single values, 
 variables that are blurred together; it is why the first plan takes noise. The second: for each data
 set and model, the overlap of confidence intervals with those on the original (1 is the same) and
 the change of coefficients in standard errors, with the plan that `sfumato inspect` suggested before
-and with the one that it suggests now; and how many targets of the plan of today each meets. Ranges and sets cannot be modelled as they are: of a range
+and with the one that it suggests now; and how many targets of the plan of today each meets. Ranges
+and sets cannot be modelled as they are: of a range
 the middle is taken, of a set a value at random, which is the kindest an analyst could do.
 
 SFUMATO_DATA must name the folder with adult.csv and titanic.csv.

@@ -92,14 +92,23 @@ def main() -> None:
     schema = sf.Schema({"AGEP": sf.Column(role="quasi", kind="integer"), **roles})
     data = sf.Dataset(frame, schema)
     secrets = ["MSP", "EDU", "PINCP_DECILE", "OWN_RENT"]
+    exchanged = sf.methods.Misclassify(variables=secrets, retention=0.9)
+
+    def classes(k: int, output: str) -> sf.methods.KAnonymity:
+        return sf.methods.KAnonymity(k=k, output=output)
+
     plans = {
-        "k = 6, mode": [sf.methods.KAnonymity(k=6, output="mode")],
-        "k = 6, mode, misclassify .9": [
-            sf.methods.KAnonymity(k=6, output="mode"),
-            sf.methods.Misclassify(variables=secrets, retention=0.9),
-        ],
-        "k = 4, mode": [sf.methods.KAnonymity(k=4, output="mode")],
-        "k = 10, mode": [sf.methods.KAnonymity(k=10, output="mode")],
+        "k = 4, mode": [classes(4, "mode")],
+        "k = 6, mode": [classes(6, "mode")],
+        "k = 10, mode": [classes(10, "mode")],
+        "k = 4, balanced": [classes(4, "balanced")],
+        "k = 6, balanced": [classes(6, "balanced")],
+        "k = 10, balanced": [classes(10, "balanced")],
+        "k = 20, balanced": [classes(20, "balanced")],
+        "k = 6, mode, misclassify .9": [classes(6, "mode"), exchanged],
+        "k = 6, balanced, misclassify .9": [classes(6, "balanced"), exchanged],
+        "k = 10, balanced, misclassify .9": [classes(10, "balanced"), exchanged],
+        "k = 20, balanced, misclassify .9": [classes(20, "balanced"), exchanged],
     }
     print(
         f"{'file':34} {'k-marginal':>10} {'unique match':>12} {'DiSCO':>6} {'linked':>7} {'s':>5}"

@@ -281,7 +281,15 @@ def public_column(data: Dataset, name: str) -> dict[str, Any]:
         # Says whether `[24;28]`, `{a;b}`, `937**` and `*` stand for several values.
         "cells": column.cells or "values",
     }
+    if tokens := _list_missing_tokens(data, name):
+        facts["missing_tokens"] = tokens  # an empty cell was one of these in the original
     return facts | vocabulary_to_json(column)
+
+
+def _list_missing_tokens(data: Dataset, name: str) -> list[str]:
+    """The words that were declared to mean "no value" in the original, such as `N`."""
+    declared = data.source.options.get("missing", {}) if data.source else {}
+    return list(declared.get(name, ()) if isinstance(declared, Mapping) else declared)
 
 
 def _versions() -> dict[str, str]:

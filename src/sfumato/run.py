@@ -536,8 +536,11 @@ def take_measures(
         except SfumatoError as error:
             subject: Subject = "original" if released is None else "released"
             evidence[label] = Evidence.failed(measure.name, subject, str(error))
-    if kept is not None and released is not None:
-        evidence |= _measure_filled_in(measures, kept, released, evidence)
+    if original is not None and kept is not None and released is not None:
+        # Only where somebody knows which records belong together.
+        compared = any(measure.of == "pair" for measure in measures.values())
+        if compared or _share_identity(original, released):
+            evidence |= _measure_filled_in(measures, kept, released, evidence)
     report("measuring", len(measures), len(measures))
     return evidence
 

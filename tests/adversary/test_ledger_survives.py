@@ -7,7 +7,9 @@ The disk is full at each file of the ledger in turn, on a fresh ledger and on on
 from __future__ import annotations
 
 import errno
+import shutil
 from functools import cache
+from typing import Any
 
 import polars as pl
 import pytest
@@ -107,7 +109,10 @@ def test_a_full_disk_leaves_a_ledger_that_can_be_used(
 def protect_ages(intervals: int, letter: str = "p") -> sf.Release:
     """Sixty people in classes of 20 or of 15 years: together, five are left in some."""
     frame = pl.DataFrame({"id": [f"{letter}{i:03d}" for i in range(60)], "age": [*range(20, 80)]})
-    schema = {"id": "direct", "age": sf.Column(role="quasi", kind="integer", domain=(20, 79))}
+    schema: dict[str, Any] = {
+        "id": "direct",
+        "age": sf.Column(role="quasi", kind="integer", domain=(20, 79)),
+    }
     steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["age"], intervals=intervals)]
     plan = sf.Plan(schema=schema, steps=steps, targets={"k.min": 10})
     return sf.protect(sf.Dataset(frame, sf.Schema(schema)), plan, key=bytes(32))
@@ -124,7 +129,7 @@ def kill_writer(monkeypatch, out, ledger, *, before: bool) -> None:
             patch.setattr(writing, "put_folder_in_place", stop)
         patch.setattr(composing, "_settle", stop)
         patch.setattr(Ledger, "remove", lambda *_: None)
-        patch.setattr(writing.shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         with pytest.raises(KeyboardInterrupt):
             protect_ages(3).write(out, ledger=ledger)
     assert [entry.pending for entry in Ledger(ledger).read()] == [True]

@@ -1,5 +1,5 @@
 """Claim: "The log of outputs flags two outputs that differ by fewer than three people, also if the
-data have no identifier and some of their values were changed in between."
+data have no identifier and some of their values were changed in between, or if people were copied."
 
 The adversary makes one table, cleans the data a little, leaves one person out, and makes it again:
 the totals are 500 and 499, and the difference is the person. Nothing of the log is used here but

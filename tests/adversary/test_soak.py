@@ -112,9 +112,9 @@ def test_the_attackers_look_up_what_a_weight_stands_for() -> None:
 
 
 def test_the_attackers_begin_with_records_and_with_two_releases() -> None:
-    ages = [{"q": age} for age in range(40)]
-    wide = [{"q": "[0;100]"} for _ in ages]
-    lone = [{"q": 0}, *wide[1:]]
+    ages: list[dict[str, Any]] = [{"q": age} for age in range(40)]
+    wide: list[dict[str, Any]] = [{"q": "[0;100]"} for _ in ages]
+    lone: list[dict[str, Any]] = [{"q": 0}, *wide[1:]]
     assert attackers.match_backwards(ages, wide, ["q"], 2) is None
     assert attackers.match_backwards(ages, lone, ["q"], 2)
     tens = [{"q": f"[{age // 10 * 10};{age // 10 * 10 + 9}]"} for age in range(40)]

@@ -498,7 +498,7 @@ def get_ledger_check(folder: Path, ledger: Path) -> Check:
 
 
 @pytest.fixture
-def versions(tmp_path) -> Path:
+def versions(tmp_path: Path) -> Path:
     """Two releases of the same people in one place, the first moved away before the second."""
     place = tmp_path / "versions"
     protect().write(place / "out", ledger=place / "ledger")
@@ -572,7 +572,8 @@ def test_the_command_consults_the_ledger(versions):
 
     def get_state(done) -> dict[str, Any]:
         checks = {check["name"]: check for check in json.loads(done.stdout)}
-        return checks.get("ledger", {})
+        found: dict[str, Any] = checks.get("ledger", {})
+        return found
 
     done = verify("old", "--ledger", "ledger")
     assert done.returncode == 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import numpy as np
 import pytest
+from tests.cli.command_line import sfumato
 from tests.cli.test_table import run
 
 import sfumato as sf
 from sfumato.errors import DataError, SfumatoError
+from sfumato.io import atomic
 
 
 @pytest.fixture
@@ -43,3 +46,54 @@ def test_a_folder_without_a_log_is_told(tmp_path):
     assert isinstance(done.exception, DataError)
     assert "--log" in done.exception.hint
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "cohort.parquet"
+    sf.datasets.cohort(200).write_parquet(path)
+    return path
+
+
+WORDS = {
+    "table": ("--rows", "sex", "--out", "out.csv"),
+    "plot": ("histogram", "--x", "height", "--out", "out.svg"),
+}
+
+
+@pytest.mark.parametrize("command", WORDS)
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_full_disk_is_told_and_nothing_is_half_written(
+    tmp_path, file, monkeypatch, command, number
+):
+    """Key, record hashes, log, output: the disk is full at each of them in turn."""
+    words = (command, str(file), *WORDS[command], "--log", "log")
+    if command == "plot":
+        words = ("plot", WORDS["plot"][0], str(file), *WORDS["plot"][1:], "--log", "log")
+    left, flush = [number], atomic._flush_to_disk
+
+    def fill(path):
+        if path.is_file():
+            left[0] -= 1
+            if left[0] == 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        flush(path)
+
+    monkeypatch.setattr(atomic, "_flush_to_disk", fill)
+    done = sfumato(*words, cwd=tmp_path)
+    monkeypatch.undo()
+    written = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+    assert not [name for name in written if name.startswith(".")]
+    if left[0] > 0:
+        assert done.returncode == 0
+        return
+    assert done.returncode == 2
+    assert "No space left on device" in " ".join(done.stderr.split())
+    assert "unexpected" not in done.stderr
+    # What the log knows it can compare, and the output is there only with its entry.
+    log = sf.outputs.Log(tmp_path / "log")
+    assert len([name for name in written if name.endswith(".parquet")]) == len(log)
+    assert not (tmp_path / WORDS[command][-1]).exists()
+    again = sfumato(*words, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / WORDS[command][-1]).exists()

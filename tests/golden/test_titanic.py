@@ -26,8 +26,9 @@ SCHEMA = {
     "Survived": sf.Column(role="sensitive", kind="nominal"),
     "Pclass": sf.Column(role="quasi", kind="nominal"),
     "Sex": sf.Column(role="quasi", kind="nominal"),
-    "Age": sf.Column(role="quasi", kind="continuous"),
-    "Fare": sf.Column(role="quasi", kind="continuous"),
+    # With all digits: the paper does not round.
+    "Age": sf.Column(role="quasi", kind="continuous", digits=15),
+    "Fare": sf.Column(role="quasi", kind="continuous", digits=15),
     "Family": sf.Column(role="quasi", kind="nominal"),
 }
 

@@ -143,7 +143,13 @@ def test_excel_sheets_and_headers(tmp_path: Path) -> None:
 
 def test_rows_without_any_value_are_no_records_and_are_counted(tmp_path: Path) -> None:
     """Tidy tables are separated by empty rows, and some are formatted far below the last record."""
-    rows = [["id", "age", "town"], ["", "", ""], ["a", 30, "x"], [None] * 3, [" ", None, "\u00a0"]]
+    rows: list[list[Any]] = [
+        ["id", "age", "town"],
+        ["", "", ""],
+        ["a", 30, "x"],
+        [None] * 3,
+        [" ", None, "\u00a0"],
+    ]
     rows += [["b", None, None], [None] * 3]
     path = workbook(tmp_path / "x.xlsx", {"one": rows, "single": [["a"], [1], [None], [2]]})
     table = read_table(path, sheet="one")

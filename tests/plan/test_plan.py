@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import tomllib
 
 import pytest
 from hypothesis import given
@@ -174,3 +175,29 @@ def test_a_target_that_cannot_be_missed_is_refused(targets, cohort):
         sf.protect(cohort, sf.Plan(steps=[sf.methods.Drop()], targets=targets))
     with pytest.raises(PlanError, match="line 2: .*cannot be missed"):
         sf.Plan.parse("[targets]\nk.min = 1")
+
+
+@given(st.one_of(st.text(), st.integers(), st.floats(allow_nan=False), st.booleans()))
+def test_a_value_is_written_so_that_it_is_read_again(value):
+    from sfumato.plan.toml_writer import _format_value
+
+    again = tomllib.loads(f"x = {_format_value(value)}")["x"]
+    assert again == value
+    assert type(again) is type(value)
+
+
+def test_a_plan_with_very_many_missing_codes_is_written_without_the_library(monkeypatch):
+    """300,000 codes took half a minute: each went through the library, four times."""
+    import tomlkit
+
+    codes = (*range(-50_000, 0), *(f"code {number}" for number in range(50_000)))
+    plan = sf.Plan(schema={"x": sf.Column(role="other", missing=codes)}, steps=[])
+    taken, item = [0], tomlkit.item
+
+    def count(value):
+        taken[0] += 1
+        return item(value)
+
+    monkeypatch.setattr(tomlkit, "item", count)
+    assert sf.Plan.parse(plan.text()).schema["x"].missing == codes
+    assert taken[0] < 100

@@ -24,7 +24,23 @@ def names(data: Dataset, targets: dict[str, float], *evaluate: Any) -> list[str]
 
 def test_crowds_for_crowds(people: Dataset) -> None:
     found = names(people, {"k.min": 5})
-    assert found == ["k_anonymity", "k_anonymity, origin", "coarsen", "coarsen, suppress"]
+    assert found == [
+        "k_anonymity", "k_anonymity, mean", "k_anonymity, middle", "k_anonymity, origin",
+        "coarsen", "coarsen, suppress",
+    ]  # fmt: skip
+
+
+def test_single_values_are_tried_where_a_model_matters(people: Dataset) -> None:
+    made = propose_families(people, wanted(people, {"k.min": 5}), models=True)
+    outputs = {family.name: family.make(5)[0].output for family in made[1:4]}  # type: ignore[attr-defined]
+    assert list(outputs) == [f"k_anonymity, {kind}" for kind in ("mean", "median", "middle")]
+    assert outputs["k_anonymity, median"] == {
+        "height": "median", "household_size": "median", "sex": "mode", "region": "mode",
+    }  # fmt: skip
+    assert outputs["k_anonymity, mean"]["region"] == "balanced"
+    categories = people.without(["height", "household_size"])
+    found = propose_families(categories, wanted(categories, {"k.min": 50}), models=True)
+    assert {"k_anonymity, balanced", "k_anonymity, mode"} <= {family.name for family in found}
 
 
 def test_fewer_than_the_target_are_never_tried(people: Dataset) -> None:

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from sfumato import __version__
 from sfumato.cli.console import out, say, show_error, show_warnings
-from sfumato.errors import SfumatoError
+from sfumato.errors import DataError, SfumatoError
 
 # Which module of this folder holds a command. It is imported when the command is run, or its
 # help is shown: `sfumato --version` need not wait for the libraries of all the others.
@@ -113,6 +113,17 @@ def run() -> None:
         # The reader of our output went away, as `| head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        if os.environ.get("SFUMATO_DEBUG"):
+            raise
+        # The system's word for it quotes no cell, and no name of a file.
+        refused = DataError(
+            f"A file could not be read or written: {error.strerror or 'the disk failed'}. "
+            "None was left half-written.",
+            hint="is there enough space, and are you allowed to read and write there?",
+        )
+        show_error(refused, as_json=as_json)
+        sys.exit(refused.exit_code)
     except Exception as error:
         if os.environ.get("SFUMATO_DEBUG"):
             raise

@@ -18,7 +18,7 @@ from sfumato.progress import Progress, part_of
 from sfumato.schema import Column, Role, Schema
 
 if TYPE_CHECKING:
-    from sfumato.io import Source
+    from sfumato.io import Reading, Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,10 +189,18 @@ def read(
         )
     declared = {
         name: Column(
-            missing=reading.missing_codes, label=reading.label, labels=reading.values or None
+            # Stata's `.a` among numbers is missing in the frame already.
+            missing=tuple(code for code in reading.missing_codes if _is_in_frame(code, reading)),
+            label=reading.label,
+            labels=reading.values or None,
         )
         for name, reading in table.source.columns.items()
         if reading.missing_codes or reading.label or reading.values
     }
     data = Dataset(table.frame, Schema(declared), table.source)
     return data if schema is None else data.with_schema(schema)
+
+
+def _is_in_frame(code: Any, reading: Reading) -> bool:
+    """Whether a code for missing can stand in a cell: text among numbers cannot."""
+    return not isinstance(code, str) or reading.type == "text"

@@ -399,6 +399,8 @@ class _CsvReader:
             if height == text.height:
                 self._reserve_room(text.height / len(block))
             self._add_batch(text, self.wanted)
+        for column in self.columns.values():
+            column.require_numbers()
         broken = [name for name in self.wanted if self.columns[name].must_reread]
         if broken:
             for name in broken:

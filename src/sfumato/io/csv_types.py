@@ -185,18 +185,14 @@ _NUMBER_LIKE = r"^\s*[-+.,]?[0-9]"
 
 
 def find_missing_words(cells: pl.Series) -> frozenset[str]:
-    """The words for "no value" among numbers or dates; none where any other word is there.
-
-    Two different numbers at least: `1` beside `N` may be yes beside no.
-    """
+    """The words for "no value" among numbers or dates; none where any other word is there."""
     numeric = cells.str.contains(_NUMBER_LIKE)
     if not numeric.any() or numeric.all():
         return frozenset()
     words = cells.filter(~numeric).unique()
     if len(words) > MOST or not all(map(is_word_for_missing, words.to_list())):
         return frozenset()
-    several = cells.filter(numeric).n_unique() > 1
-    return frozenset(words.to_list()) if several else frozenset()
+    return frozenset(words.to_list())
 
 
 def _find_iso_pattern(text: pl.Series, tokens: frozenset[str]) -> str:
@@ -606,9 +602,11 @@ class ColumnBuffer:
         return not len(cells) or bool(cells.min() > -limit and cells.max() < limit)
 
     def holds_several_values(self) -> bool:
-        """Whether not all cells are the same."""
-        self._gather_first()
+        """Whether not all cells that hold something hold the same."""
+        if self._only is not None:
+            return self._only.drop_nulls().n_unique() > 1
         cells = self._cells[: self.height]
+        cells = cells if self._valid is None else cells[self._valid[: self.height]]
         return bool(len(cells) and (cells != cells[0]).any())
 
     def to_floats(self) -> None:
@@ -708,7 +706,8 @@ class TextColumn:
 
     def restart(self) -> TextColumn:
         """The column that takes the same cells once more, as text."""
-        return replace(self, must_reread=False, height=0, missing=set(), word_cells=0, pieces=None)
+        fresh = replace(self, must_reread=False, height=0, missing=set(), pieces=None)
+        return replace(fresh, words=frozenset(), word_cells=0)
 
     def finish(self) -> pl.Series:
         """The whole column in one piece."""
@@ -835,18 +834,17 @@ class TextColumn:
         return False
 
     def _may_be_words(self, cells: pl.Series) -> bool:
-        """Whether nothing but words for "no value", and at most one number, was seen so far."""
+        """Whether nothing but words for "no value" was seen so far."""
         if self.declared_tokens:
             return False
-        different = cells.unique()
-        if len(different) > MOST + 1:
-            return False
-        words = different.filter(~different.str.contains(_NUMBER_LIKE)).to_list()
-        return (
-            bool(words)
-            and len(different) <= len(words) + 1
-            and all(map(is_word_for_missing, words))
-        )
+        words = cells.unique().head(MOST + 1).to_list()
+        return len(words) <= MOST and all(map(is_word_for_missing, words))
+
+    def require_numbers(self) -> None:
+        """Words for "no value" need two different numbers: `1` beside `N` may be yes beside no."""
+        if self.words and self.pieces and not self.pieces.holds_several_values():
+            self.kind, self.reason = "text", "words beside a single number"
+            self.must_reread, self.pieces = True, None
 
     def _set_kind(self, kind: Kind) -> None:
         """Fix the kind, and give it to the batches that waited with nothing but tokens."""
@@ -880,7 +878,7 @@ class TextColumn:
         cells = drop_missing_cells(text, self.format.tokens)
         different = cells.filter(~cells.str.contains(_NUMBER_LIKE)).unique()
         words = frozenset(different.head(MOST + 1).to_list())
-        if not words or len(words | self.words) > MOST or not pieces.holds_several_values():
+        if not words or len(words | self.words) > MOST:
             return False
         with_words = replace(self.format, tokens=self.format.tokens | words)
         if not all(map(is_word_for_missing, words)):

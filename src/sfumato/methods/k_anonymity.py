@@ -65,7 +65,8 @@ class KAnonymity(ClusteringMethod):
         else "mondrian".
     output : what a cluster gets, for all variables or by variable: "range" (`[20;29]`; `937**` for
         codes of kind "text"; for other categories without an order a set, with a hierarchy one of
-        whole groups), "set" (`{a;b}`, the values that occur; numbers and dates still get
+        whole groups), "value" (a single one that analysts can use: the mean of numbers and dates,
+        the median of levels in an order, "balanced" for other categories), "set" (`{a;b}`, the values that occur; numbers and dates still get
         ranges, unless `ends` is "observed"), "level" (the narrowest group of the hierarchy that
         holds all), "mean" or "median" (of the values that are present; missing where they are no
         more than half), "middle" (of the range), "mode", or "balanced" (one of the cluster's own
@@ -148,7 +149,7 @@ class KAnonymity(ClusteringMethod):
         """MDAV where all become means of numbers: they lie nearer than those of Mondrian."""
         if self.clustering is not None:
             return self.clustering
-        outputs = self._resolve_outputs([variable.name for variable in coded])
+        outputs = self._resolve_outputs(coded)
         means = all(output in ("mean", "median") for output in outputs.values())
         numbers = all(
             variable.column.kind in ("continuous", "integer") and variable.worth is not None

@@ -28,8 +28,8 @@ class LDiversity(ClusteringMethod):
 
     Question: could all records of a cluster share what nobody should learn?
     Assumes: the outsider knows `variables` and nothing of how common a value is. Missing is no
-    further value: it may be the commonest of its cluster. Diversity counts different values, however
-    alike: for numbers use `t_closeness`.
+    further value: it may be the commonest of its cluster. Diversity counts different values,
+    however alike: for numbers use `t_closeness`.
 
     Parameters
     ----------

@@ -180,8 +180,7 @@ def _draw_for_groups(name: str, domains: pl.DataFrame, level: Floats, draws: Dra
     labels = [pl.Series("level", level), *domains]
     subkey = draws.key.subkey("totals of rounded weights", fold_name(name))
     words = encrypt(digest(labels), subkey)[:, 0]
-    fractions: Floats = (words >> np.uint64(11)) * 2.0**-53
-    return fractions
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _round_by_order(

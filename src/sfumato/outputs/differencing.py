@@ -8,7 +8,8 @@ content, and the content changed in between, by keyed hashes of their cells (`re
 What can be told in neither way is reported, not called safe. Compared are the populations, the
 groups by each variable, and the cells by all of them. For linked cells, all outputs are cut into
 the pieces that any of them distinguishes: each cell shown is a sum of pieces, and a sum of pieces
-is known when it is a linear combination of the sums shown.
+is known when it is a linear combination of the sums shown. People who stand in several rows count
+several times: whoever copies all records but one has that one as twice one total less the other.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ import polars as pl
 
 from sfumato.cells.codes import encode
 from sfumato.data import Dataset
+from sfumato.data.identity import digest, digest_identifiers
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions, Words
 from sfumato.outputs.record_linkage import hash_cells, link_records
-from sfumato.randomness import Key
+from sfumato.randomness import Key, encrypt
 
-_ID, _PERSON, _CELL = "id", "person", "cell "
+_ID, _PERSON, _FIRST, _CELL = "id", "person", "first", "cell "
 _CONTENT = "content of the record"
 _SIZE = "how many records"
 _ALL_RECORDS = ""
@@ -59,12 +61,14 @@ class OutputPopulation:
         the part a record is in, below 0 where that part is hidden.
     cells : a short keyed hash of every cell, to recognise records whose content was changed.
     persons : the hash under which each record was first seen; None: its own.
+    first_copies : of copies, and of rows with one identifier, the hash of the first; None: its own.
     """
 
     basis: str
     records: pl.DataFrame
     cells: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
     persons: pl.Series | None = field(default=None, repr=False)
+    first_copies: pl.Series | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return self.records.height
@@ -83,6 +87,16 @@ class OutputPopulation:
         """The hash under which each record was first seen."""
         persons = self.records[_ID] if self.persons is None else self.persons
         return persons.to_numpy()
+
+    def get_owners(self) -> Words:
+        """The person of each record: copies, and rows of one identifier, have the same."""
+        persons = self.get_persons()
+        if self.first_copies is None:
+            return persons.copy()
+        ids, firsts = self.records[_ID].to_numpy(), self.first_copies.to_numpy()
+        order = np.argsort(ids)
+        rows = order[np.minimum(np.searchsorted(ids, firsts, sorter=order), len(ids) - 1)]
+        return np.where(ids[rows] == firsts, persons[rows], firsts)
 
     def by_person(self) -> OutputPopulation:
         """The same records, each under the hash under which it was first seen."""
@@ -103,8 +117,10 @@ class OutputPopulation:
     def write(self, path: Path) -> None:
         """Store it in a file."""
         persons = self.records[_ID] if self.persons is None else self.persons
+        firsts = self.records[_ID] if self.first_copies is None else self.first_copies
         table = self.records.with_columns(
             persons.alias(_PERSON),
+            firsts.alias(_FIRST),
             *(column.alias(f"{_CELL}{column.name}") for column in self.cells),
         )
         table.write_parquet(path, metadata={"basis": self.basis})
@@ -116,9 +132,10 @@ class OutputPopulation:
         hashed = [name for name in table.columns if name.startswith(_CELL)]
         cells = table.select(pl.col(name).alias(name.removeprefix(_CELL)) for name in hashed)
         persons = table[_PERSON] if _PERSON in table.columns else None
-        records = table.drop(*hashed, _PERSON, strict=False)
+        firsts = table[_FIRST] if _FIRST in table.columns else None
+        records = table.drop(*hashed, _PERSON, _FIRST, strict=False)
         records = records.with_columns(pl.exclude(_ID).cast(pl.Int64))
-        return cls(pl.read_parquet_metadata(path)["basis"], records, cells, persons)
+        return cls(pl.read_parquet_metadata(path)["basis"], records, cells, persons, firsts)
 
 
 def hash_population(
@@ -147,7 +164,25 @@ def hash_population(
         }
     for index, part in enumerate(parts or ()):
         columns[f"{_WAY} {index}"] = pl.Series(np.asarray(part, np.int64))
-    return OutputPopulation(data.identity.basis, pl.DataFrame(columns), hash_cells(data, key))
+    return OutputPopulation(
+        data.identity.basis,
+        pl.DataFrame(columns),
+        hash_cells(data, key),
+        first_copies=_hash_first_copies(data, key),
+    )
+
+
+def _hash_first_copies(data: Dataset, key: Key) -> pl.Series | None:
+    """The hash that each record has where it is the first of its copies."""
+    identity = data.identity
+    if not identity.columns or not {*identity.columns} <= {*data.columns}:
+        return None  # an identity from elsewhere
+    columns = [data.column(name) for name in identity.columns]
+    content = identity.basis == _CONTENT
+    digests = digest(columns) if content else digest_identifiers(columns)
+    unknown = ~digests.any(axis=1)
+    digests[unknown] = identity.digests[unknown]
+    return pl.Series(encrypt(digests, key.subkey("record id"))[:, 0])
 
 
 def recognise_persons(population: OutputPopulation, earlier: Earlier) -> OutputPopulation:
@@ -209,6 +244,7 @@ def compare_populations(
                 f"('{title}') and otherwise the same values: if these are the same people, "
                 "differences go unseen."
             )
+    reasons += _compare_copies(population, earlier, fewest=fewest)
     return list(dict.fromkeys(reasons))
 
 
@@ -506,3 +542,119 @@ def _is_bounded_below(targets: Floats, sums: Floats, sizes: Floats, fewest: int)
         if solution.status == _OPTIMAL and -solution.fun < fewest - _TOLERANCE:
             return True
     return False
+
+
+# Copies ------------------------------------------------------------------------------------------
+
+
+def _compare_copies(population: OutputPopulation, earlier: Earlier, *, fewest: int) -> list[str]:
+    """What outputs disclose together in which people stand in several rows, in sentences."""
+    reasons, owners = [], [population.get_owners()]
+    numbers = []
+    for number, title, other in earlier:
+        mine, theirs = _unite_copies(population, other, owners[0], other.get_owners())
+        owners.append(theirs)
+        numbers.append(number)
+        if not (_are_repeated(mine) or _are_repeated(theirs)) or not np.isin(mine, theirs).any():
+            continue
+        if _differ_by_few(population, mine, other, theirs, fewest):
+            reasons.append(
+                f"Taken together with output {number} ('{title}') it gives few people away: all "
+                f"but fewer than {fewest} of them count a whole number of times more in one of "
+                "both, since they stand in several rows."
+            )
+    if not reasons and len(owners) > 1 and any(map(_are_repeated, owners)):
+        disclosed = _find_combination(owners, fewest)
+        if disclosed:
+            reasons.append(
+                f"Taken together with outputs {_list_numbers(numbers)} it gives few people away: "
+                f"their totals, each a number of times, leave fewer than {fewest} people over, "
+                "since people stand in several rows."
+            )
+        elif disclosed is None:
+            reasons.append(
+                f"People stand in several rows of it or of outputs {_list_numbers(numbers)}, in "
+                "too many ways to try what their totals leave over."
+            )
+    return reasons
+
+
+def _are_repeated(owners: Words) -> bool:
+    return len(np.unique(owners)) < len(owners)
+
+
+def _unite_copies(
+    population: OutputPopulation, other: OutputPopulation, mine: Words, theirs: Words
+) -> tuple[Words, Words]:
+    """The persons of two outputs, where a copy may have a cell that its original has not."""
+    if _share_identifier(population, other):
+        return mine, theirs
+    mine, theirs = mine.copy(), theirs.copy()
+    open_mine = np.flatnonzero(~np.isin(mine, theirs))
+    open_theirs = np.flatnonzero(~np.isin(theirs, mine))
+    if len(open_mine):
+        new, old = link_records(population.cells, other.cells, open_mine, repeated=True)
+        mine[new] = theirs[old]
+    if len(open_theirs):
+        old, new = link_records(other.cells, population.cells, open_theirs, repeated=True)
+        theirs[old] = mine[new]
+    return mine, theirs
+
+
+def _differ_by_few(
+    population: OutputPopulation, mine: Words, other: OutputPopulation, theirs: Words, fewest: int
+) -> bool:
+    """Whether in parts of two outputs all but very few people count in the same proportion."""
+    for way, other_way in product(population.ways, other.ways):
+        new = _count_rows(population, mine, way, "new")
+        old = _count_rows(other, theirs, other_way, "old")
+        joined = new.join(old, on=_PERSON)
+        alike = joined.group_by(
+            "new part", "old part", (pl.col("new rows") / pl.col("old rows")).alias("ratio")
+        ).len("alike")
+        for side, rows in (("new", new), ("old", old)):
+            sizes = rows.group_by(f"{side} part").agg(
+                pl.len().alias(f"{side} people"), pl.col(f"{side} rows").sum()
+            )
+            alike = alike.join(sizes, on=f"{side} part")
+        left = [alike[f"{side} people"].cast(pl.Int64) - alike["alike"] for side in ("new", "old")]
+        shown = (alike["new rows"] >= fewest) & (alike["old rows"] >= fewest)
+        few = (left[0] < fewest) & (left[1] < fewest) & ((left[0] > 0) | (left[1] > 0))
+        if (few & shown).any():
+            return True
+    return False
+
+
+def _count_rows(population: OutputPopulation, owners: Words, way: str, side: str) -> pl.DataFrame:
+    """In how many rows each person stands in each part that is shown."""
+    part = population.records[way] if way else pl.zeros(len(population), pl.Int64, eager=True)
+    table = pl.DataFrame({_PERSON: owners, f"{side} part": part})
+    return (
+        table.filter(pl.col(f"{side} part") >= 0)
+        .group_by(_PERSON, f"{side} part")
+        .agg(pl.len().cast(pl.Int64).alias(f"{side} rows"))
+    )
+
+
+def _find_combination(owners: Sequence[Words], fewest: int) -> bool | None:
+    """Whether the totals of all outputs give a few people away; None where it is too much to try.
+
+    A piece are all people who stand in as many rows of each output. The new one comes first.
+    """
+    frames = [
+        pl.DataFrame({_PERSON: persons}).group_by(_PERSON).agg(pl.len().alias(str(index)))
+        for index, persons in enumerate(owners)
+    ]
+    joined = reduce(
+        lambda left, right: left.join(right, on=_PERSON, how="full", coalesce=True), frames
+    )
+    pieces = joined.drop(_PERSON).fill_null(0)
+    pieces = pieces.group_by(pieces.columns).len(_SIZE).sort(pieces.columns)
+    if pieces.height > _MOST_PIECES:
+        return None
+    sums = pieces.drop(_SIZE).to_numpy().T.astype(np.float64)
+    targets = np.eye(pieces.height)[pieces[_SIZE].to_numpy() < fewest]
+    if not len(targets):
+        return False
+    known = _is_combination(targets, sums)
+    return bool((known & ~_is_combination(targets, sums[1:])).any())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -149,10 +149,9 @@ class Log:
             "made": datetime.now(UTC).isoformat(timespec="seconds"),
             **output.plain(),
         }
-        if population is not None:
-            self._files.write_population(number, population)
-        self._entries = [*self._entries, entry]
-        self._files.write(self.plain())
+        entries = [*self._entries, entry]
+        self._files.write({**self.plain(), "outputs": entries}, number, population)
+        self._entries = entries
 
     def __iter__(self) -> Iterator[Output]:
         names = tuple(Output.__dataclass_fields__)
@@ -227,8 +226,22 @@ class _LogFiles:
         self._memory: dict[int, OutputPopulation] = {}
         self._fresh = Key.new()
         if folder is not None:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (folder / _INSIDE).mkdir(mode=0o700, exist_ok=True)
+            with self._tell_failure():
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                (folder / _INSIDE).mkdir(mode=0o700, exist_ok=True)
+
+    @contextmanager
+    def _tell_failure(self) -> Iterator[None]:
+        """Say that the log could not be written; libraries have types of their own for that."""
+        try:
+            yield
+        except (OSError, pl.exceptions.PolarsError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or "the disk failed"
+            raise DataError(
+                f"The log of outputs in '{self.folder}' could not be written: {why}. It is as "
+                "before, and the output was not made.",
+                hint="is there enough space, and are you allowed to write there?",
+            ) from None
 
     @cached_property
     def key(self) -> Key:
@@ -240,7 +253,8 @@ class _LogFiles:
             # Hashes under a lost key can be compared with nothing.
             if any((self.folder / _INSIDE).glob("*.parquet")):
                 raise DataError("The key of this log is gone.", hint="begin a new log.")
-            write_file(path, self._fresh.text, mode=PRIVATE)
+            with self._tell_failure():
+                write_file(path, self._fresh.text, mode=PRIVATE)
         return Key.of(path)
 
     @contextmanager
@@ -249,7 +263,9 @@ class _LogFiles:
         if self.folder is None:
             yield
             return
-        with hold_lock(self.folder / _INSIDE / "lock"):
+        with ExitStack() as stack:
+            with self._tell_failure():
+                stack.enter_context(hold_lock(self.folder / _INSIDE / "lock"))
             yield
 
     def read(self) -> dict[str, Any]:
@@ -264,18 +280,22 @@ class _LogFiles:
                 f"'{self.folder / _LOG}' is not a log of outputs.", hint="choose another folder."
             ) from None
 
-    def write(self, log: dict[str, Any]) -> None:
-        """Replace the log in the folder."""
-        if self.folder is not None:
-            write_file(self.folder / _LOG, _encode_json(log), mode=PRIVATE)
-
-    def write_population(self, number: int, population: OutputPopulation) -> None:
-        """Store the record hashes of an output, inside."""
+    def write(self, log: dict[str, Any], number: int, population: OutputPopulation | None) -> None:
+        """Replace the log, and store the record hashes of its last output inside: both or none."""
         if self.folder is None:
-            self._memory[number] = population
+            if population is not None:
+                self._memory[number] = population
             return
-        with replace_file(self._get_path(self.folder, number), mode=PRIVATE) as sibling:
-            population.write(sibling)
+        path = self._get_path(self.folder, number)
+        with self._tell_failure():
+            try:
+                if population is not None:
+                    with replace_file(path, mode=PRIVATE) as sibling:
+                        population.write(sibling)
+                write_file(self.folder / _LOG, _encode_json(log), mode=PRIVATE)
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
 
     def read_population(self, number: int) -> OutputPopulation:
         """The record hashes of an earlier output."""

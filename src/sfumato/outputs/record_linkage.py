@@ -68,6 +68,8 @@ def link_records(
     old: pl.DataFrame,
     open_new: Positions | None = None,
     open_old: Positions | None = None,
+    *,
+    repeated: bool = False,
 ) -> tuple[Positions, Positions]:
     """Which records of two sets of hashed cells are the same people: positions, pair by pair.
 
@@ -75,6 +77,7 @@ def link_records(
     ----------
     new, old : the hashed cells of all records, which say how rare a value is.
     open_new, open_old : positions of those to be linked. Default: all.
+    repeated : whether several new records may be the same old one, as copies of it.
 
     Examples
     --------
@@ -94,14 +97,19 @@ def link_records(
         return np.empty(0, np.intp), np.empty(0, np.intp)
     cells, bits = _weigh_cells(new.select(names), old.select(names))
     mine, theirs = cells[: new.height], cells[new.height :]
-    needed = math.log2(len(open_new) * len(open_old)) + _MARGIN_BITS
+    # A copy is looked for one by one: a few that are wrong do not matter.
+    pairs = len(open_old) * (1 if repeated else len(open_new))
+    needed = math.log2(pairs) + _MARGIN_BITS
     for block in _list_blocks(bits, max(len(open_new), len(open_old))):
-        left, right = _match_unique(mine[open_new][:, block], theirs[open_old][:, block])
+        left, right = _match_unique(
+            mine[open_new][:, block], theirs[open_old][:, block], repeated=repeated
+        )
         left, right = open_new[left], open_old[right]
         agreement = (bits[left] * (mine[left] == theirs[right])).sum(axis=1)
         left, right = left[agreement >= needed], right[agreement >= needed]
         links.append((left, right))
-        open_new, open_old = np.setdiff1d(open_new, left), np.setdiff1d(open_old, right)
+        open_new = np.setdiff1d(open_new, left)
+        open_old = open_old if repeated else np.setdiff1d(open_old, right)
         if not len(open_new) or not len(open_old):
             break
     return np.concatenate([left for left, _ in links]), np.concatenate([old for _, old in links])
@@ -136,14 +144,14 @@ def _list_blocks(bits: Floats, records: int) -> Iterator[list[int]]:
                 return
 
 
-def _match_unique(new: Integers, old: Integers) -> tuple[Positions, Positions]:
-    """Rows that occur once in each of two tables and are equal."""
+def _match_unique(new: Integers, old: Integers, *, repeated: bool) -> tuple[Positions, Positions]:
+    """Rows that are equal and occur once in each of two tables, or once in the old one."""
     both = np.ascontiguousarray(np.concatenate([new, old]))
     _, codes = np.unique(both, axis=0, return_inverse=True)
     codes = codes.ravel()
     mine, theirs = codes[: len(new)], codes[len(new) :]
     sizes = [np.bincount(part, minlength=len(both)) for part in (mine, theirs)]
-    single = (sizes[0] == 1) & (sizes[1] == 1)
+    single = (sizes[1] == 1) & ((sizes[0] == 1) | repeated)
     position = np.full(len(both), -1, np.intp)
     position[theirs] = np.arange(len(theirs))
     left = np.flatnonzero(single[mine])

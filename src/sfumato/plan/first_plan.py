@@ -24,6 +24,7 @@ from sfumato.methods.recode import Recode
 from sfumato.methods.weights import Weights
 from sfumato.plan import Plan
 from sfumato.schema import Column, Schema
+from sfumato.schema.inference.formats import are_prefix_codes
 from sfumato.schema.spelling import choose_representatives, normalise_spellings
 from sfumato.utility.displacement import Displacement
 
@@ -43,7 +44,7 @@ _SURELY = 0.75
 """The part of a limit within which a draw under one key must lie, to lie below it under all."""
 _FEWEST = 30
 """With fewer records, the spread that noise is measured by is that of single persons."""
-_LEAKING_SHARE = 0.1
+_LEAKING_SHARE = 0.25
 """The share of protected values that unchanged variables may give back."""
 _FINGERPRINTS = 0.05
 """The share of records that a rare, unchanged value may point to."""
@@ -68,7 +69,7 @@ def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
         labelled = [name for name, column in schema.items() if column.labels]
         schema = schema.changed(labelled, labels=None)
     declared = data.with_schema(schema)
-    steps = [*_unite_spellings(data, schema), *_choose_drops(schema)]
+    steps = [*_unite_spellings(data, schema), *_choose_drops(data, schema)]
     left = declared.without([name for step in steps for name in _list_dropped(step, schema)])
     if schema.having("weight") and _can_fit(Weights(), left):
         steps.append(Weights())
@@ -79,7 +80,7 @@ def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
         blurred = _find_blurred(noise, left)
     known = left.schema.having("quasi")
     if known:
-        steps.append(KAnonymity(k=_CLASS_SIZE, strata=_choose_strata(left, known)))
+        steps.append(KAnonymity(k=_CLASS_SIZE, output="value", strata=_choose_strata(left, known)))
     return Plan(
         schema=schema,
         steps=steps,
@@ -150,10 +151,16 @@ def _unite_spellings(data: Dataset, schema: Schema) -> list[Method]:
     return steps
 
 
-def _choose_drops(schema: Schema) -> list[Method]:
+def _choose_drops(data: Dataset, schema: Schema) -> list[Method]:
     steps: list[Method] = [Drop()] if schema.having("direct") else []
-    # Sets of free text or codes would be as long as the data, so it stays inside.
-    if loose := [name for name in schema.having("quasi") if schema[name].kind == "text"]:
+    # Sets of free text would be as long as the data, so it stays inside. Codes of one length, such
+    # as postcodes, become what they begin with.
+    loose = [
+        name
+        for name in schema.having("quasi")
+        if schema[name].kind == "text" and not are_prefix_codes(data.column(name))
+    ]
+    if loose:
         steps.append(Drop(variables=loose))
     return steps
 

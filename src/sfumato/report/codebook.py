@@ -94,6 +94,7 @@ def _describe_variable(
         "bounds": bounds,
         "labels": dict(facts.get("labels", {})),
         "missing_codes": [format_value(code) for code in facts.get("missing_codes", ())],
+        "missing_tokens": list(facts.get("missing_tokens", ())),
         "noise": noise or "",
         "weight": _describe_weight(steps) if facts["role"] == "weight" else "",
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -16,18 +16,14 @@ from sfumato.data.identity import digest_identifiers
 from sfumato.errors import DataError, MeasureError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
-from sfumato.kernels.arrays import Integers, Mask, Positions
+from sfumato.kernels.arrays import Integers, Positions
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.risk._composition.best_table import BestTable, merge_releases
 from sfumato.risk._composition.common_values import count_common_values
-from sfumato.risk._composition.joint_table import (
-    EarlierRelease,
-    JointTable,
-    are_equal_cells,
-    join_releases,
-)
+from sfumato.risk._composition.joint_table import EarlierRelease, JointTable, join_releases
 from sfumato.risk._composition.matching_rows import MatchedRows, match_rows
+from sfumato.risk._composition.seen_values import RecoverableWithEarlier, mark_seen
 from sfumato.risk._known import describe_known
 from sfumato.risk.recoverable import Recoverable
 from sfumato.risk.reidentification import Reidentification
@@ -57,8 +53,8 @@ class ComposedRelease:
     def prepare(self, measure: Measure) -> tuple[Measure, Dataset]:
         """A measure, and the table on which it says what the releases disclose together."""
         if isinstance(measure, Recoverable):
-            newest = self.joint.releases[0]
-            return _RecoverableWithEarlier(measure, self._mark_seen()), newest.dataset
+            seen = mark_seen(self.original, self.joint)
+            return RecoverableWithEarlier(measure, seen), self.joint.releases[0].dataset
         if measure.of == "pair" or measure.name in _BY_CELLS:
             return measure, self.best.dataset
         named = {item.name for item in fields(measure)} & {*_LISTS}  # type: ignore[arg-type]
@@ -74,38 +70,6 @@ class ComposedRelease:
         }
         # They are all dataclasses, which the type of the base class does not say.
         return replace(measure, **columns) if columns else measure, self.joint.dataset  # type: ignore[type-var]
-
-    def _mark_seen(self) -> dict[str, Mask]:
-        """By variable, the records of the newest release whose value an earlier one shows."""
-        newest, seen = self.joint.releases[0], dict[str, Mask]()
-        for release in self.joint.releases[1:]:
-            for name in release.dataset.columns:
-                if name not in self.original.schema:
-                    continue
-                truth = frames.get_column(self.original.frame, name).gather(self.joint.positions)
-                shown = are_equal_cells(truth, release.column(name)).to_numpy() & release.present
-                rows = seen.setdefault(name, np.zeros(len(newest.dataset), bool))
-                rows[newest.rows[newest.present]] |= shown[newest.present]
-        return seen
-
-
-class _RecoverableWithEarlier(Measure):
-    """What comes back of this release's protected values for somebody with earlier ones."""
-
-    name = Recoverable.name
-    of = "pair"
-
-    def __init__(self, measure: Recoverable, seen: Mapping[str, Mask]) -> None:
-        self._measure, self._seen = measure, seen
-
-    @classmethod
-    def room(cls) -> str:
-        """As the measure itself."""
-        return Recoverable.room()
-
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
-        """Count what earlier releases show, and use it as a tool as well."""
-        return self._measure.compare_with(original, released, self._seen)
 
 
 @parameters

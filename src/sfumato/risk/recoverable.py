@@ -76,8 +76,9 @@ class Recoverable(Measure):
         sentence="From what left unchanged, somebody works out {success} of the changed values of "
         "{worst_variable}. On unrelated values the same rules give {control}.",
     )
-    # What depends on other variables by nature, such as ethnicity on marital status, gives less.
-    trial = Trial(needs=(), acceptable=0.1, seconds=2.5)
+    # What depends on each other by nature, such as marriage and income, gives up to 0.11 in Adult;
+    # a class on board that can be read off the fare gives 0.8 in Titanic.
+    trial = Trial(needs=(), acceptable=0.2, seconds=2.5)
     examples = ({}, {"variables": ["region", "household_size"], "pairs": False})
     of = "pair"
     provides = ("recoverable_records",)

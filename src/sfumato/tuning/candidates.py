@@ -14,6 +14,7 @@ from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import PlanError, SfumatoError
 from sfumato.method import Method, Strength
+from sfumato.methods._clustering.cells import Output
 from sfumato.methods.coarsen import Coarsen
 from sfumato.methods.correlated_noise import CorrelatedNoise
 from sfumato.methods.deterministic import Deterministic
@@ -208,13 +209,19 @@ def _is_valid(method: type[Method], parameters: Mapping[str, Any]) -> bool:
     return True
 
 
-def propose_families(prepared: Dataset, requirements: Requirements) -> list[Family]:
-    """Ways to form classes, ways to perturb numbers, and both where both are required."""
+def propose_families(
+    prepared: Dataset, requirements: Requirements, *, models: bool = False
+) -> list[Family]:
+    """Ways to form classes, ways to perturb numbers, and both where both are required.
+
+    Where analysts' `models` matter, classes get single values in several ways, so that models can
+    be fitted to them as they are.
+    """
     unclear = not requirements.known and not requirements.distant
     known = prepared.schema.having("quasi") if unclear else requirements.known
     distant = find_numeric_variables(prepared) if unclear else requirements.distant
     required = replace(requirements, known=known, distant=distant)
-    classes = list(_form_classes(prepared, required)) if known else []
+    classes = list(_form_classes(prepared, required, models=models)) if known else []
     numbers = tuple(name for name in distant if name not in known) if not unclear else distant
     perturbations = list(_perturb_numbers(prepared, numbers, requirements)) if numbers else []
     if not classes or not perturbations or unclear:
@@ -242,7 +249,7 @@ def _choose_for_combination(
     return combined
 
 
-def _form_classes(data: Dataset, requirements: Requirements) -> Iterator[Family]:
+def _form_classes(data: Dataset, requirements: Requirements, *, models: bool) -> Iterator[Family]:
     """Ways to make records alike in what is known."""
     names, least = list(requirements.known), requirements.k
     # A class smaller than the target asks for cannot do.
@@ -254,14 +261,20 @@ def _form_classes(data: Dataset, requirements: Requirements) -> Iterator[Family]
     yield Family(
         "k_anonymity", (axis,), lambda k: (KAnonymity(variables=names, k=k, output=output),)
     )
-    # Distances between records need every value.
+    for kind, outputs in _list_outputs(data, names, models=models):
+        yield Family(
+            f"k_anonymity, {kind}",
+            (axis,),
+            lambda k, outputs=outputs: (KAnonymity(variables=names, k=k, output=outputs),),
+        )
     complete = not any(data.column(name).null_count() for name in names)
-    if complete and all(_has_order(data, name) for name in names):
+    if all(_has_order(data, name) for name in names):
         yield Family(
             "k_anonymity, mdav",
             (axis,),
             lambda k: (KAnonymity(variables=names, k=k, clustering="mdav", output=output),),
         )
+    # Distances to the origin need every value.
     if complete and output == "range":
         yield Family(
             "k_anonymity, origin",
@@ -272,6 +285,22 @@ def _form_classes(data: Dataset, requirements: Requirements) -> Iterator[Family]
     if output == "range":
         yield from _generalise(data, names, axis, least)
     yield from _declared_families("records", names)
+
+
+def _list_outputs(
+    data: Dataset, names: Sequence[str], *, models: bool
+) -> Iterator[tuple[str, dict[str, Output]]]:
+    """What classes get instead of ranges and sets, by variable: single values."""
+    numbers = [n for n in names if data.schema[n].kind in ("continuous", "integer", "date")]
+    categories = [n for n in names if data.schema[n].kind in ("nominal", "ordinal")]
+    single: list[tuple[Output, Output]] = [("mean", "range"), ("middle", "range")]
+    if models:
+        single = [("mean", "balanced"), ("median", "mode"), ("middle", "balanced")]
+    for number, category in single if numbers or models else ():
+        kind = number if numbers else category
+        outputs = dict.fromkeys(numbers, number) | dict.fromkeys(categories, category)
+        # Codes such as postcodes keep what they begin with.
+        yield kind, {name: output for name, output in outputs.items() if output != "range"}
 
 
 def _protect_confidential(

@@ -194,7 +194,8 @@ def _pose_problem(
             vary_plan(protecting) if space is None else single_candidate("as planned", protecting)
         )
     if space is None:
-        families += propose_families(prepared, requirements)
+        models = any(hasattr(measure, "formula") for measure in utility.values())
+        families += propose_families(prepared, requirements, models=models)
     else:
         families += read_space(space, protecting)
     measured = {**measures_for(plan.targets, plan.evaluate), **utility}

@@ -18,7 +18,7 @@ from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Codes, Floats, Integers
 from sfumato.methods._clustering.variables import Variable, common_prefix
 
-Output = Literal["range", "set", "level", "mean", "median", "middle", "mode", "balanced"]
+Output = Literal["range", "set", "level", "value", "mean", "median", "middle", "mode", "balanced"]
 AVERAGES = ("mean", "median", "middle")
 """Outputs that are numbers computed from those of a cluster."""
 # Up to here floats hold every whole number.

@@ -60,8 +60,8 @@ class ClusteringMethod(Method):
         """Find the clusters, and write one cell for each."""
         del fitted, chance
         names = self.touches(data.schema)
-        outputs = self._resolve_outputs(names)
         variables = encode_variables(data, names, type(self).__name__)
+        outputs = self._resolve_outputs(variables)
         if len(data) < self.k:
             raise MethodError(
                 f"There are {len(data)} records, and k = {self.k} needs at least {self.k}.",
@@ -124,16 +124,30 @@ class ClusteringMethod(Method):
             for variable in variables
         ]
 
-    def _resolve_outputs(self, names: Sequence[str]) -> dict[str, Output]:
+    def _resolve_outputs(self, variables: Sequence[Variable]) -> dict[str, Output]:
+        names = [variable.name for variable in variables]
         if not isinstance(self.output, dict):
-            return dict.fromkeys(names, self.output)
+            return {v.name: _choose_value(v, self.output) for v in variables}
         if unknown := [name for name in self.output if name not in names]:
             raise PlanError(
                 f"`output` names {', '.join(map(repr, unknown))}, which {self.name} does not "
                 "change.",
                 hint="name only variables of this step.",
             )
-        return {name: self.output.get(name, "range") for name in names}
+        return {v.name: _choose_value(v, self.output.get(v.name, "range")) for v in variables}
+
+
+def _choose_value(variable: Variable, output: Output) -> Output:
+    """The output as named; of "value", that which gives a single one and suits the variable."""
+    if output != "value":
+        return output
+    column = variable.column
+    if column.kind == "text" and variable.levels.dtype == pl.String:
+        return "range"
+    if column.kind == "ordinal" and column.levels is not None:
+        return "median"
+    is_number = column.kind in ("continuous", "integer", "date") and variable.worth is not None
+    return "mean" if is_number else "balanced"
 
 
 def _replace_columns(data: Dataset, released: dict[str, pl.Series]) -> Dataset:

@@ -17,7 +17,6 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.measure import AT_WORST, FILLED_IN, Measure
 from sfumato.risk._dependencies.rules import (
-    AGREEING,
     SAME,
     Finding,
     Table,
@@ -33,6 +32,9 @@ _PRECISE = 0.5
 """From this share of right guesses beyond chance on, a rule is used wherever it says something."""
 _SURE = 1e-3
 """Below that, only where chance would hardly ever bring so many equal values together."""
+_CERTAIN = 0.95
+"""The share of the others that must agree before a guess is put in. With fewer it is what is usual
+among such people, as in any data with relations: most of those who earn much are married."""
 _WITHIN = 0.01
 _NAMED = 3
 _GROUP, _COUNT, _GUESS = "\ufdd0group", "\ufdd0count", "\ufdd0guess"
@@ -59,17 +61,17 @@ class FilledIn:
         return " and ".join(texts)
 
     def add_to(self, measure: Measure, evidence: Evidence) -> Evidence:
-        """Evidence on the release, with the same numbers on what the attacker has."""
+        """Evidence on the release, with the numbers that are worse on what the attacker has."""
         again = measure.look(self.dataset, "released")
         numbers = {
             name: number
             for name in (measure.name, *measure.provides)
-            if not math.isnan(number := _read(again, name)) and number != _read(evidence, name)
+            if _is_worse(measure, name, number := _read(again, name), _read(evidence, name))
         }
         if not numbers:
             return evidence
         worst = {
-            f"{name}{AT_WORST}": _take_worse(measure, name, _read(evidence, name), number)
+            f"{name}{AT_WORST}": number
             for name, number in numbers.items()
             # Of a sample, the end of an interval counts.
             if evidence.sampled is None or f"{name}{AT_WORST}" in evidence.details
@@ -95,13 +97,13 @@ def _read(evidence: Evidence, name: str) -> float:
     return evidence.number(worst if worst in evidence.details else name)
 
 
-def _take_worse(measure: Measure, name: str, first: float, second: float) -> float:
+def _is_worse(measure: Measure, name: str, number: float, than: float) -> bool:
     """Class sizes and the like are better the higher they are, shares the lower."""
     least, _ = measure.reach.get(name, (0.0, 1.0))
     higher = name.startswith("fewest") or least == 1
     if name == measure.name:
         higher = measure.direction == "higher"
-    return min(first, second) if higher else max(first, second)
+    return number < than if higher else number > than
 
 
 def fill_in(original: Dataset, released: Dataset) -> FilledIn | None:
@@ -193,7 +195,7 @@ def _look_up(view: View, finding: Finding) -> pl.Series:
         .group_by([*keys, _GUESS])
         .agg(pl.len().alias(_COUNT))
         .with_columns(pl.col(_COUNT).sum().over(keys).alias(_GROUP))
-        .filter((pl.col(_GROUP) > 1) & (pl.col(_COUNT) >= AGREEING * pl.col(_GROUP)))
+        .filter((pl.col(_GROUP) > 1) & (pl.col(_COUNT) >= _CERTAIN * pl.col(_GROUP)))
     )
     if finding.precision < _PRECISE:
         table = table.filter(pl.Series(_is_sure(table, truth), dtype=pl.Boolean))

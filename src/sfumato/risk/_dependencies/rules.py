@@ -415,16 +415,18 @@ def _agree_by_chance(keys: Integers, target: Integers) -> tuple[float, float]:
     counts only from t = 1 + 0.8 (g - 1) on. E[m; m >= t] = g p P(m' >= t - 1) with m' of g - 1
     records; the second moment in the same way. Returns mean and standard deviation of the total.
     """
-    from scipy.stats import binom
+    from scipy.special import bdtrc
 
     sizes, groups = np.unique(np.bincount(keys), return_counts=True)
     several = sizes > 1
-    g, groups = sizes[several][:, None].astype(float), groups[several]
+    n, groups = sizes[several][:, None], groups[several]
+    g = n.astype(float)
     counts = np.bincount(target)
     shares = np.sort(counts[counts > 0] / len(target))[::-1][None, :_COMMONEST]
     t = 1 + np.ceil(AGREEING * (g - 1) - 1e-9)
-    first = g * shares * binom.sf(t - 2, g - 1, shares)
-    second = first + g * (g - 1) * shares**2 * binom.sf(t - 3, g - 2, shares)
+    # bdtrc(k, n, p): the probability of more than k of n.
+    first = g * shares * bdtrc(t - 2, n - 1, shares)
+    second = first + g * (g - 1) * shares**2 * bdtrc(t - 3, n - 2, shares)
     mean = first.sum(axis=1)
     variance = second.sum(axis=1) - mean**2
     return float(groups @ mean), math.sqrt(max(float(groups @ variance), 0.0))
@@ -538,8 +540,7 @@ def _fit(design: Floats, wanted: Floats) -> Floats:
     """Least squares; columns are standardised, so that next to no ridge makes it solvable."""
     squares = design.T @ design
     squares[np.diag_indices_from(squares)] += _RIDGE * len(wanted)
-    coefficients: Floats = np.linalg.solve(squares, design.T @ wanted)
-    return coefficients
+    return np.asarray(np.linalg.solve(squares, design.T @ wanted), np.float64)
 
 
 def _compact(codes: Any) -> Integers:

@@ -175,6 +175,29 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
+_CODE = r"^(?:[0-9A-Z]*[0-9]){2}[0-9A-Z]*$|^[0-9A-Z]{1,4}[ -][0-9A-Z]*[0-9][0-9A-Z]*$"
+_SHORTEST, _LONGEST = 4, 10
+
+
+def are_prefix_codes(values: pl.Series) -> bool:
+    """Whether texts are codes of one length, such as postcodes: what they begin with is broader.
+
+    Where such a variable has the kind "text", k-anonymity writes what the codes of a class begin
+    with, `010**`.
+
+    Examples
+    --------
+    >>> are_prefix_codes(pl.Series(["01067", "10115"]))
+    True
+    """
+    texts = values.drop_nulls()
+    if texts.dtype != pl.String or texts.is_empty():
+        return False
+    lengths = texts.str.len_chars()
+    one_length = lengths.n_unique() == 1 and _SHORTEST <= lengths[0] <= _LONGEST
+    return one_length and bool(texts.str.contains(_CODE).all())
+
+
 def find_format(formats: Iterable[Format], profile: Profile) -> Format | None:
     """The first format that nearly all values are written in."""
     values = profile.sample

@@ -72,7 +72,7 @@ def _find_labelled_codes(profile: Profile, labels: Mapping[str, str]) -> set[Any
 
 
 def _find_far_codes(profile: Profile) -> set[Any]:
-    if not profile.integral or profile.nearly_unique:
+    if not profile.integral:
         return set()
     values, counts = profile.values.to_numpy().astype(float), profile.counts.to_numpy()
     low = _take_low(values, counts)

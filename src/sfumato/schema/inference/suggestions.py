@@ -11,7 +11,7 @@ import narwhals as nw
 from sfumato.io import frames
 from sfumato.io.missing_words import is_word_for_missing
 from sfumato.schema import CellForm, Column, Kind, Role
-from sfumato.schema.inference.formats import FORMATS, find_format
+from sfumato.schema.inference.formats import FORMATS, are_prefix_codes, find_format
 from sfumato.schema.inference.missing_codes import find_missing_codes
 from sfumato.schema.inference.names import SIGNS, Sign, find_label_signs, find_signs
 from sfumato.schema.inference.profile import FEW, Profile, describe_ranges, read_profiles
@@ -104,6 +104,8 @@ def _infer_text_kind(role: Role | None, sign: Sign | None, profile: Profile) -> 
         return SuggestedKind(profile.range_kind, describe_ranges(profile.range_kind))
     if profile.order:
         return SuggestedKind("ordinal", "Its levels have an order.")
+    if role == "quasi" and profile.distinct > FEW and are_prefix_codes(profile.values):
+        return SuggestedKind("text", "Codes of one length: what they begin with is broader.")
     # Values that recur often, or are few, name groups; all else is free text.
     often = profile.distinct * 5 <= profile.records or role == "cluster"
     few = profile.distinct <= _GROUPS and (sign or profile.distinct * 2 <= profile.records)
@@ -177,7 +179,7 @@ def infer_role(
             return SuggestedRole(sign.role, _explain_role(sign, profile), sign)
     suggested = _infer_role_from_values(profile, labels)
     if coded and suggested.role is None and (look := recognise_values(profile)):
-        return SuggestedRole(look.role, look.reason)
+        return SuggestedRole(look.role, _OF_FORMATS[look.role].format(what=look.what), look)
     if signs and suggested.reason == _UNKNOWN:
         reason = f"{signs[0].says} {signs[0].what}, but its values do not; decide by hand."
         return replace(suggested, reason=reason)
@@ -385,9 +387,10 @@ def _find_order(profile: Profile) -> _Order | None:
 def _describe_codes(codes: Mapping[Any, int], labels: Mapping[str, str] | None) -> str:
     if not codes:
         return ""
-    why = "are labelled so" if labels else "stand far from all others"
     several = len(codes) > 1
+    be, stand = ("are", "stand") if several else ("is", "stands")
     return (
-        f"{sum(codes.values()):,} records have {f'{len(codes)} codes' if several else 'a code'} "
-        f"for missing, which {why}: check `missing`."
+        f"{sum(codes.values()):,} records have {f'{len(codes)} codes' if several else 'a code'} for "
+        f"missing, which {f'{be} labelled so' if labels else f'{stand} far from all others'}: "
+        "check `missing`."
     )

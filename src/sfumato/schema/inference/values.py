@@ -7,11 +7,10 @@ seen, and a person decides.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.schema import Role
+from sfumato.schema.inference.names import Sign
 from sfumato.schema.inference.profile import Profile
 
 _CODE_NAME = re.compile(
@@ -32,7 +31,7 @@ _LARGE = 10_000
 _ROUND = 0.6  # share of amounts that are round
 _FEWEST = 20
 _AREAS = 10  # different codes
-_ZEROS = r"^(?:0\d{3,7}|\d{2}-\d{3,5}|[A-Z]{2}[A-Z0-9]{1,3})$"
+_ZEROS = r"^0|-"
 _AREA = r"^(?:\d{4,8}|\d{2}-\d{3,5})$"
 _NUTS = (
     r"^(?:AT|BE|BG|CH|CY|CZ|DE|DK|EE|EL|ES|FI|FR|HR|HU|IE|IT|LT|LU|LV|MT|NL|NO|PL|PT|RO|SE|SI|SK|UK)"
@@ -40,12 +39,16 @@ _NUTS = (
 )
 
 
-@dataclass(frozen=True)
-class Look:
-    """What the values look like, and the role that follows."""
-
-    role: Role
-    reason: str
+_LOOKS = {
+    sign.what: sign
+    for sign in (
+        Sign(role="quasi", what="ages", phrases=(), kind="integer"),
+        Sign(role="quasi", what="years", phrases=(), kind="integer"),
+        Sign(role="quasi", what="years of birth", phrases=(), kind="integer"),
+        Sign(role="quasi", what="codes of areas or of occupations", phrases=(), kind="nominal"),
+        Sign(role="sensitive", what="amounts of money, mostly in whole hundreds", phrases=()),
+    )
+}
 
 
 def is_code_name(name: str) -> bool:
@@ -59,18 +62,18 @@ def is_code_name(name: str) -> bool:
     return _CODE_NAME.fullmatch(name) is not None
 
 
-def recognise_values(profile: Profile) -> Look | None:
-    """What the values alone speak for, where the name is a code."""
+def recognise_values(profile: Profile) -> Sign | None:
+    """What the values alone look like, where the name is a code."""
     if not profile.has_enough_records or profile.nearly_unique:
         return None
+    what = ""
     if profile.family == "text":
-        return _recognise_areas(profile)
-    if not profile.integral or profile.few:
-        return None
-    for recognise in (_recognise_years, _recognise_ages, _recognise_money):
-        if look := recognise(profile):
-            return look
-    return None
+        what = _recognise_areas(profile)
+    elif profile.integral:
+        what = _recognise_years(profile)
+        if not what and not profile.few:
+            what = _recognise_ages(profile) or _recognise_money(profile)
+    return _LOOKS.get(what)
 
 
 def is_balanced_pair(profile: Profile) -> bool:
@@ -85,56 +88,40 @@ def is_balanced_pair(profile: Profile) -> bool:
     )
 
 
-def _recognise_years(profile: Profile) -> Look | None:
+def _recognise_years(profile: Profile) -> str:
     if not profile.within(*_YEARS) or profile.distinct < _FEWEST_YEARS:
-        return None
-    born = profile.values[-1] - profile.values[0] >= _BIRTHS
-    what = "years of birth" if born else "years"
-    return Look("quasi", f"Its values look like {what}; others may know them about a person.")
+        return ""
+    return "years of birth" if profile.ends[1] - profile.ends[0] >= _BIRTHS else "years"
 
 
-def _recognise_ages(profile: Profile) -> Look | None:
+def _recognise_ages(profile: Profile) -> str:
     if profile.distinct < _AGES or not profile.within(0, _OLDEST):
-        return None
+        return ""
     ages, counts = profile.values.to_numpy(), profile.counts.to_numpy()
     share = np.cumsum(counts) / counts.sum()
     low, middle, high = (ages[np.searchsorted(share, part)] for part in (0.05, 0.5, 0.95))
     dense = np.count_nonzero((ages >= low) & (ages <= high)) >= 0.9 * (high - low + 1)
     old = counts[(ages > _OLD)].sum() <= _FEW_OLD * counts.sum()
     adult = _MIDDLE_AGES[0] <= middle <= _MIDDLE_AGES[1] and ages[-1] >= _MIDDLE_AGES[1] - 20
-    # A heap at 0 or 100 is a count or a percentage.
+    # A heap at 0 speaks for a count.
     heap = ages[0] == 0 and counts[0] > 3 * np.median(counts)
-    if not (dense and old and adult) or heap:
-        return None
-    return Look("quasi", "Its values look like ages; others may know them about a person.")
+    return "ages" if dense and old and adult and not heap else ""
 
 
-def _recognise_money(profile: Profile) -> Look | None:
+def _recognise_money(profile: Profile) -> str:
     amounts, counts = np.abs(profile.values.to_numpy().astype(float)), profile.counts.to_numpy()
     large = amounts >= _AMOUNT
     records = counts[large].sum()
     if amounts.max() < _LARGE or records < _FEWEST:
-        return None
-    round_share = counts[large & (amounts % 100 == 0)].sum() / records
-    if round_share < _ROUND:
-        return None
-    return Look(
-        "sensitive",
-        "Its values look like amounts of money, mostly in whole hundreds; nobody should learn them "
-        "about a person.",
-    )
+        return ""
+    in_hundreds = counts[large & (amounts % 100 == 0)].sum() >= _ROUND * records
+    return "amounts of money, mostly in whole hundreds" if in_hundreds else ""
 
 
-def _recognise_areas(profile: Profile) -> Look | None:
+def _recognise_areas(profile: Profile) -> str:
     values = profile.values
     if profile.distinct < _AREAS or values.str.len_chars().n_unique() > 2:  # noqa: PLR2004
-        return None
+        return ""
     nuts = values.str.contains(_NUTS).all() and values.str.contains(r"\d").any()
     digits = values.str.contains(_AREA).all() and values.str.contains(_ZEROS).any()
-    if not (nuts or digits):
-        return None
-    return Look(
-        "quasi",
-        "Its values look like codes of areas or of occupations; others may know them about a "
-        "person.",
-    )
+    return "codes of areas or of occupations" if nuts or digits else ""

@@ -1,0 +1,43 @@
+"""Values that an earlier release has shown already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sfumato.data import Dataset
+from sfumato.evidence import Evidence
+from sfumato.io import frames
+from sfumato.kernels.arrays import Mask
+from sfumato.measure import Measure
+from sfumato.risk._composition.joint_table import JointTable, are_equal_cells
+from sfumato.risk.recoverable import Recoverable
+
+
+def mark_seen(original: Dataset, joint: JointTable) -> dict[str, Mask]:
+    """By variable, the records of the newest release whose value an earlier one shows."""
+    newest, seen = joint.releases[0], dict[str, Mask]()
+    for release in joint.releases[1:]:
+        for name in release.dataset.columns:
+            if name not in original.schema:
+                continue
+            truth = frames.get_column(original.frame, name).gather(joint.positions)
+            shown = are_equal_cells(truth, release.column(name)).to_numpy() & release.present
+            rows = seen.setdefault(name, np.zeros(len(newest.dataset), bool))
+            rows[newest.rows[newest.present]] |= shown[newest.present]
+    return seen
+
+
+class RecoverableWithEarlier(Measure):
+    """What comes back of this release's protected values for somebody with earlier ones."""
+
+    name = Recoverable.name
+    of = "pair"
+
+    def __init__(self, measure: Recoverable, seen: Mapping[str, Mask]) -> None:
+        self._measure, self._seen = measure, seen
+
+    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+        """Count what earlier releases show, and use it as a tool as well."""
+        return self._measure.compare_with(original, released, self._seen)
