@@ -147,6 +147,7 @@ def start_slow_writer(folder, *before: str) -> subprocess.Popen[str]:
     code = textwrap.dedent("""
         import sys
         import sfumato as sf
+        from sfumato.plan import Writing
         from sfumato.storage import writing
         real = writing._measure_again
         def wait(*given):
@@ -155,7 +156,10 @@ def start_slow_writer(folder, *before: str) -> subprocess.Popen[str]:
             return real(*given)
         writing._measure_again = wait
         data = sf.Dataset(sf.datasets.cohort(60), sf.datasets.cohort_schema())
-        plan = sf.Plan(schema=data.schema, steps=[sf.methods.Drop()], targets={"k.max": 59})
+        accepted = Writing(accept_attacks="nobody is in it")
+        plan = sf.Plan(
+            schema=data.schema, steps=[sf.methods.Drop()], targets={"k.max": 59}, release=accepted
+        )
         sf.protect(data, plan, key=bytes(32)).write(sys.argv[1], ledger=False)
     """)
     child = subprocess.Popen(

@@ -90,7 +90,8 @@ def join_on(original: pl.DataFrame, released: pd.DataFrame, name: str) -> float:
     """The share of records that one exact value of a variable finds for certain."""
     count = Counter(released[name].tolist())
     pairs = zip(original[name].to_list(), released[name].tolist(), strict=True)
-    return sum(mine == shown and count[shown] == 1 for mine, shown in pairs) / len(released)
+    certain = sum(bool(mine == shown and count[shown] == 1) for mine, shown in pairs)
+    return certain / len(released)
 
 
 def follow(original: pl.DataFrame, released: pd.DataFrame, tool: str, secret: str) -> float:

@@ -164,6 +164,24 @@ def test_a_release_that_never_came_into_being_does_not_count(tmp_path, monkeypat
     assert folders == [str(out.parent / "others"), str(tmp_path / "next" / "out")]
 
 
+def test_a_writer_that_was_killed_after_it_replaced_a_release(tmp_path, monkeypatch):
+    out, ledger = tmp_path / "releases" / "out", tmp_path / "ledger"
+    protect_ages(4).write(out, ledger=ledger)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(composing, "_settle", stop)
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        with pytest.raises(KeyboardInterrupt):
+            protect_ages(3).write(out, overwrite=True, ledger=ledger)
+    # The next one knows which of both is out.
+    protect_ages(3).write(tmp_path / "next" / "out", ledger=ledger)
+    assert [entry.counts for entry in Ledger(ledger).read()] == [False, True, True]
+    assert not any(entry.pending for entry in Ledger(ledger).read())
+
+
 def test_where_nobody_can_tell_whether_it_came_into_being_it_counts(tmp_path, monkeypatch):
     out = tmp_path / "releases" / "out"
     kill_writer(monkeypatch, out, tmp_path / "ledger", before=True)

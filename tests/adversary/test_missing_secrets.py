@@ -63,7 +63,7 @@ def recursive(secrets, c):
                default=0)  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(tables, st.sampled_from([0.7, 1.0, 3.0]))
 def test_l_holds_under_every_filling(table, c):
     classes = defaultdict(list)
@@ -76,7 +76,7 @@ def test_l_holds_under_every_filling(table, c):
     assert judged(found, "l_recursive") == min(recursive(filling, c) for filling in fillings)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(tables)
 def test_no_blank_hides_a_disclosure(table):
     if all(ill is None for _, ill in table):
@@ -97,7 +97,7 @@ def test_no_blank_hides_a_disclosure(table):
     assert judged(found, "breached_records") == disclosed + silent
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(tables)
 def test_a_statement_may_hold_for_who_did_not_answer(table):
     if not any(ill == "hiv" for _, ill in table):
@@ -120,7 +120,7 @@ two_known = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(two_known)
 def test_no_blank_protects_whatever_is_known(table):
     """A record is breached if, for something known, all secrets shown agree, and its own does."""
@@ -163,7 +163,7 @@ numbers = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.one_of(tables.map(lambda table: (table, "nominal")),
                  numbers.map(lambda table: (table, "continuous"))))  # fmt: skip
 def test_t_with_blanks_as_a_level_and_without_them(table_and_kind):

@@ -177,9 +177,13 @@ def test_the_digits_of_released_numbers_are_accounted_for():
     assert build_number("x", np.array([0.0123, 45.0]), log).variance == pytest.approx(
         0.01 + 1e-4 / 12, rel=0.01
     )
-    together = {"variables": ["x", "y"], "weight": 0.5, "steps": {"x": 1.0}}
-    moments = {"mean": [0.0, 0.0], "covariance": [[4.0, 1.0], [1.0, 3.0]]}
-    correlated = sf.CorrelatedGaussian(**together, **moments)
+    correlated = sf.CorrelatedGaussian(
+        variables=["x", "y"],
+        weight=0.5,
+        mean=[0.0, 0.0],
+        covariance=[[4.0, 1.0], [1.0, 3.0]],
+        steps={"x": 1.0},
+    )
     assert build_number("x", values, correlated).variance == pytest.approx((4 + 1 / 12) / 0.25)
     assert build_number("y", values, correlated).variance == 3 / 0.25
 

@@ -254,6 +254,9 @@ def test_the_demo_does_the_whole_job_twice(tmp_path):
     assert second.returncode == 0, second.stderr
     told = json.loads(second.stdout)
     assert all(one["passed"] for one in told["checks"])
+    assert {light["colour"] for light in told["lights"].values()} == {"green"}
+    weight = next(row for row in told["ledger_of_variables"] if row["role"] == "weight")
+    assert (weight["steps"], weight["unchanged"]) == (["weights"], 0)
     assert (tmp_path / "demo" / "release" / "report.html").is_file()
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "cohort.csv").write_text("precious")

@@ -15,12 +15,14 @@ SCRIPT = """
 import os, signal, sys
 import sfumato as sf
 from sfumato.io import atomic
+from sfumato.plan import Writing
 from sfumato.storage import writing
 
 folder_path, wanted, at = sys.argv[1], sys.argv[2] == "overwrite", int(sys.argv[3])
 data = sf.Dataset(sf.datasets.cohort(50), sf.datasets.cohort_schema())
 steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=2 + wanted)]
-plan = sf.Plan(schema=data.schema, steps=steps, targets={"k.max": 49})
+quick = Writing(attack_seconds=0)
+plan = sf.Plan(schema=data.schema, steps=steps, targets={"k.max": 49}, release=quick)
 calls = 0
 
 def deadly(function):

@@ -116,6 +116,18 @@ def test_no_rounded_number_becomes_a_code_for_missing():
     assert rounded.to_list() == [100.0, 99.0, -8.0, 4.0, None]
 
 
+@pytest.mark.parametrize("dtype", [pl.Int64, pl.Float64])
+@pytest.mark.parametrize("kind", ["integer", "continuous"])
+def test_noise_makes_nobody_missing(kind, dtype):
+    """Codes next to each other, which a noisy value may meet one after the other."""
+    values = [*np.random.default_rng(0).integers(90, 98, 500), 98, 99, None]
+    data = measured(values, dtype, kind=kind, missing=(99, 98))
+    released = sf.methods.Noise(variables=["x"], variance=9.0).apply(data, key=KEY)
+    assert released.column("x").null_count() == 3
+    assert released.frame["x"].to_list()[-3:] == [98, 99, None]
+    assert (released.column("x") == 100).any()
+
+
 @pytest.mark.parametrize(
     "method",
     [

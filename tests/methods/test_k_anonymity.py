@@ -410,19 +410,22 @@ def test_the_middle_is_that_of_the_range():
             "pay": np.round(draw.lognormal(7, 1, 300), 2),
         }
     )
-    kinds = {"age": "integer", "born": "date", "pay": "continuous"}
-    data = quasi(frame, **{name: sf.Column(kind=kind, digits=15) for name, kind in kinds.items()})
+    columns = {
+        "age": sf.Column(kind="integer", digits=15),
+        "born": sf.Column(kind="date"),
+        "pay": sf.Column(kind="continuous", digits=15),
+    }
+    data = quasi(frame, **columns)
     ranges = sf.methods.KAnonymity(k=6).apply(data).frame
     middles = sf.methods.KAnonymity(k=6, output="middle", clustering="mondrian").apply(data).frame
-    for name in kinds:
+    for name in columns:
         for text, middle in zip(ranges[name], middles[name], strict=True):
             ends = text.strip("[]").split(";")
             if name == "born":
-                low, high = (dt.date.fromisoformat(end).toordinal() for end in (ends[0], ends[-1]))
-                assert middle.toordinal() == (low + high) // 2
+                days = [dt.date.fromisoformat(end).toordinal() for end in (ends[0], ends[-1])]
+                assert middle.toordinal() == sum(days) // 2
             else:
-                low, high = float(ends[0]), float(ends[-1])
-                assert middle == pytest.approx((low + high) / 2)
+                assert middle == pytest.approx((float(ends[0]) + float(ends[-1])) / 2)
 
 
 def test_means_of_numbers_are_clustered_by_mdav_unless_said_otherwise():

@@ -1,4 +1,4 @@
-"""The codebook says all that an analyst needs to read a release, and nothing beyond the manifest."""
+"""The codebook says what an analyst needs to read a release, and nothing beyond the manifest."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_it_says_how_to_read_a_cell(codebook):
     assert {row["cell"] for row in variables["postcode"]["reading"]} == {"{a;b}", "937**", "*"}
     assert "reading" not in variables["bmi"]
     assert "rounded to one decimal" in variables["bmi"]["noise"]
-    assert "unbiased" in variables["w"]["weight"]
+    assert "less precise" in variables["w"]["weight"]
     assert "weight" not in variables["age"]
 
 

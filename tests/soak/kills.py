@@ -6,7 +6,8 @@
 Each trial is a process of its own that writes a release, new or over an earlier one, and is struck:
 killed at a random event of the interpreter or at a random time, or out of disk, file size or
 memory. Then another process looks: a folder under the release's name must verify in full, as the
-old release or as the new one, and the next writer must succeed and leave nothing behind.
+old release or as the new one, the ledger must know it if it is new, and the next writer must
+succeed and leave nothing behind.
 """
 
 from __future__ import annotations
@@ -56,8 +57,10 @@ class Trial:
 def write(folder: str, trial: Trial) -> None:
     """Write a release and be struck."""
     import sfumato as sf
+    from sfumato import attacks
     from sfumato.io import atomic
 
+    attacks.try_attacks = lambda release: {}  # the strikes are to hit the writing
     data = sf.Dataset(sf.datasets.cohort(60), sf.datasets.cohort_schema())
     steps = [
         sf.methods.Drop(),
@@ -70,7 +73,7 @@ def write(folder: str, trial: Trial) -> None:
     print("ready", flush=True)
     _prepare(trial)
     try:
-        release.write(folder, overwrite=trial.overwrite, ledger=False)
+        release.write(folder, overwrite=trial.overwrite)
     except (sf.SfumatoError, MemoryError):
         os._exit(STRUCK)
     sys.setprofile(None)
@@ -157,6 +160,15 @@ def is_whole(folder: Path) -> bool:
         return False
 
 
+def is_known(folder: Path) -> bool:
+    """Whether the ledger can be read and knows a release."""
+    from sfumato.storage.contents import is_file_with
+    from sfumato.storage.ledger import Ledger
+
+    digests = [entry.manifest_sha256 for entry in Ledger().read()]
+    return any(is_file_with(folder / "manifest.json", digest) for digest in digests)
+
+
 def find_fault(place: Path, trial: Trial, done: subprocess.CompletedProcess[str]) -> str:
     """What is wrong after a trial; empty if nothing is."""
     folder = place / "out"
@@ -171,12 +183,20 @@ def find_fault(place: Path, trial: Trial, done: subprocess.CompletedProcess[str]
     if folder.exists() and not is_whole(folder):
         return "a partial release"
     aside = [path for path in place.iterdir() if path.name.endswith(".sfumato-replaced")]
-    if trial.overwrite and not folder.exists() and not any(map(is_whole, aside)):
-        return "the old release is gone"
-    partial = [path for path in place.glob(".sfumato-partial*") if path.is_dir()]
-    if any(path.stat().st_mode & 0o077 and not is_whole(path) for path in partial):
-        return "others can look into a partial folder"
-    return ""
+    faults = {
+        "a release that the ledger does not know": folder.exists()
+        and not trial.overwrite
+        and not is_known(folder),
+        "the old release is gone": trial.overwrite
+        and not folder.exists()
+        and not any(map(is_whole, aside)),
+        "others can look into a partial folder": any(
+            path.stat().st_mode & 0o077 and not is_whole(path)
+            for path in place.glob(".sfumato-partial*")
+            if path.is_dir()
+        ),
+    }
+    return next((fault for fault, is_there in faults.items() if is_there), "")
 
 
 def check_successor(place: Path) -> str:
@@ -221,11 +241,13 @@ def main() -> int:
         return 0
     faults, outcomes, begun = [], Counter[str](), time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
+        os.environ["SFUMATO_LEDGER"] = str(Path(scratch) / "ledger of the first")
         events, seconds = measure(Path(scratch) / "first")
         old = Path(scratch) / "first" / "out"
         for index, trial in enumerate(list_trials(given.points, given.seed, events, seconds)):
             place = Path(scratch) / str(index)
             place.mkdir()
+            os.environ["SFUMATO_LEDGER"] = str(Path(scratch) / f"ledger {index}")
             if trial.overwrite:
                 shutil.copytree(old, place / "out")
             done = run(place / "out", trial)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -15,7 +16,7 @@ RECORDS = 60
 LABELS = {
     "age": "Age at interview",
     "sex": "Sex of respondent",
-    "class": "Social class",
+    "rank": "Social class",
     "bmi": "Body mass index",
 }
 SEXES = {1: "male", 2: "female", 3: "other"}
@@ -27,35 +28,31 @@ def write_source(path: Path) -> Path:
         {
             "age": [20 + row % 40 for row in range(RECORDS)],
             "sex": [1 + row % 2 for row in range(RECORDS)],
-            "class": [(1, 2, 3, 9)[row % 4] for row in range(RECORDS)],
+            "rank": [(1, 2, 3, 9)[row % 4] for row in range(RECORDS)],
             "bmi": [round(20 + row * 0.17, 1) for row in range(RECORDS)],
         }
     )
-    options = {"column_labels": LABELS, "variable_value_labels": {"sex": SEXES, "class": CLASSES}}
+    options: dict[str, Any] = {
+        "column_labels": LABELS,
+        "variable_value_labels": {"sex": SEXES, "rank": CLASSES},
+    }
     if path.suffix == ".sav":
-        pyreadstat.write_sav(frame, path, missing_ranges={"class": [9]}, **options)
+        pyreadstat.write_sav(frame, path, missing_ranges={"rank": [9]}, **options)
     else:
-        frame = frame.rename({"class": "clas"})
-        options["column_labels"] = {**LABELS, "clas": "Social class"}
-        del options["column_labels"]["class"]
-        options["variable_value_labels"] = {"sex": SEXES, "clas": CLASSES}
         pyreadstat.write_dta(frame, path, **options)
     return path
 
 
-def release(path: Path, folder: Path, **writing: str) -> Path:
-    data = sf.read(path)
-    name = "class" if "class" in data.columns else "clas"
-    roles = {"age": "quasi", "sex": "quasi", name: "quasi", "bmi": "sensitive"}
+def release(path: Path, folder: Path) -> Path:
     plan = sf.Plan(
-        schema=sf.Schema(roles),
+        schema=sf.Schema({"age": "quasi", "sex": "quasi", "rank": "quasi", "bmi": "sensitive"}),
         steps=[
-            sf.methods.KAnonymity(variables=["age", name], k=5),
+            sf.methods.KAnonymity(variables=["age", "rank"], k=5),
             sf.methods.Noise(variables=["bmi"], variance_share=0.2),
         ],
-        release=Writing(accept_attacks="a test", **writing),
+        release=Writing(accept_attacks="a test"),
     )
-    return sf.protect(data, plan, key=bytes(32)).write(folder, ledger=False)
+    return sf.protect(sf.read(path), plan, key=bytes(32)).write(folder, ledger=False)
 
 
 def test_an_spss_file_keeps_what_applies(tmp_path):
@@ -67,8 +64,8 @@ def test_an_spss_file_keeps_what_applies(tmp_path):
     assert told["age"] == "Age at interview (ranges or sets)"
     # Nobody is of the third sex.
     assert meta.variable_value_labels["sex"] == {1.0: "male", 2.0: "female"}
-    cells = meta.variable_value_labels["class"]
-    assert set(cells) <= set(frame["class"])
+    cells = meta.variable_value_labels["rank"]
+    assert set(cells) <= set(frame["rank"])
     names = set(CLASSES.values())
     for cell, text in cells.items():
         assert cell[0] not in "[{" or set(text.replace(" to ", " or ").split(" or ")) <= names
@@ -93,7 +90,8 @@ def test_declared_labels_reach_a_file_of_another_format(tmp_path):
         role="other", kind="nominal", label="ä" * 200, labels={"1": "one", "9": "?"}, missing=(9,)
     )
     schema = sf.Schema({"x": column, "y": "other"})
-    for suffix in ("sav", "dta"):
+    suffixes: list[Any] = ["sav", "dta"]
+    for suffix in suffixes:
         writing = Writing(format=suffix, accept_attacks="a test")
         plan = sf.Plan(schema=schema, release=writing)
         folder = sf.protect(sf.Dataset(frame, schema), plan, key=bytes(32)).write(
@@ -114,7 +112,9 @@ def test_a_code_for_missing_that_is_gone_is_not_written(tmp_path):
     column = sf.Column(role="quasi", kind="integer", missing=(999,))
     schema = sf.Schema({"x": column})
     step = sf.methods.CorrelatedNoise(variables=["x"], noise_share=0.5)
-    plan = sf.Plan(schema=schema, steps=[step], release=Writing(format="sav", accept_attacks="test"))
+    plan = sf.Plan(
+        schema=schema, steps=[step], release=Writing(format="sav", accept_attacks="test")
+    )
     folder = sf.protect(sf.Dataset(frame, schema), plan, key=bytes(32)).write(
         tmp_path / "out", ledger=False
     )

@@ -369,6 +369,17 @@ def test_the_same_people_with_new_identifiers_are_recognised(how):
     assert same(again.with_columns(id="K" + pl.int_range(pl.len()).cast(pl.String)), frame)
 
 
+def test_numbers_that_stayed_with_the_people_still_tell():
+    """P001 to P400 with another number of theirs: the cells must decide."""
+    first, second = (
+        make_survey(records, 1)
+        .select(id="P" + pl.int_range(pl.len()).cast(pl.String), paid=pl.col("paid"))
+        .with_columns(pl.col("paid") * factor)
+        for records, factor in ((400, 1.0), (390, 1.08))
+    )
+    assert same(first, second)
+
+
 @pytest.mark.parametrize("records", [100, 400, 3000])
 def test_next_years_people_are_others(records):
     """Numbered alike, and with everything else drawn from the same population."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import warnings
 
@@ -396,6 +397,8 @@ def test_nothing_raw_leaves(cohort, tmp_path):
     for path in (folder / "manifest.json", folder / "report.html", folder / "custody/report.html"):
         text = path.read_text("utf-8")
         assert KEY.text not in text
+        # Five digits of a number stand in some digest by chance.
+        text = re.sub("[0-9a-f]{64}", "", text)
         assert not [cell for cell in cells if cell in text], path
     public = (folder / "manifest.json").read_text() + (folder / "report.html").read_text()
     ids = cohort.identity.ids(KEY)

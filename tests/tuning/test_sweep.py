@@ -41,7 +41,8 @@ def frame(records: int = 60) -> pl.DataFrame:
             "id": [f"p{i}" for i in range(records)],
             "age": [(7 * i) % 100 for i in range(records)],
             "sex": ["f", "m"] * (records // 2),
-            "x": [i * i / 7 for i in range(records)],
+            # In no order that follows the age: who works the age out breaks every k.
+            "x": [(31 * i**3 + 17 * i) % 257 / 7 for i in range(records)],
         }
     )
 

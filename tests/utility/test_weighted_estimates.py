@@ -44,8 +44,19 @@ def test_released_values_count_where_they_are_numbers() -> None:
     original, released = _pair([1.0, 2.0, 3.0, 2.0])
     moved = released.with_columns(pl.DataFrame({"age": [30.0, 50.0, 70.0, None]}))
     assert WeightedEstimates().measure(original, moved).value > 0
-    ranges = released.with_columns(pl.DataFrame({"age": ["[20;60]"] * 4}))
-    assert WeightedEstimates().measure(original, ranges).value == 0
+    texts = released.with_columns(pl.DataFrame({"age": ["about 40"] * 4}))
+    found = WeightedEstimates().measure(original, texts)
+    assert (found.value, found.details["not_compared"]) == (0, "age")
+
+
+def test_ranges_and_exchanged_categories_count_too() -> None:
+    original, released = _pair([1.0, 2.0, 3.0, 2.0])
+    schema = released.schema.changed(["age"], kind="integer", cells="generalised")
+    ranges = released.with_columns(pl.DataFrame({"age": ["[60;90]"] * 3 + [None]}), schema)
+    assert WeightedEstimates().measure(original, ranges).value > 1
+    exchanged = released.with_columns(pl.DataFrame({"sex": list("fffm")}))
+    found = WeightedEstimates().measure(original, exchanged)
+    assert found.details["largest_share_change"] == pytest.approx(3 / 8)
 
 
 def test_order_of_rows_does_not_matter(cohort: sf.Dataset) -> None:

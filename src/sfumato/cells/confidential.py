@@ -136,5 +136,5 @@ def count_by_class(classes: EquivalenceClasses, codes: Codes, width: int) -> Cla
     if (codes < 0).any():
         both = both[:, codes >= 0]
     pairs = group_equal(both, [len(classes), width])
-    at, code = both[:, pairs.first].astype(np.int64)
+    at, code = (row[pairs.first].astype(np.int64) for row in both)
     return ClassCounts(at, code, pairs.counts)

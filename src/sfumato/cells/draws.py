@@ -98,8 +98,13 @@ class CellSpread:
         columns = [
             _to_numbers(self.data.column(name)) for name in self.names if name in self.data.columns
         ]
+        # Equal records follow their persons, so that each record has its own value in any order.
+        rows = np.arange(len(self.data))
+        if self.data.given_identity is not None:
+            digests = self.data.given_identity.digests
+            rows = np.lexsort((digests[:, 1], digests[:, 0]))
         positions = np.empty(len(self.data), np.int64)
-        positions[order_by_content(np.array(columns))] = np.arange(len(self.data))
+        positions[rows[order_by_content(np.array(columns)[:, rows])]] = np.arange(len(self.data))
         return positions
 
     def shares(self, cells: Codes, name: str) -> Floats:
@@ -172,7 +177,10 @@ def _draw_variable(
             _draw_numbers(cells, spread, name, draws, whole=whole)
             for cells, spread in zip(intervals, sides, strict=True)
         ]
-        return [ComparableVariable(*pair, categories=False) for pair in zip(*drawn, strict=True)]
+        return [
+            ComparableVariable(was, shown, categories=False)
+            for was, shown in zip(*drawn, strict=True)
+        ]
     levels, column = _list_levels(values, now, column, after)
     sets = (
         read_level_sets(values, levels, column),
@@ -182,7 +190,9 @@ def _draw_variable(
         _draw_levels(cells, levels, spread, name, draws)
         for cells, spread in zip(sets, sides, strict=True)
     ]
-    return [ComparableVariable(*pair, categories=True) for pair in zip(*drawn, strict=True)]
+    return [
+        ComparableVariable(was, shown, categories=True) for was, shown in zip(*drawn, strict=True)
+    ]
 
 
 def _list_levels(

@@ -366,13 +366,12 @@ def scale_numbers(numbers: Floats, same_within: float) -> Floats:
     """
     if not len(numbers):
         return numbers
-    rising = np.sort(numbers)
-    middle = rising[len(rising) // 2]
+    middle, most = len(numbers) // 2, len(numbers) * 9 // 10
     with np.errstate(over="ignore"):
-        apart = np.sort(np.abs(rising - middle))
+        apart = np.abs(numbers - np.partition(numbers, middle)[middle])
     # How far nine in ten lie from their median at most; a few huge ones do not count.
-    spread = float(apart[len(apart) * 9 // 10])
+    spread = float(np.partition(apart, most)[most])
     if not spread > 0 or not np.isfinite(spread):
-        spread = float(apart[-1]) if np.isfinite(apart[-1]) else 0.0
+        spread = float(apart.max()) if np.isfinite(apart.max()) else 0.0
     with np.errstate(over="ignore"):
         return np.asarray(np.arcsinh(numbers / (spread if spread > 0 else 1.0)) / (2 * same_within))

@@ -134,10 +134,9 @@ def _unite_texts(
     spelt = choose_representatives(variable.distinct, keys, declared)
     # What is left of a text without any sign is as good as missing.
     spelt[(keys == "").to_numpy()] = -1
-    unchanged = np.arange(len(spelt))
     # What is declared as a level is that, whatever number it looks like.
     candidates = variable.distinct.set(variable.distinct.is_in(declared), "")
-    readings: dict[bytes, UnitedReading] = {}
+    readings: dict[bytes, tuple[Integers, Ignored]] = {}
     for reading in read_text_numbers(candidates):
         units = np.unique(np.array(reading.units), return_inverse=True)[1].ravel()
         groups = [np.flatnonzero(reading.readable & (units == u)) for u in np.unique(units)]
@@ -151,11 +150,11 @@ def _unite_texts(
             for way, of in zip(ways[1:], near, strict=False):
                 way[members] = members[of]
         for way in ways:
-            how: Ignored = "spelling" if np.array_equal(way, exact) else "tolerance"
-            readings.setdefault(way.tobytes(), _rename(variable, way, how))
-    readings.setdefault(spelt.tobytes(), _rename(variable, spelt, "spelling"))
-    readings.pop(unchanged.tobytes(), None)
-    return list(readings.values())
+            same = np.array_equal(way, exact)
+            readings.setdefault(way.tobytes(), (way, "spelling" if same else "tolerance"))
+    readings.setdefault(spelt.tobytes(), (spelt, "spelling"))
+    readings.pop(np.arange(len(spelt)).tobytes(), None)
+    return [_rename(variable, of, how) for of, how in readings.values()]
 
 
 def _unite_cells(

@@ -32,7 +32,7 @@ _SIGNS = str.maketrans(
 _CUSTOMS = tuple(
     re.compile(rf"(\d+|\d{{1,3}}(?:[ '{thousands}]\d{{2,3}})*[ '{thousands}]\d{{3}})?"
                rf"(?:{decimals}(\d*))?")
-    for thousands, decimals in ((",", "[.]"), (".", ","), (",.", "[^,.]"))
+    for thousands, decimals in ((",", "[.]"), (".", ","), (",.", "(?!)"))
 )  # fmt: skip
 _AMBIGUOUS = r"^\W*\d{1,3}([.]\d{3})+\W*$"
 

@@ -21,7 +21,7 @@ from sfumato.cli.release import (
 from sfumato.data import Dataset, read
 from sfumato.datasets import cohort, cohort_schema
 from sfumato.errors import ReleaseError
-from sfumato.evidence import Evidence
+from sfumato.evidence import AT_WORST, Evidence
 from sfumato.measure import Measure
 from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.drop import Drop
@@ -30,7 +30,7 @@ from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.methods.t_closeness import TCloseness
 from sfumato.methods.topcode import Topcode
 from sfumato.methods.weights import Weights
-from sfumato.plan import Plan
+from sfumato.plan import Plan, Writing
 from sfumato.progress import Progress, send_progress_to
 from sfumato.release import Release
 from sfumato.risk.attribute_disclosure import AttributeDisclosure
@@ -169,6 +169,7 @@ def _run_demo(to: Path, records: int, tell: Progress) -> _DemoResult:
         targets=tuned.plan.targets,
         evaluate={**tuned.plan.evaluate, **_measures_for_report()},
         read=first.read,
+        release=Writing(attack_seconds=60),
     )
     (to / "plan.toml").write_text(plan.text(comments=True), "utf-8")
     earlier = folder / CUSTODY / "key"
@@ -198,12 +199,12 @@ def _show(done: _DemoResult, to: Path, *, quiet: bool) -> None:
             for row in done.tuned.candidates
         ],
     )
-    numbers = [("share of records that are unique", before.value, after.value)] + [
-        (label, before.details[name], after.details[name])
+    numbers = [("share of records that are unique", before.at_worst, after.at_worst)] + [
+        (label, before.details[name], after.details.get(f"{name}{AT_WORST}", after.details[name]))
         for label, name in (("smallest class (k)", "k"), ("highest risk of a person", "prosecutor"))
     ]
     learned = release.evidence["attribute_disclosure"]
-    numbers.append(("diagnoses that a class gives away", learned.baseline, learned.value))
+    numbers.append(("diagnoses that a class gives away", learned.baseline, learned.at_worst))
     rows = [(label, format_number(old), format_number(new)) for label, old, new in numbers]
     show_table("What an outsider could single out", ["", "original", "release"], rows)
     show_variables(release)
@@ -246,8 +247,14 @@ def _show_utility(release: Release) -> None:
     loss = release.evidence["information_loss"]
     rows = [
         ("blur of what outsiders may know, in SD per variable", format_number(loss.value)),
-        ("share of the spread that comes from the blurring, at most", format_number(moved.value)),
-        ("share of records that hardly moved, at most", format_number(moved.details["stayed"])),
+        (
+            "share of the spread that comes from the blurring, at most",
+            format_number(moved.at_worst),
+        ),
+        (
+            "share of records that hardly moved, at most",
+            format_number(moved.details[f"stayed{AT_WORST}"]),
+        ),
         (
             "overlap of the intervals of a model's coefficients, mean",
             format_number(model["mean_overlap"]),

@@ -118,6 +118,10 @@ def _describe_variables(data: Dataset, schema: Schema) -> dict[str, Any]:
                 "role": column.role,
                 "kind": column.kind,
                 "cells": column.cells,
+                "label": column.label or None,
+                "missing": list(column.missing),
+                "missing_tokens": list(read_as[name].missing) if name in read_as else [],
+                "levels": list(column.levels or ()),
                 "reason": column.reason,
             }
             for name, column in schema.items()
@@ -172,7 +176,7 @@ def assess(
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         if loaded is None:
-            data = data.with_schema(Schema.infer(data.frame))
+            data = data.with_schema(Schema.infer(data.frame, known=data.schema))
         measures = options.choose_measures(measure, parameters)
         if measures is None:
             usual = options.add_needed_measures(

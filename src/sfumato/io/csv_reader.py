@@ -474,14 +474,14 @@ class _CsvReader:
             if column.words:
                 counted = f"{name} ({column.word_cells:,})"
                 variables.setdefault(column.words, []).append(counted)
-        for words, counted in variables.items():
+        for words, named in variables.items():
             quoted = " and ".join(f'"{word}"' for word in sorted(words))
-            more = len(counted) - _MOST_NAMED
+            more = len(named) - _MOST_NAMED
             others = f" and {more:,} more variables" if more > 0 else ""
             lost = "" if len(words) == 1 else "; which of them a cell had is not kept"
             yield (
                 f"Among numbers or dates {quoted} is read as missing{lost}. Cells: "
-                f"{', '.join(counted[:_MOST_NAMED])}{others}."
+                f"{', '.join(named[:_MOST_NAMED])}{others}."
             )
 
     def _read_blocks(self, progress: Progress | None) -> Iterator[bytes]:

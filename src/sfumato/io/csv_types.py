@@ -441,13 +441,6 @@ def guess_together(columns: list[pl.Series], cell_format: CellFormat) -> list[Gu
             guesses[index] = Guess(kind, Parsed(cells, frozenset(missing.get(place, ()))))
         open_ones = open_ones[wrong]
     if len(open_ones):
-        text = _stack([columns[index] for index in open_ones])
-        numeric = text.str.contains(_NUMBER_LIKE).fill_null(value=False)
-        odd = ~(numeric | text.is_null() | text.is_in(["", *cell_format.tokens]))
-        # A column of numbers and words is looked at by itself: they may be words for "no value"
-        mixed = _any_of_column(numeric, len(open_ones)) & _any_of_column(odd, len(open_ones))
-        open_ones = open_ones[~mixed]
-    if len(open_ones):
         for index, reason in _explain_together(
             [columns[index] for index in open_ones], cell_format
         ):
@@ -508,6 +501,9 @@ def _explain_together(
         columns[0]
     )
     temporal = text.gather(first).str.contains(_DATETIME).to_numpy()
+    numeric = text.str.contains(_NUMBER_LIKE)
+    # Numbers and words: they are looked at by themselves, since the words may say "no value"
+    mixed = _any_of_column(present & numeric, width) & _any_of_column(present & ~numeric, width)
     reasons: list[str | None] = [None] * width
     for shape, trap, sentence in _TRAPS:
         shaped = ~_any_of_column(present & ~text.str.contains(shape), width)
@@ -516,7 +512,7 @@ def _explain_together(
             for index in np.flatnonzero(trapped).tolist():
                 reasons[index] = reasons[index] or sentence
     for index, reason in enumerate(reasons):
-        if not temporal[index]:
+        if not temporal[index] and not mixed[index]:
             yield index, reason or "words"
 
 

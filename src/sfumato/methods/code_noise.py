@@ -25,14 +25,14 @@ from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import PlanError
 from sfumato.method import Fitted, RowWise, require_draws
-from sfumato.methods._noise.drawing import round_to_grid
+from sfumato.methods._publishing.digits import round_to_step
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
-from sfumato.schema import Schema
+from sfumato.schema import Column, Schema
 
 Variance = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-# Adding noise in such steps to a whole number loses nothing.
-_STEP = 2.0**-30
+_DECIMALS = 0.001
+"""Of released codes, whose levels are 1 apart: far below what an analysis notices."""
 MOST = 10_000
 """Levels that a manifest can list."""
 
@@ -162,9 +162,7 @@ class CodeNoise(RowWise):
         # However the ends are treated, the noise is the same: so nothing is gained by having both.
         path, variances = _describe_path(noise), noise.variances[level]
         # Goldstein & Shlomo (2020), Eq. 4: released code = true code + N(0, variance).
-        noisy = codes[level] + round_to_grid(
-            draws.path(values.name, path, codes[level], variances), _STEP
-        )
+        noisy = codes[level] + draws.path(values.name, path, codes[level], variances)
         if self.ends == "round":
             # Codes are one apart, so the nearest is found by counting from the first.
             nearest = np.clip(np.floor(noisy - codes[0] + 0.5), 0, len(codes) - 1)
@@ -172,7 +170,9 @@ class CodeNoise(RowWise):
             return decode_levels(released, noise.levels, values)
         if self.ends == "clip":
             noisy = np.clip(noisy, codes[0], codes[-1])
-        return pl.Series(values.name, noisy).set(pl.Series(level < 0), None)
+        # The last digits of a sum would give away whether the true code was 0.
+        rounded = round_to_step(pl.Series(values.name, noisy), _DECIMALS, Column())
+        return rounded.set(pl.Series(level < 0), None)
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Noisy codes are numbers; between the outer codes where they were clipped."""

@@ -65,13 +65,14 @@ class KAnonymity(ClusteringMethod):
         else "mondrian".
     output : what a cluster gets, for all variables or by variable: "range" (`[20;29]`; `937**` for
         codes of kind "text"; for other categories without an order a set, with a hierarchy one of
-        whole groups), "value" (a single one that analysts can use: the mean of numbers and dates,
-        the median of levels in an order, "balanced" for other categories), "set" (`{a;b}`, the values that occur; numbers and dates still get
+        whole groups), "set" (`{a;b}`, the values that occur; numbers and dates still get
         ranges, unless `ends` is "observed"), "level" (the narrowest group of the hierarchy that
         holds all), "mean" or "median" (of the values that are present; missing where they are no
         more than half), "middle" (of the range), "mode", or "balanced" (one of the cluster's own
         values, chosen so that over all clusters each value is shown about as often as it occurs:
         for files of single values that keep shares and tables; a mode loses what is rare).
+        "value" is a single value for every variable, by its kind: the mean of numbers and dates,
+        the median of levels in an order, "balanced" for other categories.
     ends : "grid", or "observed": ranges end at the least and the greatest value of their records,
         as the literature prints them. Each end is then somebody's value.
     grid : instead of the grid that is chosen, one by variable: a number such as 1000, or "day",

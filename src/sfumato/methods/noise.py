@@ -28,6 +28,7 @@ from sfumato.methods._publishing.digits import (
     fit_steps,
     round_digits,
     round_to_step,
+    step_over_codes,
 )
 from sfumato.methods._publishing.preferred_numbers import round_up_to_preferred
 from sfumato.parameters import parameters
@@ -302,18 +303,20 @@ class Noise(RowWise):
         from sfumato.methods._noise.drawing import require_room
 
         noise, dtype = read_description(name, fit), data.column(name).dtype
-        values = frames.get_column(noised.frame, name)
-        if not isinstance(noise, Gaussian) or not values.dtype.is_float():
+        values, column = frames.get_column(noised.frame, name), data.schema[name]
+        if not isinstance(noise, Gaussian):
             return values
+        if noise.whole:
+            values = step_over_codes(values, frames.get_column(data.frame, name), column)
+            return values.cast(dtype) if dtype.is_float() else values
         largest = find_largest(values)
         require_room(name, noise, largest, find_step(largest), dtype)
         if noise.step:
             _warn_of_rounding(name, noise, values)
             # Small numbers have little noise on another scale, which must not be rounded away.
             least_digits = 0 if noise.scale is None else LEAST_DIGITS
-            column = data.schema[name]
             values = round_to_step(values, noise.step, column, least_digits=least_digits)
-        elif not noise.whole:
+        else:
             values = round_digits(values, relative=noise.scale is not None)
         values = values.clip(noise.at_least, noise.at_most)
         return values.cast(dtype) if dtype.is_float() else values

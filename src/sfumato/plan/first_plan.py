@@ -31,12 +31,18 @@ from sfumato.utility.displacement import Displacement
 _PARTS = 5
 _MOST_SPELLINGS = 200
 """With more different texts, a plan that lists spellings would not be read."""
+_BEGINNING = 2
+"""Characters of a postcode that tell the region, where a region is in the data too."""
+_MOST_TOLD = 0.5
+"""The share of what is not guessed anyway that the beginning of a code may tell of a category."""
+_MOST_CODES = 50
+_RECORDS_A_CODE = 10
 _CLASS_SIZE = 5
 """The smallest class of a first plan."""
 _STRATUM_MULTIPLE = 10
 """How many times k a stratum should hold, so that the records of a class are alike in the rest."""
-_NOISE = 0.2
-"""The standard deviation of the noise, as a share of the variable's own."""
+_SIZES = (0.2, 0.3, 0.5)
+"""Standard deviations of noise, as shares of the variable's own: the first that moves enough."""
 _UNMOVED_SHARE = 0.2
 """The share of records that may stay next to their original in any one variable. Of a variable in
 whole numbers a few in a hundred do by chance."""
@@ -44,6 +50,8 @@ _SURELY = 0.75
 """The part of a limit within which a draw under one key must lie, to lie below it under all."""
 _FEWEST = 30
 """With fewer records, the spread that noise is measured by is that of single persons."""
+_RARE = 0.05
+"""The share of people below which a secret is one of few."""
 _LEAKING_SHARE = 0.25
 """The share of protected values that unchanged variables may give back."""
 _FINGERPRINTS = 0.05
@@ -73,19 +81,20 @@ def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
     left = declared.without([name for step in steps for name in _list_dropped(step, schema)])
     if schema.having("weight") and _can_fit(Weights(), left):
         steps.append(Weights())
-    blurred: list[str] = []
-    noise = Noise(sd_share=_NOISE)
-    if len(left) >= _FEWEST and _can_fit(noise, left):
+    noise, blurred = _choose_noise(left)
+    if noise is not None:
         steps.append(noise)
-        blurred = _find_blurred(noise, left)
-    known = left.schema.having("quasi")
-    if known:
-        steps.append(KAnonymity(k=_CLASS_SIZE, output="value", strata=_choose_strata(left, known)))
+    if known := left.schema.having("quasi"):
+        strata = _choose_strata(left, known)
+        if telling := _find_telling_clusters(left, [name for name in known if name not in strata]):
+            steps.append(Drop(variables=telling))
+            left = left.without(telling)
+        steps.append(KAnonymity(k=_CLASS_SIZE, output="value", strata=strata))
     return Plan(
         schema=schema,
         steps=steps,
         targets=_choose_targets(left, blurred),
-        evaluate=_choose_measures(noise, left, blurred),
+        evaluate=[] if noise is None else _choose_measures(noise, left, blurred),
         read=_describe_reading(data),
     )
 
@@ -154,34 +163,96 @@ def _unite_spellings(data: Dataset, schema: Schema) -> list[Method]:
 def _choose_drops(data: Dataset, schema: Schema) -> list[Method]:
     steps: list[Method] = [Drop()] if schema.having("direct") else []
     # Sets of free text would be as long as the data, so it stays inside. Codes of one length, such
-    # as postcodes, become what they begin with.
+    # as postcodes, become what they begin with, unless that gives a region away.
     loose = [
         name
         for name in schema.having("quasi")
-        if schema[name].kind == "text" and not are_prefix_codes(data.column(name))
+        if schema[name].kind == "text"
+        and (not are_prefix_codes(data.column(name)) or _tells_another(data, name, schema))
     ]
-    if loose:
-        steps.append(Drop(variables=loose))
+    # What few people have at all tells who they are, and what it is.
+    rare = [
+        name for name in schema.having("sensitive") if data.column(name).count() < _RARE * len(data)
+    ]
+    if loose or rare:
+        steps.append(Drop(variables=[*loose, *rare]))
     return steps
+
+
+def _tells_another(data: Dataset, name: str, schema: Schema) -> bool:
+    """Whether what codes begin with gives much of another category away, such as the region."""
+    for other in schema.having("quasi"):
+        if schema[other].kind not in ("nominal", "ordinal"):
+            continue
+        pairs = pl.DataFrame(
+            [
+                data.column(name).str.head(_BEGINNING).alias("code"),
+                data.column(other).alias("category"),
+            ]
+        ).drop_nulls()
+        common = pairs["category"].value_counts()["count"].max() or 0
+        guessed = pairs.group_by("code", "category").len().group_by("code").max()["len"].sum()
+        if guessed - common > _MOST_TOLD * (len(pairs) - common):
+            return True
+    return False
+
+
+def _find_telling_clusters(data: Dataset, known: Sequence[str]) -> list[str]:
+    """Clusters that give a generalised category away, as a school gives away its region.
+
+    How often the commonest category of a cluster is right for its other records, beyond chance.
+    """
+    telling = []
+    categories = [name for name in known if data.schema[name].kind in ("nominal", "ordinal")]
+    for cluster in data.schema.having("cluster"):
+        for name in categories:
+            columns = [data.column(cluster).alias("cluster"), data.column(name).alias("category")]
+            pairs = pl.DataFrame(columns).drop_nulls()
+            if not len(pairs):
+                continue
+            counts = pairs.group_by("cluster", "category").len()
+            commonest = counts.group_by("cluster").agg(pl.max("len"))["len"] - 1
+            others = len(pairs) - len(commonest)
+            chance = (
+                others * counts.group_by("category").agg(pl.sum("len"))["len"].max() / len(pairs)
+            )
+            if commonest.sum() - chance > _LEAKING_SHARE * (others - chance):
+                telling.append(cluster)
+                break
+    return telling
 
 
 def _list_dropped(step: Method, schema: Schema) -> tuple[str, ...]:
     return step.touches(schema) if isinstance(step, Drop) else ()
 
 
-def _find_blurred(noise: Noise, data: Dataset) -> list[str]:
-    """The numbers of which noise moves enough people, so that a target can be set on it.
+def _choose_noise(data: Dataset) -> tuple[Noise | None, list[str]]:
+    """Noise on what nobody should learn, and the numbers of which it moves enough people.
 
-    Codes and counts that many people share hardly move: half a unit is rounded away.
+    Why noise, and not centres of neighbours: see `benchmarks/bench_first_plan.py`. Codes and counts
+    need more of it than measurements, since less than half a unit is rounded away. Only where sizes
+    differ are variables named.
     """
-    released = noise.apply(data, key=bytes(32))
-    limit = _SURELY * _UNMOVED_SHARE
-    return [
-        name
-        for name in noise.touches(data.schema)
-        if Displacement(variables=[name]).measure(data, released).number(f"stayed{AT_WORST}")
-        <= limit
-    ]
+    noise = Noise(sd_share=_SIZES[0])
+    if len(data) < _FEWEST or not _can_fit(noise, data):
+        return None, []
+    names = noise.touches(data.schema)
+    sizes = dict.fromkeys(names, _SIZES[0])
+    unmoved = set(names)
+    for size in _SIZES:
+        sizes |= dict.fromkeys(unmoved, size)
+        released = Noise(variables=list(names), sd_share=size).apply(data, key=bytes(32))
+        unmoved = {name for name in unmoved if not _moves_enough(data, released, name)}
+    if len(set(sizes.values())) == 1:
+        noise = Noise(sd_share=sizes[names[0]])
+    else:
+        noise = Noise(variables=list(names), sd_share=sizes)
+    return noise, [name for name in names if name not in unmoved]
+
+
+def _moves_enough(data: Dataset, released: Dataset, name: str) -> bool:
+    stayed = Displacement(variables=[name]).measure(data, released).number(f"stayed{AT_WORST}")
+    return stayed <= _SURELY * _UNMOVED_SHARE
 
 
 def _choose_measures(noise: Noise, data: Dataset, blurred: list[str]) -> list[Measure]:
@@ -224,9 +295,11 @@ def _can_fit(step: Method, data: Dataset) -> bool:
 def _add_domains(data: Dataset, schema: Schema) -> Schema:
     """Add a domain to numbers and dates; rounded, so that it does not show the extreme values."""
     declared: dict[str, Column] = {}
-    for name in schema.having("quasi"):
+    for name in schema.having("quasi", "sensitive"):
         column, values = schema[name], data.column(name)
-        if values.dtype.is_temporal():
+        if column.role == "sensitive":
+            domain = _find_codes(values) if column.kind == "integer" else None
+        elif values.dtype.is_temporal():
             domain = _round_years(values)
         elif values.dtype.is_numeric() and column.kind in ("continuous", "integer"):
             domain = _round_domain(values)
@@ -237,6 +310,20 @@ def _add_domains(data: Dataset, schema: Schema) -> Schema:
                 column, domain=domain, reason=f"{column.reason} Check the domain."
             )
     return schema.with_columns(declared)
+
+
+def _find_codes(values: pl.Series) -> tuple[int, int] | None:
+    """The least and the greatest of some codes, as long as several people have them.
+
+    Noise must not lead beyond a scale. Measurements have no such ends.
+    """
+    counts = values.drop_nulls().value_counts(name="records").sort(values.name)
+    whole = values.dtype.is_numeric() and bool((counts[values.name] % 1 == 0).all())
+    if not whole or not 1 < len(counts) <= min(_MOST_CODES, len(values) // _RECORDS_A_CODE):
+        return None
+    if counts["records"][0] < _CLASS_SIZE or counts["records"][-1] < _CLASS_SIZE:
+        return _round_domain(values)
+    return int(counts[values.name][0]), int(counts[values.name][-1])
 
 
 def _add_orders(data: Dataset, schema: Schema) -> Schema:

@@ -41,8 +41,8 @@ _WEIGHTS = (
     "weight, with estimates of variance that are made for surveys; it is no count of equal records."
 )
 _ROUNDED_WEIGHTS = (
-    " It was rounded at random to a few levels, up or down so that totals are right on average: "
-    "weighted totals and means are unbiased, and slightly less precise."
+    " It was rounded at random to a few levels, up or down so that totals stay nearly the same: "
+    "weighted totals and means are slightly less precise."
 )
 _CHANGED_WEIGHTS = " It was changed for the release, so that weighted totals are not exact."
 

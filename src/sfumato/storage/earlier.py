@@ -26,6 +26,7 @@ from sfumato.storage.contents import (
     RECORD_FILE,
     is_file_with,
     is_plain_file,
+    sha256,
 )
 from sfumato.storage.fingerprint import share_people
 from sfumato.storage.ledger import Entry, Ledger
@@ -89,18 +90,22 @@ def _settle_pending(ledger: Ledger) -> None:
     """Find out what became of releases whose writers died; nobody writes while we hold the lock.
 
     One whose folder is in place came into being. One that still lies in the folder it was prepared
-    in did not. Where neither is there, it may have been passed on, and counts.
+    in did not. Where neither is there, it may have been passed on, and counts. What it replaced
+    lies in the folder it was prepared in.
     """
-    for entry in ledger.read():
-        folder = Path(entry.folder)
+    entries = ledger.read()
+    for entry in entries:
         if not entry.pending:
             continue
+        folder = Path(entry.folder)
+        remains = [path / MANIFEST for path in folder.parent.glob(f"{PARTIAL}*")]
+        left = {sha256(path) for path in remains if is_plain_file(path)}
         if is_file_with(folder / MANIFEST, entry.manifest_sha256):
-            ledger.settle(entry.number)
-        elif any(
-            is_file_with(path / MANIFEST, entry.manifest_sha256)
-            for path in folder.parent.glob(f"{PARTIAL}*")
-        ):
+            replaced = any(
+                known.folder == entry.folder and known.manifest_sha256 in left for known in entries
+            )
+            ledger.settle(entry.number, replaces=entry.folder if replaced else None)
+        elif entry.manifest_sha256 in left:
             ledger.remove(entry.number)
 
 

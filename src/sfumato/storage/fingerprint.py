@@ -44,6 +44,8 @@ _EXCESS = 0.1
 _MOST_OF_THEM = 0.5
 """How much more if most variables differ: one that is shared must be shared by most people."""
 _SIGMA = 3.0
+_FILLED = 0.5
+"""Whole numbers are dense if more of those between the least and the greatest occur."""
 _SPACED = 0.5
 """Values are regular if more of them than this have the same distance from the next."""
 
@@ -57,21 +59,24 @@ class Sketch:
     distinct : how many different values there are.
     chance : how likely the value of one more person is there already (Good-Turing).
     hashes : the lowest of their hashes, in rising order.
-    regular : whether they are evenly spaced, such as the numbers from 1 to n, which everybody has
-        who counts.
+    regular : whether they are evenly spaced, such as P001, P002 or the days of a year, which
+        other people may have too.
+    dense : whether they are whole numbers with few gaps, such as those from 1 to n, which
+        everybody has who counts.
     """
 
     distinct: int
     chance: float
     hashes: tuple[int, ...]
     regular: bool = False
+    dense: bool = False
 
     def plain(self) -> dict[str, Any]:
         """As it is written down."""
         words = np.array(self.hashes, "<u8").tobytes()
         hashes = base64.b64encode(words).decode()
-        facts = {"distinct": self.distinct, "chance": self.chance, "regular": self.regular}
-        return {**facts, "hashes": hashes}
+        names = ("distinct", "chance", "regular", "dense")
+        return {**{name: getattr(self, name) for name in names}, "hashes": hashes}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Sketch:
@@ -81,7 +86,8 @@ class Sketch:
             int(plain["distinct"]),
             float(plain["chance"]),
             tuple(words.tolist()),
-            bool(plain.get("regular", plain.get("dense"))),  # its name in older ledgers
+            bool(plain.get("regular", plain["dense"])),  # older ledgers do not tell
+            bool(plain["dense"]),
         )
 
     def contains(self, other: Sketch) -> float:
@@ -128,7 +134,16 @@ def _sketch(values: pl.Series, subkey: bytes) -> Sketch:
     chance = 1 - once / len(present) if len(present) else 1.0
     words = _hash(counts.to_series(0), subkey)
     lowest = tuple(np.sort(words)[:_HASHES].tolist())
-    return Sketch(len(words), chance, lowest, _are_regular(present))
+    dense = _are_dense(counts.to_series(0))
+    return Sketch(len(words), chance, lowest, dense or _are_regular(present), dense)
+
+
+def _are_dense(texts: pl.Series) -> bool:
+    numbers = texts.cast(pl.Int64, strict=False)
+    if not len(numbers) or numbers.null_count():
+        return False
+    span = int(numbers.max()) - int(numbers.min()) + 1  # type: ignore[arg-type]
+    return len(numbers) > span * _FILLED
 
 
 def _are_regular(values: pl.Series) -> bool:
@@ -160,25 +175,28 @@ def _hash(texts: pl.Series, subkey: bytes) -> Words:
 
 
 def are_same_records(first: Mapping[str, Sketch], second: Mapping[str, Sketch]) -> bool:
-    """Whether two files hold the same people, or many of the same.
+    """Whether two files hold the same people, or many of the same, or may do so.
 
-    By what tells people apart; where nothing does but numbers from 1 to n, by these, for files that
-    have most variables in common. Then their cells must decide.
+    They share people; or half of the telling variables of the same name, be it by counting through:
+    then the cells must decide. Numbers from 1 to n count only where nothing else does, and only for
+    files that have most variables in common.
     """
+    if share_people(first, second):
+        return True
     mine, theirs = (_list_telling(side) for side in (first, second))
-    common = first.keys() & second.keys()
-    counted = [name for name in common if name in mine and name in theirs]
-    if any(not (mine[name].regular or theirs[name].regular) for name in counted):
-        return share_people(first, second)
-    return share_people(first, second) or (
-        bool(counted)
-        and 2 * len(common) >= min(len(first), len(second))
-        and all(mine[name].is_of_the_same(theirs[name]) for name in counted)
+    names = [
+        name for name in mine.keys() & theirs.keys() if not (mine[name].dense or theirs[name].dense)
+    ]
+    if names:
+        return 2 * sum(mine[name].is_of_the_same(theirs[name]) for name in names) >= len(names)
+    in_common = len(first.keys() & second.keys())
+    return 2 * in_common >= min(len(first), len(second)) and any(
+        sketch.is_of_the_same(other) for sketch in mine.values() for other in theirs.values()
     )
 
 
 def share_people(first: Mapping[str, Sketch], second: Mapping[str, Sketch]) -> bool:
-    """Whether two files share values that nobody else has; numbers from 1 to n do not count.
+    """Whether two files share values that nobody else has; those counted through do not count.
 
     Most telling variables of the same name are shared; or one, under any name, is shared by more
     than half of the people, though all others were recoded. Where none has the same name, one that

@@ -143,7 +143,8 @@ def _measure_both(
     runner: Runner, plans: Sequence[Plan], master: Key
 ) -> tuple[list[Numbers], dict[str, str]]:
     """The numbers of both plans on all records, and by measure what only one is scored on."""
-    complete, left_out = [], []
+    complete: list[Numbers] = []
+    left_out = []
     for plan in plans:
         keys = [Key(master.subkey("compare", "whole", draw)) for draw in range(len(runner.keys))]
         draws = [

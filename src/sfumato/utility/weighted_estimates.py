@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sfumato.cells.codes import encode
+from sfumato.cells.draws import align_variables
+from sfumato.cells.pairs import ComparableVariable, name_left_out
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
@@ -21,7 +23,7 @@ from sfumato.parameters import parameters
 _MOST_LEVELS = 50
 _ASSUMPTIONS = (
     "Changes of means are in standard errors, with the effective number of records after Kish.",
-    "What the release holds no longer as numbers is compared by its original values.",
+    "What the release no longer has is compared by its original values: only the weights count.",
 )
 
 
@@ -32,7 +34,7 @@ class WeightedEstimates(Measure):
     Question: does a survey still give the same estimates with the released weights?
     Assumes: record by record, the released data belong to the original, and both have the weight.
     The value is the largest change of a number's weighted mean, in standard errors: the change
-    comes from the weights, and from the values where the release still holds numbers. Beside it:
+    comes from the weights and from the values; of a range or a set one value is drawn. Beside it:
     `largest_share_change`, the largest change of a category's weighted share, from 0 to 1;
     `total_change`, by which share the total of the weights changed; and `design_effect_ratio`,
     by which factor the variance of estimates grows or falls through more or less uneven weights
@@ -76,7 +78,13 @@ class WeightedEstimates(Measure):
         totals = exact_sum(before[known]), exact_sum(after[known])
         if not all(totals):
             raise MeasureError(f"Variable '{name}' has no weights to compare.")
-        rows = list(_compare_variables(original, released, before, after, known, name))
+        names = [
+            other
+            for other, column in original.schema.items()
+            if other != name and column.role not in ("direct", "weight")
+        ]
+        shown = align_variables(original, released, names)
+        rows = list(_compare_variables(original, shown, before, after, known))
         means = [row["change"] for row in rows if row["estimate"] == "mean"]
         shares = [row["change"] for row in rows if row["estimate"] == "share"]
         return Evidence(
@@ -91,6 +99,7 @@ class WeightedEstimates(Measure):
                 "design_effect_ratio": _design_effect(after[known]) / _design_effect(before[known]),
                 "weight": name,
                 "levels_of_the_weight": int(np.unique(after[known]).size),
+                **name_left_out(other for other in names if isinstance(shown[other], str)),
             },
             assumptions=_ASSUMPTIONS,
         )
@@ -126,29 +135,31 @@ def _read_weights(data: Dataset, name: str) -> Floats:
 
 def _compare_variables(
     original: Dataset,
-    released: Dataset,
+    shown: Mapping[str, list[ComparableVariable] | str],
     before: Floats,
     after: Floats,
     known: Mask,
-    weight: str,
 ) -> Iterator[dict[str, Any]]:
-    for name, column in original.schema.items():
-        if name == weight or column.role in ("direct", "weight"):
-            continue
-        values = original.column(name)
-        if values.dtype.is_numeric() and column.kind not in ("nominal", "ordinal"):
-            yield from _compare_means(name, values, released, before, after, known)
+    for name in shown:
+        values, sides = original.column(name), shown[name]
+        numbers = original.schema[name].kind not in ("nominal", "ordinal")
+        if values.dtype.is_numeric() and numbers:
+            old = values.cast(pl.Float64)
+            new = old if isinstance(sides, str) else sides[0].released
+            yield from _compare_means(name, old, new, before, after, known)
         elif values.n_unique() <= _MOST_LEVELS:
-            yield from _compare_shares(name, values, before, after, known)
+            levels = values.cast(pl.String) if values.dtype == pl.Boolean else values
+            both = (levels, levels)
+            # Yes and no, and codes, are numbers there: both sides alike.
+            if not isinstance(sides, str):
+                both = (sides[0].original, sides[0].released)
+            yield from _compare_shares(name, levels, both, before, after, known)
 
 
 def _compare_means(
-    name: str, values: pl.Series, released: Dataset, before: Floats, after: Floats, known: Mask
+    name: str, values: pl.Series, shown: pl.Series, before: Floats, after: Floats, known: Mask
 ) -> Iterator[dict[str, Any]]:
-    old = values.cast(pl.Float64).fill_null(math.nan).to_numpy()
-    new = old
-    if name in released.schema and released.column(name).dtype.is_numeric():
-        new = released.column(name).cast(pl.Float64).fill_null(math.nan).to_numpy()
+    old, new = (side.fill_null(math.nan).to_numpy() for side in (values, shown))
     rows = known & ~np.isnan(old) & ~np.isnan(new)
     old, new, before, after = old[rows], new[rows], before[rows], after[rows]
     if not exact_sum(before) or not exact_sum(after):
@@ -165,15 +176,23 @@ def _average(values: Floats, weights: Floats) -> float:
 
 
 def _compare_shares(
-    name: str, values: pl.Series, before: Floats, after: Floats, known: Mask
+    name: str,
+    values: pl.Series,
+    sides: tuple[pl.Series, pl.Series],
+    before: Floats,
+    after: Floats,
+    known: Mask,
 ) -> Iterator[dict[str, Any]]:
-    coded = encode(values.cast(pl.String) if values.dtype == pl.Boolean else values)
+    coded = encode(values)
     for code, level in enumerate(coded.levels.to_list()):
-        inside = known & (coded.codes == code)
-        old, new = (
-            exact_sum(weights[inside]) / exact_sum(weights[known]) for weights in (before, after)
-        )
-        row = (name, str(level), "share", old, new, abs(new - old))
+        own = coded.codes == code
+        # How the level is written beside the released values.
+        written = sides[0].filter(pl.Series(own))[0]
+        shares = []
+        for side, weights in zip(sides, (before, after), strict=True):
+            inside = known & (side == written).fill_null(value=False).to_numpy()
+            shares.append(exact_sum(weights[inside]) / exact_sum(weights[known]))
+        row = (name, str(level), "share", *shares, abs(shares[1] - shares[0]))
         yield dict(zip(_COLUMNS, row, strict=True))
 
 

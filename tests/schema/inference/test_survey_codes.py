@@ -109,7 +109,8 @@ def test_readable_names_keep_their_meaning() -> None:
 
 
 def draw(low: int, high: int, records: int = 800) -> list[int]:
-    return np.random.default_rng(0).integers(low, high, records).tolist()
+    values: list[int] = np.random.default_rng(0).integers(low, high, records).tolist()
+    return values
 
 
 def test_ages_years_and_money_by_their_values() -> None:

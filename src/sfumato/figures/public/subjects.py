@@ -58,7 +58,8 @@ class Group:
         if identity:
             identities = self.origin.identity
             identities = identities if self.positions is None else identities.take(self.positions)
-        columns = {name: Column(kind="continuous") for name in self.values.columns}
+        # Figures round by themselves, and noise must not be rounded back to whole numbers.
+        columns = {name: Column(kind="continuous", digits=15) for name in self.values.columns}
         return Dataset(self.values, Schema(columns), given_identity=identities)
 
 

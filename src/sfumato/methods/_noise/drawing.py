@@ -93,17 +93,6 @@ def select_draws(draws: Draws, rows: Positions) -> Draws:
     )
 
 
-def round_to_grid(values: Floats, step: float) -> Floats:
-    """Numbers in steps of a power of two.
-
-    A sum of floats is rounded, and its last digits reveal how large its terms were, and so
-    something of the true value: without the steps, most released codes between 0 and 1/4 would
-    give away whether the true code was 0. A step far below the spread of the noise wipes them out.
-    """
-    rounded: Floats = np.rint(values / step) * step
-    return rounded
-
-
 def is_next_to_none(noise: Gaussian, least: float) -> bool:
     """Whether the least variance that a value gets is nothing beside the stated size."""
     sizes = [noise.variance]

@@ -135,10 +135,27 @@ def round_to_step(
             if not small.any():
                 break
             rounded[small] = _round_to_multiples(numbers[small], float(f"{finer:.0e}"))
-    for code in column.missing:
-        if isinstance(code, (int, float)):
-            rounded[(rounded == code) & (numbers != code)] += step
+    rounded = _step_over_codes(rounded, numbers, column, step)
     return pl.Series(values.name, rounded).fill_nan(None)
+
+
+def step_over_codes(released: pl.Series, original: pl.Series, column: Column) -> pl.Series:
+    """Whole numbers of which none became a code for "missing" that it was not before."""
+    if not column.missing:
+        return released
+    before, after = (values.cast(pl.Float64).fill_null(np.nan) for values in (original, released))
+    moved = _step_over_codes(after.to_numpy().copy(), before.to_numpy(), column, 1.0)
+    # Numbers beyond 2^53 are no codes, and a float would not hold them.
+    return released + pl.Series(moved - after.to_numpy()).fill_nan(0).cast(released.dtype)
+
+
+def _step_over_codes(released: Floats, before: Floats, column: Column, step: float) -> Floats:
+    codes = [float(code) for code in column.missing if isinstance(code, (int, float))]
+    values = ~np.isin(before, codes)
+    # The next number may be a code as well.
+    while codes and (met := values & np.isin(released, codes)).any():
+        released[met] += step
+    return released
 
 
 def round_like_original(

@@ -32,6 +32,8 @@ _PRECISE = 0.5
 """From this share of right guesses beyond chance on, a rule is used wherever it says something."""
 _SURE = 1e-3
 """Below that, only where chance would hardly ever bring so many equal values together."""
+_WORTHWHILE = 0.1
+"""A rule that gives back less is accepted in any release (see the trial of `recoverable`)."""
 _CERTAIN = 0.95
 """The share of the others that must agree before a guess is put in. With fewer it is what is usual
 among such people, as in any data with relations: most of those who earn much are married."""
@@ -129,7 +131,7 @@ def fill_in(original: Dataset, released: Dataset) -> FilledIn | None:
         findings = [
             finding
             for finding in find_dependencies(original, current, unknown, by=latest)
-            if finding.counts
+            if finding.gain >= _WORTHWHILE
         ]
         if not findings:
             break

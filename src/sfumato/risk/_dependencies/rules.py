@@ -36,7 +36,7 @@ EARLIER = "an earlier release"
 _MOST_PAIRS = 300
 _GLANCE = 1_000
 """Records on which an equation must look promising before it is followed."""
-_ROOM = 16
+_ROOM, _SHORT = 16, 1_000
 _TINY = 1e-12
 _RIDGE = 1e-13
 _NOTHING: Mapping[str, Mask] = MappingProxyType({})
@@ -311,10 +311,14 @@ def follow(
     total = int(hidden.sum())
     if len(rows) < _FEWEST:
         return nothing
-    if kind != SAME and least and len(rows) > _GLANCE:
-        some = rows[:_GLANCE]
-        if _hit(table, name, tools, kind, within, some, some).mean() < _MOSTLY / 2:
-            return nothing
+    some = rows[: max(_GLANCE, 4 * _ROWS_A_COEFFICIENT * (1 + len(tools)))]
+    if (
+        kind != SAME
+        and least
+        and len(some) < len(rows)
+        and _hit(table, name, tools, kind, within, some, some).mean() < _MOSTLY / 2
+    ):
+        return nothing
     hits = _hit(table, name, tools, kind, within, rows, rows)
     if kind != SAME and hits.mean() < _MOSTLY:
         # Nobody can tell the records that a weak equation hits from those that it misses.
@@ -545,6 +549,6 @@ def _fit(design: Floats, wanted: Floats) -> Floats:
 
 def _compact(codes: Any) -> Integers:
     """Codes without gaps, from 0 on."""
-    if len(codes) < _GLANCE:
+    if len(codes) < _SHORT:
         return np.unique(codes, return_inverse=True)[1].ravel().astype(np.int64)
     return pl.Series(codes).rank("dense").to_numpy().astype(np.int64) - 1

@@ -108,6 +108,7 @@ class Profile:
     counts: pl.Series
     ordered: bool
     matches: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+    extremes: tuple[Any, Any] | None = field(default=None, repr=False, compare=False)
 
     def count_matches(self, pattern: str) -> int:
         """How many of the different values of a text hold the pattern."""
@@ -121,7 +122,11 @@ class Profile:
         if not left.any():
             return Profile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=self.ordered)
         return replace(
-            self, values=self.values.filter(left), counts=self.counts.filter(left), matches={}
+            self,
+            values=self.values.filter(left),
+            counts=self.counts.filter(left),
+            matches={},
+            extremes=None,
         )
 
     @cached_property
@@ -234,7 +239,7 @@ class Profile:
     @cached_property
     def ends(self) -> tuple[Any, Any]:
         """The least and the greatest value."""
-        return self.values[0], self.values[-1]
+        return self.extremes or (self.values[0], self.values[-1])
 
     def within(self, low: float, high: float) -> bool:
         """Whether all numbers lie between two ends."""
@@ -291,7 +296,14 @@ def _read_together(columns: list[pl.Series], patterns: Sequence[str]) -> Iterato
     runs = cells.drop_nulls().group_by("column", "value").len().sort("column", "value")
     ends = np.searchsorted(runs["column"].to_numpy(), np.arange(len(columns) + 1))
     values, counts = runs["value"], runs["len"]
+    if runs.is_empty():
+        for _ in columns:
+            yield Profile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=False)
+        return
     matches = _count_together(runs, patterns, len(columns)) if family == "text" else {}
+    # The ends of all at once: to ask each column for its own costs more than to look at them
+    least = values.gather(np.minimum(ends[:-1], len(runs) - 1)).to_list()
+    most = values.gather(np.maximum(ends[1:] - 1, 0)).to_list()
     for index, (start, end) in enumerate(pairwise(ends.tolist())):
         if start == end:
             yield Profile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=False)
@@ -302,6 +314,7 @@ def _read_together(columns: list[pl.Series], patterns: Sequence[str]) -> Iterato
             counts=counts.slice(start, end - start),
             ordered=False,
             matches={pattern: int(numbers[index]) for pattern, numbers in matches.items()},
+            extremes=(least[index], most[index]),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from sfumato.schema.inference.words import remove_accents
 
@@ -41,7 +41,12 @@ SEXES = parse_level_sets(
 
 def normalise_levels(values: Iterable[str]) -> frozenset[str]:
     """The levels in small plain letters, less those that say "not known"."""
-    return frozenset(remove_accents(value).casefold().strip() for value in values) - NOT_KNOWN
+    return frozenset(map(normalise_level, values)) - NOT_KNOWN
+
+
+def normalise_level(value: str) -> str:
+    """A level in small plain letters."""
+    return remove_accents(value).casefold().strip()
 
 
 _LISTS = """
@@ -176,13 +181,17 @@ def _read_keys(
     return keys
 
 
-def sort_levels(values: Iterable[str]) -> tuple[str, ...] | None:
-    """The levels as they are written, in their order; None where two could change places."""
-    normalised = {value: remove_accents(value).casefold().strip() for value in values}
-    keys = order_levels(frozenset(normalised.values()))
-    if keys is None or len(set(keys.values())) < len(keys):
-        return None
-    return tuple(sorted(normalised, key=lambda value: (keys[normalised[value]], value)))
+def sort_levels(values: Iterable[str], keys: Mapping[str, Key] | None = None) -> tuple[str, ...]:
+    """The levels as they are written, in their order; none where two could change places.
+
+    `keys` are those of `order_levels`; values that have none are left out.
+    """
+    normalised = {value: normalise_level(value) for value in values}
+    keys = order_levels(frozenset(normalised.values())) if keys is None else keys
+    if not keys or len(set(keys.values())) < len(keys):
+        return ()
+    ordered = [value for value, level in normalised.items() if level in keys]
+    return tuple(sorted(ordered, key=lambda value: (keys[normalised[value]], value)))
 
 
 def _read_band(level: str) -> Key | None:

@@ -66,16 +66,7 @@ def infer_kind(
 
 def _rise(labels: Sequence[str]) -> bool:
     """Whether labels, by their codes, come in the order of a known scale or in its reverse."""
-    order = sort_levels(labels)
-    return (
-        order is not None
-        and len(order) == len(labels)
-        and order
-        in (
-            tuple(labels),
-            tuple(labels[::-1]),
-        )
-    )
+    return sort_levels(labels) in (tuple(labels), tuple(labels[::-1]))
 
 
 def _infer_number_kind(role: Role | None, sign: Sign | None, profile: Profile) -> SuggestedKind:
@@ -126,6 +117,7 @@ NAMELESS = "Nothing says what it is; decide by hand."
 _OLDEST = 130
 _BABY = 2  # kilograms
 _BODY = (25, 200)  # kilograms, or pounds: the middle half of body weights lies here
+_FEW_CODES = "A code of few levels; what they stand for says whether others may know it."
 _UNKNOWN = "Nothing in its name or values says what it is; decide by hand."
 _OF_NAMES: dict[str, str] = {
     "direct": "{says} {what}, {note}.",
@@ -154,21 +146,21 @@ class SuggestedRole:
 
 
 def infer_role(
+    name: str,
     signs: Sequence[Sign],
     profile: Profile,
     *,
     tall: bool,
-    coded: bool = False,
     labels: Sequence[str] = (),
 ) -> SuggestedRole:
     """Weigh values that point to a person first, then the name, then what values tell else.
 
     Parameters
     ----------
+    name : what the variable is called; where that is only a code, its values speak.
     signs : what the name speaks of, the likeliest first.
     profile : the values.
     tall : whether body heights stand beside this variable, so that a weight may be a body's.
-    coded : whether the name is a code that no word explains.
     labels : the labels of its values.
     """
     matching = find_format(_POINTING, profile)
@@ -178,8 +170,11 @@ def infer_role(
         if _is_borne_out(sign, profile):
             return SuggestedRole(sign.role, _explain_role(sign, profile), sign)
     suggested = _infer_role_from_values(profile, labels)
-    if coded and suggested.role is None and (look := recognise_values(profile)):
-        return SuggestedRole(look.role, _OF_FORMATS[look.role].format(what=look.what), look)
+    if suggested.role is None and is_code_name(name):
+        if look := recognise_values(profile):
+            return SuggestedRole(look.role, _OF_FORMATS[look.role].format(what=look.what), look)
+        if not signs and profile.few and suggested.reason == _UNKNOWN:
+            return replace(suggested, reason=_FEW_CODES)
     if signs and suggested.reason == _UNKNOWN:
         reason = f"{signs[0].says} {signs[0].what}, but its values do not; decide by hand."
         return replace(suggested, reason=reason)
@@ -339,7 +334,7 @@ def _infer_column(
         signs = [*signs, *find_label_signs(declared.label)]
     described = _describe_codes(codes, declared.labels)
     levels = _list_labels(profile, declared.labels)
-    suggested = infer_role(signs, profile, tall=tall, coded=is_code_name(name), labels=levels)
+    suggested = infer_role(name, signs, profile, tall=tall, labels=levels)
     kind = infer_kind(suggested.role, suggested.sign, profile, labels=levels)
     if suggested.role == "weight" and profile.ends[0] == 0:
         # Such as those in homes, who have no weight as a household.
@@ -377,20 +372,21 @@ class _Order:
 
 
 def _find_order(profile: Profile) -> _Order | None:
-    if profile.family != "text" or profile.ordered:
+    if profile.order is None or profile.ordered:
         return None
-    unknown = tuple(value for value in profile.values.to_list() if is_word_for_missing(value))
-    levels = sort_levels(value for value in profile.values.to_list() if value not in unknown)
-    return _Order(levels, unknown) if levels else None
+    values = profile.values.to_list()
+    levels = sort_levels(values, profile.order)
+    unknown = tuple(value for value in values if value not in levels)
+    return _Order(levels, unknown) if levels and all(map(is_word_for_missing, unknown)) else None
 
 
 def _describe_codes(codes: Mapping[Any, int], labels: Mapping[str, str] | None) -> str:
     if not codes:
         return ""
     several = len(codes) > 1
-    be, stand = ("are", "stand") if several else ("is", "stands")
-    return (
-        f"{sum(codes.values()):,} records have {f'{len(codes)} codes' if several else 'a code'} for "
-        f"missing, which {f'{be} labelled so' if labels else f'{stand} far from all others'}: "
-        "check `missing`."
-    )
+    what = f"{len(codes)} codes for missing, which" if several else "a code for missing, which"
+    why = ("is labelled so", "are labelled so") if labels else _FAR
+    return f"{sum(codes.values()):,} records have {what} {why[several]}: check `missing`."
+
+
+_FAR = ("stands far from all others", "stand far from all others")

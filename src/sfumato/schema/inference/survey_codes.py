@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from sfumato.schema import Kind
 from sfumato.schema.inference.names import SIGNS, Need, Sign
 
 _SURVEYS: dict[str, dict[str, str]] = {
@@ -231,7 +232,7 @@ def _build_signs() -> dict[str, Sign]:
         ),
         Sign(role="other", what="the year or wave of a survey", phrases=(), kind="integer"),
     )
-    coded = {"work or occupation": "nominal", "a place": "nominal"}
+    coded: dict[str, Kind] = {"work or occupation": "nominal", "a place": "nominal"}
     signs = SIGNS | {sign.what: sign for sign in more}
     return signs | {what: replace(signs[what], kind=kind) for what, kind in coded.items()}
 

@@ -64,7 +64,7 @@ def is_code_name(name: str) -> bool:
 
 def recognise_values(profile: Profile) -> Sign | None:
     """What the values alone look like, where the name is a code."""
-    if not profile.has_enough_records or profile.nearly_unique:
+    if not profile.has_enough_records:
         return None
     what = ""
     if profile.family == "text":
@@ -109,10 +109,12 @@ def _recognise_ages(profile: Profile) -> str:
 
 
 def _recognise_money(profile: Profile) -> str:
+    if max(-profile.ends[0], profile.ends[1]) < _LARGE:
+        return ""
     amounts, counts = np.abs(profile.values.to_numpy().astype(float)), profile.counts.to_numpy()
     large = amounts >= _AMOUNT
     records = counts[large].sum()
-    if amounts.max() < _LARGE or records < _FEWEST:
+    if records < _FEWEST:
         return ""
     in_hundreds = counts[large & (amounts % 100 == 0)].sum() >= _ROUND * records
     return "amounts of money, mostly in whole hundreds" if in_hundreds else ""
