@@ -1,12 +1,12 @@
-"""Models on the release of the first plan, beside the first plan of version 0.9 and the original.
+"""Models on the release of the first plan, beside the first plan that was suggested before.
 
 Two tables. The first: what `deterministic` and `noise` leave of single values, by the number of
 variables that are blurred together; it is why the first plan takes noise. The second: for each data
 set and model, the overlap of confidence intervals with those on the original (1 is the same) and
 the change of coefficients in standard errors, with the plan that `sfumato inspect` suggested before
 and with the one that it suggests now; and how many targets of the plan of today each meets. Ranges
-and sets cannot be modelled as they are: of a range
-the middle is taken, of a set a value at random, which is the kindest an analyst could do.
+and sets cannot be modelled as they are: of a range the middle is taken, of a set a value at random,
+which is the kindest an analyst could do.
 
 SFUMATO_DATA must name the folder with adult.csv and titanic.csv.
 """
@@ -180,7 +180,7 @@ def _compare_blurs() -> None:
     cohort = sf.Dataset(sf.datasets.cohort(5000), sf.datasets.cohort_schema())
     complete = cohort.batch(BLURRED).select(~pl.any_horizontal(pl.all().is_null())).to_series()
     data = cohort.take(complete.arg_true().to_numpy())
-    print(f"{'cohort, step':<34} {'stayed':>7} {'interval':>9} {'undone':>7}")
+    print(f"{'cohort, step':<34} {'stayed':>7} {'interval':>9} {'undone':>7} {'change':>7}")
     for count in (1, 2, 3, 5):
         names = BLURRED[:count]
         step = sf.methods.Deterministic(variables=names, strata=STRATA, k=3, whole=True)
@@ -198,7 +198,8 @@ def _show_blur(label: str, data: sf.Dataset, step: Any, names: list[str], undoin
     interval = sf.risk.Interval(variables=names).measure(data, released)
     undone = "none" if undoing is None else f"{undoing.measure(data, released).value:.3f}"
     share = stayed.details["stayed_at_worst"]
-    print(f"{label:<34} {share:>7.3f} {interval.value:>9.3f} {undone:>7}")
+    change = stayed.value
+    print(f"{label:<34} {share:>7.3f} {interval.value:>9.3f} {undone:>7} {change:>7.3f}")
 
 
 def _compare_plans() -> None:

@@ -34,8 +34,8 @@ def test_those_that_apply_are_tried(release, tmp_path):
     data, made = release
     found = tried(data, made)
     assert list(found) == [
-        "mixed_linkage",
         "recoverable",
+        "mixed_linkage",
         "attribute_inference",
         "singling_out",
         "averaging",

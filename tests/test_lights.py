@@ -157,11 +157,10 @@ def test_what_is_tried_depends_on_sizes_and_never_on_the_clock(safe):
     estimates = {
         name: attacking.estimate_seconds(attack, safe.dataset) for name, attack in attacks.items()
     }
-    assert all(0 < seconds < 1 for seconds in estimates.values())
+    assert all(0 < seconds < 2 for seconds in estimates.values())
     few = min(estimates.values()) * 1.5
     tried = release(attack_seconds=few).attacks
-    assert tried["mixed_linkage"].computed != tried["recoverable"].computed
-    assert not tried["singling_out"].computed
+    assert [name for name, item in tried.items() if item.computed] == ["untouched", "recoverable"]
 
 
 def test_a_variable_that_leaves_as_a_fingerprint_names_itself():

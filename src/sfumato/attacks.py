@@ -20,7 +20,7 @@ from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
 from sfumato.plan.targets import find_number
-from sfumato.progress import Progress
+from sfumato.progress import Progress, current_progress
 from sfumato.release import Release
 from sfumato.risk.untouched import Untouched
 from sfumato.run import evaluate, take_measures
@@ -55,7 +55,7 @@ def attacks(
     >>> steps = [sf.methods.Deterministic(variables=["height", "weight_kg"], k=5)]
     >>> made = attacks(sf.Plan(steps=steps))
     >>> list(made)
-    ['mixed_linkage', 'recoverable', 'attribute_inference', 'singling_out', 'undoing']
+    ['recoverable', 'mixed_linkage', 'attribute_inference', 'singling_out', 'undoing']
     >>> made["undoing"].k
     5
     """
@@ -96,10 +96,11 @@ def _attack_step(step: Method, published: Mapping[str, Any]) -> Iterator[Measure
             continue  # something the attack needs is not known
 
 
-def try_attacks(release: Release, *, progress: Progress | None = None) -> dict[str, Evidence]:
+def try_attacks(release: Release) -> dict[str, Evidence]:
     """The ledger of variables, and every attack that applies to a release: label to evidence.
 
-    What the plan measures itself under the same label is taken as it is. What does not fit into
+    What the plan measures itself is taken as it is where it is the same attack, or where the plan
+    has a target on it: then that is what its author defends. What does not fit into
     `attack_seconds` of the plan is there with that as the reason.
     """
     wanted: dict[str, Measure] = {_LEDGER: Untouched(k=promise_k(release.plan))}
@@ -108,14 +109,20 @@ def try_attacks(release: Release, *, progress: Progress | None = None) -> dict[s
     evidence: dict[str, Evidence] = {}
     chosen: dict[str, Measure] = {}
     own = release.plan.measures
+    targeted = {where[0] for item in release.plan.targets if (where := find_number(item, own))}
     stated = release.plan.release.attack_seconds
     left = SECONDS if stated is None else stated
-    for label, attack in wanted.items():
-        same = [name for name, measure in own.items() if measure == attack]
-        taken = [name for name in (label, *same) if name in release.evidence]
-        if taken and release.evidence[taken[0]].name == attack.name:
-            evidence[taken[0]] = release.evidence[taken[0]]
+    for attack in wanted.values():
+        taken = [
+            name
+            for name, measure in own.items()
+            if name in release.evidence
+            and (measure == attack or (measure.name == attack.name and name in targeted))
+        ]
+        if taken:
+            evidence |= {name: release.evidence[name] for name in taken}
             continue
+        label = _label(attack.name, {**own, **chosen})
         seconds = estimate_seconds(attack, release.dataset)
         if seconds <= left:
             chosen[label] = attack
@@ -126,7 +133,7 @@ def try_attacks(release: Release, *, progress: Progress | None = None) -> dict[s
                 f"{left:,.0f} s are left ([release] attack_seconds)."
             )
             evidence[label] = Evidence.failed(attack.name, "pair", why)
-    measured = take_measures(chosen, release.original, release.dataset, progress=progress)
+    measured = take_measures(chosen, release.original, release.dataset, progress=current_progress())
     return {**measured, **evidence}
 
 
@@ -186,7 +193,7 @@ def tried(
     >>> data = sf.Dataset(sf.datasets.cohort(300), sf.datasets.cohort_schema())
     >>> found = tried(data, data, paired=True)
     >>> {name: round(item.value, 2) for name, item in found.items()}
-    {'mixed_linkage': 1.0, 'recoverable': 0.0, 'attribute_inference': 1.0, 'singling_out': 1.0}
+    {'recoverable': 0.0, 'mixed_linkage': 1.0, 'attribute_inference': 1.0, 'singling_out': 1.0}
     """
     carried_out, manifest = _read_plan(release)
     measures = attacks(plan) if plan is not None else attacks(carried_out, manifest)

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import polars as pl
+
 from sfumato import catalogue
 from sfumato.attacks import promise_k
 from sfumato.cells.pairs import quote_names
@@ -23,13 +25,15 @@ from sfumato.evidence import Evidence
 from sfumato.measure import Trial
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target, find_number, read_for_target
-from sfumato.release import Release
+from sfumato.release import Release, align_original
 from sfumato.run import is_on_risk
 
 Colour = Literal["green", "amber", "red"]
 _BARELY = 0.9
 """The part of a limit from which on it is met barely."""
 _ROOM = 0.06
+_SHARED = 0.2
+"""How often two persons may agree in a variable by chance for rows that agree to be one's."""
 _LEDGER = "untouched"
 
 
@@ -156,6 +160,7 @@ def _light_targets(release: Release) -> Light:
         for judgement in release.verdict
         if _is_barely_met(judgement, plan)
     ]
+    reasons += _list_repeated_persons(release)
     measures = plan.measures
     reasons += [
         f"{label} could not be computed: {release.evidence[label].reason}"
@@ -164,6 +169,46 @@ def _light_targets(release: Release) -> Light:
         and catalogue.measure(release.evidence[label].name).trial is None
     ]  # fmt: skip
     return Light().dimmed(reasons)
+
+
+def _list_repeated_persons(release: Release) -> list[str]:
+    """Identifiers that stand for a person in several rows, where k counts rows and not persons.
+
+    A number repeats because its rows are one person's if they agree in something that few others
+    agree in; of a name, which many bear, they do not.
+    """
+    original = align_original(release.original, release.dataset)
+    known = [name for name in release.dataset.schema.having("quasi") if name in original.schema]
+    if not known:
+        return []
+    k, reasons = promise_k(release.plan), []
+    # Under names of their own, whatever the variables are called.
+    cells = pl.DataFrame({str(i): release.dataset.column(n) for i, n in enumerate(known)})
+    for identifier in original.schema.having("direct"):
+        owners = original.column(identifier).alias("owner")
+        repeated = owners.is_duplicated() & owners.is_not_null()
+        if not any(_agree_in(original.column(name), owners, repeated) for name in known):
+            continue
+        persons = (
+            cells.with_columns(owners).group_by(cells.columns).agg(pl.n_unique("owner"))["owner"]
+        )
+        fewest = int(persons.min())  # type: ignore[arg-type]  # counts
+        if fewest < k:
+            reasons.append(
+                f"'{identifier}' repeats: there are rows of the same person, and k counts rows. "
+                f"The smallest class has {fewest} of the persons that '{identifier}' names."
+            )
+    return reasons
+
+
+def _agree_in(values: pl.Series, owners: pl.Series, repeated: pl.Series) -> bool:
+    """Whether rows with the same identifier have the same value, which few others share."""
+    if not repeated.any():
+        return False
+    shares = values.value_counts()["count"] / len(values)
+    rows = pl.DataFrame([owners, values.alias("value")]).filter(repeated)
+    same = rows.select((pl.col("value") == pl.col("value").first().over("owner")).mean()).item()
+    return float((shares**2).sum()) < _SHARED and (same or 0.0) >= _BARELY
 
 
 def _is_barely_met(judgement: Judgement, plan: Plan) -> bool:

@@ -440,11 +440,18 @@ def _name_tools(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> st
     )
 
 
-def _suggest_remedy(missed: list[Judgement], evidence: Mapping[str, Evidence]) -> str:
+def _suggest_remedy(  # noqa: PLR0911 - a remedy for each kind of miss
+    missed: list[Judgement], evidence: Mapping[str, Evidence]
+) -> str:
     if decided := [judgement for judgement in missed if judgement.worst]:
         names = ", ".join(sorted({f"'{judgement.worst}'" for judgement in decided}))
         label = decided[0].measure
         measure = catalogue.measure(evidence[label].name)
+        if tools := evidence[label].details.get("worst_tools"):
+            return (
+                f"the release gives away {names} from {quote_names(str(tools).split(', '))}: drop, "
+                "coarsen or blur what it is worked out from."
+            )
         if measure.of == "pair":
             return (
                 f"move the values of {names} further (more noise, more neighbours, or ranges), or "

@@ -24,10 +24,10 @@ import sfumato as sf
 
 
 def test_nothing_is_met_and_broken_in_a_few_cases() -> None:
-    tally = soak(first=100_000, count=60)
+    tally = soak(first=100_000, count=40)
     assert tally.failures == []
-    assert tally.outcomes["cases"] == 60
-    assert tally.outcomes["released"] >= 15
+    assert tally.outcomes["cases"] == 40
+    assert tally.outcomes["released"] >= 10
     assert len(tally.attacks) >= 5
 
 

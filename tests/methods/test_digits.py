@@ -146,7 +146,9 @@ def test_released_numbers_have_the_digits_of_the_original(method, kind):
     if kind == "measured":
         data = measured(random.normal(5, 2, 300).round(2))
         released = method.apply(data, key=KEY)
-        assert released.column("x").equals(released.column("x").round(2))
+        # Rounding must not bring back what centres moved by little.
+        decimals = 4 if method.name == "deterministic" else 2
+        assert released.column("x").equals(released.column("x").round(decimals))
         assert released.schema["x"].kind == "continuous"
         return
     data = measured(random.integers(10_000, 90_000, 300))

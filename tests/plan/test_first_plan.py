@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -47,3 +48,78 @@ def test_ranges_of_numbers_are_suggested_as_generalised_cells():
 def test_cells_are_values_or_generalised():
     with pytest.raises(SchemaError, match="'age' has no known cells 'generalized'"):
         sf.Schema({"age": sf.Column(cells="generalized")})  # type: ignore[arg-type]
+
+
+# What is done, and whether it holds -------------------------------------------------------------
+
+
+def _make_people(records: int = 600) -> pl.DataFrame:
+    random = np.random.default_rng(18)
+    region = random.integers(0, 12, records)
+    return pl.DataFrame(
+        {
+            "age": random.integers(18, 90, records),
+            "sex": random.choice(["female", "male"], records),
+            "region": [f"region {number}" for number in region],
+            "school": [
+                f"school {number}" for number in region * 4 + random.integers(0, 4, records)
+            ],
+            "income": np.clip(random.normal(15, 6, records).round(), 1, 24).astype(int),
+            "glucose": random.normal(5.5, 0.9, records).round(2),
+            "survey_weight": random.uniform(0.5, 3, records).round(3),
+            "diagnosis": [*["asthma", "diabetes"], *[None] * (records - 2)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def release():
+    data = sf.Dataset(_make_people())
+    return sf.protect(data, first_plan(data), key=bytes(32))
+
+
+def test_measured_numbers_get_noise_and_weights_few_levels(release):
+    names = [step.name for step in release.plan.steps]
+    assert "deterministic" not in names
+    assert {"noise", "weights", "k_anonymity"} <= set(names)
+    assert release.dataset.column("survey_weight").n_unique() <= 6
+    assert release.dataset.column("age").dtype.is_numeric()
+    assert release.dataset.column("sex").equals(release.original.column("sex"))
+
+
+def test_its_targets_hold_and_are_those_of_before_and_more(release):
+    targets = {target.name: target.plain() for target in release.plan.targets}
+    assert targets["k"] == {"min": 5}
+    assert targets["stayed"] == {"max": 0.2}
+    assert {"recoverable", "untouched"} <= set(targets)
+    assert all(judgement.met for judgement in release.verdict)
+
+
+def test_codes_get_more_noise_than_measurements_and_stay_codes(release):
+    (noise,) = (step for step in release.plan.steps if step.name == "noise")
+    assert noise.sd_share == {"income": 0.5, "glucose": 0.2}
+    income = release.dataset.column("income")
+    assert income.dtype.is_integer()
+    assert (income.min(), income.max()) == (1, 24)
+
+
+def test_what_gives_others_away_or_few_people_have_stays_inside(release):
+    assert "school" not in release.dataset.schema  # it tells the region
+    assert "diagnosis" not in release.dataset.schema  # two people have one
+
+
+@pytest.mark.parametrize("records", [3, 12])
+def test_very_few_records_get_a_plan_too(records):
+    plan = first_plan(sf.Dataset(_make_people(600).head(records)))
+    assert plan.steps[-1].name == "k_anonymity"
+    assert sf.Plan.parse(plan.text(comments=True)) == plan
+
+
+@pytest.mark.parametrize(
+    "name", ["titanic", "cervical", pytest.param("adult", marks=pytest.mark.study)]
+)
+def test_the_first_plan_of_public_data_is_met(shared_data, name):
+    data = sf.read(shared_data / f"{name}.csv")
+    found = sf.protect(data, first_plan(data), key=bytes(32))
+    assert found.verdict
+    assert all(judgement.met for judgement in found.verdict)

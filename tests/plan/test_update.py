@@ -77,7 +77,7 @@ def test_steps_come_and_go_with_roles_and_the_rest_stays_to_the_letter(text, tmp
     updated = _update(edited, tmp_path)
     plan = sf.Plan.parse(updated.text)
     assert [step.name for step in plan.steps] == ["drop", "noise", "k_anonymity"]
-    assert plan.steps[-1].strata == ["region"]
+    assert vars(plan.steps[-1])["strata"] == ["region"]
     assert "# The board decided on these." in updated.text
     # All but the steps is as it was, line by line.
     lines = updated.text.splitlines()
@@ -114,7 +114,7 @@ def test_a_target_comes_with_the_role_that_needs_it(tmp_path):
     assert "k at least 5" in updated.new_targets
     assert {"k", "untouched", "stayed", "recoverable"} <= {target.name for target in plan.targets}
     assert plan.steps[-1].name == "k_anonymity"
-    assert plan.evaluate["displacement"].role == "sensitive"
+    assert vars(plan.evaluate["displacement"])["role"] == "sensitive"
     sf.protect(data, plan, key=bytes(32))
 
 
@@ -157,7 +157,7 @@ def test_the_command_updates_in_place(tmp_path):
     done = sfumato("inspect", "people.csv", "--update", "plan.toml", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {"method": "noise", "status": "unchanged"} in json.loads(done.stdout)["steps"]
-    assert sf.Plan.load(path).steps[-1].strata == ["region"]
+    assert vars(sf.Plan.load(path).steps[-1])["strata"] == ["region"]
     assert path.stat().st_mode & 0o777 == 0o640
     assert sorted(file.name for file in tmp_path.iterdir()) == ["people.csv", "plan.toml"]
     both = sfumato(

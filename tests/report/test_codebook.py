@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
+from typing import Any
 
 import polars as pl
 import pytest
@@ -60,11 +61,11 @@ def release() -> sf.Release:
 
 
 @pytest.fixture(scope="module")
-def codebook(release) -> dict:
+def codebook(release) -> dict[str, Any]:
     return describe_codebook(release.manifest)
 
 
-def by_name(codebook) -> dict:
+def by_name(codebook) -> dict[str, Any]:
     return {variable["name"]: variable for variable in codebook["variables"]}
 
 
@@ -74,7 +75,7 @@ class Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.words: list[str] = []
-        self.tags: list[tuple[str, dict]] = []
+        self.tags: list[tuple[str, dict[str, Any]]] = []
         self.open: list[str] = []
 
     def handle_starttag(self, tag, attrs):

@@ -181,45 +181,36 @@ def _choose_drops(data: Dataset, schema: Schema) -> list[Method]:
 
 def _tells_another(data: Dataset, name: str, schema: Schema) -> bool:
     """Whether what codes begin with gives much of another category away, such as the region."""
-    for other in schema.having("quasi"):
-        if schema[other].kind not in ("nominal", "ordinal"):
-            continue
-        pairs = pl.DataFrame(
-            [
-                data.column(name).str.head(_BEGINNING).alias("code"),
-                data.column(other).alias("category"),
-            ]
-        ).drop_nulls()
-        common = pairs["category"].value_counts()["count"].max() or 0
-        guessed = pairs.group_by("code", "category").len().group_by("code").max()["len"].sum()
-        if guessed - common > _MOST_TOLD * (len(pairs) - common):
-            return True
-    return False
+    categories = [other for other in schema.having("quasi") if _is_category(schema[other])]
+    codes = data.column(name).str.head(_BEGINNING)
+    return any(_share_told(codes, data.column(other)) > _MOST_TOLD for other in categories)
 
 
 def _find_telling_clusters(data: Dataset, known: Sequence[str]) -> list[str]:
-    """Clusters that give a generalised category away, as a school gives away its region.
+    """Clusters that give a generalised category away, as a school gives away its region."""
+    categories = [data.column(name) for name in known if _is_category(data.schema[name])]
+    return [
+        cluster
+        for cluster in data.schema.having("cluster")
+        if any(
+            _share_told(data.column(cluster), category) > _LEAKING_SHARE for category in categories
+        )
+    ]
 
-    How often the commonest category of a cluster is right for its other records, beyond chance.
-    """
-    telling = []
-    categories = [name for name in known if data.schema[name].kind in ("nominal", "ordinal")]
-    for cluster in data.schema.having("cluster"):
-        for name in categories:
-            columns = [data.column(cluster).alias("cluster"), data.column(name).alias("category")]
-            pairs = pl.DataFrame(columns).drop_nulls()
-            if not len(pairs):
-                continue
-            counts = pairs.group_by("cluster", "category").len()
-            commonest = counts.group_by("cluster").agg(pl.max("len"))["len"] - 1
-            others = len(pairs) - len(commonest)
-            chance = (
-                others * counts.group_by("category").agg(pl.sum("len"))["len"].max() / len(pairs)
-            )
-            if commonest.sum() - chance > _LEAKING_SHARE * (others - chance):
-                telling.append(cluster)
-                break
-    return telling
+
+def _is_category(column: Column) -> bool:
+    return column.kind in ("nominal", "ordinal")
+
+
+def _share_told(codes: pl.Series, categories: pl.Series) -> float:
+    """How often the commonest category of a code is right for its other records, beyond chance."""
+    pairs = pl.DataFrame([codes.alias("code"), categories.alias("category")]).drop_nulls()
+    counts = pairs.group_by("code", "category").len()
+    right = counts.group_by("code").agg(pl.max("len"))["len"].to_numpy() - 1
+    others = len(pairs) - len(right)
+    common = counts.group_by("category").agg(pl.sum("len"))["len"].to_numpy().max(initial=0)
+    chance = others * common / max(1, len(pairs))
+    return float((right.sum() - chance) / (others - chance)) if others > chance else 0.0
 
 
 def _list_dropped(step: Method, schema: Schema) -> tuple[str, ...]:
@@ -270,11 +261,7 @@ def _choose_strata(data: Dataset, known: Sequence[str]) -> list[str]:
     levels = {name: data.column(name).n_unique() for name in known}
     for name in sorted(known, key=lambda name: levels[name]):
         column = data.schema[name]
-        if (
-            column.kind not in ("nominal", "ordinal")
-            or column.generalised
-            or data.column(name).null_count()
-        ):
+        if not _is_category(column) or column.generalised or data.column(name).null_count():
             continue
         smallest = engine_for(data.frame).distinct(data, [*strata, name]).counts.min()
         if smallest >= _STRATUM_MULTIPLE * _CLASS_SIZE:
@@ -295,6 +282,7 @@ def _can_fit(step: Method, data: Dataset) -> bool:
 def _add_domains(data: Dataset, schema: Schema) -> Schema:
     """Add a domain to numbers and dates; rounded, so that it does not show the extreme values."""
     declared: dict[str, Column] = {}
+    domain: tuple[Any, Any] | None
     for name in schema.having("quasi", "sensitive"):
         column, values = schema[name], data.column(name)
         if column.role == "sensitive":

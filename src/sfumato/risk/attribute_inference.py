@@ -98,7 +98,7 @@ class AttributeInference(Measure):
         "own record.",
     )
     trial = Trial(
-        needs=("quasi", "sensitive"), number="inference_gain", acceptable="by k", seconds=3.5
+        needs=("quasi", "sensitive"), number="inference_gain", acceptable="by k", seconds=8.0
     )
     examples = (
         {},

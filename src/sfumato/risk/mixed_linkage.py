@@ -85,7 +85,7 @@ class MixedLinkage(Measure):
         sentence="Somebody who knows exactly {variables_list} picks the right record for {success} "
         "of the persons. A blind guess would be right for {control}.",
     )
-    trial = Trial(needs=("quasi",), acceptable="by k", seconds=2.5)
+    trial = Trial(needs=("quasi",), acceptable="by k", seconds=6.0)
     examples = (
         {},
         {"known": ["sex", "region", "height", "birth_date"], "individuals": 50},

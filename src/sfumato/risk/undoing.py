@@ -102,7 +102,7 @@ class Undoing(Measure):
         against_release=True,
     )
     # As many as a first plan lets stay next to their original.
-    trial = Trial(acceptable=0.2, seconds=10.0)
+    trial = Trial(acceptable=0.2, seconds=4.0)
     examples = (
         {"variables": ["height", "weight_kg"], "k": 5, "strata": ["sex"]},
         {"variables": ["glucose", "hdl"], "k": 3, "distance": "mahalanobis", "rounds": 5},

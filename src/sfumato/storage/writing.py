@@ -46,7 +46,7 @@ from sfumato.kernels.arrays import Positions
 from sfumato.lights import list_public, require_acceptable
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement
-from sfumato.progress import Progress, part_of, silent
+from sfumato.progress import Progress, part_of, send_progress_to, silent
 from sfumato.release import Release
 from sfumato.run import require_met
 from sfumato.storage.authentication import encode_authenticated, encode_json
@@ -88,7 +88,8 @@ def write_release(
     with _explain_failing_disk():
         restore_interrupted(target)
         _require_free(release, target, overwrite=overwrite)
-    require_acceptable(release)
+    with send_progress_to(progress):
+        require_acceptable(release)
     release = replace(release, evidence={**release.evidence, **release.attacks})
     with (
         _explain_failing_disk(),

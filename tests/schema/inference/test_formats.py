@@ -74,3 +74,10 @@ def test_of_many_values_a_sample_is_looked_at() -> None:
     assert [column.role for column in suggest(frame).values()] == [
         *("direct", "direct", "direct", None, "quasi", "quasi")
     ]
+
+
+def test_codes_of_areas_that_many_share_are_no_telephone_numbers() -> None:
+    areas = ["01-01301", "01-02200", "02-00400"]
+    assert one("zone", areas * 60).role != "direct"
+    phones = [f"0351 {number}" for number in range(123_456, 123_516)]
+    assert one("zone", phones).role == "direct"

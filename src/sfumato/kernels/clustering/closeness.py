@@ -262,7 +262,7 @@ def _list_codes(codes, order, first, last, tally):  # type: ignore[no-untyped-de
     return size
 
 
-@inner(borrowing=True)
+@inner
 def sort_few(items, size):  # type: ignore[no-untyped-def]
     """Sort the first few numbers in place: insertion with shrinking gaps (Ciura 2001, extended)."""
     gap = 1

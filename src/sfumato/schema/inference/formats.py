@@ -203,17 +203,20 @@ def find_format(formats: Iterable[Format], profile: Profile) -> Format | None:
     values = profile.sample
     if values.is_empty():
         return None
-    fitting = (known for known in formats if _fits(known, values, profile))
-    return next(fitting, None)
-
-
-def _fits(known: Format, values: pl.Series, profile: Profile) -> bool:
-    if profile.distinct < known.least or (known.own and profile.distinct * 5 < profile.records):
-        return False
     # A few misspellings do not make a national number an ordinary one.
     enough = _ENOUGH * len(values)
     # Where the sample is all of them, many variables were counted in one go
-    if values is profile.values and profile.count_matches(known.regex) < enough:
+    counted = values is profile.values
+    for known in formats:
+        if counted and profile.count_matches(known.regex) < enough:
+            continue
+        if _fits(known, values, profile, enough):
+            return known
+    return None
+
+
+def _fits(known: Format, values: pl.Series, profile: Profile, enough: float) -> bool:
+    if profile.distinct < known.least or (known.own and profile.distinct * 5 < profile.records):
         return False
     stripped = values.str.strip_chars()
     fits = stripped.filter(stripped.str.contains(known.regex))
