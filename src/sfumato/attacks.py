@@ -99,9 +99,9 @@ def _attack_step(step: Method, published: Mapping[str, Any]) -> Iterator[Measure
 def try_attacks(release: Release) -> dict[str, Evidence]:
     """The ledger of variables, and every attack that applies to a release: label to evidence.
 
-    What the plan measures itself is taken as it is where it is the same attack, or where the plan
-    has a target on it: then that is what its author defends. What does not fit into
-    `attack_seconds` of the plan is there with that as the reason.
+    What the plan measures itself is there as it is. It replaces the same attack, and any of its
+    kind if the plan has a target on it: then that is what its author defends. What does not fit
+    into `attack_seconds` of the plan is there with that as the reason.
     """
     wanted: dict[str, Measure] = {_LEDGER: Untouched(k=promise_k(release.plan))}
     possible = attacks(release.plan, release.manifest)
@@ -113,14 +113,11 @@ def try_attacks(release: Release) -> dict[str, Evidence]:
     stated = release.plan.release.attack_seconds
     left = SECONDS if stated is None else stated
     for attack in wanted.values():
-        taken = [
-            name
-            for name, measure in own.items()
-            if name in release.evidence
-            and (measure == attack or (measure.name == attack.name and name in targeted))
-        ]
-        if taken:
-            evidence |= {name: release.evidence[name] for name in taken}
+        known = {
+            label: item for label, item in release.evidence.items() if item.name == attack.name
+        }
+        evidence |= known
+        if any(own.get(label, attack) == attack or label in targeted for label in known):
             continue
         label = _label(attack.name, {**own, **chosen})
         seconds = estimate_seconds(attack, release.dataset)
