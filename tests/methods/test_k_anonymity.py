@@ -502,3 +502,26 @@ def test_balanced_values_keep_rare_levels_and_tables_that_modes_lose():
         scores[output] = sf.utility.Marginals().measure(data, released).details["k_marginal"]
         assert smallest(released) >= 10
     assert scores["balanced"] > scores["mode"]
+
+
+def test_a_single_value_for_every_kind_of_variable():
+    random = np.random.default_rng(7)
+    frame = pl.DataFrame(
+        {
+            "age": random.integers(18, 90, 200),
+            "born": pl.Series(random.integers(0, 9000, 200)).cast(pl.Date),
+            "level": random.choice(["low", "middle", "high"], 200),
+            "sex": random.choice(["f", "m"], 200),
+        }
+    )
+    level = sf.Column(role="quasi", kind="ordinal", domain=("low", "middle", "high"))
+    schema = sf.Schema({"age": "quasi", "born": "quasi", "level": level, "sex": "quasi"})
+    data = sf.Dataset(frame, schema)
+    released = sf.methods.KAnonymity(k=5, output="value").apply(data)
+    named = {"age": "mean", "born": "mean", "level": "median", "sex": "balanced"}
+    assert released.frame.equals(sf.methods.KAnonymity(k=5, output=named).apply(data).frame)
+    assert not any(column.generalised for column in released.schema.values())
+    # Without `variables`, strata are no variables of the step, whatever their role.
+    within = sf.methods.KAnonymity(k=5, output="value", strata=["sex"])
+    assert within.touches(data.schema) == ("age", "born", "level")
+    assert within.apply(data).frame["sex"].equals(frame["sex"])

@@ -343,3 +343,19 @@ def test_whole_numbers_beyond_all_numbers_are_refused_without_showing_them():
     with pytest.raises(MethodError, match="beyond all numbers") as error:
         Noise(variables=["age"], variance=1e40).apply(people(50), key=KEY)
     assert "e19" not in str(error.value)
+
+
+def test_without_variables_it_follows_roles():
+    frame = pl.DataFrame({"income": [900.0, 2500.0, 4000.0] * 20, "town": ["a", "b", "c"] * 20})
+    secret = sf.Dataset(frame, sf.Schema({"income": "sensitive", "town": "sensitive"}))
+    noise = Noise(sd_share=0.2)
+    assert noise.touches(secret.schema) == ("income",)
+    named = Noise(variables=["income"], sd_share=0.2)
+    assert noise.apply(secret, key=KEY).frame.equals(named.apply(secret, key=KEY).frame)
+    fitted = noise.fit(secret, sf.engines.engine_for(frame))
+    assert noise.public(fitted)["variables"] == ["income"]
+    known = secret.with_schema({"income": "quasi", "town": "quasi"})
+    with pytest.raises(MethodError, match="no number to add noise to"):
+        noise.apply(known, key=KEY)
+    with pytest.raises(sf.SfumatoError, match="`variables` must name them too"):
+        Noise(sd_share={"income": 0.2})

@@ -91,8 +91,8 @@ class Deterministic(Method):
     at_most : the share of records that may stay within `within` of their original, in any one
         variable: what the measure `displacement` calls `stayed`. The smallest k from `k` upwards is
         taken that meets it, up to ten times `k`, and what that costs is said. Refused where a
-        stratum would keep fewer than 10 distinct values of a variable (or than half of those it
-        has), or where its mean would move by more than 0.25 standard deviations. Numbers that
+        stratum would keep fewer than 10 distinct values of a variable (or than a third of those
+        it has), or where its mean would move by more than 0.25 standard deviations. Numbers that
         hardly move at any k, such as codes and counts, want noise instead.
     within : the distance meant by `at_most`, in standard deviations.
     k_by : choose that k once for "all" records, or for each "stratum".
@@ -133,7 +133,7 @@ class Deterministic(Method):
             "strata": ["region"],
             "missing": "median",
             "small": "merge",
-            "at_most": 0.2,
+            "at_most": 0.6,
             "k_by": "stratum",
         },
     )

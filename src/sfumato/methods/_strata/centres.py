@@ -35,7 +35,7 @@ _EXACT = 2.0**53
 _LARGEST_RISE = 10
 """How many times the k that was asked for may be taken for the sake of `at_most`."""
 _FEWEST_VALUES = 10
-"""Distinct values of a variable that a stratum must keep, or half of what it has, if k rises."""
+"""Distinct values of a variable that a stratum must keep, or a third of its own, if k rises."""
 _LARGEST_SHIFT = 0.25
 """Standard deviations that the mean of a stratum may move if k rises."""
 _MOST_CODES = 50
@@ -409,7 +409,7 @@ def _measure_cost(
         present = np.flatnonzero(sizes)
         least = present[np.argmin(after[present])]
         kept.append((int(after[least]), int(before[least]), name))
-        needed = np.minimum(_FEWEST_VALUES, (before + 1) // 2)
+        needed = np.minimum(_FEWEST_VALUES, before // 3)
         too_few |= bool((after < needed)[present].any())
         moved = released[known, column] - original[known, column]
         means = np.bincount(stratum, moved)[present] / sizes[present] / sds[column]
