@@ -525,3 +525,21 @@ def test_a_single_value_for_every_kind_of_variable():
     within = sf.methods.KAnonymity(k=5, output="value", strata=["sex"])
     assert within.touches(data.schema) == ("age", "born", "level")
     assert within.apply(data).frame["sex"].equals(frame["sex"])
+
+
+def test_what_is_balanced_within_strata_does_not_follow_the_order_of_rows():
+    random = np.random.default_rng(8)
+    frame = pl.DataFrame(
+        {
+            "age": random.integers(18, 90, 400),
+            "job": random.choice(["a", "b", "c", "d"], 400),
+            "region": random.choice([f"region {number}" for number in range(12)], 400),
+        }
+    )
+    schema = sf.Schema({"age": "quasi", "job": "quasi", "region": "quasi"})
+    method = sf.methods.KAnonymity(k=5, output="value", strata=["region"])
+    released = method.apply(sf.Dataset(frame, schema)).frame
+    for _ in range(3):
+        order = random.permutation(400)
+        other = method.apply(sf.Dataset(frame[order], schema)).frame
+        assert other.equals(released[order])

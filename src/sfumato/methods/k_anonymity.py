@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
+import polars as pl
 from pydantic import Field
 
 from sfumato.data import Dataset
@@ -137,13 +137,18 @@ class KAnonymity(ClusteringMethod):
         require_large(shown, self.strata, self.k, engine, hint="use fewer variables in `strata`.")
         order, bounds = group_records(shown, self.strata)
         orders, starts = [], [np.zeros(1, np.int64)]
-        for first, last in pairwise(bounds.tolist()):
-            rows = order[first:last]
+        # In the order of their levels: what is balanced is carried on from cluster to cluster.
+        levels = shown.batch(self.strata)[order[bounds[:-1]]].select(pl.all().cast(pl.String))
+        ranked = levels.with_row_index("\ufdd0").sort(self.strata, nulls_last=True)["\ufdd0"]
+        done = 0
+        for stratum in ranked.to_list():
+            rows = order[bounds[stratum] : bounds[stratum + 1]]
             variables = [variable.take(rows) for variable in coded]
             part = self._cluster_stratum(variables, ranks[rows], clustering)
             orders.append(rows[part.order])
             # Clusters of a stratum are numbered on from those before it.
-            starts.append(first + part.starts[1:])
+            starts.append(done + part.starts[1:])
+            done += len(rows)
         return Clusters(np.concatenate(orders), np.concatenate(starts))
 
     def _choose_clustering(self, coded: Sequence[Variable]) -> Clustering:

@@ -113,7 +113,7 @@ def tune(  # noqa: PLR0913 - the options are the interface
     >>> plan = sf.Plan(schema={"age": age, "x": "sensitive"}, targets={"k.min": 2})
     >>> found = tune(sf.Dataset(frame), plan)
     >>> found.met, found.best.said()
-    (True, 'k_anonymity, mdav (k = 2)')
+    (True, 'k_anonymity, mean (k = 2)')
 
     References: Duncan, Keller-McNulty & Stokes (2001), Disclosure risk vs. data utility: the R-U
     confidentiality map (the map); Hundepool et al. (2012), Statistical Disclosure Control, 1.5.

@@ -230,7 +230,7 @@ def make_tally(size, population):  # type: ignore[no-untyped-def]
     return PartTally(np.empty(size, np.int64), np.empty(size, np.int64), np.zeros(widest, np.int64))
 
 
-@inner(borrowing=True)
+@inner
 def keeps_rules(codes, order, first, last, population, tally):  # type: ignore[no-untyped-def]
     """Whether the records of a part, `order[first:last]`, keep every rule."""
     limits = population.limits
@@ -246,7 +246,7 @@ def keeps_rules(codes, order, first, last, population, tally):  # type: ignore[n
     return True
 
 
-@inlined(borrowing=True)
+@inlined
 def _list_codes(codes, order, first, last, tally):  # type: ignore[no-untyped-def]
     """List the codes of `order[first:last]` that are not missing; how many there are."""
     listed, signs = tally.codes, np.int64(0)
@@ -279,7 +279,7 @@ def sort_few(items, size):  # type: ignore[no-untyped-def]
     return items
 
 
-@inner(borrowing=True)
+@inner
 def count_codes(tally, size):  # type: ignore[no-untyped-def]
     """Sort the codes of a part, keep each once with its count; how many there are."""
     codes, counts, bins = tally.codes, tally.counts, tally.bins
@@ -303,7 +303,7 @@ def count_codes(tally, size):  # type: ignore[no-untyped-def]
     return distinct
 
 
-@inner(borrowing=True)
+@inner
 def _score(rule, tally, distinct, size, missing, population):  # type: ignore[no-untyped-def]
     """The t or l of a part whose codes have been tallied, besides those that are missing."""
     firsts, ranks, counts = population.firsts, population.ranks, tally.counts
@@ -338,7 +338,7 @@ def _score(rule, tally, distinct, size, missing, population):  # type: ignore[no
     return _recursive_diversity(sort_few(counts, distinct), distinct, size, population.ratios[rule])
 
 
-@inner(borrowing=True)
+@inner
 def _fill_missing(counts, distinct, missing):  # type: ignore[no-untyped-def]
     """Let all that are missing have the commonest value; how many values there are then."""
     if distinct == 0:
@@ -352,7 +352,7 @@ def _fill_missing(counts, distinct, missing):  # type: ignore[no-untyped-def]
     return distinct
 
 
-@inner(borrowing=True)
+@inner
 def earth_movers_distance(tally, distinct, size, n, below, sums, ranked):  # type: ignore[no-untyped-def]
     """Ordered distance: sum over the codes of |share at or below it here − in the whole|.
 
@@ -383,7 +383,7 @@ def earth_movers_distance(tally, distinct, size, n, below, sums, ranked):  # typ
     return (high * 2.0**_LIMB + low) / (float(n) * size * (codes - 1))
 
 
-@inner(borrowing=True)
+@inner
 def _total_variation(tally, distinct, size, n, groups, totals):  # type: ignore[no-untyped-def]
     """Equal distance on groups of codes: what the part has too much of, as a share."""
     codes, bins = tally.codes, tally.bins
@@ -397,7 +397,7 @@ def _total_variation(tally, distinct, size, n, groups, totals):  # type: ignore[
     return over / (float(n) * size)
 
 
-@inner(borrowing=True)
+@inner
 def _recursive_diversity(ascending, distinct, size, ratio):  # type: ignore[no-untyped-def]
     """The largest l with: the commonest count < ratio × the counts from the l-th commonest on."""
     commonest, remaining, diversity = ascending[distinct - 1], size, 0
