@@ -110,7 +110,7 @@ def anes96() -> pl.DataFrame:
     """Voters: a town's population and its logarithm, incomes in 24 codes (944 records)."""
     import statsmodels.api as sm
 
-    frame = pl.from_pandas(sm.datasets.anes96.load_pandas().data)
+    frame: pl.DataFrame = pl.from_pandas(sm.datasets.anes96.load_pandas().data)
     whole = [name for name in frame.columns if name != "logpopul"]
     return frame.with_columns(pl.col(whole).cast(pl.Int64))
 
@@ -137,4 +137,5 @@ def randhie(n: int = 20_190) -> pl.DataFrame:
     """Doctor's visits of insured people: many rows, few columns, all numbers."""
     import statsmodels.api as sm
 
-    return pl.from_pandas(sm.datasets.randhie.load_pandas().data.head(n))
+    frame: pl.DataFrame = pl.from_pandas(sm.datasets.randhie.load_pandas().data.head(n))
+    return frame

@@ -87,11 +87,11 @@ def test_a_logarithm_left_as_it_is_stops_the_release_until_it_is_dropped(tmp_pat
     done = protect(file, plan)
     assert done.returncode == 0, done.stderr
     released, labels = pyreadstat.read_sav(tmp_path / "release/data.sav")
-    assert labels.column_names_to_labels["age"].startswith("Age of respondent")
+    assert str(labels.column_names_to_labels["age"]).startswith("Age of respondent")
     # Coded incomes keep their codes and their picture.
-    income = pl.Series(released["income"]).cast(pl.Float64)
-    original = journey_data.anes96()["income"]
-    assert income.n_unique() > 12
+    income = released["income"].to_numpy()
+    original = journey_data.anes96()["income"].to_numpy()
+    assert len(set(income)) > 12
     assert income.max() <= original.max()
     assert abs(income.mean() - original.mean()) < 0.5
 
@@ -183,7 +183,7 @@ def test_many_rows_of_numbers_are_noised_and_stay_numbers(tmp_path):
 def test_every_column_of_a_census_file_gets_a_role(shared_data):
     frame = pl.read_csv(shared_data / "national2019.csv", n_rows=3000, infer_schema_length=3000)
     schema = sf.Schema.infer(frame)
-    assert [name for name, column in schema.items() if column.role == "unknown"] == []
+    assert [name for name, column in schema.items() if column.role is None] == []
 
 
 def test_a_corrected_role_reaches_the_steps(tmp_path):

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sfumato.cells.boxes import parse_intervals, read_boxes
 from sfumato.cells.confidential import ConfidentialVariable
 from sfumato.cells.notation import RANGE, SET, CellType, group_members, infer_cell_type
 from sfumato.cells.text_numbers import read_text_numbers
@@ -283,6 +282,8 @@ def _read_levels(texts: list[str], column: Column, name: str) -> CellMeanings:
     """Levels, sets, masks and groups as runs of codes, whatever the spelling."""
     cells, spelt = spell_levels(texts, column)
     data = Dataset(pl.DataFrame({name: cells}), Schema({name: spelt}))
+    from sfumato.cells.boxes import read_boxes  # loads numba, which most tables do not need
+
     boxes = read_boxes(data, [name])
     table = boxes.tables[0]
     starts = np.arange(len(table) + 1) if table.starts is None else table.starts
@@ -348,6 +349,8 @@ def _read_numbers(texts: list[str], kind: CellType, name: str, same_within: floa
 
 def _read_run(text: str, kind: CellType, name: str) -> tuple[float, float] | str:
     """Both ends of a number, a date or a range; other text as it is spelt."""
+    from sfumato.cells.boxes import parse_intervals
+
     try:
         ((low, high),) = parse_intervals(text, kind, name)
         return float(low), float(high)

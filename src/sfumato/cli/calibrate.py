@@ -130,7 +130,7 @@ def calibrate(
 
             calibrated(calibration).save(picture, overwrite=overwrite)
     if write is not None and calibration.met:
-        _require_free_of_steps(loaded, data, calibration.step.variables)
+        _require_free_of_steps(loaded, data, list(calibration.step.touches(data.schema)))
         extended = insert_steps(loaded, find_placement(loaded, data), [calibration.step])
         options.write_plan(write, extended, overwrite=overwrite, source=file, option="--write")
     if json:
