@@ -166,7 +166,7 @@ def test_closeness_and_diversity_end_on_the_grid_too(people):
     names = ["birth_date", "height"]
     for method in (
         sf.methods.TCloseness(variables=names, confidential="glucose", t=0.3),
-        sf.methods.TCloseness(variables=names, confidential="glucose", clustering="spread"),
+        sf.methods.TCloseness(variables=names, confidential="systolic", clustering="spread"),
         sf.methods.LDiversity(variables=names, confidential="diagnosis", l=2),
     ):
         released = method.apply(people).frame.select(names)
