@@ -195,9 +195,16 @@ def look_up_by_others(
             for row, source in zip(filled, released, strict=True):
                 key = tuple(source[tool] for tool in tools)
                 if key in table and not (believed and parse_cell(source[name])[0] == "value"):
-                    row[name] = table[key]
+                    row[name] = _write_like(table[key], source[name])
             break
     return filled
+
+
+def _write_like(value: Any, cell: Any) -> Any:
+    """A value as the column writes it: in a column of text, 1 is "1"."""
+    if not isinstance(cell, str) or isinstance(value, str):
+        return value
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _learn(
@@ -291,17 +298,22 @@ def find_unmoved(
 def link_by_one(
     original: Sequence[Row], released: Sequence[Row], names: Sequence[str], share: float
 ) -> str | None:
-    """Name people by one variable that left exactly, and is unique in the register."""
+    """Name people by one variable that left exactly, and is unique in the register.
+
+    Where several released rows show the value, one of them is picked.
+    """
     for name in names:
         if any(row[name] is None for row in (*original, *released)):
             continue
         values = Counter(row[name] for row in original)
+        shown = Counter(row[name] for row in released)
         linked = sum(
-            values[truth[name]] == 1 and row[name] == truth[name]
+            1 / shown[row[name]]
             for truth, row in zip(original, released, strict=True)
+            if values[truth[name]] == 1 and row[name] == truth[name]
         )
         if linked / len(original) > share + 1e-9:
-            return f"{linked} of {len(original)} linked by one variable where {share} was met"
+            return f"{linked:g} of {len(original)} linked by one variable where {share} was met"
     return None
 
 
