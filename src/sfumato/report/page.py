@@ -232,7 +232,7 @@ def _list_caveats(
             does = "does" if won == 1 else "do"
             caveats.append(
                 f"{won} of {len(tried)} attacks that were tried {does} better than the control: "
-                "see what an outsider could still do."
+                "see what an outsider could still do. The light says whether that is acceptable."
             )
     elif inside:
         caveats.append(_NOT_TRIED)
