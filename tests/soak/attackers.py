@@ -194,9 +194,11 @@ def look_up_by_others(
             )
             for row, source in zip(filled, released, strict=True):
                 key = tuple(source[tool] for tool in tools)
-                if key in table and not (believed and parse_cell(source[name])[0] == "value"):
+                # What a first rule says stays; a second one says something of the others.
+                unsaid = row[name] == source[name]
+                single = believed and parse_cell(source[name])[0] == "value"
+                if key in table and unsaid and not single:
                     row[name] = _write_like(table[key], source[name])
-            break
     return filled
 
 
