@@ -19,7 +19,7 @@ from typing import Any
 
 Row = Mapping[str, Any]
 _TOLERANCE = 1e-9
-_ENOUGH = 20
+_LUCK = 0.01
 _SURPRISE = 15.0
 """A rule counts if chance would bring it about less than once in 10 to the power of this."""
 _SURELY = 0.9
@@ -340,11 +340,20 @@ def state_ends(
                     and all(cell_fits(example[other], truth[other]) for other in known)
                 ]
                 isolated += len(holds) == 1
-    # Two or three statements are no rate; but where nobody may be singled out, one is too many.
-    enough = statements >= _ENOUGH or not share
-    if statements and enough and isolated / statements > share + 1e-9:
+    # A few statements are no rate: with luck 5 of 24 hold where 1 in 5 may. But where nobody may be
+    # singled out, one is too many.
+    lucky = share and _have_luck(isolated, statements, share) > _LUCK
+    if isolated and not lucky:
         return f"{isolated} of {statements} ends isolate somebody where {share} was met"
     return None
+
+
+def _have_luck(hits: int, tries: int, share: float) -> float:
+    """How often so many tries or more succeed if each does with this chance."""
+    return sum(
+        math.comb(tries, count) * share**count * (1 - share) ** (tries - count)
+        for count in range(hits, tries + 1)
+    )
 
 
 def _equals_end(end: str, truth: Any) -> bool:
