@@ -123,3 +123,9 @@ def test_the_first_plan_of_public_data_is_met(shared_data, name):
     found = sf.protect(data, first_plan(data), key=bytes(32))
     assert found.verdict
     assert all(judgement.met for judgement in found.verdict)
+
+
+def test_no_record_no_plan():
+    nobody = sf.Dataset(sf.datasets.cohort(3).clear())
+    with pytest.raises(sf.errors.DataError, match="no record"):
+        first_plan(nobody)

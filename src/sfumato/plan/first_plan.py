@@ -14,7 +14,7 @@ from sfumato.cells.notation import reads_as_notation
 from sfumato.data import Dataset
 from sfumato.data.identity import find_identifiers
 from sfumato.engines import engine_for
-from sfumato.errors import SfumatoError
+from sfumato.errors import DataError, SfumatoError
 from sfumato.measure import AT_WORST, Measure
 from sfumato.method import Method
 from sfumato.methods.drop import Drop
@@ -68,6 +68,8 @@ def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
     data : the original records.
     schema : roles and kinds that somebody has decided on. Default: suggestions.
     """
+    if not len(data):
+        raise DataError("There is no record in these data.", hint="is it the right file?")
     if schema is None:
         # What the file itself declares, such as the missing codes of SPSS, stays.
         schema = data.schema.over(dict(Schema.infer(data.frame, known=data.schema)))
