@@ -206,6 +206,8 @@ def _write_like(value: Any, cell: Any) -> Any:
     """A value as the column writes it: in a column of text, 1 is "1"."""
     if not isinstance(cell, str) or isinstance(value, str):
         return value
+    if isinstance(value, bool):
+        return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
