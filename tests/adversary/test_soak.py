@@ -31,6 +31,21 @@ def test_nothing_is_met_and_broken_in_a_few_cases() -> None:
     assert len(tally.attacks) >= 5
 
 
+@pytest.mark.parametrize("number", [210_459, 265_693])
+def test_a_case_that_was_broken_once_stays_mended(number: int) -> None:
+    """Ends of two variables were watered down by other ways; a half-filled row stood alone."""
+    assert soak(first=number, count=1).failures == []
+
+
+def test_a_row_left_open_belongs_to_every_class_it_may_be_of() -> None:
+    rows = [{"q": "a", "s": 1}, {"q": "b", "s": 1}, {"q": "b", "s": 2}, {"q": "{a;b}", "s": 3}]
+    assert attackers.match_exactly(rows, ["q"], 2)
+    assert attackers.match_exactly(rows, ["q"], 2, filled=True) is None
+    assert attackers.match_exactly(rows, ["q"], 3, filled=True)
+    assert attackers.count_secrets(rows, ["q"], "s", 2, filled=True) is None
+    assert attackers.count_secrets(rows, ["q"], "s", 3, filled=True)
+
+
 def test_a_case_follows_from_its_number() -> None:
     first, second = make_case(7), make_case(7)
     assert first.frame.equals(second.frame)

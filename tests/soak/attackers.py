@@ -92,17 +92,45 @@ def normalise(value: Any) -> Hashable:
     return " ".join(text.split()).casefold()
 
 
-def classes_of(released: Sequence[Row], known: Sequence[str]) -> dict[Any, list[int]]:
-    """The rows that share every released cell."""
+def classes_of(
+    released: Sequence[Row], known: Sequence[str], *, filled: bool = False
+) -> dict[Any, list[int]]:
+    """The rows that share every released cell.
+
+    Where an attacker has filled cells in, a row with a cell left open belongs to every class that
+    it may be of: nobody is told apart by what he did not find out.
+    """
     classes: dict[Any, list[int]] = defaultdict(list)
     for index, row in enumerate(released):
         classes[tuple(repr(row[name]) for name in known)].append(index)
-    return classes
+    if not filled:
+        return classes
+    examples = {key: released[rows[0]] for key, rows in classes.items()}
+    return {
+        key: [
+            index
+            for other, rows in classes.items()
+            if all(_may_be_same(example[name], examples[other][name]) for name in known)
+            for index in rows
+        ]
+        for key, example in examples.items()
+    }
 
 
-def match_exactly(released: Sequence[Row], known: Sequence[str], k: int) -> str | None:
+def _may_be_same(cell: Any, other: Any) -> bool:
+    if repr(cell) == repr(other):
+        return True
+    kinds = parse_cell(cell)[0], parse_cell(other)[0]
+    if kinds.count("value") != 1:
+        return False
+    return cell_fits(cell, other) if kinds[1] == "value" else cell_fits(other, cell)
+
+
+def match_exactly(
+    released: Sequence[Row], known: Sequence[str], k: int, *, filled: bool = False
+) -> str | None:
     """Look for a combination of cells that fewer than k rows have."""
-    smallest = min(map(len, classes_of(released, known).values()))
+    smallest = min(map(len, classes_of(released, known, filled=filled).values()))
     return f"a class of {smallest} where k = {k} was met" if smallest < k else None
 
 
@@ -253,10 +281,15 @@ def count_recovered(
 
 
 def count_secrets(
-    released: Sequence[Row], known: Sequence[str], secret: str, least: float
+    released: Sequence[Row],
+    known: Sequence[str],
+    secret: str,
+    least: float,
+    *,
+    filled: bool = False,
 ) -> str | None:
     """Count the different secrets of a class as a person reads them."""
-    for rows in classes_of(released, known).values():
+    for rows in classes_of(released, known, filled=filled).values():
         values = [released[index][secret] for index in rows]
         secrets = {normalise(value) for value in values}
         # A class whose secret nobody recorded discloses none.

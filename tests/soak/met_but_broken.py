@@ -254,6 +254,7 @@ class Scene:
     case: Case
     original: list[dict[str, Any]]
     released: list[dict[str, Any]]
+    filled: bool = False
 
     @property
     def known(self) -> list[str]:
@@ -283,7 +284,7 @@ class Scene:
         """What an attacker has who has looked protected values up by the other columns."""
         tools = [name for name in self.case.kinds if name.startswith("o")]
         filled = attackers.look_up_by_others(self.original, self.released, self.known, tools)
-        return replace(self, released=filled)
+        return replace(self, released=filled, filled=filled != self.released)
 
 
 Attempt = Callable[[Scene, float], str | None]
@@ -296,7 +297,7 @@ def _fit(scene: Scene, k: float) -> str | None:
 def _match(scene: Scene, k: float) -> str | None:
     if scene.wildcards:
         return None  # fitting is the attack
-    return attackers.match_exactly(scene.released, scene.known, int(k))
+    return attackers.match_exactly(scene.released, scene.known, int(k), filled=scene.filled)
 
 
 def _fit_backwards(scene: Scene, k: float) -> str | None:
@@ -308,7 +309,7 @@ def _fill_in(attempt: Attempt) -> Attempt:
 
     def attack_filled(scene: Scene, bound: float) -> str | None:
         filled = scene.fill_in()
-        return attempt(filled, bound) if filled.released != scene.released else None
+        return attempt(filled, bound) if filled.filled else None
 
     return attack_filled
 
@@ -321,7 +322,7 @@ def _recover(scene: Scene, share: float) -> str | None:
 
 def _read_secrets(scene: Scene, least: float) -> str | None:
     broken = (
-        attackers.count_secrets(scene.released, scene.known, secret, least)
+        attackers.count_secrets(scene.released, scene.known, secret, least, filled=scene.filled)
         for secret in scene.secrets
     )
     return next(filter(None, broken), None)

@@ -48,7 +48,7 @@ _CLASS_WORDS: dict[Family, str] = {
     "all variables": "all cells, whoever shares them",
 }
 _FEWEST = 20
-"""Ways with fewer statements decide together, not each by itself."""
+"""Ways with fewer statements decide together with their kind, not each by itself."""
 _ASSUMPTIONS = (
     "A statement isolates somebody if it holds for one original person and for no other.",
     "Ranges, sets, masks and * hold for every value they include; a missing cell says nothing.",
@@ -76,12 +76,12 @@ class SinglingOut(Measure):
     - a class, but outside one of its cells; and where no released cell of a variable reaches.
 
     The value is the rate of the way that works best, where those with fewer than 20 statements
-    count as one way together; the interval is 95 %. The baseline is the control of that way, which
-    knows what values there are and no person. A statement about a class of five isolates somebody
-    now and then whatever it names, so look at `singling_out_excess` beside it: the largest
-    (rate - control) / (1 - control) of any way, at least 0. The table has every way with its
-    control; of pairs of variables, the worst. Beside it: `singled_out_by_extremes`, the rate for
-    the least, the greatest, the outermost ends of ranges, the same within a category, and
+    count together with others of their kind; the interval is 95 %. The baseline is the control of
+    that way, which knows what values there are and no person. A statement about a class of five
+    isolates somebody now and then whatever it names, so look at `singling_out_excess` beside it:
+    the largest (rate - control) / (1 - control) of any way, at least 0. The table has every way
+    with its control; of pairs of variables, the worst. Beside it: `singled_out_by_extremes`, the
+    rate for the least, the greatest, the outermost ends of ranges, the same within a category, and
     categories that one released record has; NaN where there is none.
 
     Parameters
@@ -281,26 +281,34 @@ def _try_others(views: list[VariableView], most: int) -> list[_Way]:
 
 
 def _pool_rare(ways: list[_Way]) -> list[_Way]:
-    """The ways that decide; those with few statements together are one, so that none is lost.
+    """The ways that decide: those with few statements join their kind, then each other.
 
-    The conjunctions come first, and count whatever their number.
+    So none is lost, and a kind that works is not watered down by others. The conjunctions come
+    first, and count whatever their number.
     """
-    others = ways[len(_WORDS) :]
-    rare = [way for way in others if len(way.tried.isolates) < _FEWEST]
-    serious = [*ways[: len(_WORDS)], *(way for way in others if way not in rare)]
-    if not any(len(way.tried.isolates) for way in rare):
-        return serious
-    outcomes = [way.tried for way in rare]
+    serious, others = ways[: len(_WORDS)], ways[len(_WORDS) :]
+    serious += [way for way in others if len(way.tried.isolates) >= _FEWEST]
+    rare = [way for way in others if 0 < len(way.tried.isolates) < _FEWEST]
+    kinds = [
+        _join_ways([way for way in rare if way.words == words], words)
+        for words in dict.fromkeys(way.words for way in rare)
+    ]
+    serious += [kind for kind in kinds if len(kind.tried.isolates) >= _FEWEST]
+    few = [kind for kind in kinds if len(kind.tried.isolates) < _FEWEST]
+    return [*serious, _join_ways(few, _RARE)] if few else serious
+
+
+def _join_ways(ways: list[_Way], words: str) -> _Way:
+    outcomes = [way.tried for way in ways]
     together = StatementOutcomes(
         isolates=np.concatenate([tried.isolates for tried in outcomes]),
         weights=np.concatenate([tried.weights for tried in outcomes]),
         variables=np.concatenate([tried.variables for tried in outcomes]),
         records=outcomes[0].records,
     )
-    expected = sum(way.baseline * len(way.tried.isolates) for way in rare)
-    baseline = expected / len(together.isolates)
-    possible = sum(way.possible for way in rare)
-    return [*serious, _Way(_RARE, "", together, baseline, possible, listed=False)]
+    expected = sum(way.baseline * len(way.tried.isolates) for way in ways)
+    possible = sum(way.possible for way in ways)
+    return _Way(words, "", together, expected / len(together.isolates), possible, listed=False)
 
 
 def _exceed(share: float, baseline: float) -> float:
