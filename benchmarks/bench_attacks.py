@@ -97,7 +97,7 @@ def lights() -> None:
     import numpy as np
 
     import sfumato as sf
-    from sfumato.lights import judge_attacks
+    from sfumato.verdict.lights import judge_attacks
 
     folder = Path(os.environ["SFUMATO_DATA"])
     kept = ["sex", "region", "education", "height", "smoking", "systolic", "diagnosis"]

@@ -32,8 +32,8 @@ from sfumato.progress import Progress
 from sfumato.randomness import Key, keyed_order
 
 if TYPE_CHECKING:
-    from sfumato.lights import Lights
     from sfumato.risk.composition import EarlierRelease
+    from sfumato.verdict.lights import Lights
 
 FORMAT = 1
 
@@ -67,14 +67,14 @@ class Release:
     @cached_property
     def attacks(self) -> dict[str, Evidence]:
         """The ledger of variables and every attack that applies, tried when first asked for."""
-        from sfumato.attacks import try_attacks
+        from sfumato.verdict.attacks import try_attacks
 
         return try_attacks(self)
 
     @cached_property
     def lights(self) -> Lights:
         """Whether the targets hold, and what attacks achieve: green, amber or red, and why."""
-        from sfumato.lights import show_lights
+        from sfumato.verdict.lights import show_lights
 
         return show_lights(self)
 

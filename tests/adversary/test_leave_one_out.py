@@ -29,7 +29,6 @@ from pydantic import Field
 import sfumato as sf
 from sfumato import catalogue
 from sfumato.cells.notation import format_value
-from sfumato.lights import list_public
 from sfumato.method import Fitted, RowWise
 from sfumato.parameters import parameters
 from sfumato.plan import Writing
@@ -37,6 +36,7 @@ from sfumato.randomness import Draws
 from sfumato.report import describe_codebook, render_codebook, render_report
 from sfumato.run import take_measures
 from sfumato.schema import ROLES
+from sfumato.verdict.lights import list_public
 
 KEY = bytes(range(32))
 RECORDS = 240

@@ -57,8 +57,8 @@ class Trial:
 def write(folder: str, trial: Trial) -> None:
     """Write a release and be struck."""
     import sfumato as sf
-    from sfumato import attacks
     from sfumato.io import atomic
+    from sfumato.verdict import attacks
 
     attacks.try_attacks = lambda release: {}  # the strikes are to hit the writing
     data = sf.Dataset(sf.datasets.cohort(60), sf.datasets.cohort_schema())

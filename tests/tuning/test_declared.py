@@ -12,7 +12,6 @@ from pydantic import Field
 
 import sfumato as sf
 from sfumato import catalogue
-from sfumato.attacks import attacks
 from sfumato.data import Dataset
 from sfumato.method import Fitted, Method, Strength
 from sfumato.parameters import parameters
@@ -20,6 +19,7 @@ from sfumato.plan import Plan
 from sfumato.tuning.candidates import propose_families, vary_plan
 from sfumato.tuning.requirements import read_requirements
 from sfumato.tuning.search import tune
+from sfumato.verdict.attacks import attacks
 
 if TYPE_CHECKING:
     from sfumato.engines import Chance, Engine

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sfumato.errors import ReleaseError, RepeatedReleaseWarning
-from sfumato.lights import Lights
 from sfumato.progress import Progress
 from sfumato.release import Release
 from sfumato.run import HeldComposition, hold_composition, require_composition
@@ -18,6 +17,7 @@ from sfumato.storage.contents import KEY_FILE, MANIFEST, is_file_with, sha256
 from sfumato.storage.earlier import FoundRelease, find_earlier, list_beside, pair_earlier
 from sfumato.storage.ledger import Entry, Ledger
 from sfumato.storage.same_draws import digest_paths, require_same_draws
+from sfumato.verdict.lights import Lights
 
 _PSEUDONYMS = "pseudonymise"
 

@@ -43,7 +43,6 @@ from sfumato.io.atomic import (
 )
 from sfumato.io.locks import hold_new_lock, take_abandoned_lock
 from sfumato.kernels.arrays import Positions
-from sfumato.lights import list_public, require_acceptable
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress, part_of, send_progress_to, silent
@@ -68,6 +67,7 @@ from sfumato.storage.contents import (
 from sfumato.storage.labelling import label_variables
 from sfumato.storage.opening import open_data, read_manifest
 from sfumato.storage.verifying import is_intact, verify_files
+from sfumato.verdict.lights import list_public, require_acceptable
 
 # Formats that cannot hold every value; what they hold is compared with what was protected.
 _LOSSY = (".dta", ".sav", ".xpt", ".xlsx")

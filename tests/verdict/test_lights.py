@@ -12,14 +12,14 @@ import polars as pl
 import pytest
 
 import sfumato as sf
-from sfumato import attacks as attacking
 from sfumato.errors import TargetError
 from sfumato.evidence import Evidence
-from sfumato.lights import Light, judge_attacks
 from sfumato.plan import Writing
 from sfumato.report import render_report
 from sfumato.storage.opening import read_custody, read_manifest
 from sfumato.storage.verifying import verify_release
+from sfumato.verdict import attacks as attacking
+from sfumato.verdict.lights import Light, judge_attacks
 
 KEY = bytes(range(32))
 ROLES: dict[str, Any] = {

@@ -18,7 +18,6 @@ from typing import Any, Literal
 import polars as pl
 
 from sfumato import catalogue
-from sfumato.attacks import promise_k
 from sfumato.cells.pairs import quote_names
 from sfumato.errors import TargetError
 from sfumato.evidence import Evidence
@@ -27,6 +26,7 @@ from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target, find_number, read_for_target
 from sfumato.release import Release, align_original
 from sfumato.run import is_on_risk
+from sfumato.verdict.attacks import promise_k
 
 Colour = Literal["green", "amber", "red"]
 _BARELY = 0.9

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.attacks import tried
 from sfumato.plan import Writing
 from sfumato.risk._attacks import attacks
+from sfumato.verdict.attacks import tried
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.HeavyLossWarning")
 DIRECT = ["person_id", "name", "email", "nhs_number", "address", "postcode"]
