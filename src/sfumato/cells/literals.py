@@ -71,8 +71,9 @@ def _count_notation(values: pl.Series | None) -> dict[str, int]:
     """How many cells there are of each text that reads as notation."""
     if values is None:
         return {}
-    counted = values.filter(find_notation(values)).value_counts(name="cells")
-    return dict(counted.iter_rows())
+    # Each text is looked at once, however many cells have it.
+    counted = values.drop_nulls().value_counts(name="cells")
+    return dict(counted.filter(find_notation(counted[values.name])).iter_rows())
 
 
 def _has_more(after: dict[str, int], before: dict[str, int]) -> bool:

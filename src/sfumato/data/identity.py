@@ -309,20 +309,22 @@ def _number_duplicates(digests: Words) -> Words:
     """Distinguish identical records by a counter; which of them gets which does not matter."""
     order = np.argsort(digests[:, 0], kind="stable")
     first = digests[order, 0]
-    if not (first[1:] == first[:-1]).any():
+    same = first[1:] == first[:-1]
+    if not same.any():
         return digests
-    order = np.lexsort((digests[:, 1], digests[:, 0]))
-    sorted_digests = digests[order]
-    new = np.ones(len(order), bool)
-    new[1:] = (sorted_digests[1:] != sorted_digests[:-1]).any(axis=1)
-    starts = np.flatnonzero(new)
-    counter = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    out = sorted_digests.copy()
-    out[:, 1] ^= counter.astype(np.uint64)
-    again = counter > 0
-    out[again] = encrypt(out[again], _MIX)
-    result = np.empty_like(out)
-    result[order] = out
+    second = digests[order, 1]
+    if (same & (second[1:] != second[:-1])).any():  # half of the digest is the same by accident
+        order = np.lexsort((digests[:, 1], digests[:, 0]))
+        first, second = digests[order, 0], digests[order, 1]
+        same = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
+    # Only who comes after another of the same digest changes.
+    later = np.flatnonzero(same) + 1
+    steps = np.arange(len(later))
+    run = np.maximum.accumulate(np.where(np.diff(later, prepend=-1) > 1, steps, 0))
+    again = digests[order[later]]
+    again[:, 1] ^= (steps - run + 1).astype(np.uint64)
+    result = digests.copy()
+    result[order[later]] = encrypt(again, _MIX)
     return result
 
 
