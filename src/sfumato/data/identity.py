@@ -15,7 +15,7 @@ missing or stand in two rows. 17, "17", "000017", 17.0, " 17" and "17.0" are one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,14 +44,55 @@ _INVISIBLE = r"[\x{00AD}\x{200B}-\x{200F}\x{2060}\x{FEFF}]"
 _NUMBER = r"^[+-]?0*([0-9]+)(?:\.0*)?$"
 
 
-@dataclass(frozen=True, eq=False)
-class Identity:
-    """What makes each record itself: 128 bits a record, and where they come from."""
+class _Digests(NamedTuple):
+    """128 bits a record, and where they come from."""
 
     basis: str
-    digests: Words
-    columns: tuple[str, ...] = ()
-    """The variables that it comes from, in alphabetical order."""
+    words: Words
+    columns: tuple[str, ...]
+
+
+class Identity:
+    """What makes each record itself: 128 bits a record, and where they come from.
+
+    It is worked out when somebody asks for it: most methods and measures never do.
+
+    Examples
+    --------
+    >>> Identity.known("number", np.zeros((2, 2), np.uint64)).basis
+    'number'
+    """
+
+    def __init__(self, work_out: Callable[[], _Digests]) -> None:
+        self._work_out = work_out
+
+    @classmethod
+    def known(cls, basis: str, digests: Words, columns: tuple[str, ...] = ()) -> Identity:
+        """An identity whose digests are there already."""
+        known = _Digests(basis, digests, columns)
+        return cls(lambda: known)
+
+    @property
+    def _digests(self) -> _Digests:
+        digests = self._work_out()
+        # Once is enough, and the records are let go.
+        self._work_out = lambda: digests
+        return digests
+
+    @property
+    def basis(self) -> str:
+        """Where the digests come from, in words."""
+        return self._digests.basis
+
+    @property
+    def digests(self) -> Words:
+        """128 bits a record."""
+        return self._digests.words
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The variables that they come from, in alphabetical order."""
+        return self._digests.columns
 
     def ids(self, key: Key) -> Words:
         """The keyed record ids: without the key they say nothing of the content."""
@@ -64,7 +105,7 @@ class Identity:
 
     def take(self, positions: npt.NDArray[np.intp] | slice) -> Identity:
         """Some of the records, in this order."""
-        return Identity(self.basis, self.digests[positions], self.columns)
+        return Identity.known(self.basis, self.digests[positions], self.columns)
 
     def total(self) -> str:
         """A digest of all records together, whatever their order."""
@@ -82,12 +123,15 @@ def identify(schema: Schema, column: Callable[[str], pl.Series]) -> Identity:
         # Column by column, so that no second copy of the data is made.
         return digest(column(name)[rows] for name in sorted(schema))
 
-    found = find_identifiers(schema, column)
-    if found is None:
-        content = _number_duplicates(read_content(slice(None)))
-        return Identity("content of the record", content, tuple(sorted(schema)))
-    names, digests = found
-    return Identity(_describe_basis(names), _fill_gaps(digests, read_content), names)
+    def work_out() -> _Digests:
+        found = find_identifiers(schema, column)
+        if found is None:
+            content = _number_duplicates(read_content(slice(None)))
+            return _Digests("content of the record", content, tuple(sorted(schema)))
+        names, digests = found
+        return _Digests(_describe_basis(names), _fill_gaps(digests, read_content), names)
+
+    return Identity(work_out)
 
 
 def find_identifiers(

@@ -89,7 +89,7 @@ class OpenedRelease:
                 "These are not the data that the release was made from.",
                 hint="pass the exact file that was protected.",
             )
-        identity = Identity(
+        identity = Identity.known(
             declared.identity.basis, declared.identity.digests[self.find_rows(declared)]
         )
         return Dataset(self.dataset.frame, self.dataset.schema, self.dataset.source, identity)
