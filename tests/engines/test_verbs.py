@@ -23,6 +23,7 @@ from sfumato.engines.summaries import (
     Minimum,
     Quantile,
     Summary,
+    _LeadingBits,
     exact_sum,
 )
 from sfumato.kernels.exact_sums import exact_parts
@@ -130,3 +131,26 @@ def test_ranks_do_not_depend_on_partitions_or_ties(seed, cohort):
         local = LocalEngine().rank(cohort, score)
         assert (local == PartitionedEngine(seed).rank(cohort, score)).all()
         assert sorted(local) == list(range(len(cohort)))
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=40), st.floats(0, 1))
+def test_a_quantile_is_that_of_the_sorted_values(values, p):
+    data = sf.Dataset(pl.DataFrame({"x": pl.Series(values, dtype=pl.Float64)}))
+    found = LocalEngine().aggregate(data, {"x": [Quantile(p)]})["x"][Quantile(p).name]
+    position = p * (len(values) - 1)
+    ordered = sorted(values)
+    low, high = ordered[math.floor(position)], ordered[math.ceil(position)]
+    share = position - math.floor(position)
+    wanted = low if share == 0 else low + share * (high - low)
+    assert found == wanted or (math.isnan(found) and math.isnan(wanted))
+
+
+def test_what_a_part_keeps_for_a_quantile_does_not_grow_with_it():
+    for size in (100, 100_000):
+        values = pl.Series(np.random.default_rng(1).normal(size=size))
+        known: dict[str, object] = {"count": size}
+        for passes in (1, 2, 3, 4):
+            summary = _LeadingBits(0.3, passes)
+            part = summary.partial(values, known)
+            assert sum(counts.nbytes for counts in part.values()) <= 2 << 19
+            known[summary.name] = summary.merge([part], known)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
 
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Integers, Words
 
 
 def to_floats(values: pl.Series) -> Floats:
@@ -182,38 +182,116 @@ class Deviation:
         )
 
 
+_DIGIT = 16
+"""Bits by which each pass over the values narrows a quantile down."""
+_SIGN = np.uint64(1 << 63)
+
+
+def _to_words(values: Floats) -> Words:
+    """Floats as whole numbers of 64 bits in the same order."""
+    bits = (values + 0.0).view(np.uint64)  # minus zero is zero
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def _to_float(word: int) -> float:
+    bits = np.uint64(word)
+    return float((bits ^ _SIGN if bits & _SIGN else ~bits).view(np.float64))
+
+
+class _Narrowed(NamedTuple):
+    """The leading bits of the value of some rank, and its rank among the values that have them."""
+
+    prefix: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class _LeadingBits:
+    """The first `passes` x 16 bits of the two values next to a quantile.
+
+    A part keeps one count for each way the next 16 bits can go: 512 kB, however many values there
+    are. Four passes give the values exactly (a radix selection).
+    """
+
+    p: float
+    passes: int
+
+    @property
+    def name(self) -> str:
+        """Not asked for by anybody but the next pass."""
+        return f"leading {self.passes * _DIGIT} bits of quantile {self.p:g}"
+
+    @property
+    def needs(self) -> tuple[Summary, ...]:
+        """The bits before, which say where to look."""
+        return (replace(self, passes=self.passes - 1),) if self.passes > 1 else (Count(),)
+
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> dict[int, Integers]:
+        """How many values go which way, for each of the prefixes that are looked at."""
+        words = _to_words(to_floats(values))
+        shift = np.uint64(64 - _DIGIT * self.passes)
+        counts: dict[int, Integers] = {}
+        for prefix, _ in self._look_up(earlier):
+            if prefix in counts:
+                continue
+            among = words
+            if self.passes > 1:
+                among = words[words >> (shift + np.uint64(_DIGIT)) == np.uint64(prefix)]
+            digits = (among >> shift) & np.uint64((1 << _DIGIT) - 1)
+            counts[prefix] = np.bincount(digits.astype(np.int64), minlength=1 << _DIGIT)
+        return counts
+
+    def merge(
+        self, parts: Sequence[dict[int, Integers]], earlier: Mapping[str, Any]
+    ) -> tuple[_Narrowed, ...]:
+        """Go the way on which the wanted rank lies."""
+        narrowed: list[_Narrowed] = []
+        for prefix, rank in self._look_up(earlier):
+            reached = np.cumsum(sum(part[prefix] for part in parts))
+            digit = int(np.searchsorted(reached, rank, side="right"))
+            below = int(reached[digit - 1]) if digit else 0
+            narrowed.append(_Narrowed((prefix << _DIGIT) + digit, rank - below))
+        return tuple(narrowed)
+
+    def _look_up(self, earlier: Mapping[str, Any]) -> tuple[_Narrowed, ...]:
+        before = earlier[self.needs[0].name]
+        if self.passes > 1:
+            return tuple(before)
+        if not before:
+            return ()
+        # Type 7 of Hyndman & Fan (1996): the position (n - 1) p, counted from 0.
+        position = self.p * (before - 1)
+        ranks = dict.fromkeys((math.floor(position), math.ceil(position)))
+        return tuple(_Narrowed(0, rank) for rank in ranks)
+
+
 @dataclass(frozen=True)
 class Quantile:
     """The value below which a share `p` of the values lies, interpolated (R's type 7)."""
 
     p: float
-    needs: ClassVar[tuple[Summary, ...]] = ()
 
     @property
     def name(self) -> str:
         """For instance "quantile 0.99"."""
         return f"quantile {self.p:g}"
 
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> tuple[Floats, Any]:
-        """Distinct values of one part with their counts."""
-        del earlier
-        distinct, counts = np.unique(to_floats(values), return_counts=True)
-        return distinct, counts
+    @property
+    def needs(self) -> tuple[Summary, ...]:
+        """The values on either side."""
+        return (_LeadingBits(self.p, 64 // _DIGIT),)
 
-    def merge(self, parts: Sequence[tuple[Floats, Any]], earlier: Mapping[str, Any]) -> float:
-        """Walk to the two neighbouring values and interpolate."""
-        del earlier
-        # Parts are small: distinct values and counts travel, not the records.
-        values = np.concatenate([part[0] for part in parts])
-        if not len(values):
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> None:
+        """All is known."""
+        del values, earlier
+
+    def merge(self, parts: Sequence[None], earlier: Mapping[str, Any]) -> float:
+        """Interpolate between the two."""
+        del parts
+        neighbours = [_to_float(value.prefix) for value in earlier[self.needs[0].name]]
+        if not neighbours:
             return math.nan
-        order = np.argsort(values, kind="stable")
-        reached = np.cumsum(np.concatenate([part[1] for part in parts])[order])
-        # Type 7 of Hyndman & Fan (1996): the position (n - 1) p, counted from 0.
-        position = self.p * (reached[-1] - 1)
-        low, high = (
-            float(values[order][np.searchsorted(reached, rank, side="right")])
-            for rank in (math.floor(position), math.ceil(position))
-        )
+        position = self.p * (earlier["count"] - 1)
         share = position - math.floor(position)
+        low, high = neighbours[0], neighbours[-1]
         return low if share == 0 else low + share * (high - low)
