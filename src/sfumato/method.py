@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import polars as pl
@@ -12,6 +12,7 @@ import polars as pl
 from sfumato.cells.literals import declare_generalised
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, Starts, engine_for
+from sfumato.engines.summaries import Infinite
 from sfumato.errors import DataError, MethodError
 from sfumato.parameters import list_settings
 from sfumato.randomness import Draws, Key
@@ -137,7 +138,7 @@ def carry_out(
     """Protect the data by a fitted method; variables with ranges, sets or masks are declared so."""
     touched = step.touches(data.schema)
     released = step.transform(data, fitted, engine=engine, chance=chance)
-    return declare_generalised(data, released, touched, step.name, draws=step.keyed)
+    return declare_generalised(data, released, touched, step.name, engine=engine, draws=step.keyed)
 
 
 class RowWise(Method):
@@ -166,8 +167,7 @@ class RowWise(Method):
             reads=self.reads(data.schema),
             chance=chance,
         )
-        schema = self.reschema(data.schema, fitted)
-        return Dataset(result.frame, schema, data.source, result.identity)
+        return replace(result, schema=self.reschema(data.schema, fitted))
 
 
 class Grouped(Method):
@@ -200,19 +200,22 @@ class Grouped(Method):
         )
 
 
-def require_numbers(data: Dataset, names: tuple[str, ...], owner: str, *, dates: bool) -> None:
+def require_numbers(
+    data: Dataset, names: Sequence[str], owner: str, *, dates: bool, engine: Engine
+) -> None:
     """Fail, naming the variable, on what is no number (or date), or is not finite."""
     data.schema.require(names)
-    for name in names:
-        values = data.column(name)
-        numeric = values.dtype.is_numeric()
-        if not numeric and not (dates and values.dtype in (pl.Date, pl.Datetime)):
+    types = {name: data.dtype(name) for name in names}
+    for name, dtype in types.items():
+        if not dtype.is_numeric() and not (dates and dtype in (pl.Date, pl.Datetime)):
             raise MethodError(
                 f"{owner} needs numbers{' or dates' if dates else ''}; variable '{name}' "
-                f"holds {_describe(values.dtype)}.",
+                f"holds {_describe(dtype)}.",
                 hint="leave it out, or declare how to read it.",
             )
-        if values.dtype.is_float() and values.is_infinite().any():
+    floats = [name for name, dtype in types.items() if dtype.is_float()]
+    for name, summary in engine.aggregate(data, {name: [Infinite()] for name in floats}).items():
+        if summary["infinite"]:
             raise DataError(
                 f"Variable '{name}' holds infinite values.",
                 hint="set them to missing, or correct them at the source.",
@@ -228,7 +231,7 @@ def require_draws(draws: Draws | None, owner: str) -> Draws:
 
 def is_integer(data: Dataset, name: str) -> bool:
     """Whether a variable holds whole numbers, or is declared to."""
-    return data.schema[name].kind == "integer" or data.column(name).dtype.is_integer()
+    return data.schema[name].kind == "integer" or data.dtype(name).is_integer()
 
 
 def _describe(dtype: pl.DataType) -> str:

@@ -7,19 +7,29 @@ then no value of the original may look like it: nobody could tell the two apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import polars as pl
 
 from sfumato.cells.notation import find_notation, format_value
 from sfumato.data import Dataset
+from sfumato.engines import Engine
+from sfumato.engines.summaries import Summary
 from sfumato.errors import MethodError
 from sfumato.schema import Column
 
 
 def declare_generalised(
-    before: Dataset, after: Dataset, names: Sequence[str], step: str, *, draws: bool = False
+    before: Dataset,
+    after: Dataset,
+    names: Sequence[str],
+    step: str,
+    *,
+    engine: Engine,
+    draws: bool = False,
 ) -> Dataset:
     """The data after a step, with every variable declared into which it wrote notation.
 
@@ -28,52 +38,72 @@ def declare_generalised(
     before, after : the data before and after the step.
     names : the variables that the step touches.
     step : the name of its method.
+    engine : where the records are.
     draws : whether it draws values among those that occur, so that a value may become commoner
         without having been written anew.
 
     Examples
     --------
+    >>> from sfumato.engines import engine_for
     >>> before = Dataset(pl.DataFrame({"age": [24, 28]}))
     >>> after = Dataset(pl.DataFrame({"age": ["[24;28]", "[24;28]"]}))
-    >>> declare_generalised(before, after, ["age"], "k_anonymity").schema["age"].cells
+    >>> local = engine_for(before.frame)
+    >>> after = declare_generalised(before, after, ["age"], "k_anonymity", engine=local)
+    >>> after.schema["age"].cells
     'generalised'
     """
     changes: dict[str, Column] = {}
-    for name in names:
-        if name not in after.schema:
-            continue
+    present = [name for name in names if name in after.schema]
+    unread = [name for name in present if not _is_generalised(before, name)]
+    literals = _count_notation(before, unread, engine)
+    written = _count_notation(after, unread, engine)
+    for name in present:
         was, column = before.schema.get(name), after.schema[name]
-        cells = _read_text(after, name)
-        if cells is None:
+        if after.dtype(name) != pl.String:
             if column.generalised:
                 changes[name] = replace(column, cells=None)
-            continue
-        if was is not None and was.generalised:
+        elif was is not None and was.generalised:
             if not column.generalised:
                 changes[name] = replace(column, cells="generalised")
-            continue
-        literals = _count_notation(_read_text(before, name) if was is not None else None)
-        written = _count_notation(cells)
-        if not (set(written) - set(literals) if draws else _has_more(written, literals)):
-            continue
-        _require_no_literals(literals, was, name, step)
-        changes[name] = replace(column, cells="generalised")
+        else:
+            old, new = literals.get(name, {}), written[name]
+            if set(new) - set(old) if draws else _has_more(new, old):
+                _require_no_literals(old, was, name, step)
+                changes[name] = replace(column, cells="generalised")
     return replace(after, schema=after.schema.with_columns(changes)) if changes else after
 
 
-def _read_text(data: Dataset, name: str) -> pl.Series | None:
-    """The cells of a text variable, codes for missing left out; None for another type."""
-    values = data.column(name)
-    return values if values.dtype == pl.String else None
+def _is_generalised(data: Dataset, name: str) -> bool:
+    return name in data.schema and data.schema[name].generalised
 
 
-def _count_notation(values: pl.Series | None) -> dict[str, int]:
+@dataclass(frozen=True)
+class _NotationCells:
     """How many cells there are of each text that reads as notation."""
-    if values is None:
-        return {}
-    # Each text is looked at once, however many cells have it.
-    counted = values.drop_nulls().value_counts(name="cells")
-    return dict(counted.filter(find_notation(counted[values.name])).iter_rows())
+
+    name: ClassVar[str] = "notation"
+    needs: ClassVar[tuple[Summary, ...]] = ()
+
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> Counter[str]:
+        """Count one part."""
+        del earlier
+        # Each text is looked at once, however many cells have it.
+        counted = values.value_counts(name="cells")
+        return Counter(dict(counted.filter(find_notation(counted[values.name])).iter_rows()))
+
+    def merge(self, parts: Sequence[Counter[str]], earlier: Mapping[str, Any]) -> Counter[str]:
+        """Add the counts."""
+        del earlier
+        return sum(parts, Counter())
+
+
+def _count_notation(
+    data: Dataset, names: Sequence[str], engine: Engine
+) -> dict[str, dict[str, int]]:
+    """Of each text variable, the texts that read as notation; codes for missing are left out."""
+    texts = [name for name in names if name in data.schema and data.dtype(name) == pl.String]
+    counted = engine.aggregate(data, {name: [_NotationCells()] for name in texts})
+    return {name: dict(summary[_NotationCells.name]) for name, summary in counted.items()}
 
 
 def _has_more(after: dict[str, int], before: dict[str, int]) -> bool:

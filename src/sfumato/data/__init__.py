@@ -69,6 +69,14 @@ class Dataset:
             return self.given_identity
         return identify(self.schema, lambda name: frames.get_column(self.frame, name))
 
+    def dtype(self, name: str) -> pl.DataType:
+        """The type of a variable's column, without reading it where the frame tells."""
+        self.schema.require([name])
+        if not isinstance(self.frame, pl.DataFrame):
+            return self.column(name).dtype
+        dtype = self.frame.schema[name]
+        return pl.String() if isinstance(dtype, (pl.Categorical, pl.Enum)) else dtype
+
     def column(self, name: str) -> pl.Series:
         """One variable as a polars column; declared missing codes and NaN are missing."""
         self.schema.require([name])

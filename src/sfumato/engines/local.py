@@ -127,7 +127,7 @@ def summarise(parts: Sequence[pl.Series], summaries: Sequence[Summary]) -> dict[
 
     for summary in summaries:
         take(summary)
-    return known
+    return {summary.name: known[summary.name] for summary in summaries}
 
 
 def count_combinations(batch: pl.DataFrame) -> Combinations:

@@ -108,6 +108,24 @@ class Distinct:
 
 
 @dataclass(frozen=True)
+class Infinite:
+    """How many values are infinite: no calculation goes on from there."""
+
+    name: ClassVar[str] = "infinite"
+    needs: ClassVar[tuple[Summary, ...]] = ()
+
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> int:
+        """Count one part."""
+        del earlier
+        return int(values.is_infinite().sum()) if values.dtype.is_float() else 0
+
+    def merge(self, parts: Sequence[int], earlier: Mapping[str, Any]) -> int:
+        """Add the counts."""
+        del earlier
+        return sum(parts)
+
+
+@dataclass(frozen=True)
 class _Extreme:
     """The extreme of the extremes of all parts; an empty part has none and gives NaN."""
 
@@ -279,7 +297,7 @@ class Quantile:
     @property
     def needs(self) -> tuple[Summary, ...]:
         """The values on either side."""
-        return (_LeadingBits(self.p, 64 // _DIGIT),)
+        return (_LeadingBits(self.p, 64 // _DIGIT), Count())
 
     def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> None:
         """All is known."""
@@ -295,3 +313,39 @@ class Quantile:
         share = position - math.floor(position)
         low, high = neighbours[0], neighbours[-1]
         return low if share == 0 else low + share * (high - low)
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """A summary of the values as a function makes them."""
+
+    function: Callable[[Floats], Floats]
+    inner: Summary
+    words: str
+    """What the values are then, for instance "on the scale"."""
+
+    @property
+    def name(self) -> str:
+        """For instance "sd on the scale"."""
+        return f"{self.inner.name} {self.words}"
+
+    @property
+    def needs(self) -> tuple[Summary, ...]:
+        """What the inner one needs, of the same values."""
+        return tuple(replace(self, inner=summary) for summary in self.inner.needs)
+
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> Any:
+        """What to keep of one part."""
+        return self.inner.partial(
+            pl.Series(self.function(to_floats(values))), self._read_earlier(earlier)
+        )
+
+    def merge(self, parts: Sequence[Any], earlier: Mapping[str, Any]) -> Any:
+        """The summary of all parts."""
+        return self.inner.merge(parts, self._read_earlier(earlier))
+
+    def _read_earlier(self, earlier: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            summary.name: earlier[needed.name]
+            for summary, needed in zip(self.inner.needs, self.needs, strict=True)
+        }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
@@ -18,6 +19,7 @@ from sfumato.engines import Engine
 from sfumato.engines.summaries import Maximum, Minimum, Summary
 from sfumato.errors import MethodError
 from sfumato.method import Fitted, RowWise, Strength, require_numbers
+from sfumato.methods._publishing.digits import Decimals
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Column, Schema
@@ -83,20 +85,22 @@ class Coarsen(RowWise):
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Where each variable's intervals begin, and where the last one ends."""
-        require_numbers(data, self.touches(data.schema), "Coarsening", dates=True)
+        require_numbers(data, self.touches(data.schema), "Coarsening", dates=True, engine=engine)
         ends: list[Summary] = [Minimum(), Maximum()]
-        summary = engine.aggregate(data, dict.fromkeys(self.variables, ends))
-        return {
-            name: self._cut(name, data, summary[name]["min"], summary[name]["max"])
+        wanted = {
+            name: [*ends, Decimals()] if data.dtype(name).is_float() else ends
             for name in self.variables
         }
+        summary = engine.aggregate(data, wanted)
+        return {name: self._cut(name, data, summary[name]) for name in self.variables}
 
-    def _cut(self, name: str, data: Dataset, least: float, most: float) -> dict[str, Any]:
-        dtype = data.column(name).dtype
+    def _cut(self, name: str, data: Dataset, summary: Mapping[str, Any]) -> dict[str, Any]:
+        dtype, least, most = data.dtype(name), summary["min"], summary["max"]
         # pandas turns whole numbers with gaps into floats; the schema knows better.
         declared = data.schema[name].kind == "integer"
         integers = dtype.is_integer() or dtype.is_temporal() or declared
-        self._require_same_type(name, data.column(name), declared=declared)
+        fractions = declared and dtype.is_float() and summary["decimals"][0] > 0
+        self._require_same_type(name, dtype, fractions=fractions)
         low, high = self._find_ends(
             name, data.schema[name], (least, most), whole=integers, date=dtype.is_temporal()
         )
@@ -116,19 +120,17 @@ class Coarsen(RowWise):
             starts = [low + number * width for number in range(self.intervals or 1)]
         return {"starts": starts, "end": high, "whole": integers, "date": dtype.is_temporal()}
 
-    def _require_same_type(self, name: str, values: pl.Series, *, declared: bool) -> None:
-        if any(isinstance(cut, dt.date) != values.dtype.is_temporal() for cut in self.breaks or []):
+    def _require_same_type(self, name: str, dtype: pl.DataType, *, fractions: bool) -> None:
+        if any(isinstance(cut, dt.date) != dtype.is_temporal() for cut in self.breaks or []):
             raise MethodError(
                 f"Variable '{name}' and the breaks are not of one type.",
                 hint="cut dates at dates, such as 1960-01-01, and numbers at numbers.",
             )
-        if declared and not values.dtype.is_integer():
-            numbers = values.cast(pl.Float64)
-            if bool((numbers != numbers.floor()).any()):
-                raise MethodError(
-                    f"Variable '{name}' is declared as whole numbers but has others.",
-                    hint='declare kind = "continuous".',
-                )
+        if fractions:
+            raise MethodError(
+                f"Variable '{name}' is declared as whole numbers but has others.",
+                hint='declare kind = "continuous".',
+            )
 
     def _find_ends(
         self, name: str, column: Column, observed: tuple[float, float], *, whole: bool, date: bool

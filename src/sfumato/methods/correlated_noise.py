@@ -22,7 +22,6 @@ from sfumato.cells.noise.description import CorrelatedGaussian, Noise, Stratifie
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError
-from sfumato.io import frames
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.method import Fitted, RowWise, Strength, require_draws, require_numbers
 from sfumato.methods._noise.covariances import (
@@ -33,7 +32,12 @@ from sfumato.methods._noise.covariances import (
     noise_per_signal,
 )
 from sfumato.methods._noise.drawing import require_large_strata, select_draws
-from sfumato.methods._publishing.digits import fit_steps, round_digits, round_to_step
+from sfumato.methods._publishing.digits import (
+    fit_steps,
+    list_sizes,
+    round_digits,
+    round_to_step,
+)
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
 from sfumato.schema import Schema
@@ -120,7 +124,9 @@ class CorrelatedNoise(RowWise):
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Means and covariances in each stratum."""
         data.schema.require(self.reads(data.schema))
-        require_numbers(data, self.touches(data.schema), "Correlated noise", dates=False)
+        require_numbers(
+            data, self.touches(data.schema), "Correlated noise", dates=False, engine=engine
+        )
         for name in self.variables:
             if data.schema[name].kind in ("nominal", "ordinal"):
                 raise MethodError(
@@ -129,7 +135,7 @@ class CorrelatedNoise(RowWise):
                 )
         self._warn_of_others(data.schema)
         require_large_strata(engine.distinct(data, self.strata).counts, self.fewest, self.strata)
-        slim = Dataset(data.batch(self.reads(data.schema)), given_identity=data.identity)
+        slim = data.without(set(data.columns) - set(self.reads(data.schema)))
         fitted = engine.map_groups(slim, self._fit_strata, by=self.strata, reads=self.variables)
         rows = engine.distinct(fitted, [*self.strata, _MOMENTS]).values.iter_rows()
         moments = {tuple(map(to_plain, row[:-1])): json.loads(row[-1]) for row in rows}
@@ -137,7 +143,7 @@ class CorrelatedNoise(RowWise):
             {"where": dict(zip(self.strata, row, strict=True)), **moments[row]}
             for row in sort_strata(list(moments))
         ]
-        integers = [name for name in self.variables if not data.column(name).dtype.is_float()]
+        integers = [name for name in self.variables if not data.dtype(name).is_float()]
         steps = fit_steps(data, self.variables, engine)
         return {"strata": strata, "whole": integers, "steps": steps}
 
@@ -246,15 +252,21 @@ class CorrelatedNoise(RowWise):
     ) -> Dataset:
         """Add the noise, and round to digits that tell nothing of it."""
         noised = super().transform(data, fitted, engine=engine, chance=chance)
-        columns = [self._round_variable(noised, name, fitted) for name in self.variables]
-        return data.with_columns(pl.DataFrame(columns), noised.schema)
+        sizes = engine.aggregate(noised, dict.fromkeys(self.variables, list_sizes(relative=False)))
+        schema, steps, integers = noised.schema, fitted["steps"], _list_integers(fitted)
 
-    def _round_variable(self, noised: Dataset, name: str, fitted: Fitted) -> pl.Series:
-        values, step = frames.get_column(noised.frame, name), fitted["steps"][name]
-        if not step:
-            return round_digits(values, relative=False)
-        rounded = round_to_step(values, step, noised.schema[name])
-        return rounded.cast(pl.Int64 if name in _list_integers(fitted) else values.dtype)
+        def round_batch(batch: pl.DataFrame, draws: Draws | None) -> pl.DataFrame:
+            del draws
+            columns = []
+            for name, values in zip(self.variables, batch, strict=True):
+                if steps[name]:
+                    rounded = round_to_step(values, steps[name], schema[name])
+                    columns.append(rounded.cast(pl.Int64 if name in integers else values.dtype))
+                else:
+                    columns.append(round_digits(values, sizes[name], relative=False))
+            return pl.DataFrame(columns)
+
+        return engine.map_rows(noised, round_batch, reads=self.variables)
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Numbers that no declared domain bounds; measured ones unless rounded to whole ones."""

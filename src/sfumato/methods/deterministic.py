@@ -175,7 +175,7 @@ class Deterministic(Method):
         """Decide what is filled in, which levels are merged, and k."""
         if self.k == _PAIRS:
             warnings.warn(_WEAK, WeakProtectionWarning, stacklevel=3)
-        self._check(data)
+        self._check(data, engine)
         complete = self._take_usable(data)
         filling = {}
         if self.missing in ("median", "mean"):
@@ -252,10 +252,12 @@ class Deterministic(Method):
             }
         return described
 
-    def _check(self, data: Dataset) -> None:
+    def _check(self, data: Dataset, engine: Engine) -> None:
         data.schema.require([*self.variables, *self.strata])
         refuse_empty(data, self.variables)
-        require_numbers(data, tuple(self.variables), "The deterministic method", dates=False)
+        require_numbers(
+            data, tuple(self.variables), "The deterministic method", dates=False, engine=engine
+        )
         if not len(data):
             raise MethodError("There is no record to protect.", hint="is it the right file?")
         if self.bounds == "keep":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -16,16 +17,16 @@ from sfumato.cells.noise.description import Noise as Described
 from sfumato.cells.noise.scales import Finite, Growth, Scale
 from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine
-from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summary
+from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summary, Transformed
 from sfumato.errors import MethodError, WeakProtectionWarning, did_you_mean
-from sfumato.io import frames
 from sfumato.method import Fitted, RowWise, Strength, is_integer, require_draws, require_numbers
-from sfumato.methods._noise.summaries import LEAST_RECORDS, Knots, Least, On
+from sfumato.methods._noise.summaries import LEAST_RECORDS, Knots, Least
 from sfumato.methods._publishing.digits import (
     LEAST_DIGITS,
-    find_largest,
     find_step,
     fit_steps,
+    get_largest,
+    list_sizes,
     round_digits,
     round_to_step,
     step_over_codes,
@@ -159,7 +160,7 @@ class Noise(RowWise):
                 hint='give a number the role "sensitive", name it in `variables`, or take the '
                 "step out.",
             )
-        require_numbers(data, names, "Noise", dates=False)
+        require_numbers(data, names, "Noise", dates=False, engine=engine)
         _require_numbers(data, names)
         ends: list[Summary] = [Count(), Minimum(), Maximum()]
         wanted = {
@@ -210,7 +211,9 @@ class Noise(RowWise):
             return ()
         growth = _value_of(self.growth, name)
         summary: Summary = Deviation() if growth is None else Least(growth)
-        return (summary if scale is None else On(scale, summary),)
+        if scale is None:
+            return (summary,)
+        return (Transformed(scale.forth, summary, "on the scale"),)
 
     def _describe_variable(
         self,
@@ -293,33 +296,39 @@ class Noise(RowWise):
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
     ) -> Dataset:
         """Add the noise, and round fractions to digits that tell nothing of it."""
-        noised = super().transform(data, fitted, engine=engine, chance=chance)
-        columns = [self._round_variable(data, noised, name, fitted[name]) for name in fitted]
-        return data.with_columns(pl.DataFrame(columns), noised.schema)
-
-    def _round_variable(
-        self, data: Dataset, noised: Dataset, name: str, fit: Mapping[str, Any]
-    ) -> pl.Series:
         from sfumato.methods._noise.drawing import require_room
 
-        noise, dtype = read_description(name, fit), data.column(name).dtype
-        values, column = frames.get_column(noised.frame, name), data.schema[name]
-        if not isinstance(noise, Gaussian):
-            return values
-        if noise.whole:
-            values = step_over_codes(values, frames.get_column(data.frame, name), column)
-            return values.cast(dtype) if dtype.is_float() else values
-        largest = find_largest(values)
-        require_room(name, noise, largest, find_step(largest), dtype)
-        if noise.step:
-            _warn_of_rounding(name, noise, values)
-            # Small numbers have little noise on another scale, which must not be rounded away.
-            least_digits = 0 if noise.scale is None else LEAST_DIGITS
-            values = round_to_step(values, noise.step, column, least_digits=least_digits)
-        else:
-            values = round_digits(values, relative=noise.scale is not None)
-        values = values.clip(noise.at_least, noise.at_most)
-        return values.cast(dtype) if dtype.is_float() else values
+        schema, noises = data.schema, self.describes(fitted, data.schema)
+
+        def draw_batch(batch: pl.DataFrame, draws: Draws | None) -> pl.DataFrame:
+            # Here a missing value is missing; once released, it is a code like any number.
+            noised = self.rows(batch, fitted, draws)
+            return noised.select(
+                step_over_codes(noised[name], schema[name])
+                if isinstance(noise, Gaussian) and noise.whole
+                else noised[name]
+                for name, noise in noises.items()
+            )
+
+        noised = engine.map_rows(data, draw_batch, reads=tuple(fitted), chance=chance)
+        noised = replace(noised, schema=self.reschema(schema, fitted))
+        types = {name: data.dtype(name) for name in fitted}
+        sizes = engine.aggregate(noised, {name: _list_sizes(noises[name]) for name in fitted})
+        for name, noise in noises.items():
+            if isinstance(noise, Gaussian) and not noise.whole:
+                largest = get_largest(sizes[name])
+                require_room(name, noise, largest, find_step(largest), types[name])
+                _warn_of_rounding(name, noise, sizes[name])
+
+        def round_batch(batch: pl.DataFrame, draws: Draws | None) -> pl.DataFrame:
+            del draws
+            columns = []
+            for name, noise in noises.items():
+                values = _round_values(batch[name], noise, schema[name], sizes[name])
+                columns.append(values.cast(types[name]) if types[name].is_float() else values)
+            return pl.DataFrame(columns)
+
+        return engine.map_rows(noised, round_batch, reads=tuple(fitted))
 
     def reschema(self, schema: Schema, fitted: Fitted) -> Schema:
         """Whole numbers may have become others, and values may lie beyond the domain."""
@@ -366,14 +375,35 @@ def _require_noise(name: str, noise: Gaussian, least: float) -> None:
         )
 
 
-def _warn_of_rounding(name: str, noise: Gaussian, released: pl.Series) -> None:
+def _list_sizes(noise: Described) -> list[Summary]:
+    """What must be known of the noised numbers before they are rounded."""
+    if not isinstance(noise, Gaussian):
+        return []
+    growth: list[Summary] = [] if noise.growth is None else [Least(noise.growth)]
+    return [*list_sizes(relative=noise.scale is not None), *growth]
+
+
+def _round_values(
+    values: pl.Series, noise: Described, column: Column, sizes: Mapping[str, Any]
+) -> pl.Series:
+    if not isinstance(noise, Gaussian) or noise.whole:
+        return values
+    if noise.step:
+        # Small numbers have little noise on another scale, which must not be rounded away.
+        least_digits = 0 if noise.scale is None else LEAST_DIGITS
+        values = round_to_step(values, noise.step, column, least_digits=least_digits)
+    else:
+        values = round_digits(values, sizes, relative=noise.scale is not None)
+    return values.clip(noise.at_least, noise.at_most)
+
+
+def _warn_of_rounding(name: str, noise: Gaussian, sizes: Mapping[str, Any]) -> None:
     """Say so where the last released digit is larger than the noise that some value gets."""
-    least = noise.variance
-    if noise.growth is not None:
-        numbers = released.drop_nulls().cast(pl.Float64).to_numpy()
-        least = float(np.min(noise.growth.variance(numbers), initial=math.inf))
+    if not noise.step:
+        return
+    least = noise.variance if noise.growth is None else sizes[Least.name]
     # On another scale small values keep digits of their own.
-    if noise.scale is None and (noise.step or 0.0) ** 2 > (least or 0.0):
+    if noise.scale is None and noise.step**2 > (least or 0.0):
         warnings.warn(
             f"Variable '{name}': the noise is smaller than the last digit that is released, and "
             "rounding leaves many values as they were. Give more noise, or declare more digits.",

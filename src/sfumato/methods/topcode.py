@@ -74,7 +74,7 @@ class Topcode(RowWise):
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Find the limits of each variable."""
-        require_numbers(data, self.touches(data.schema), "Top coding", dates=False)
+        require_numbers(data, self.touches(data.schema), "Top coding", dates=False, engine=engine)
         shares = [q for q in (self.top_quantile, self.bottom_quantile) if q is not None]
         if shares:
             shares = [*shares, *_QUARTILES]

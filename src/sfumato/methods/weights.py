@@ -98,7 +98,7 @@ class Weights(Grouped):
                 hint='give a variable the role "weight", or name it in `variables`.',
             )
         data.schema.require([*names, *self.domains])
-        require_numbers(data, names, "Rounding weights", dates=False)
+        require_numbers(data, names, "Rounding weights", dates=False, engine=engine)
         shares = np.linspace(_OUTER, 1 - _OUTER, self.levels)
         wanted: dict[str, list[Summary]] = {
             name: [Minimum(), *(Quantile(float(share)) for share in shares)] for name in names

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from sfumato.cells.noise.scales import Growth, Scale
+from sfumato.cells.noise.scales import Growth
 from sfumato.engines.summaries import Summary, exact_sum, to_floats
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.sampling.deviates import normal
@@ -22,37 +22,6 @@ Counted = tuple[Floats, Integers]
 MOST_KNOTS = 100
 LEAST_RECORDS = 20
 """Behind a knot; it is the mean of the inner half of them, so that no extreme value shows."""
-
-
-@dataclass(frozen=True)
-class On:
-    """A summary of the values as they are on a scale."""
-
-    scale: Scale
-    inner: Summary
-
-    @property
-    def name(self) -> str:
-        """For instance "sd on the scale"."""
-        return f"{self.inner.name} on the scale"
-
-    @property
-    def needs(self) -> tuple[Summary, ...]:
-        """What the inner one needs, on the scale as well."""
-        return tuple(On(self.scale, summary) for summary in self.inner.needs)
-
-    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> Any:
-        """What to keep of one part."""
-        return self.inner.partial(
-            pl.Series(self.scale.forth(to_floats(values))), self._earlier_on_scale(earlier)
-        )
-
-    def merge(self, parts: Sequence[Any], earlier: Mapping[str, Any]) -> Any:
-        """The summary of all parts."""
-        return self.inner.merge(parts, self._earlier_on_scale(earlier))
-
-    def _earlier_on_scale(self, earlier: Mapping[str, Any]) -> dict[str, Any]:
-        return {summary.name: earlier[On(self.scale, summary).name] for summary in self.inner.needs}
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ measured. So they are rounded to a grid, and three things must not be read off i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines import Engine
-from sfumato.engines.summaries import Count, Deviation, Summary
+from sfumato.engines.summaries import Count, Deviation, Maximum, Quantile, Summary, Transformed
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
 from sfumato.method import is_integer
@@ -42,6 +43,8 @@ _EXACT = 2.0**53
 """Below it floats hold every whole number."""
 _SHARE, _FEW = 0.05, 3
 """Values that may have more decimals than the others: this share, and a few."""
+_LARGEST = Transformed(np.abs, Maximum(), "of the sizes")
+_MIDDLING = Transformed(np.abs, Quantile(0.5), "of the sizes")
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,7 @@ def fit_steps(
     {'bmi': 0.1, 'age': 1.0}
     """
     wanted: dict[str, list[Summary]] = {
-        name: [Count(), Decimals(), Deviation()]
-        for name in names
-        if data.column(name).dtype.is_numeric()
+        name: [Count(), Decimals(), Deviation()] for name in names if data.dtype(name).is_numeric()
     }
     summary = engine.aggregate(data, wanted)
     return {name: _choose_step(data.schema[name], summary[name], steps) for name in wanted}
@@ -139,14 +140,14 @@ def round_to_step(
     return pl.Series(values.name, rounded).fill_nan(None)
 
 
-def step_over_codes(released: pl.Series, original: pl.Series, column: Column) -> pl.Series:
-    """Whole numbers of which none became a code for "missing" that it was not before."""
+def step_over_codes(released: pl.Series, column: Column) -> pl.Series:
+    """Whole numbers of which none became a code for "missing"; a missing one stays missing."""
     if not column.missing:
         return released
-    before, after = (values.cast(pl.Float64).fill_null(np.nan) for values in (original, released))
-    moved = _step_over_codes(after.to_numpy().copy(), before.to_numpy(), column, 1.0)
+    numbers = released.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    moved = _step_over_codes(numbers.copy(), np.full(len(numbers), np.nan), column, 1.0)
     # Numbers beyond 2^53 are no codes, and a float would not hold them.
-    return released + pl.Series(moved - after.to_numpy()).fill_nan(0).cast(released.dtype)
+    return released + pl.Series(moved - numbers).fill_nan(0).cast(released.dtype)
 
 
 def _step_over_codes(released: Floats, before: Floats, column: Column, step: float) -> Floats:
@@ -169,14 +170,14 @@ def round_like_original(
         name
         for name in names
         if frames.get_column(released.frame, name).dtype.is_float()
-        and data.column(name).dtype.is_numeric()
+        and data.dtype(name).is_numeric()
     ]
     sizes = fit_steps(data, computed, engine, steps=steps)
     schema, columns = released.schema, []
     for name in (name for name in computed if sizes[name]):
         values = frames.get_column(released.frame, name)
         rounded = round_to_step(values, sizes[name], data.schema[name])
-        exact = find_largest(rounded) < _EXACT
+        exact = bool((rounded.drop_nulls().abs() < _EXACT).all())
         if sizes[name] >= 1 and is_integer(data, name) and exact:
             columns.append(rounded.cast(pl.Int64))
             schema = schema.changed([name], kind=data.schema[name].kind)
@@ -199,28 +200,34 @@ def find_step(largest: float) -> float:
     return float(f"1e{_find_exponent(largest) + 1 - DIGITS}") if 0 < largest < np.inf else 0.0
 
 
-def find_largest(values: pl.Series) -> float:
+def list_sizes(*, relative: bool) -> list[Summary]:
+    """What must be known of numbers before `round_digits`."""
+    ends: list[Summary] = [_LARGEST]
+    return [*ends, _MIDDLING] if relative else ends
+
+
+def get_largest(sizes: Mapping[str, Any]) -> float:
     """The size of the number farthest from 0; 0 where there is none."""
-    ends = [float(end) for end in (values.min(), values.max()) if end is not None]  # type: ignore[arg-type]
-    return max(map(abs, ends), default=0.0)
+    largest = float(sizes[_LARGEST.name])
+    return 0.0 if math.isnan(largest) else largest
 
 
-def round_digits(values: pl.Series, *, relative: bool) -> pl.Series:
+def round_digits(values: pl.Series, sizes: Mapping[str, Any], *, relative: bool) -> pl.Series:
     """Numbers on a grid that follows from them alone; missing stays missing.
 
     Parameters
     ----------
+    sizes : the summaries of `list_sizes`, of all records.
     relative : round each number to its own twelve digits (noise on another scale, which is as
         small for small numbers), instead of all to the same step.
     """
-    step = find_step(find_largest(values))
+    step = find_step(get_largest(sizes))
     if not step:
         return values
     numbers = values.cast(pl.Float64).fill_null(np.nan).to_numpy()
     if relative:
         # What a shift cancels is not visible below the last digit of a middling number.
-        middling = float(np.nanmedian(np.abs(numbers)))
-        steps = np.maximum(_find_steps(numbers), find_step(middling))
+        steps = np.maximum(_find_steps(numbers), find_step(sizes[_MIDDLING.name]))
         rounded = np.empty_like(numbers)
         for size in np.unique(steps).tolist():
             same = steps == size
@@ -238,7 +245,9 @@ def _find_exponent(size: float) -> int:
 def _find_steps(numbers: Floats) -> Floats:
     """The twelfth digit of each number."""
     sizes = np.abs(np.nan_to_num(numbers))
-    least = float(sizes[sizes > 0].min())
+    least = float(sizes.min(where=sizes > 0, initial=np.inf))
+    if np.isinf(least):
+        return sizes  # only zeros, which need no digit
     first, last = _find_exponent(least), _find_exponent(float(sizes.max()))
     # Powers of ten as they read, and the power of each number by looking it up.
     powers = np.array([float(f"1e{power}") for power in range(first, last + 1)])
