@@ -33,6 +33,9 @@ class PartitionedEngine:
         cuts = np.sort(self.random.integers(0, records + 1, self.parts - 1))
         return np.split(order, cuts)
 
+    def prepare(self, data):
+        return data
+
     def aggregate(self, data, wanted):
         found = {}
         for name, summaries in wanted.items():

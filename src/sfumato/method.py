@@ -14,6 +14,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, Starts, engine_for
 from sfumato.engines.summaries import Infinite
 from sfumato.errors import DataError, MethodError
+from sfumato.io import frames
 from sfumato.parameters import list_settings
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Schema
@@ -100,6 +101,8 @@ class Method(ABC):
     ) -> Dataset:
         """Protect the data by this one method. Keyed methods draw a new key when none is given."""
         where = engine or engine_for(data.frame)
+        _require_engine(self, data)
+        data = where.prepare(data)
         data.schema.require(self.touches(data.schema))
         chance = Chance(Key.of(key), step) if self.keyed else None
         fitted = self.fit_keyed(data, where, chance)
@@ -130,6 +133,15 @@ class Method(ABC):
         """
         del fitted
         return {}
+
+
+def _require_engine(step: Method, data: Dataset) -> None:
+    """Say what cannot run on a cluster before any work starts."""
+    if frames.is_distributed(data.frame) and "spark" not in step.runs_on:
+        raise MethodError(
+            f"The method '{step.name}' does not run on Spark.",
+            hint="run it on one machine, on a frame of pandas, polars or pyarrow.",
+        )
 
 
 def carry_out(

@@ -307,6 +307,8 @@ def decode_levels(codes: Integers, levels: Sequence[Level], values: pl.Series) -
 def restore_categories(before: Dataset, after: Dataset, names: Sequence[str]) -> Dataset:
     """Give variables back the categorical type that their library had for them."""
     frame = after.frame
+    if frames.is_distributed(frame):
+        return after  # Spark has text only
     wrapped = frames.wrap(before.frame)
     for name in names:
         old = wrapped[name].to_native()

@@ -50,11 +50,15 @@ class Dataset:
 
     def __len__(self) -> int:
         frame = self.frame
+        if frames.is_distributed(frame):
+            return int(frame.count())
         return frame.height if isinstance(frame, pl.DataFrame) else len(frames.wrap(frame))
 
     def __repr__(self) -> str:
         # A frame's own text shows cells, and this may end up in a log or a notebook.
         library = type(self.frame).__module__.partition(".")[0]
+        if frames.is_distributed(self.frame):  # counting them is a job
+            return f"Dataset({len(self.columns)} variables, {library})"
         return f"Dataset({len(self):,} records, {len(self.columns)} variables, {library})"
 
     @property
@@ -72,6 +76,8 @@ class Dataset:
     def dtype(self, name: str) -> pl.DataType:
         """The type of a variable's column, without reading it where the frame tells."""
         self.schema.require([name])
+        if frames.is_distributed(self.frame):
+            return frames.get_types(self.frame)[name]
         if not isinstance(self.frame, pl.DataFrame):
             return self.column(name).dtype
         dtype = self.frame.schema[name]
@@ -80,6 +86,11 @@ class Dataset:
     def column(self, name: str) -> pl.Series:
         """One variable as a polars column; declared missing codes and NaN are missing."""
         self.schema.require([name])
+        if frames.is_distributed(self.frame):
+            raise DataError(
+                f"The records of variable '{name}' are on a cluster, and are not fetched.",
+                hint="use a method or a measure that runs on Spark.",
+            )
         values = frames.get_column(self.frame, name)
         absent = find_missing_codes(values, self.schema[name])
         return values if absent is None else values.set(absent, None)

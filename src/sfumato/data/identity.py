@@ -119,19 +119,35 @@ def identify(schema: Schema, column: Callable[[str], pl.Series]) -> Identity:
     `column` returns a variable by name.
     """
 
+    def work_out() -> _Digests:
+        found = find_identifiers(schema, column)
+        names, digests = found or ((), None)
+        words = digest_records(schema, column, names, digests)
+        return _Digests(describe_basis(names), words, names or tuple(sorted(schema)))
+
+    return Identity(work_out)
+
+
+def digest_records(
+    schema: Schema,
+    column: Callable[[str], pl.Series],
+    names: Sequence[str],
+    digests: Words | None = None,
+) -> Words:
+    """128 bits a record, none of them twice, from some identifiers; from all content without any.
+
+    Records with the same identifier, or without one, must be in it together, whatever else is.
+    """
+
     def read_content(rows: npt.NDArray[np.intp] | slice) -> Words:
         # Column by column, so that no second copy of the data is made.
         return digest(column(name)[rows] for name in sorted(schema))
 
-    def work_out() -> _Digests:
-        found = find_identifiers(schema, column)
-        if found is None:
-            content = _number_duplicates(read_content(slice(None)))
-            return _Digests("content of the record", content, tuple(sorted(schema)))
-        names, digests = found
-        return _Digests(_describe_basis(names), _fill_gaps(digests, read_content), names)
-
-    return Identity(work_out)
+    if not names:
+        return _number_duplicates(read_content(slice(None)))
+    if digests is None:
+        digests = digest_identifiers([column(name) for name in names])
+    return _fill_gaps(digests, read_content)
 
 
 def find_identifiers(
@@ -139,29 +155,46 @@ def find_identifiers(
 ) -> tuple[tuple[str, ...], Words] | None:
     """The variables that say who a record is, and their digests; None where none do.
 
-    They are what the plan names (`identity = true`); else the first variable that tells nine in
-    ten records apart, of those whose name speaks of the number of a person or a record, then of
-    the direct identifiers, each in alphabetical order; else all direct identifiers together, if
-    they tell them apart.
+    They are the first that tell nine in ten records apart (see `list_identifiers`), or what the
+    plan names, whatever it tells apart.
     """
-    stated = tuple(sorted(name for name in schema if schema[name].identity))
-    if stated:
-        return stated, digest_identifiers([column(name) for name in stated])
-    direct = sorted(
-        (name for name in schema.having("direct") if schema[name].identity is None), key=fold_name
-    )
-    alone = dict.fromkeys([*_list_numbers(schema), *direct])
-    sets: list[tuple[str, ...]] = [(name,) for name in alone]
-    if len(direct) > 1:
-        sets.append(tuple(sorted(direct)))
+    stated, sets = list_identifiers(schema)
     for names in sets:
         digests = digest_identifiers([column(name) for name in names])
-        if _tell_apart(digests):
+        known = np.sort(digests[digests.any(axis=1), 0])
+        distinct = int((known[1:] != known[:-1]).sum()) + min(len(known), 1)
+        if stated or tell_apart(distinct, len(digests)):
             return names, digests
     return None
 
 
-def _describe_basis(names: Sequence[str]) -> str:
+def list_identifiers(schema: Schema) -> tuple[bool, list[tuple[str, ...]]]:
+    """Whether the plan names the identifiers, and the sets of variables that may be them.
+
+    They are what the plan names (`identity = true`); else any variable whose name speaks of the
+    number of a person or a record, then the direct identifiers, each in alphabetical order; then
+    all direct identifiers together.
+    """
+    stated = tuple(sorted(name for name in schema if schema[name].identity))
+    if stated:
+        return True, [stated]
+    direct = sorted(
+        (name for name in schema.having("direct") if schema[name].identity is None), key=fold_name
+    )
+    sets = [(name,) for name in dict.fromkeys([*_list_numbers(schema), *direct])]
+    together = [tuple(sorted(direct))] if len(direct) > 1 else []
+    return False, [*sets, *together]
+
+
+def tell_apart(distinct: int, records: int) -> bool:
+    """Whether nearly all records have an identifier, and one that few others have."""
+    return distinct > 0 and distinct >= _MOST * records
+
+
+def describe_basis(names: Sequence[str]) -> str:
+    """Where an identity comes from, in words."""
+    if not names:
+        return "content of the record"
     if len(names) == 1:
         return f"identifier '{names[0]}'"
     return f"identifiers {', '.join(map(repr, names))} together"
@@ -177,13 +210,6 @@ def _list_numbers(schema: Schema) -> list[str]:
         if signs and signs[0].what in _NUMBERS and schema[name].identity is None:
             ranks[name] = _NUMBERS.index(signs[0].what)
     return sorted(ranks, key=lambda name: (ranks[name], fold_name(name)))
-
-
-def _tell_apart(digests: Words) -> bool:
-    """Whether nearly all records have an identifier, and one that few others have."""
-    known = np.sort(digests[digests.any(axis=1), 0])
-    distinct = int((known[1:] != known[:-1]).sum()) + min(len(known), 1)
-    return distinct > 0 and distinct >= _MOST * len(digests)
 
 
 def _fill_gaps(digests: Words, read_content: Callable[[npt.NDArray[np.intp]], Words]) -> Words:

@@ -1,8 +1,8 @@
 """Engines: where a plan runs. The engine follows from the frame's type, never from the plan.
 
 An engine is the few verbs of `Engine` (verbs.py) over one kind of frame. `LocalEngine` (local.py)
-holds frames in memory. A Spark engine goes beside it, as `spark.py`, the only module that imports
-pyspark; `engine_for` then looks at the frame's type.
+holds frames in memory, `SparkEngine` (spark.py, the only module that imports pyspark) has them on a
+cluster.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sfumato.engines.verbs import (
     RowFunction,
     Starts,
 )
+from sfumato.io import frames
 from sfumato.progress import Progress, silent
 
 __all__ = [
@@ -31,7 +32,9 @@ __all__ = [
 
 
 def engine_for(frame: object, progress: Progress | None = None) -> Engine:
-    """The engine that runs frames of this type. In-memory frames run locally."""
-    # Every frame that a Dataset accepts today is in memory; this is where Spark frames part.
-    del frame
+    """The engine that runs frames of this type: Spark frames on Spark, all others here."""
+    if frames.is_distributed(frame):
+        from sfumato.engines.spark import SparkEngine
+
+        return SparkEngine(progress or silent)
     return LocalEngine(progress or silent)

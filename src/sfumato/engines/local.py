@@ -31,6 +31,10 @@ class LocalEngine:
 
     progress: Progress = field(default=silent, repr=False)
 
+    def prepare(self, data: Dataset) -> Dataset:
+        """See `Engine.prepare`."""
+        return data  # an id is worked out when it is asked for
+
     def aggregate(
         self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
     ) -> dict[str, dict[str, Any]]:

@@ -51,6 +51,9 @@ class Combinations:
 class Engine(Protocol):
     """What an engine must be able to do. Same numbers on every engine, to the last bit."""
 
+    def prepare(self, data: Dataset) -> Dataset:
+        """The data with an id at every record, before anything is changed."""
+
     def aggregate(
         self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
     ) -> dict[str, dict[str, Any]]:

@@ -54,8 +54,49 @@ def _make_duplicate_error(names: Sequence[str]) -> DataError:
     )
 
 
+SPARK_TYPES: dict[str, pl.DataType] = {
+    "tinyint": pl.Int8(),
+    "smallint": pl.Int16(),
+    "int": pl.Int32(),
+    "bigint": pl.Int64(),
+    "float": pl.Float32(),
+    "double": pl.Float64(),
+    "boolean": pl.Boolean(),
+    "string": pl.String(),
+    "binary": pl.Binary(),
+    "date": pl.Date(),
+    "timestamp": pl.Datetime("us", "UTC"),
+    "timestamp_ntz": pl.Datetime("us"),
+}
+"""Types as Spark calls them, and as a part of the records has them."""
+
+
+def is_distributed(frame: Any) -> bool:
+    """Whether a frame's records are on a cluster (a Spark DataFrame)."""
+    return type(frame).__module__.startswith("pyspark.sql")
+
+
+def get_types(frame: Any) -> dict[str, pl.DataType]:
+    """The types of a Spark frame's variables."""
+    types: dict[str, pl.DataType] = {}
+    for column in frame.schema.fields:
+        dtype = SPARK_TYPES.get(column.dataType.simpleString())
+        if dtype is None:
+            raise DataError(
+                f"Variable '{column.name}' is of a type that is not used here: "
+                f"{column.dataType.simpleString()}.",
+                hint="cast it to text, a number or a date, or drop it.",
+            )
+        types[column.name] = dtype
+    if len(types) != len(frame.columns):
+        raise _make_duplicate_error(frame.columns)
+    return types
+
+
 def infer_kinds(frame: Any) -> dict[str, Kind | None]:
     """What the types alone say about the kind of each variable."""
+    if is_distributed(frame):
+        frame = pl.DataFrame(schema=get_types(frame))
     return {name: _infer_kind(dtype) for name, dtype in wrap(frame).schema.items()}
 
 
@@ -159,6 +200,8 @@ def _to_pandas(values: pl.Series, native: Any, old: Any) -> Any:
 def drop_columns(frame: Any, names: Iterable[str]) -> Any:
     """The frame less some variables."""
     gone = set(names)
+    if is_distributed(frame):
+        return frame.drop(*gone)
     wrapped = wrap(frame)
     remaining = [name for name in wrapped.columns if name not in gone]
     return frame[remaining] if wrapped.implementation.is_pandas_like() else frame.select(remaining)

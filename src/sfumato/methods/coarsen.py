@@ -60,6 +60,7 @@ class Coarsen(RowWise):
     """
 
     name = "coarsen"
+    runs_on = ("local", "spark")
     strength = Strength("intervals", stronger="down")
     examples = (
         {"variables": ["birth_date", "height"], "intervals": 5},

@@ -89,6 +89,7 @@ class CorrelatedNoise(RowWise):
     """
 
     name = "correlated_noise"
+    runs_on = ("local", "spark")
     strength = Strength("noise_share")
     attacks = ("averaging",)
     examples = (
@@ -157,7 +158,7 @@ class CorrelatedNoise(RowWise):
             for low, high in pairwise(starts.tolist())
         ]
         stratum = np.repeat(np.arange(len(texts)), np.diff(starts))
-        return pl.DataFrame([pl.Series(_MOMENTS, texts).gather(stratum)])
+        return pl.DataFrame([pl.Series(_MOMENTS, texts, dtype=pl.String).gather(stratum)])
 
     def _warn_of_others(self, schema: Schema) -> None:
         others = [

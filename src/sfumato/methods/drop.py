@@ -30,6 +30,7 @@ class Drop(Method):
     """
 
     name = "drop"
+    runs_on = ("local", "spark")
     examples = ({}, {"variables": ["postcode"]})
     variables: list[str] | None = None
 

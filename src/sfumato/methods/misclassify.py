@@ -102,6 +102,7 @@ class Misclassify(RowWise):
     """
 
     name = "misclassify"
+    runs_on = ("local", "spark")
     examples = (
         {"variables": ["sex", "region"], "retention": 0.8},
         {"variables": ["education", "children"], "retention": 0.7, "towards": "near"},

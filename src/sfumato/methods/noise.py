@@ -63,8 +63,8 @@ class Noise(RowWise):
     variables : the numbers to perturb. Default: all numbers whose role is "sensitive".
     variance : of the noise; one for all, or a table by variable.
     variance_share : its variance as a share of the original's variance: 0.1 is a tenth. The
-        variance is rounded up to a preferred number (ISO 3), by 3 % at most from 1000 records on,
-        by 58 % at most below 80: it is published, and must not tell a record.
+        variance is rounded up to a preferred number (ISO 3), by 3.6 % at most from 1000 records on,
+        by 60 % at most below 80: it is published, and must not tell a record.
     sd_share : its standard deviation as a share of the original's: 0.1 is a variance share of 0.01.
         Rounded in the same way.
     growth : instead, how the variance of the noise grows with the value; see `sf.Growth`.
@@ -91,6 +91,7 @@ class Noise(RowWise):
     """
 
     name = "noise"
+    runs_on = ("local", "spark")
     strength = Strength("variance_share")
     attacks = ("averaging",)
     keyed = True

@@ -69,6 +69,7 @@ class Recode(RowWise):
     """
 
     name = "recode"
+    runs_on = ("local", "spark")
     reports = ("information_loss",)
     examples = (
         {"variables": ["ethnicity", "diagnosis"], "level": 1},

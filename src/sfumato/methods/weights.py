@@ -70,6 +70,7 @@ class Weights(Grouped):
     """
 
     name = "weights"
+    runs_on = ("local", "spark")
     examples = ({}, {"levels": 4, "domains": ["region"]})
     keyed = True
     variables: Annotated[list[str], Field(min_length=1)] | None = None
