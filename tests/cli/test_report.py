@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command_line import sfumato
+from typer.testing import CliRunner
 
 import sfumato as sf
+from sfumato.cli.app import app
+from sfumato.datasets.replication import k_anonymity
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +93,19 @@ def test_replicate_writes_a_page(tmp_path, shared_data):
     assert "did you mean 'crowds'" in wrong.stderr
     refused = sfumato("replicate", "--download", "http://localhost", cwd=tmp_path)
     assert refused.returncode == 2
+
+
+def test_replicate_ends_with_3_where_a_number_differs(monkeypatch):
+    words = ["replicate", "--paper", "crowds"]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert done.exit_code == 0
+    assert "35 to 35" in done.stdout  # the bound of what is explained
+    monkeypatch.setattr(k_anonymity, "_TABLE_S9", {2: "0.26"})
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    assert done.exit_code == 3
+    assert "t that k = 2 allows" in done.stdout
+    assert "1 different" in done.stdout
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 3
+    different = [row for row in json.loads(done.stdout)["crowds"] if row["status"] == "different"]
+    assert [(row["printed"], row["ours"]) for row in different] == [("0.26", pytest.approx(0.25))]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from sfumato.data import Dataset
-from sfumato.datasets.replication.comparison import Row, round_tolerance
+from sfumato.datasets.replication.comparison import Row, bound_by_range, read_table
 from sfumato.datasets.replication.sources import Sources
+from sfumato.engines.local import count_combinations
 from sfumato.methods.deterministic import Deterministic
+from sfumato.progress import current_progress
 from sfumato.risk.mahalanobis import Mahalanobis
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.schema import Column, Schema
@@ -21,38 +24,53 @@ from sfumato.utility.propensity import Propensity
 _STRATA = ["Pclass", "Sex", "Family"]
 _NUMBERS = ["Age", "Fare"]
 _FORMULA = "Survived ~ C(Pclass) + Sex + Age + Fare + Family"
-_TIES = (
-    "30 passengers have neighbours at the same distance, and the paper's program broke these ties "
-    "by chance; ours breaks them by coordinates."
-)
-_TABLE_2 = (
-    ("1st class, women, alone", (1, "female", 0), 34, 33),
-    ("2nd class, women, alone", (2, "female", 0), 32, 29),
-    ("3rd class, women, alone", (3, "female", 0), 60, 37),
-    ("1st class, men, alone", (1, "male", 0), 75, 25),
-    ("2nd class, men, alone", (2, "male", 0), 72, 7),
-    ("3rd class, men, alone", (3, "male", 0), 264, 32),
-    ("1st class, women, with family", (1, "female", 1), 60, 58),
-    ("2nd class, women, with family", (2, "female", 1), 44, 41),
-    ("3rd class, women, with family", (3, "female", 1), 84, 35),
-    ("1st class, men, with family", (1, "male", 1), 47, 20),
-    ("2nd class, men, with family", (2, "male", 1), 36, 10),
-    ("3rd class, men, with family", (3, "male", 1), 83, 15),
+K = 3
+TIE_ORDERS = 32
+"""Random ways to break ties that are tried."""
+_JITTER = 1e-9
+"""Standard deviations by which records are moved to break ties: no printed digit sees it."""
+_TABLE_2 = """
+1 female 0  34 33
+2 female 0  32 29
+3 female 0  60 37
+1 male   0  75 25
+2 male   0  72  7
+3 male   0 264 32
+1 female 1  60 58
+2 female 1  44 41
+3 female 1  84 35
+1 male   1  47 20
+2 male   1  36 10
+3 male   1  83 15
+"""
+_TEXT = (
+    ("displacement of Age", "δ of Age", "0.0114"),
+    ("displacement of Fare", "δ of Fare", "0.0473"),
+    ("propensity", "U", "0.000117"),
+    ("risk1", "risk1", "0.0426"),
+    ("risk1_records", "risk1, records", "38"),
+    ("risk2", "risk2", "0.009"),
+    ("risk2_records", "risk2, records", "8"),
 )
 _TERMS = ("intercept", "2nd class", "3rd class", "male", "age", "fare", "family")
-_TABLE_3 = {
-    "original": (3.519, -1.067, -2.283, -2.628, -0.033, 0.001, -0.091),
-    "original_se": (0.437, 0.286, 0.281, 0.194, 0.008, 0.002, 0.194),
-    "original_z": (8.054, -3.732, -8.135, -13.527, -4.437, 0.466, -0.471),
-    "released": (3.615, -1.112, -2.343, -2.625, -0.035, 0.001, -0.089),
-    "released_se": (0.454, 0.300, 0.300, 0.194, 0.008, 0.002, 0.197),
-    "released_z": (7.972, -3.707, -7.822, -13.508, -4.586, 0.217, -0.452),
-    "coefficients": (0.220, 0.159, 0.216, 0.012, 0.205, 0.223, 0.010),
-}
+_COLUMNS = (
+    "original", "original_se", "original_z", "original_p", "released", "released_se",
+    "released_z", "released_p", "coefficients",
+)  # fmt: skip
+_TABLE_3 = """
+ 3.519 0.437   8.054 8.00e-16  3.615 0.454   7.972 1.56e-15 0.220
+-1.067 0.286  -3.732 0.0002   -1.112 0.300  -3.707 0.0002   0.159
+-2.283 0.281  -8.135 4.12e-16 -2.343 0.300  -7.822 5.21e-15 0.216
+-2.628 0.194 -13.527 <2e-16   -2.625 0.194 -13.508 <2e-16   0.012
+-0.033 0.008  -4.437 9.13e-06 -0.035 0.008  -4.586 4.53e-06 0.205
+ 0.001 0.002   0.466 0.641     0.001 0.002   0.217 0.829    0.223
+-0.091 0.194  -0.471 0.638    -0.089 0.197  -0.452 0.651    0.010
+"""
 _COLUMN_LABELS = {
     "original": "original, estimate", "original_se": "original, standard error",
-    "original_z": "original, z", "released": "released, estimate",
-    "released_se": "released, standard error", "released_z": "released, z",
+    "original_z": "original, z", "original_p": "original, p",
+    "released": "released, estimate", "released_se": "released, standard error",
+    "released_z": "released, z", "released_p": "released, p",
     "coefficients": "standardised difference",
 }  # fmt: skip
 
@@ -64,27 +82,43 @@ def compare_rows(sources: Sources) -> Iterator[Row]:
     frame = raw.select("Survived", "Pclass", "Sex", "Age", "Fare", Family=family)
     yield from _compare_table_2(frame)
     method = Deterministic(
-        variables=_NUMBERS, strata=_STRATA, k=3, missing="median", release_imputed=True
+        variables=_NUMBERS, strata=_STRATA, k=K, missing="median", release_imputed=True
     )
     released = method.apply(Dataset(frame, _build_schema()))
     full = frame.with_columns(pl.col("Age").fill_null(pl.col("Age").median()))
     original = Dataset(full, _build_schema())
-    yield from _compare_release(original, released, "our release", _TIES)
+    ours = _measure_release(original, released)
+    orders = [ours, *_break_ties(original, method)]
+    why = (
+        "some passengers have neighbours at the same distance. The paper's program broke these "
+        f"ties by chance, ours breaks them by coordinates. The bound is the range over "
+        f"{TIE_ORDERS} random ways to break them, and ours."
+    )
+    for place, what, name, printed in _list_printed():
+        if name.startswith("original"):  # no release is in it, and no tie
+            yield Row(place=place, what=what, printed=printed, ours=ours[name])
+            continue
+        bound = bound_by_range([order[name] for order in orders])
+        yield Row(place=place, what=f"our release: {what}", printed=printed, ours=ours[name],
+                  why=why, bound=bound)  # fmt: skip
     theirs = sources.find_reference("titanic_anonymised.csv")
     if theirs is not None:
-        printed = pl.read_csv(theirs)
-        paper = Dataset(full.with_columns(printed["Age"], printed["Fare"]), original.schema)
-        yield from _compare_release(original, paper, "the paper's release", "")
+        file = pl.read_csv(theirs)
+        paper = Dataset(full.with_columns(file["Age"], file["Fare"]), original.schema)
+        measured = _measure_release(original, paper)
+        for place, what, name, printed in _list_printed():
+            if not name.startswith("original"):
+                yield Row(place=place, what=f"the paper's release: {what}", printed=printed,
+                          ours=measured[name])  # fmt: skip
     yield from _measure_dense(sources)
     why = "the data of the 1958 cohort are given to approved researchers only."
-    yield Row(place="Table 4, Figures 5 and 6", what="1958 cohort", published=None, ours=None,
-              why=why)  # fmt: skip
+    yield Row(place="Table 4, Figures 5 and 6", what="1958 cohort", why=why)
     why = (
         "simulated from that cohort; in kind on invented cohorts by `python -m tools.sensitivity`. "
         "Use falls and risk falls with k, as printed; with more records the standardised "
         "differences of coefficients fall and then rise, which the figure does not show."
     )
-    yield Row(place="Figures 7 and 8", what="sensitivity", published=None, ours=None, why=why)
+    yield Row(place="Figures 7 and 8", what="sensitivity", why=why)
 
 
 def _build_schema() -> Schema:
@@ -98,39 +132,61 @@ def _build_schema() -> Schema:
 
 
 def _compare_table_2(frame: pl.DataFrame) -> Iterator[Row]:
-    strata = frame.group_by(_STRATA).agg(pl.len(), pl.col("Survived").sum())
-    counts = {row[:3]: row[3:] for row in strata.rows()}
-    for what, stratum, people, survived in _TABLE_2:
-        ours = counts.get(stratum, (0, 0))
-        yield Row(place="Table 2", what=what, published=people, ours=ours[0])
-        yield Row(place="Table 2", what=f"{what}, survived", published=survived, ours=ours[1])
+    everybody = count_combinations(frame.select(_STRATA))
+    survivors = count_combinations(frame.filter(pl.col("Survived") == 1).select(_STRATA))
+    people, survived = (
+        dict(zip(counted.values.rows(), counted.counts.tolist(), strict=True))
+        for counted in (everybody, survivors)
+    )
+    for pclass, sex, family, *printed in read_table(_TABLE_2):
+        stratum = (int(pclass), sex, int(family))
+        what = f"class {pclass}, {sex}, {'with family' if stratum[2] else 'alone'}"
+        yield Row(place="Table 2", what=what, printed=printed[0], ours=people.get(stratum, 0))
+        yield Row(place="Table 2", what=f"{what}, survived", printed=printed[1],
+                  ours=survived.get(stratum, 0))  # fmt: skip
     k = Uniqueness(known=_STRATA).measure(Dataset(frame, _build_schema())).details["k"]
-    yield Row(place="Table 2", what="smallest stratum", published=32, ours=k)
+    yield Row(place="Table 2", what="smallest stratum", printed="32", ours=k)
 
 
-def _compare_release(original: Dataset, released: Dataset, whose: str, why: str) -> Iterator[Row]:
+def _list_printed() -> Iterator[tuple[str, str, str, str]]:
+    """Place, label, name in `_measure_release` and printed text of each number on a release."""
+    for name, what, printed in _TEXT:
+        yield "text", what, name, printed
+    table = read_table(_TABLE_3)
+    for index, column in enumerate(_COLUMNS):
+        for term, cells in zip(_TERMS, table, strict=True):
+            what = f"{term}, {_COLUMN_LABELS[column]}"
+            yield "Table 3", what, f"{column} of {term}", cells[index]
+
+
+def _measure_release(original: Dataset, released: Dataset) -> Mapping[str, float]:
+    """Every number that the paper prints on a release, by our measures."""
     moved = Displacement(variables=_NUMBERS).measure(original, released).table
-    by_variable: dict[str, Any] = dict(moved.select("variable", "displacement").rows())
-    for name, published in (("Age", 0.0114), ("Fare", 0.0473)):
-        yield Row(place="text", what=f"{whose}: δ of {name}", published=published,
-                  ours=by_variable[name], within=round_tolerance(4), why=why)  # fmt: skip
-    value = Propensity(permutations=0).measure(original, released).value
-    yield Row(place="text", what=f"{whose}: U", published=0.000117, ours=value,
-              within=round_tolerance(6), why=why)  # fmt: skip
     risk = Mahalanobis(variables=_NUMBERS).measure(original, released).details
-    spread = f"{why} Over 200 random ways to break them risk1 runs from 25 to 152." if why else ""
-    yield Row(place="text", what=f"{whose}: risk1, records", published=38,
-              ours=risk["risk1_records"], why=spread)  # fmt: skip
-    yield Row(place="text", what=f"{whose}: risk2, records", published=8,
-              ours=risk["risk2_records"], why=why)  # fmt: skip
     table = Coefficients(formula=_FORMULA, family="logistic").measure(original, released).table
-    for column, printed in _TABLE_3.items():
-        if column.startswith("original") and whose == "our release":
-            continue  # it is the same column, and shown with the paper's release or alone
-        for term, published, ours in zip(_TERMS, printed, table[column], strict=True):
-            yield Row(place="Table 3", what=f"{whose}: {term}, {_COLUMN_LABELS[column]}",
-                      published=published, ours=float(ours), within=round_tolerance(3),
-                      why=why)  # fmt: skip
+    measured: dict[str, Any] = {
+        f"displacement of {name}": value
+        for name, value in moved.select("variable", "displacement").rows()
+    }
+    measured["propensity"] = Propensity(permutations=0).measure(original, released).value
+    for number in ("risk1", "risk1_records", "risk2", "risk2_records"):
+        measured[number] = risk[number]
+    for column in _COLUMNS:
+        for term, value in zip(_TERMS, table[column], strict=True):
+            measured[f"{column} of {term}"] = float(value)
+    return measured
+
+
+def _break_ties(original: Dataset, method: Deterministic) -> Iterator[Mapping[str, float]]:
+    """The same numbers when ties are broken by chance: records are moved by next to nothing."""
+    random, report = np.random.default_rng(7), current_progress()
+    frame = original.batch(original.columns)
+    values = frame.select(_NUMBERS).to_numpy()
+    for order in range(TIE_ORDERS):
+        report("breaking ties", order, TIE_ORDERS)
+        moved = values + _JITTER * values.std(axis=0) * random.normal(size=values.shape)
+        jittered = frame.with_columns(pl.DataFrame(moved, schema=_NUMBERS))
+        yield _measure_release(original, method.apply(Dataset(jittered, original.schema)))
 
 
 def _measure_dense(sources: Sources) -> Iterator[Row]:
@@ -140,5 +196,5 @@ def _measure_dense(sources: Sources) -> Iterator[Row]:
     for k in (3, 5, 10):
         released = Deterministic(variables=frame.columns, k=k).apply(data)
         stayed = Displacement(within=0.01).measure(data, released).details["stayed_in_all"]
-        yield Row(place="beyond the paper", published=None, ours=stayed,
+        yield Row(place="not in the paper", ours=stayed,
                   what=f"exam data, k = {k}: share of records within 0.01 SD")  # fmt: skip

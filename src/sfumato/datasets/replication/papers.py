@@ -69,4 +69,4 @@ def replicate(
 
 def _report_missing(missing: list[str]) -> Row:
     why = f"these data files are not there: {', '.join(missing)}."
-    return Row(place="all", what="everything", published=None, ours=None, why=why)
+    return Row(place="all", what="everything", why=why)
