@@ -111,8 +111,8 @@ CASES = {
 }
 SETUP = """
 from benchmarks.bench_fitting import *
-from sfumato.kernels.trees.boxes import covered
-covered(*{small}, budget=10_000)
+from sfumato.kernels.trees.boxes import find_covered
+find_covered(*{small}, budget=10_000)
 made = {large}
 with open("/proc/self/clear_refs", "w") as file:
     file.write("5")  # forget the memory that making the data took at its peak
@@ -123,7 +123,7 @@ SORT = "import numpy as np\ncolumn = np.random.default_rng(0).random({records})"
 def fitting(made: str, records: int) -> Cost:
     """What it costs to tell who is covered, in data made by such a call."""
     setup = SETUP.format(small=made.format(records=2000), large=made.format(records=records))
-    return cost("covered(*made, budget=10_000)", setup=setup)
+    return cost("find_covered(*made, budget=10_000)", setup=setup)
 
 
 def main(records: int = RECORDS, only: str = "") -> None:

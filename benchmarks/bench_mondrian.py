@@ -11,9 +11,9 @@ RECORDS = 1_000_000
 SETUP = """
 import numpy as np
 from benchmarks.discharges import coded, discharges
-from sfumato.kernels.clustering.clusters import bound_t, origin_order, ranges, spread_order
+from sfumato.kernels.clustering.clusters import bound_t, find_ranges, origin_order, spread_order
 from sfumato.kernels.clustering.mondrian import mondrian
-from sfumato.kernels.clustering.rules import Rule
+from sfumato.kernels.clustering.closeness import Rule
 frame = discharges({records})
 codes, values = coded(frame)
 charge = frame["charge"].to_numpy()
@@ -22,8 +22,8 @@ column = np.random.default_rng(0).random({records})
 some, every = slice(0, 300), slice(None)
 numeric = [True] * 9
 nominal = [False, True, False, False, False, True, False, True, True]
-def s2(rows): return ranges(codes[rows], *origin_order(codes[rows], {k}))
-def s4(rows): return ranges(codes[rows], *spread_order(codes[rows], charge[rows], {k}))
+def s2(rows): return find_ranges(codes[rows], *origin_order(codes[rows], {k}))
+def s4(rows): return find_ranges(codes[rows], *spread_order(codes[rows], charge[rows], {k}))
 def plain(rows): return mondrian(codes[rows], {k}, ordered=numeric)
 def levels(rows): return mondrian(codes[rows], {k}, ordered=nominal)
 def close(rows):

@@ -28,13 +28,12 @@ table = pd.DataFrame(codes, columns=[f"v{{at}}" for at in range({variables})])
 """
 SETUP = """
 import numpy as np, pandas as pd
-from sfumato.kernels.lattice.lattice import lattice
-from sfumato.kernels.lattice.groups import keys
+from sfumato.kernels.lattice.peers import count_peers, key_rows
 {data}
 def peers(codes, **options):
     every = range(codes.shape[1])
-    _, first, counts = np.unique(keys(codes, every), return_index=True, return_counts=True)
-    return lattice(codes[first], counts, sensitive=every, known=every, **options)
+    _, first, counts = np.unique(key_rows(codes, every), return_index=True, return_counts=True)
+    return count_peers(codes[first], counts, sensitive=every, known=every, **options)
 peers(codes[:50]); peers(codes[:50], q=0.05)
 """
 PANDAS = "table.groupby(list(table.columns)).ngroup()"

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 import pytest
+from benchmarks import study_mcd
 from scipy.stats import chi2
 
 from sfumato.kernels import mcd
@@ -112,6 +113,24 @@ def test_no_long_search_finds_much_better(kind, records, variables):
     means, covariances = start_candidates(scaled, starts)
     best = improve_candidates(scaled, half_size(records, variables), means, covariances, 300).min()
     assert result.log_determinant < best + 2 * np.log(scale).sum() + 2e-3
+
+
+@pytest.mark.parametrize(("records", "variables", "seed"), [(2500, 3, 6), (2000, 5, 3)])
+def test_flat_data_are_not_left_in_a_local_minimum(records, variables, seed):
+    ours, *theirs = study_mcd.compare("ball", records, variables, seed, seeds=3)
+    assert ours < min(theirs) + study_mcd.SAME
+
+
+def test_a_swap_changes_the_determinant_by_as_much_as_it_says():
+    values = drawn("skewed", 60, 3)
+    half, rest = values[:, :35], values[:, 35:]
+    centre, covariance = half.mean(axis=1, keepdims=True), np.cov(half)
+    ratios = mcd._compare_swaps(half - centre, rest - centre, covariance, 35)
+    for leaving, entering in ((0, 0), (7, 24), (34, 3)):
+        other = half.copy()
+        other[:, leaving] = rest[:, entering]
+        ratio = np.linalg.det(np.cov(other)) / np.linalg.det(covariance)
+        assert ratios[leaving, entering] == pytest.approx(ratio, rel=1e-10)
 
 
 def test_the_order_of_records_does_not_matter_in_the_last_bit():

@@ -10,6 +10,15 @@ from hypothesis import strategies as st
 from sfumato.kernels.trees.ranks import Ranks, nearest, ranks
 from sfumato.progress import send_progress_to
 
+SCALES = {1.0: 30, 0.3: 9, 1 / 3: 10, 7.1: 213}
+"""What the factors are meant to be, in thirtieths: a third is a third."""
+UNITS = (1.0, 0.1, 0.01, 2.54, 1 / 2.54, 1 / 3)
+
+
+def as_whole_numbers(values):
+    """Values as Python's integers, to the last bit, in units of 2^-100."""
+    return np.array([[int(value * 2.0**100) for value in row] for row in values], object)
+
 
 def squared(item, others, scale):
     total = np.zeros(len(others))
@@ -20,10 +29,12 @@ def squared(item, others, scale):
 
 
 def slowly(original, released, scale):
-    """For each target, the sorted ranks of the originals behind its nearest released records."""
+    """For each target, the sorted ranks behind its nearest released records; exact."""
+    factors = np.array([SCALES[factor] for factor in scale.tolist()], object)
+    original, released = (as_whole_numbers(values) * factors for values in (original, released))
     result = []
     for target in original:
-        close, truth = squared(target, released, scale), squared(target, original, scale)
+        close, truth = (((values - target) ** 2).sum(axis=1) for values in (released, original))
         tied = np.flatnonzero(close == close.min())
         result.append(sorted(int((truth < truth[item]).sum()) for item in tied))
     return result
@@ -96,8 +107,35 @@ def test_nearest_against_brute_force(pair):
     result = nearest(*pair)
     for index, target in enumerate(original):
         close = squared(target, released, scale)
-        assert result.squared[index] == close.min()
-        assert result.ties[index] == (close == close.min()).sum()
+        assert result.squared[index] == pytest.approx(close.min(), rel=1e-14, abs=1e-30)
+        is_near = close <= close.min() * (1 + 1e-12)
+        assert result.ties[index] == is_near.sum()
+        assert result.is_pair[index] == is_near[index]
+
+
+@given(pairs(), st.data())
+@settings(max_examples=100)
+def test_any_unit_and_order_of_the_columns(pair, data):
+    original, released, scale = pair
+    columns = data.draw(st.permutations(range(len(scale))))
+    units = np.array([data.draw(st.sampled_from(UNITS)) for _ in scale])
+    shift = data.draw(st.sampled_from([0.0, 0.7, 1000.3]))
+    # A shift of values with all their digits rounds them.
+    shift = shift if (original == np.rint(original)).all() else 0.0
+    first, second = (((values + shift) * units)[:, columns] for values in (original, released))
+    moved_scale = (scale / units)[columns]
+    turned, plain = ranks(first, second, moved_scale), nearest(first, second, moved_scale)
+    assert listed(turned) == slowly(*pair)
+    assert plain.ties.tolist() == nearest(*pair).ties.tolist()
+    assert plain.is_pair.tolist() == nearest(*pair).is_pair.tolist()
+
+
+def test_nearly_equal_is_not_equal():
+    # Far beyond what rounding does, however small: 1e-9 of the distance.
+    original = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
+    released = np.array([[1.0 + 1e-9, 0.0], [-1.0, 0.0], [0.0, 30.0]])
+    assert nearest(original, released, np.ones(2)).ties[0] == 1
+    assert nearest(original, np.round(released), np.ones(2)).ties[0] == 2
 
 
 @given(pairs(), st.sampled_from([0.25, 1024.0]), st.integers(-3, 3))

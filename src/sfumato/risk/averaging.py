@@ -150,7 +150,13 @@ class Averaging(Measure):
         found: Found = {}
         for words, attacker in {_PLAIN: where, **weighed}.items():
             try:
-                h = ranks(attacker.original, attacker.released, attacker.scale, cap=self.p)
+                h = ranks(
+                    attacker.original,
+                    attacker.released,
+                    attacker.scale,
+                    cap=self.p,
+                    sizes=attacker.sizes,
+                )
             except ValueError as error:
                 raise MeasureError(
                     f"'{self.name}' cannot be computed: {error}",

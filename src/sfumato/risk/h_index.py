@@ -70,8 +70,9 @@ class HIndex(Measure):
     Assumes: the attacker knows that the person is in the release, knows the variables named
     exactly, and nothing of other persons. h = 0 means found (or somebody with equal values); the
     value is Pr(h < p). h counts persons strictly nearer; of several nearest released records the
-    attacker takes any by chance, so a record's h is the mean over them. Records that the release
-    removed are neither targets nor counted. The baseline is a pick by chance: p of n.
+    attacker takes any by chance, so a record's h is the mean over them. Equally near is meant in
+    exact arithmetic: neither the unit nor the order of the variables matters. Records that the
+    release removed are neither targets nor counted. The baseline is a pick by chance: p of n.
 
     Beside it: `pr_h_0`; `mean_h`, where more is better; the worst group of the table for either
     (`h_index_worst_group`, `mean_h_worst_group`); `h_index_tail`, the share among the 5 % of
@@ -279,7 +280,14 @@ class HIndex(Measure):
         from sfumato.kernels.trees.ranks import ranks
 
         try:
-            return ranks(where.original, where.released, where.scale, among=among, cap=cap)
+            return ranks(
+                where.original,
+                where.released,
+                where.scale,
+                among=among,
+                cap=cap,
+                sizes=where.sizes,
+            )
         except ValueError as error:
             raise MeasureError(
                 f"'{self.name}' cannot be computed: {error}",

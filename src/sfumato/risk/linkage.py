@@ -67,7 +67,8 @@ class Linkage(Measure):
 
     Beside it: `linked_backwards`, the share of released records whose nearest person is the
     right one; `assigned`, the share that is right when all are linked at once, one to one, at
-    the least total of squared distances, as somebody would who holds the whole register;
+    the least total of squared distances, as somebody would who holds the whole register (of
+    several such assignments the one that links the most);
     `linkage_rescaled`, for an attacker who first gives the release the means and standard
     deviations of the original; and `linkage_by_noise`, for one who knows the size of the noise in
     each variable, as a manifest tells it, and weighs by 1 / variance, which for normal noise is the
@@ -206,7 +207,11 @@ class Linkage(Measure):
             return shares
         # As they stand, not on a fitted line: a variable most of whose values did not change.
         plain = replace(
-            where, original=where.plain, released=noise.released, scale=1 / where.deviations
+            where,
+            original=where.plain,
+            released=noise.released,
+            scale=1 / where.deviations,
+            sizes=None,
         )
         parts = {
             f"uses '{name}' alone": select_variables(plain, [column])
@@ -232,16 +237,12 @@ class Linkage(Measure):
 
         sides = (where.released, where.original) if back else (where.original, where.released)
         try:
-            links = nearest(*sides, where.scale)
+            links = nearest(*sides, where.scale, sizes=where.sizes)
         except ValueError as error:
             raise MeasureError(
                 f"'{self.name}' cannot be computed: {error}", hint="give values in another unit."
             ) from None
-        squared = np.zeros(len(where.original))  # summed as the kernel does, to be equal to the bit
-        for index, factor in enumerate(where.scale):
-            gap = (where.released[:, index] - where.original[:, index]) * factor
-            squared += gap * gap
-        return np.where(squared == links.squared, 1 / np.maximum(links.ties, 1), 0.0)
+        return np.where(links.is_pair, 1 / np.maximum(links.ties, 1), 0.0)
 
     def _assign(self, where: Space) -> dict[str, Any]:
         count = len(where.original)

@@ -16,6 +16,7 @@ from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.parameters import parameters
+from sfumato.risk._attacks.assignment import assign_all
 from sfumato.risk._attacks.attacker_view import (
     VariableView,
     compute_costs,
@@ -52,8 +53,9 @@ class MixedLinkage(Measure):
     Beside it: `mixed_linkage_by_noise`, for an attacker who knows how values were changed, as a
     manifest tells it: numbers are weighed by 1 / variance of the noise, categories by how often a
     level became another; and `mixed_assigned`, the share that is right when all persons are linked
-    at once, one to one, at the least total distance. It takes at most 1000 records: among a part of
-    the persons the share would be higher than among all.
+    at once, one to one, at the least total distance (of several such assignments the one that links
+    the most). It takes at most 1000 records: among a part of the persons the share would be higher
+    than among all.
 
     A target must hold for the better of both attackers; where only some persons were looked for, at
     the upper end of the interval. So a target of 0 takes all of them.
@@ -85,7 +87,7 @@ class MixedLinkage(Measure):
         sentence="Somebody who knows exactly {variables_list} picks the right record for {success} "
         "of the persons. A blind guess would be right for {control}.",
     )
-    trial = Trial(needs=("quasi",), acceptable="by k", seconds=6.0)
+    trial = Trial(needs=("quasi",), acceptable="by k", seconds=8.0)
     examples = (
         {},
         {"known": ["sex", "region", "height", "birth_date"], "individuals": 50},
@@ -170,8 +172,6 @@ def _assign_persons(
 
     Persons and released records that are all alike can be swapped: the mean over such swaps.
     """
-    from scipy.optimize import linear_sum_assignment
-
     if len(rows) < records or records > _AT_ONCE:
         why = (
             f"only {len(rows)} of {records} persons were looked for, and at most {_AT_ONCE} can be "
@@ -186,18 +186,7 @@ def _assign_persons(
         by_noise=by_noise,
     )
     cost = np.concatenate([part[:, rows] for _, part in parts])
-    taken = linear_sum_assignment(cost)[1]
-    person, link = (encode_rows(side) for side in (cost, cost.T))
-    of_person, of_link = np.bincount(person), np.bincount(link)
-    truth: dict[tuple[int, int], int] = {}
-    for pair in zip(person.tolist(), link.tolist(), strict=True):
-        truth[pair] = truth.get(pair, 0) + 1
-    links = zip(person.tolist(), link[taken].tolist(), strict=True)
-    right = math.fsum(
-        truth.get((person_class, link_class), 0)
-        / int(of_person[person_class] * of_link[link_class])
-        for person_class, link_class in links
-    )
+    right = assign_all(cost, encode_rows(cost), encode_rows(cost.T))
     low, high = wilson(right / len(rows), len(rows))
     return {
         "mixed_assigned": min(right / len(rows), 1.0),

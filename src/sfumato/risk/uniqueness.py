@@ -14,7 +14,7 @@ from sfumato.data import Dataset, find_missing_codes
 from sfumato.engines import Combinations, engine_for
 from sfumato.engines.local import count_combinations, find_class_of_each
 from sfumato.evidence import Evidence, Subject
-from sfumato.kernels.arrays import Integers
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.lattice.wildcards import count_fitting
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
@@ -27,6 +27,10 @@ _MISSING = {
     "class is the number of records that fit it whatever that value is, or of persons whose true "
     "values fit the record, whichever is smaller.",
 }
+_UNDERSTATED = 1.1
+"""How much larger the individual risk is than the journalist's before it is worth a warning."""
+_TERMS, _MANY = 200, 10
+"""Terms of a series, and the class size from which they are enough for all digits."""
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 
 
@@ -37,6 +41,12 @@ class Uniqueness(Measure):
     Question: how many records have a combination of values that no other record shares?
     Assumes: the outsider knows that the person is in the data, and knows the exact values of
     `known`. A class is the records that share those values; k is the size of the smallest class.
+
+    Where survey weights are known: `journalist`, 1 over the number of people that the smallest
+    class stands for; and `individual_risk`, the largest chance to be found given the sample. The
+    first takes the estimated number for the true one, which understates: of a class with one
+    record of weight 100 there may be far fewer people. Targets on either are held against
+    `individual_risk`.
 
     Parameters
     ----------
@@ -59,17 +69,20 @@ class Uniqueness(Measure):
 
     References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Eq. 1; El Emam
     (2013), Guide to the De-Identification of Personal Health Information (prosecutor,
-    journalist and marketer risk).
+    journalist and marketer risk); Benedetti & Franconi (1998), Statistical and technological
+    solutions for controlled data dissemination (individual risk).
     """
 
     name = "uniqueness"
     examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
     provides = (
-        "k", "prosecutor", "journalist", "marketer", "unique_records", "k_of_groups",
-        "k_if_clusters_are_known",
+        "k", "prosecutor", "journalist", "individual_risk", "marketer", "unique_records",
+        "k_of_groups", "k_if_clusters_are_known",
     )  # fmt: skip
     reach = {  # noqa: RUF012 - a class variable by its base
-        **dict.fromkeys(("uniqueness", "prosecutor", "journalist", "marketer"), (0.0, 1.0)),
+        **dict.fromkeys(
+            ("uniqueness", "prosecutor", "journalist", "individual_risk", "marketer"), (0.0, 1.0)
+        ),
         **dict.fromkeys(("k", "k_of_groups", "k_if_clusters_are_known"), (1.0, math.inf)),
         "unique_records": (0.0, math.inf),
     }
@@ -91,6 +104,7 @@ class Uniqueness(Measure):
         readings = {"value": classes.counts, "wildcard": fitting}
         sizes = readings.pop(self.missing)
         (other, others), names = readings.popitem(), ", ".join(known)
+        population = _estimate_population(data, class_of)
         return Evidence(
             name=self.name,
             subject=subject,
@@ -100,7 +114,7 @@ class Uniqueness(Measure):
             table=data.like(_distribution(classes.counts, sizes)),
             details={
                 **_risks(classes.counts, sizes),
-                **_estimate_population(data, class_of),
+                **population,
                 **_count_with_clusters(undeclared, known),
                 "reading_of_missing": self.missing,
                 f"k_if_missing_is_{other}": int(others.min()),
@@ -109,6 +123,7 @@ class Uniqueness(Measure):
                 "known": names,
             },
             assumptions=(describe_known(known), _MISSING[self.missing]),
+            warnings=_warn_of_journalist(population),
             audience="public" if subject == "released" else "custodian",
         )
 
@@ -171,7 +186,7 @@ def _estimate_population(data: Dataset, class_of: Integers) -> dict[str, Any]:
     weight = data.schema.having("weight")
     if not weight:
         why = "no variable has the role weight, so the population is unknown."
-        return {"journalist": math.nan, "journalist_reason": why}
+        return _leave_population_open(why)
     weights = data.column(weight[0]).cast(pl.Float64)
     # Sorted first, so that a sum does not depend on the order of the records.
     people = (
@@ -182,8 +197,61 @@ def _estimate_population(data: Dataset, class_of: Integers) -> dict[str, Any]:
     )
     if weights.null_count() or bool((people["weight"] < people["len"]).any()):
         why = "the survey weights are missing, or some class stands for less than its records."
-        return {"journalist": math.nan, "journalist_reason": why}
-    return {"journalist": 1 / float(people["weight"].to_numpy().min())}
+        return _leave_population_open(why)
+    # Of the classes of one size, the one that stands for the fewest is the riskiest.
+    fewest = people.group_by("len").agg(pl.col("weight").min())
+    size, total = (fewest[name].cast(pl.Float64).to_numpy() for name in ("len", "weight"))
+    individual = float(estimate_individual_risk(size, total).max())
+    return {
+        "journalist": 1 / float(total.min()),
+        "individual_risk": individual,
+        f"journalist{AT_WORST}": individual,
+    }
+
+
+def estimate_individual_risk(sizes: Floats, people: Floats) -> Floats:
+    """The expected chance 1 / F to find a person of a class, F people in the population.
+
+    `sizes` are the records of each class, `people` the sums of their weights. Given f records that
+    were sampled with probability p = f / people each, F is negative binomial, and E(1/F) is
+    p / f * 2F1(1, 1; f + 1; 1 - p). For one record that is p / (1 - p) * log(1 / p).
+
+    References: Benedetti & Franconi (1998); Hundepool et al. (2012), Statistical Disclosure
+    Control, section 3.3.5.
+    """
+    rest = 1 - sizes / people
+    # 2F1 as a series; where that is slow, by recurrence from one record to more.
+    factor, term = np.ones(len(sizes)), np.ones(len(sizes))
+    for number in range(1, _TERMS):
+        term = term * number * rest / (sizes + number)
+        factor += term
+    slow = (rest > 1 / 2) & (sizes < _MANY)
+    odds = (1 - rest[slow]) / rest[slow]
+    by_size = -np.log1p(-rest[slow]) / rest[slow]
+    for size in range(2, _MANY):
+        more = size / (size - 1) * (1 / rest[slow] - odds * by_size)
+        by_size = np.where(sizes[slow] >= size, more, by_size)
+    factor[slow] = by_size
+    risks: Floats = np.minimum(factor / people, 1.0)
+    return risks
+
+
+def _leave_population_open(why: str) -> dict[str, Any]:
+    names = ("journalist", "individual_risk")
+    return {**dict.fromkeys(names, math.nan), **{f"{name}_reason": why for name in names}}
+
+
+def _warn_of_journalist(population: dict[str, Any]) -> tuple[str, ...]:
+    """Say by how much the simple estimate understates."""
+    simple, expected = population["journalist"], population["individual_risk"]
+    if not expected > _UNDERSTATED * simple:
+        return ()
+    warning = (
+        f"The journalist risk of {simple:.2g} takes the estimated number of people for the true "
+        f"one and understates: the expected risk is {expected:.2g}, {expected / simple:.1f} times "
+        "as much. Targets are held against that."
+    )
+    return (warning,)
 
 
 def _count_with_clusters(data: Dataset, known: tuple[str, ...]) -> dict[str, Any]:

@@ -38,8 +38,9 @@ _ASSUMPTIONS = (
         "stands for the original levels that became it."
     ),
     (
-        "For the non-uniform entropy a released cell that does not hold the original value tells "
-        "nothing of it."
+        "For the entropy a released cell that does not hold the original value, and a removed "
+        "record, tell nothing of it. ARX counts removed records among themselves, so its "
+        "non-uniform entropy is another number where records were removed."
     ),
 )
 
@@ -54,8 +55,10 @@ class InformationLoss(Measure):
     released one, over the number of variables. In a range, the end farther from the original
     value counts. Beside it are the measures that ARX reports: `granularity` (the mean share of
     the domain that a cell leaves open), `discernibility` (the sum of squared class sizes; a
-    removed record counts as many as there are records), `non_uniform_entropy` (the share of the
-    bits that suppressing everything would lose) and `average_class_size`. `generalised` (and over
+    removed record counts as many as there are records) and `average_class_size`. `entropy_loss`
+    is the share of the bits that suppressing everything would lose. It is ARX's non-uniform
+    entropy as long as no record was removed; a removed record has lost all its bits here, where
+    ARX still tells it from the records that were not removed. `generalised` (and over
     all variables `generalised_cells`) is the share of cells that were changed or generalised:
     that no longer are exactly what the original says.
 
@@ -84,12 +87,12 @@ class InformationLoss(Measure):
     of = "pair"
     whole = True
     provides = (
-        "granularity", "discernibility", "discernibility_share", "non_uniform_entropy",
+        "granularity", "discernibility", "discernibility_share", "entropy_loss",
         "average_class_size", "removed_records", "generalised_cells",
     )  # fmt: skip
     reach = {  # noqa: RUF012 - a class variable by its base
         **dict.fromkeys(
-            ("granularity", "discernibility_share", "non_uniform_entropy", "generalised_cells"),
+            ("granularity", "discernibility_share", "entropy_loss", "generalised_cells"),
             (0.0, 1.0),
         ),
         **dict.fromkeys(("information_loss", "discernibility", "removed_records"), (0.0, math.inf)),
@@ -197,11 +200,11 @@ def _measure_entropy(lost: Sequence[CellLosses]) -> dict[str, Any]:
     most = math.fsum(losses.most_bits for losses in lost)
     if not most > 0:
         return {
-            "non_uniform_entropy": math.nan,
-            "non_uniform_entropy_reason": "no variable has different values in the original.",
+            "entropy_loss": math.nan,
+            "entropy_loss_reason": "no variable has different values in the original.",
         }
     bits = math.fsum(losses.bits for losses in lost)
-    return {"non_uniform_entropy": min(max(bits / most, 0.0), 1.0), "bits_lost": bits}
+    return {"entropy_loss": min(max(bits / most, 0.0), 1.0), "bits_lost": bits}
 
 
 def _describe_classes(sizes: npt.NDArray[np.int64], originals: int) -> dict[str, Any]:

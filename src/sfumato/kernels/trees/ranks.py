@@ -6,13 +6,18 @@ distance is the sum over the columns, in their order, of ((a - b) * scale)^2, wh
 computed, so "as near as" and "nearer than" mean the same in every part. Results depend on the
 records and not on their order.
 
+What is equally near in exact arithmetic counts as equally near, whatever the unit and the order of
+the columns: decimals are first turned into whole numbers, whose differences are exact, and two
+distances are the same if they differ by no more than rounding can do (`_prepare`).
+
 numba caches what it compiled per file: after a change to `neighbours.py` or `lanes.py`, touch
 this one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -52,6 +57,14 @@ _DEPTH = LEVELS * LANES
 _DENSE = 64
 """One search costs about as much as reading one in so many points, and sorting them."""
 _SMALL = 1 << 14
+_UNIT = 2.0**-53
+"""The relative error of one rounding."""
+_ROUNDINGS = 64
+"""Roundings behind a distance, at most: of units, deviations, differences, squares, the root."""
+_DECIMALS = 12
+"""Digits after the point up to which values count as decimals."""
+_WHOLE = 2.0**52
+"""Whole numbers whose differences are exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +75,12 @@ class Nearest:
     ----------
     squared : the least squared distance; NaN for records that are no target.
     ties : how many records lie at that distance; 0 for records that are no target.
+    is_pair : whether the row paired with the target is one of them.
     """
 
     squared: Floats = field(repr=False)
     ties: Integers = field(repr=False)
+    is_pair: Mask = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +130,14 @@ class Ranks:
         return np.where(self.of < 0, otherwise, distinct[self.of]).astype(distinct.dtype)
 
 
+class _Metric(NamedTuple):
+    """A factor per column, and how far equal distances may differ: a share, and a distance."""
+
+    scale: Floats
+    share: float
+    tolerance: float
+
+
 class _RankTree(NamedTuple):
     """A tree over the distinct rows of a table; see `PointTree`.
 
@@ -153,7 +176,12 @@ class _Lanes(NamedTuple):
 
 
 def nearest(
-    targets: Floats, points: Floats, scale: Floats, *, among: Mask | None = None
+    targets: Floats,
+    points: Floats,
+    scale: Floats,
+    *,
+    among: Mask | None = None,
+    sizes: Floats | None = None,
 ) -> Nearest:
     """The distance from each target to the nearest of the points, and how many are as near.
 
@@ -162,6 +190,8 @@ def nearest(
     targets, points : a row per record; row by row they are pairs.
     scale : a factor per column.
     among : which rows are targets. Default: all.
+    sizes : per column, the largest absolute value behind it, where the values are themselves
+        results of a computation; it bounds their rounding. Default: the largest value.
 
     Examples
     --------
@@ -170,16 +200,23 @@ def nearest(
     >>> closest.squared.tolist(), closest.ties.tolist()
     ([4.0, 4.0, 484.0], [1, 2, 2])
     """
-    targets, points, scale = _check(targets, points, scale)
-    ours, theirs = _build_tree(targets, scale), _build_tree(points, scale)
+    targets, points, metric = _prepare(targets, points, scale, sizes)
+    ours, theirs = (_build_tree(values, metric.scale) for values in (targets, points))
     wanted = _mark_targets(ours, among)
-    closest = _search_closest(ours, theirs, wanted, scale)
+    closest = _search_closest(ours, theirs, wanted, metric)
     closest.squared[~wanted] = np.nan
     closest.ties[~wanted] = 0
     rows = np.ones(len(targets), bool) if among is None else among
+    squared = np.where(rows, closest.squared[ours.of], np.nan)
+    to_pair = np.zeros(len(targets))  # summed as the lanes do, to be equal to the bit
+    for target, point, factor in zip(targets.T, points.T, metric.scale, strict=True):
+        gap = (point - target) * factor
+        to_pair += gap * gap
+    reach = (np.sqrt(squared) * (1 + metric.share) + metric.tolerance) ** 2
     return Nearest(
-        squared=np.where(rows, closest.squared[ours.of], np.nan),
+        squared=squared,
         ties=np.where(rows, closest.ties[ours.of], 0),
+        is_pair=to_pair <= reach,
     )
 
 
@@ -190,6 +227,7 @@ def ranks(
     *,
     among: Mask | None = None,
     cap: int | None = None,
+    sizes: Floats | None = None,
 ) -> Ranks:
     """The rank of what an attacker takes for the target, for each original record as the target.
 
@@ -203,6 +241,8 @@ def ranks(
     scale : a factor per column.
     among : which rows are targets. Default: all.
     cap : stop counting there: such a rank is at least the cap.
+    sizes : per column, the largest absolute value behind it, where the values are themselves
+        results of a computation; it bounds their rounding. Default: the largest value.
 
     Examples
     --------
@@ -211,12 +251,12 @@ def ranks(
     >>> ranked.mean().tolist(), ranked.share_below(1).tolist()
     ([0.0, 2.0, 1.0], [1.0, 0.0, 0.0])
     """
-    original, released, scale = _check(original, released, scale)
+    original, released, metric = _prepare(original, released, scale, sizes)
     if cap is not None and cap < 1:
         raise ValueError("The cap must be at least 1.")
-    ours, theirs = _build_tree(original, scale), _build_tree(released, scale)
+    ours, theirs = (_build_tree(values, metric.scale) for values in (original, released))
     wanted = _mark_targets(ours, among)
-    closest = _search_closest(ours, theirs, wanted, scale)
+    closest = _search_closest(ours, theirs, wanted, metric)
     closest.ties[~wanted] = 0
     if int(closest.ties.sum()) > _MOST_RANKS:
         raise ValueError("too many released records are equally near to the targets.")
@@ -227,14 +267,14 @@ def ranks(
         "counting nearer records",
         len(ours.rank),
         lambda begin, end: _count_ranks(
-            begin, end, ours, theirs, wanted, scale, closest, most, starts, counts
+            begin, end, ours, theirs, wanted, metric, closest, most, starts, counts
         ),
     )
     of = ours.of if among is None else np.where(among, ours.of, -1)
     return Ranks(counts, starts, of, cap)
 
 
-def _search_closest(ours: _RankTree, theirs: _RankTree, wanted: Mask, scale: Floats) -> _Closest:
+def _search_closest(ours: _RankTree, theirs: _RankTree, wanted: Mask, metric: _Metric) -> _Closest:
     size = len(ours.rank)
     closest = _Closest(
         allocate((size,), np.float64), allocate((size,), np.int64), allocate((size,), np.int64)
@@ -242,7 +282,7 @@ def _search_closest(ours: _RankTree, theirs: _RankTree, wanted: Mask, scale: Flo
     _work_in_slices(
         "looking for the nearest",
         size,
-        lambda begin, end: _find_closest(begin, end, ours, theirs, wanted, scale, closest),
+        lambda begin, end: _find_closest(begin, end, ours, theirs, wanted, metric, closest),
     )
     return closest
 
@@ -294,10 +334,56 @@ def _build_tree(values: Floats, scale: Floats) -> _RankTree:
     )
 
 
-def _check(first: Floats, second: Floats, scale: Floats) -> tuple[Floats, Floats, Floats]:
-    """The arguments as arrays of the right kind."""
-    tables = [np.ascontiguousarray(values, np.float64) for values in (first, second)]
-    scale = np.ascontiguousarray(scale, np.float64)
+def _prepare(
+    first: Floats, second: Floats, scale: Floats, sizes: Floats | None
+) -> tuple[Floats, Floats, _Metric]:
+    """The tables, with decimals as whole numbers, and how distances between them are compared.
+
+    A value is known up to its rounding, and moving a point by so much moves no distance farther.
+    So distances that are equal in exact arithmetic differ, as computed, by a few roundings of the
+    largest values, and of the distance. Differences of whole numbers are exact, so there the first
+    part is nothing.
+    """
+    tables, largest = _check(first, second, scale)
+    scale = np.array(scale, np.float64)
+    rounded = largest if sizes is None else np.maximum(largest, sizes)
+    for column in range(len(scale)) if sizes is None else ():
+        sides = [table[:, column] for table in tables]
+        power = _find_power(sides, largest[column])
+        if power is not None:
+            for side in sides:
+                side[:] = np.rint(side * power)
+            rounded[column] = 0.0
+            scale[column] /= power
+    share = _ROUNDINGS * _UNIT * len(scale)
+    tolerance = share * math.sqrt(float(((rounded * scale) ** 2).sum()))
+    return seal(tables[0]), seal(tables[1]), _Metric(seal(scale), share, tolerance)
+
+
+def _find_power(sides: Sequence[Floats], largest: float) -> float | None:
+    """The power of ten that makes all values whole numbers; None where they are no decimals."""
+    for digits in range(_DECIMALS + 1):
+        power = 10.0**digits
+        if not largest * power < _WHOLE:
+            return None
+        # Most are told apart by the first few.
+        if all(
+            _are_decimals(side[:_DENSE], power) and _are_decimals(side, power) for side in sides
+        ):
+            return power
+    return None
+
+
+def _are_decimals(values: Floats, power: float) -> bool:
+    """Whether they are, but for some roundings: 172 cm times 0.01 is 1.72 m."""
+    gaps = np.abs(np.rint(values * power) / power - values)
+    return bool((gaps <= 4 * _UNIT * np.abs(values)).all())
+
+
+def _check(first: Floats, second: Floats, scale: Floats) -> tuple[list[Floats], Floats]:
+    """Copies of the tables, and each column's largest size; fail where there are no distances."""
+    tables = [np.array(values, np.float64, order="C") for values in (first, second)]
+    scale = np.asarray(scale, np.float64)
     if tables[0].ndim != 2 or tables[0].shape != tables[1].shape:  # noqa: PLR2004 (rows, columns)
         raise ValueError("Both tables must have the same rows and columns.")
     if not all(tables[0].shape):
@@ -311,7 +397,7 @@ def _check(first: Floats, second: Floats, scale: Floats) -> tuple[Floats, Floats
         high = np.maximum(tables[0].max(axis=0), tables[1].max(axis=0))
         if not np.isfinite((len(scale) * ((high - low) * scale) ** 2).sum()):
             raise ValueError("The scale is too large for these values: distances overflow.")
-    return seal(tables[0]), seal(tables[1]), seal(scale)
+    return tables, np.maximum(-low, high)
 
 
 @compiled(small=_SMALL)
@@ -338,71 +424,25 @@ def _squared_distance(values, row, others, other, scale):  # type: ignore[no-unt
     return total
 
 
-@inner(borrowing=True, error_model="numpy")
-def _find_closest_of(source, target, worst, tree, scale, work):  # type: ignore[no-untyped-def]
-    """Least squared distance up to `worst`, how many records are there, the position of one."""
-    distances, gaps, stack = work.distances, work.gaps, work.stack
-    before, base = tree.before, tree.base
-    ties, position = 0, -1
-    stack[0, 0], stack[0, 1] = 0.0, len(base) - 1
-    top = 1
-    while top:
-        top -= 1
-        if stack[top, 0] > worst:
-            continue
-        code = int(stack[top, 1])
-        group, level = code >> LEVEL_BITS, code & (LEVELS - 1)
-        close = boxes_within(tree.boxes, base[level] + group, source, target, scale, worst, gaps)
-        if level:
-            top = push_boxes(close, group << SHIFT, level - 1, gaps, stack, top)
-            continue
-        while close:
-            lane = lowest_lane(close)
-            close &= close - 1
-            if gaps[lane] > worst:
-                continue
-            leaf = (group << SHIFT) + lane
-            mask = points_within(tree.points, leaf, source, target, scale, worst, distances)
-            while mask:
-                lane = lowest_lane(mask)
-                mask &= mask - 1
-                if distances[lane] < worst:
-                    worst, ties = distances[lane], 0
-                if distances[lane] == worst:
-                    position = (leaf << SHIFT) + lane
-                    ties += before[position + 1] - before[position]
-    return worst, ties, position
+@inlined(error_model="numpy")
+def _widen(squared, metric):  # type: ignore[no-untyped-def]
+    """The largest squared distance that counts as this one."""
+    distance = math.sqrt(squared) * (1.0 + metric.share) + metric.tolerance
+    return distance * distance
 
 
-@compiled(small=_SMALL)
-def _find_closest(begin, end, ours, theirs, wanted, scale, closest):  # type: ignore[no-untyped-def]
-    """Fill in the closest of the targets from `begin` to `end` in the order of their tree.
-
-    No target's closest is farther than the row paired with it, nor than the closest of the target
-    before, which lies beside it.
-    """
-    work = _Lanes(np.empty(LANES), np.empty(LANES), np.empty((_DEPTH, 2)))
-    source = ours.source
-    last = -1
-    for i in range(begin, end):
-        target = ours.rank[i]
-        if not wanted[target]:
-            continue
-        pair = ours.order[ours.firsts[target]]
-        worst = _squared_distance(source, target, theirs.values, pair, scale)
-        if last >= 0:
-            point = theirs.rank[last]
-            worst = min(worst, _squared_distance(source, target, theirs.source, point, scale))
-        squared, ties, last = _find_closest_of(source, target, worst, theirs, scale, work)
-        closest.squared[target], closest.ties[target] = squared, ties
-        closest.position[target] = last
+@inlined(error_model="numpy")
+def _narrow(squared, metric):  # type: ignore[no-untyped-def]
+    """The largest squared distance that counts as less than this one; below 0 if there is none."""
+    distance = math.sqrt(squared) * (1.0 - metric.share) - metric.tolerance
+    return distance * distance if distance > 0.0 else -1.0
 
 
 @inner(borrowing=True, error_model="numpy")
-def _count_within(target, limit, cap, tree, distinct, scale, work):  # type: ignore[no-untyped-def]
+def _count_within(source, target, limit, cap, tree, distinct, scale, work):  # type: ignore[no-untyped-def]
     """How many records lie within the limit; counting stops at the cap."""
     distances, gaps, stack = work.distances, work.gaps, work.stack
-    source, before, base = tree.source, tree.before, tree.base
+    before, base = tree.before, tree.base
     size, total = len(before) - 1, 0
     stack[0, 0], stack[0, 1] = 0.0, len(base) - 1
     top = 1
@@ -437,8 +477,78 @@ def _count_within(target, limit, cap, tree, distinct, scale, work):  # type: ign
 
 
 @inner(borrowing=True, error_model="numpy")
-def _list_ties(source, target, least, tree, scale, work, rows):  # type: ignore[no-untyped-def]
-    """The rows of all records at the least distance."""
+def _find_closest_of(source, target, worst, tree, metric, work):  # type: ignore[no-untyped-def]
+    """Least squared distance up to `worst`, how many records are there, the position of one."""
+    distances, gaps, stack = work.distances, work.gaps, work.stack
+    before, base = tree.before, tree.base
+    scale, reach = metric.scale, _widen(worst, metric)
+    ties, position, unsure = 0, -1, False
+    stack[0, 0], stack[0, 1] = 0.0, len(base) - 1
+    top = 1
+    while top:
+        top -= 1
+        if stack[top, 0] > reach:
+            continue
+        code = int(stack[top, 1])
+        group, level = code >> LEVEL_BITS, code & (LEVELS - 1)
+        close = boxes_within(tree.boxes, base[level] + group, source, target, scale, reach, gaps)
+        if level:
+            top = push_boxes(close, group << SHIFT, level - 1, gaps, stack, top)
+            continue
+        while close:
+            lane = lowest_lane(close)
+            close &= close - 1
+            if gaps[lane] > reach:
+                continue
+            leaf = (group << SHIFT) + lane
+            mask = points_within(tree.points, leaf, source, target, scale, reach, distances)
+            while mask:
+                lane = lowest_lane(mask)
+                mask &= mask - 1
+                if distances[lane] > reach:
+                    continue
+                if distances[lane] < worst:
+                    reach = _widen(distances[lane], metric)
+                    # Of those counted so far some may lie just beyond the new reach.
+                    unsure = ties > 0 and worst <= reach
+                    ties = ties if unsure else 0
+                    worst = distances[lane]
+                here = (leaf << SHIFT) + lane
+                if distances[lane] == worst:
+                    position = here
+                ties += before[here + 1] - before[here]
+    if unsure:
+        ties = _count_within(source, target, reach, _NO_CAP, tree, False, scale, work)
+    return worst, ties, position
+
+
+@compiled(small=_SMALL)
+def _find_closest(begin, end, ours, theirs, wanted, metric, closest):  # type: ignore[no-untyped-def]
+    """Fill in the closest of the targets from `begin` to `end` in the order of their tree.
+
+    No target's closest is farther than the row paired with it, nor than the closest of the target
+    before, which lies beside it.
+    """
+    work = _Lanes(np.empty(LANES), np.empty(LANES), np.empty((_DEPTH, 2)))
+    source, scale = ours.source, metric.scale
+    last = -1
+    for i in range(begin, end):
+        target = ours.rank[i]
+        if not wanted[target]:
+            continue
+        pair = ours.order[ours.firsts[target]]
+        worst = _squared_distance(source, target, theirs.values, pair, scale)
+        if last >= 0:
+            point = theirs.rank[last]
+            worst = min(worst, _squared_distance(source, target, theirs.source, point, scale))
+        squared, ties, last = _find_closest_of(source, target, worst, theirs, metric, work)
+        closest.squared[target], closest.ties[target] = squared, ties
+        closest.position[target] = last
+
+
+@inner(borrowing=True, error_model="numpy")
+def _list_ties(source, target, reach, tree, scale, work, rows):  # type: ignore[no-untyped-def]
+    """The rows of all records at the least distance, which reaches so far."""
     distances, gaps, stack = work.distances, work.gaps, work.stack
     base = tree.base
     stack[0, 0], stack[0, 1] = 0.0, len(base) - 1
@@ -447,14 +557,14 @@ def _list_ties(source, target, least, tree, scale, work, rows):  # type: ignore[
         top -= 1
         code = int(stack[top, 1])
         group, level = code >> LEVEL_BITS, code & (LEVELS - 1)
-        close = boxes_within(tree.boxes, base[level] + group, source, target, scale, least, gaps)
+        close = boxes_within(tree.boxes, base[level] + group, source, target, scale, reach, gaps)
         if level:
             top = push_boxes(close, group << SHIFT, level - 1, gaps, stack, top)
             continue
         while close:
             leaf = (group << SHIFT) + lowest_lane(close)
             close &= close - 1
-            mask = points_within(tree.points, leaf, source, target, scale, least, distances)
+            mask = points_within(tree.points, leaf, source, target, scale, reach, distances)
             while mask:
                 point = tree.rank[(leaf << SHIFT) + lowest_lane(mask)]
                 mask &= mask - 1
@@ -464,23 +574,24 @@ def _list_ties(source, target, least, tree, scale, work, rows):  # type: ignore[
 
 
 @inner(error_model="numpy")
-def _count_all_within(target, source, firsts, scale, radii, cap, counts):  # type: ignore[no-untyped-def]
+def _count_all_within(target, source, firsts, metric, radii, cap, counts):  # type: ignore[no-untyped-def]
     """How many records are nearer than each of many radii, in order, by one pass over all."""
     size = len(firsts) - 1
     distances = np.empty(size)
     for point in range(size):
-        distances[point] = _squared_distance(source, target, source, point, scale)
+        distances[point] = _squared_distance(source, target, source, point, metric.scale)
     order = np.argsort(distances)
     total = i = 0
     for radius in range(len(radii)):
-        while i < size and distances[order[i]] < radii[radius]:
+        limit = _narrow(radii[radius], metric)
+        while i < size and distances[order[i]] <= limit:
             total += firsts[order[i] + 1] - firsts[order[i]]
             i += 1
         counts[radius] = min(total, cap)
 
 
 @compiled(small=_SMALL)
-def _count_ranks(begin, end, ours, theirs, wanted, scale, closest, cap, starts, counts):  # type: ignore[no-untyped-def]
+def _count_ranks(begin, end, ours, theirs, wanted, metric, closest, cap, starts, counts):  # type: ignore[no-untyped-def]
     """Fill in the ranks of the originals behind the closest, for some targets.
 
     `starts` says where the ranks of each target lie in `counts`: one for each record that ties
@@ -488,6 +599,7 @@ def _count_ranks(begin, end, ours, theirs, wanted, scale, closest, cap, starts, 
     """
     work = _Lanes(np.empty(LANES), np.empty(LANES), np.empty((_DEPTH, 2)))
     source, before = ours.source, ours.before
+    scale = metric.scale
     distinct = len(before) - 1 == before[-1]
     for i in range(begin, end):
         target = ours.rank[i]
@@ -498,18 +610,19 @@ def _count_ranks(begin, end, ours, theirs, wanted, scale, closest, cap, starts, 
         if len(mine) == 1:
             rows[0] = theirs.order[theirs.firsts[theirs.rank[closest.position[target]]]]
         else:
-            _list_ties(source, target, closest.squared[target], theirs, scale, work, rows)
+            reach = _widen(closest.squared[target], metric)
+            _list_ties(source, target, reach, theirs, scale, work, rows)
         for j in range(len(rows)):
             radii[j] = _squared_distance(source, target, ours.values, rows[j], scale)
         radii.sort()
         if len(radii) * _DENSE > len(ours.rank) + _DENSE * _DENSE:
-            _count_all_within(target, source, ours.firsts, scale, radii, cap, mine)
+            _count_all_within(target, source, ours.firsts, metric, radii, cap, mine)
             continue
         for j in range(len(radii)):
             if j and radii[j] == radii[j - 1]:
                 mine[j] = mine[j - 1]
-            elif radii[j] == 0.0:
-                mine[j] = 0
-            else:
-                limit = np.nextafter(radii[j], 0.0)
-                mine[j] = _count_within(target, limit, cap, ours, distinct, scale, work)
+                continue
+            limit = _narrow(radii[j], metric)
+            mine[j] = 0
+            if limit >= 0.0:
+                mine[j] = _count_within(source, target, limit, cap, ours, distinct, scale, work)

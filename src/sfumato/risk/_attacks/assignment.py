@@ -7,8 +7,11 @@ import math
 import numpy as np
 
 from sfumato.cells.codes import encode_rows
-from sfumato.kernels.arrays import Floats, Positions
+from sfumato.kernels.arrays import AnyIntegers, Floats, Positions
 from sfumato.kernels.orders import order_by_content, scatter_numbers
+
+_SAME = 1e-9
+"""Assignments whose cost differs by less than this share of a typical link cost the same."""
 
 
 def sample_pairs(original: Floats, released: Floats, size: int) -> Positions:
@@ -21,9 +24,6 @@ def sample_pairs(original: Floats, released: Floats, size: int) -> Positions:
 def count_correct_links(original: Floats, released: Floats, scale: Floats) -> float:
     """The number of records that the best one-to-one assignment links correctly.
 
-    Equal originals can be swapped, and so can equal released records, without any change of the
-    total distance. Over all such swaps this is the expected number.
-
     Examples
     --------
     >>> ages = np.array([[30.0], [40.0], [60.0]])
@@ -32,28 +32,36 @@ def count_correct_links(original: Floats, released: Floats, scale: Floats) -> fl
     >>> count_correct_links(ages, np.array([[50.0], [50.0], [50.0]]), np.ones(1))
     1.0
     """
+    # In an order of their own: the same whatever the order of the records.
+    rows = order_by_content(np.concatenate([original.T, released.T]))
+    cost = np.zeros((len(rows), len(rows)))
+    for shown, known, factor in zip(released[rows].T, original[rows].T, scale, strict=True):
+        gap = (shown[None, :] - known[:, None]) * factor
+        cost += gap * gap
+    return assign_all(cost, encode_rows(original[rows]), encode_rows(released[rows]))
+
+
+def assign_all(cost: Floats, person: AnyIntegers, link: AnyIntegers) -> float:
+    """The number of persons that are linked to their own record at the least total cost.
+
+    Row by row, persons and records belong together. Equal persons can be swapped, and so can equal
+    records: over all such swaps this is the expected number. Where different assignments cost the
+    same, the one that links the most counts, whatever a solver happens to find.
+
+    Parameters
+    ----------
+    cost : of linking each person (row) to each record (column).
+    person, link : which class of equal persons, and of equal records, each of them is in.
+    """
     from scipy.optimize import linear_sum_assignment
 
-    # Each side in an order of its own, so that the solver's ties know nothing of the pairs.
-    rows, columns = order_by_content(original.T), order_by_content(released.T)
-    cost = np.zeros((len(rows), len(columns)))
-    for column, factor in enumerate(scale):
-        gap = (released[columns, column][None, :] - original[rows, column][:, None]) * factor
-        cost += gap * gap
-    taken = linear_sum_assignment(cost)[1]
-    person, link = encode_rows(original), encode_rows(released)
-    pairs = np.stack([person[rows], link[columns[taken]]])
-    assigned, times = np.unique(pairs, axis=1, return_counts=True)
-    truth, wanted = np.unique(np.stack([person, link]), axis=1, return_counts=True)
-    # Of a class of n equal persons and one of m equal links, each pair is right by 1 / (n m).
-    known = {
-        (int(person_class), int(link_class)): int(count)
-        for person_class, link_class, count in zip(*truth, wanted, strict=True)
-    }
-    persons, links = np.bincount(person), np.bincount(link)
-    return math.fsum(
-        known.get((int(person_class), int(link_class)), 0)
-        * int(count)
-        / (int(persons[person_class]) * int(links[link_class]))
-        for person_class, link_class, count in zip(*assigned, times, strict=True)
-    )
+    sizes = [np.bincount(classes) for classes in (person, link)]
+    # Of a class of n equal persons and one of m equal records, each pair is right by 1 / (n m).
+    share = np.zeros((len(sizes[0]), len(sizes[1])))
+    np.add.at(share, (person, link), 1.0)
+    share /= np.outer(*sizes)
+    chance = share[person][:, link]
+    least = cost.min(axis=1)
+    small = next((part[part > 0] for part in (least, cost) if (part > 0).any()), np.ones(1))
+    taken = linear_sum_assignment(cost - _SAME * float(np.median(small)) * chance)[1]
+    return math.fsum(chance[np.arange(len(taken)), taken].tolist())

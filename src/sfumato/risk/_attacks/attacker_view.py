@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,10 @@ _FARTHEST = 1e150
 _HALF = 0.5
 _AT_ONCE = 1 << 21
 """Distances held at a time: 16 MB."""
+ALL = slice(None)
 _STREAM = 9
+_FEW_KINDS = 0.7
+"""The share of records that differ from all others from which on each is taken by itself."""
 _ROUNDING = 1 + 1e-9
 """Distances that differ by no more than this factor differ by rounding."""
 
@@ -110,19 +113,24 @@ class OrderedView:
         """The same variable of other persons."""
         return read_bounds(others.column(self.name), self.column, self.source).midpoints()
 
-    def fits(self, record: int, among: Positions, persons: Floats) -> Mask:
-        """Which of some persons have a value that the cell of one released record includes."""
+    def fits(self, record: int, among: Positions | slice = ALL) -> Mask:
+        """Which persons, of some or of all, have a value that the cell of a record includes."""
         cell = record if self.cells.of is None else int(self.cells.of[record])
-        values = persons[among]
+        values = self.persons[among]
         fits: Mask = (values >= self.cells.low[cell]) & (values <= self.cells.high[cell])
         if cell in self.cells.sets:
             fits &= np.isin(values, self.cells.sets[cell])
         return fits
 
     def costs(
-        self, persons: Floats, *, weight: float = 1.0, impossible: float = _IMPOSSIBLE
+        self,
+        persons: Floats,
+        records: Positions,
+        *,
+        weight: float = 1.0,
+        impossible: float = _IMPOSSIBLE,
     ) -> Floats:
-        """How far each person is from each released record; a row per person.
+        """How far each person is from each of some released records; a row per person.
 
         It is the mean square of the distance, in standard deviations, to the values that a cell
         stands for. A person of whom nothing is known is equally far from all: 0.
@@ -148,9 +156,9 @@ class OrderedView:
             cost += impossible * (wrong & ~self.cells.open)
         # Nothing is known of this person, so every record is equally likely.
         cost[np.isnan(persons)] = 0.0
-        return cost if self.cells.of is None else cost[:, self.cells.of]
+        return cost[:, records if self.cells.of is None else self.cells.of[records]]
 
-    def weigh_by_noise(self) -> Callable[[Floats], Floats]:
+    def weigh_by_noise(self) -> Callable[[Floats, Positions], Floats]:
         """The same costs for an attacker who knows how far values were moved, as a likelihood.
 
         A variable that only rules people out has no noise to weigh by.
@@ -248,14 +256,21 @@ class CategoricalView:
             read_level_sets(others.column(self.name), self.levels, self.column)
         )
 
-    def fits(self, record: int, among: Positions, persons: Floats) -> Mask:
-        """Which of some persons have a level that the cell of one released record includes."""
+    def fits(self, record: int, among: Positions | slice = ALL) -> Mask:
+        """Which persons, of some or of all, have a level that the cell of a record includes."""
         cell = int(self.cells.of[record])
-        members = self.cells.levels[self.cells.starts[cell] : self.cells.starts[cell + 1]]
-        return np.isin(persons[among], members)
+        includes = np.zeros(len(self.levels) + 1, bool)
+        includes[self.cells.levels[self.cells.starts[cell] : self.cells.starts[cell + 1]]] = True
+        return includes[self._codes[among]]
 
-    def costs(self, persons: Floats) -> Floats:
-        """How likely it is, for each person and released record, that their levels differ."""
+    @cached_property
+    def _codes(self) -> Positions:
+        """The level of each person; one beyond the last where it is not known."""
+        # Of this type, an index is used as it is: others are converted each time.
+        return np.where(np.isnan(self.persons), len(self.levels), self.persons).astype(np.intp)
+
+    def costs(self, persons: Floats, records: Positions) -> Floats:
+        """How likely it is, for each person and some released records, that their levels differ."""
         sizes = np.maximum(self.cells.counts, 1)
         cost = np.full((len(persons), len(sizes)), 1.0)
         if self.truthful:
@@ -270,9 +285,9 @@ class CategoricalView:
             else:
                 holding = cell[starts[int(level)] : starts[int(level) + 1]]
                 cost[person, holding] = 1 - 1 / sizes[holding]
-        return cost[:, self.cells.of]
+        return cost[:, self.cells.of[records]]
 
-    def weigh_by_noise(self) -> Callable[[Floats], Floats]:
+    def weigh_by_noise(self) -> Callable[[Floats, Positions], Floats]:
         """Costs for an attacker who knows how often a level becomes a cell, as a manifest tells.
 
         The cost is -2 log Pr(cell | level), from the pairs; a cell that never came of a level
@@ -287,7 +302,7 @@ class CategoricalView:
         totals = np.add.reduceat(np.append(counts, 0), starts[:-1]) * (np.diff(starts) > 0)
         never = _IMPOSSIBLE_BY_NOISE if self.truthful else 0.0
 
-        def weigh(persons: Floats) -> Floats:
+        def weigh(persons: Floats, records: Positions) -> Floats:
             cost = np.zeros((len(persons), cells))
             for row, level in enumerate(persons):
                 if np.isnan(level):
@@ -296,7 +311,7 @@ class CategoricalView:
                 total = int(totals[int(level)]) + _HALF
                 cost[row] = -2 * np.log(_HALF / total) + never
                 cost[row, distinct[part] % cells] = -2 * np.log(counts[part] / total)
-            return cost[:, self.cells.of]
+            return cost[:, self.cells.of[records]]
 
         return weigh
 
@@ -451,14 +466,32 @@ def compute_costs(
     measures = [view.weigh_by_noise() if by_noise else view.costs for view in views]
     report = current_progress()
     released = len(views[0].shows_value())
+    records, kind_of = _find_kinds(views, released)
     step = max(1, _AT_ONCE // max(released, 1))
     for start in range(0, len(rows), step):
         batch = rows[start : start + step]
-        total = np.zeros((len(batch), released))
+        total = np.zeros((len(batch), len(records)))
         for measure, values in zip(measures, persons, strict=True):
-            total += measure(values[batch])
+            total += measure(values[batch], records)
         report(what, start + len(batch), len(rows))
-        yield batch, total
+        yield batch, total if kind_of is None else total[:, kind_of]
+
+
+def _find_kinds(
+    views: Sequence[VariableView], released: int
+) -> tuple[Positions, npt.NDArray[np.int64] | None]:
+    """A released record of each kind, and the kind of each; None where nearly all differ.
+
+    All records of a class are equally far from everybody, so that a distance is taken once.
+    """
+    kind_of = np.zeros(released, np.int64)
+    for view in views:
+        if view.cells.of is None:
+            return np.arange(released), None
+        pairs = kind_of * (int(view.cells.of.max(initial=0)) + 1) + view.cells.of
+        kind_of = np.unique(pairs, return_inverse=True)[1]
+    kinds, first = np.unique(kind_of, return_index=True)
+    return (first, kind_of) if len(kinds) < _FEW_KINDS * released else (np.arange(released), None)
 
 
 def is_within(distance: Floats, limit: Any) -> npt.NDArray[np.bool_]:

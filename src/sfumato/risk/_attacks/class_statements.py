@@ -216,8 +216,7 @@ class _Maker:
         """Which persons a cell holds for; one that says nothing holds for everybody."""
         if not self.known[record]:
             return np.ones(len(self.view.persons), bool)
-        everybody = np.arange(len(self.view.persons))
-        return self.view.fits(record, everybody, self.view.persons)
+        return self.view.fits(record)
 
     def list_named_values(self, record: int) -> tuple[Family, Floats]:
         """The values that a range or a set names: its ends, or its members."""

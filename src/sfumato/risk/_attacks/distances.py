@@ -33,6 +33,8 @@ class Space:
     scale : a factor per coordinate.
     centre : the coordinates of the original's mean.
     warnings : what was left out, in words.
+    sizes : per coordinate, the largest absolute value behind it, where several variables are mixed:
+        so much can rounding do. None where coordinates are the values themselves.
     """
 
     names: tuple[str, ...]
@@ -44,6 +46,7 @@ class Space:
     scale: Floats = field(repr=False)
     centre: Floats = field(repr=False)
     warnings: tuple[str, ...] = ()
+    sizes: Floats | None = field(default=None, repr=False)
 
 
 def space(
@@ -67,9 +70,10 @@ def space(
     plain, released, deviations = known.original[:, varies], released[:, varies], deviations[varies]
     means = np.array([exact_mean(column) for column in plain.T])
     # Without Mahalanobis the coordinates are the values themselves, scaled.
-    original, centre = plain, means
+    original, centre, sizes = plain, means, None
     if distance == "mahalanobis":
         matrix = _whitening_matrix(plain, means, deviations, names, owner)
+        sizes = bound_sizes((plain, released), 1 / deviations, matrix)
         original, released = (
             _whiten(values, means, deviations, matrix) for values in (plain, released)
         )
@@ -81,7 +85,17 @@ def space(
         # A power of two changes no digit, and keeps the squares of tiny and huge values numbers.
         power = math.frexp(float(deviations.max()))[1]
         scale = np.full(len(names), math.ldexp(1.0, min(max(-power, -1000), 1000)))
-    return Space(names, plain, means, deviations, original, released, scale, centre, warnings)
+    return Space(
+        names, plain, means, deviations, original, released, scale, centre, warnings, sizes
+    )
+
+
+def bound_sizes(tables: Sequence[Floats], scale: Floats, matrix: Floats) -> Floats:
+    """How large the parts are, at most, that coordinates are added up from."""
+    largest = np.max([np.abs(values).max(axis=0) for values in tables], axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # refused where distances are taken
+        sizes: Floats = np.abs(matrix) @ (largest * scale)
+    return sizes
 
 
 def covariance(values: Floats, names: Sequence[str], owner: str) -> Floats:

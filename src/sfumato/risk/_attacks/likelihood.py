@@ -19,7 +19,7 @@ import numpy as np
 from sfumato.cells.pairs import FEWEST_TO_FIT
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
-from sfumato.risk._attacks.distances import Space
+from sfumato.risk._attacks.distances import Space, bound_sizes
 from sfumato.risk._attacks.knowledge import Knowledge
 
 _EXACT = 1e-6
@@ -92,12 +92,15 @@ def estimate_noise(known: Knowledge, where: Space, compared: Floats) -> NoiseMod
 def weigh_by_noise(where: Space, noise: NoiseModel) -> dict[str, Space]:
     """The spaces of attackers who know the noise, by what they do; distances are likelihoods."""
     fitted, released = noise.fitted, noise.released
-    scale = _invert(noise.deviations)
+    scale, sizes = _invert(noise.deviations), None
     if noise.correlation is not None:
         matrix = np.linalg.inv(np.linalg.cholesky(noise.correlation))
+        sizes = bound_sizes((fitted, released), scale, matrix)
         fitted, released = (_turn(values, scale, matrix) for values in (fitted, released))
         scale = np.ones(len(scale))
-    spaces = {BY_LIKELIHOOD: replace(where, original=fitted, released=released, scale=scale)}
+    spaces = {
+        BY_LIKELIHOOD: replace(where, original=fitted, released=released, scale=scale, sizes=sizes)
+    }
     ratio = noise.typical / noise.deviations
     # Where most values stayed and few moved far, the median tells what the variance hides.
     if ratio.max() > _OTHER_WEIGHTS * ratio.min():
@@ -106,6 +109,7 @@ def weigh_by_noise(where: Space, noise: NoiseModel) -> dict[str, Space]:
             original=where.plain,
             released=noise.released,
             scale=_invert(noise.typical),
+            sizes=None,
         )
     return spaces
 
@@ -119,6 +123,7 @@ def select_variables(where: Space, columns: Sequence[int]) -> Space:
         original=np.ascontiguousarray(where.original[:, index]),
         released=np.ascontiguousarray(where.released[:, index]),
         scale=where.scale[index],
+        sizes=None if where.sizes is None else where.sizes[index],
     )
 
 

@@ -17,6 +17,7 @@ from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.orders import order_by_content, scatter_numbers
 from sfumato.progress import current_progress
 from sfumato.risk._attacks.attacker_view import (
+    ALL,
     CategoricalView,
     OrderedView,
     VariableView,
@@ -102,7 +103,7 @@ def try_conjunctions(
     # For each variable, the record that stands at each place: the same one, or any other.
     sources = shuffle_sources(views, order) if shuffled else np.tile(order, (len(views), 1))
     positions = np.argsort(scatter_numbers(count, _TARGETS), kind="stable")[:most]
-    tests = [_choose_test(view, form) for view in views]
+    tests = [_choose_test(view, form, at) for view, at in zip(views, sources, strict=True)]
     isolates, weights, sizes = [], [], []
     report = current_progress()
     for done, position in enumerate(positions.tolist()):
@@ -110,72 +111,86 @@ def try_conjunctions(
         sequence = np.argsort(
             scatter_numbers(len(views), _ORDERS + 64 * position), kind="stable"
         ).tolist()
-        whom, remaining, size = _grow_statement(views, tests, sources, sequence, position)
+        whom, remaining, size = _grow_statement(tests, sequence, position)
         isolates.append(whom)
-        weights.append(remaining / count)
+        weights.append((count if remaining is None else remaining) / count)
         sizes.append(size)
         if done % _EACH == 0:
             report("measuring statements", done, len(positions))
     return StatementOutcomes(np.array(isolates), np.array(weights), np.array(sizes), count)
 
 
-CellTest = Callable[
-    [int], tuple[npt.NDArray[np.bool_], Callable[[Positions], npt.NDArray[np.bool_]]] | None
-]
+Test = Callable[[Positions | slice], npt.NDArray[np.bool_]]
+"""For which of some a part of a statement holds."""
+CellTest = Callable[[int], tuple[Test, Test] | None]
+"""The part that a position gives rise to: for released records by position, and for persons."""
 
 
 def _grow_statement(
-    views: Sequence[VariableView],
-    builders: Sequence[CellTest],
-    sources: npt.NDArray[np.intp],
-    sequence: Sequence[int],
-    position: int,
-) -> tuple[int, int, int]:
-    """Whom the statement isolates, how many released records it holds for, and its variables."""
-    matching = np.arange(sources.shape[1])
-    tests: list[Callable[[Positions], npt.NDArray[np.bool_]]] = []
+    builders: Sequence[CellTest], sequence: Sequence[int], position: int
+) -> tuple[int, int | None, int]:
+    """Whom the statement isolates, how many released records it holds for, and its variables.
+
+    Where it says nothing it holds for all: None.
+    """
+    matching: Positions | None = None
+    persons: Positions | None = None
+    tests: list[Test] = []
     for index in sequence:
-        part = builders[index](int(sources[index, position]))
+        part = builders[index](position)
         if part is None:
             continue
-        alike, test = part
-        matching = matching[alike[sources[index, matching]]]
+        is_alike, test = part
+        matching = _narrow(matching, is_alike)
         tests.append(test)
         # Narrow enough: a further variable could only lose the person.
         if len(matching) <= 1:
             break
-    persons: Positions = np.arange(len(views[0].persons))
     for test in tests:
-        persons = persons[test(persons)]
-    whom = int(persons[0]) if len(persons) == 1 and tests else -1
-    return whom, len(matching), len(tests)
+        persons = _narrow(persons, test)
+    whom = int(persons[0]) if persons is not None and len(persons) == 1 else -1
+    return whom, None if matching is None else len(matching), len(tests)
 
 
-def _choose_test(view: VariableView, form: Form) -> CellTest:
-    """How a released record becomes a part of a statement; nothing where it says nothing."""
-    known = view.shows_value()
+def _narrow(positions: Positions | None, test: Test) -> Positions:
+    """Those of some for which a test holds; at first of all."""
+    return np.flatnonzero(test(ALL)) if positions is None else positions[test(positions)]
+
+
+def _choose_test(view: VariableView, form: Form, at: Positions) -> CellTest:
+    """How a released record becomes a part of a statement; nothing where it says nothing.
+
+    `at` says which record stands at each position.
+    """
+    known = view.shows_value()[at]
     if form == "tails" and isinstance(view, OrderedView):
-        low, high = view.low(), view.high()
-        guess = view.guess()
+        low, high, guess = view.low()[at], view.high()[at], view.guess()[at]
         middle = float(np.median(guess[~np.isnan(guess)])) if known.any() else 0.0
 
-        def tail(record: int):  # type: ignore[no-untyped-def]
-            if not known[record]:
+        def tail(position: int) -> tuple[Test, Test] | None:
+            if not known[position]:
                 return None
-            if guess[record] >= middle:
-                end = low[record]
-                return (low >= end) & known, lambda rows: view.persons[rows] >= end
-            end = high[record]
-            return (high <= end) & known, lambda rows: view.persons[rows] <= end
+            if guess[position] >= middle:
+                end = low[position]
+                return (
+                    lambda positions: (low[positions] >= end) & known[positions],
+                    lambda rows: view.persons[rows] >= end,
+                )
+            end = high[position]
+            return (
+                lambda positions: (high[positions] <= end) & known[positions],
+                lambda rows: view.persons[rows] <= end,
+            )
 
         return tail
     content = np.array(view.content())
+    kinds = np.unique(content, axis=1, return_inverse=True)[1].ravel()[at]
 
-    def cell(record: int):  # type: ignore[no-untyped-def]
-        if not known[record]:
+    def cell(position: int) -> tuple[Test, Test] | None:
+        if not known[position]:
             return None
-        alike = (content == content[:, record : record + 1]).all(axis=0)
-        return alike, lambda rows: view.fits(record, rows, view.persons)
+        kind, record = kinds[position], int(at[position])
+        return lambda positions: kinds[positions] == kind, lambda rows: view.fits(record, rows)
 
     return cell
 
@@ -218,10 +233,9 @@ def _find_lone_cells(view: VariableView) -> list[tuple[Positions, int]]:
         ]
     (code,) = view.content()
     values, first, times = np.unique(code[known], return_index=True, return_counts=True)
-    everybody = np.arange(len(view.persons))
     records = np.flatnonzero(known)[first]
     return [
-        (np.flatnonzero(view.fits(int(record), everybody, view.persons)), 1)
+        (np.flatnonzero(view.fits(int(record))), 1)
         for _, record, count in zip(values, records, times, strict=True)
         if count == 1
     ]

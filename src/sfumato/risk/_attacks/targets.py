@@ -13,6 +13,8 @@ from sfumato.kernels.arrays import Floats, Positions
 from sfumato.risk._attacks.distances import Space
 
 TENTHS = 10
+_ROUNDING = 256 * 2.0**-53
+"""By what share of the largest value behind them equal sums may differ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +52,14 @@ def order_values(where: Space, by: str, *, standardise: bool, owner: str) -> Flo
         squares = np.zeros(len(where.original))
         for index, scale in enumerate(where.scale):
             squares += ((where.original[:, index] - where.centre[index]) * scale) ** 2
-        return np.sqrt(squares)
+        sizes = np.abs(where.original).max(axis=0) if where.sizes is None else where.sizes
+        return _join_equal(np.sqrt(squares), float((sizes * where.scale).sum()))
     if by == "sum":
         total = np.zeros(len(where.original))
         for column, mean, spread in zip(where.plain.T, where.means, where.deviations, strict=True):
             total += (column - mean) / spread if standardise else column
-        return total
+        units = where.deviations if standardise else np.ones(len(where.deviations))
+        return _join_equal(total, float((np.abs(where.plain).max(axis=0) / units).sum()))
     if by not in where.names:
         names = ", ".join(f"'{name}'" for name in where.names)
         raise MeasureError(
@@ -64,6 +68,18 @@ def order_values(where: Space, by: str, *, standardise: bool, owner: str) -> Flo
             hint="choose one of them.",
         )
     return where.plain[:, where.names.index(by)]
+
+
+def _join_equal(values: Floats, size: float) -> Floats:
+    """The values, those alike that differ by rounding only: ties in any unit and order of columns.
+
+    `size` is how large the values are, at most, that these are computed from.
+    """
+    order = np.argsort(values, kind="stable")
+    is_larger = np.diff(values[order], prepend=-np.inf) > _ROUNDING * size
+    joined = np.empty_like(values)
+    joined[order] = values[order][is_larger][np.cumsum(is_larger) - 1]
+    return joined
 
 
 def tenths(values: Floats) -> Groups:
