@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test test-all soak setup lint types unit docs bench lock clean
+.PHONY: demo test test-all soak mutants docs-numbers setup lint types unit docs bench lock clean
 
 demo: setup
 	$(BIN)/sfumato demo --out demo
@@ -50,6 +50,14 @@ soak: setup  ## attack random releases for minutes or hours: make soak CASES=100
 	$(BIN)/python -m tests.soak.met_but_broken --cases $(CASES)
 	$(BIN)/python -m tests.soak.fuzz --cases $(CASES)
 	$(BIN)/python -m tests.soak.kills
+
+SAMPLE ?= 60
+SEED ?= 19
+mutants: setup  ## change the code in random places and see whether a test notices: about an hour
+	$(BIN)/python -m tools.mutants --sample $(SAMPLE) --seed $(SEED)
+
+docs-numbers: setup  ## run the slow commands behind numbers in the docs again: hours
+	$(BIN)/python -m tools.docs_numbers
 
 lock: ## resolve the newest versions that pyproject.toml allows; needs uv
 	uv pip compile pyproject.toml --extra formats --extra postgres --group dev --universal --python-version 3.11 \

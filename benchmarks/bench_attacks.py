@@ -130,6 +130,35 @@ def lights() -> None:
             words = "  ".join(f"{item.target.name} {item.number:.2f}" for item in judged)
             cpu = time.process_time() - began
             print(f"{name:<8} {label:<14} {cpu:5.1f} s  {words}")
+    print("\nCPU seconds of an attack, and what is stated for so many cells (attack_seconds)")
+    compare_times("adult", frames["adult"].with_schema(sf.Schema(roles["adult"])))
+    for name in ("national2019", "diabetes"):
+        compare_times(name, sf.read(folder / f"{name}.csv"))
+    compare_times("cohort", sf.Dataset(sf.datasets.cohort(20_000), schema))
+
+
+def compare_times(name: str, data: Any) -> None:
+    """Print the CPU time of each attack on all records, as they are and with k = 5."""
+    import time
+
+    import sfumato as sf
+    from sfumato.run import take_measures
+    from sfumato.verdict.attacks import estimate_seconds
+
+    found = data.schema if data.schema.having("quasi") else sf.Schema.infer(data.frame)
+    schema = sf.Schema({key: c if c.role else "other" for key, c in found.items()})
+    drop = [sf.methods.Drop()] if schema.having("direct") else []
+    for label, steps in (("as they are", drop), ("k = 5", [*drop, sf.methods.KAnonymity(k=5)])):
+        plan = sf.Plan(schema=schema, steps=steps)
+        release = sf.protect(data.with_schema(schema), plan, key=bytes(32))
+        words = []
+        for title, attack in sf.attackers.attacks(plan, release.manifest).items():
+            began = time.process_time()
+            take_measures({title: attack}, release.original, release.dataset)
+            cpu = time.process_time() - began
+            stated = estimate_seconds(attack, release.dataset)
+            words.append(f"{title} {cpu:.1f} of {stated:.1f}")
+        print(f"{name:<12} {len(data):>6,} x {len(data.columns):<2} {label:<12} {'  '.join(words)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run the examples of the docs again and put what they print below each command.
+"""Run the examples of the docs again: put what they print below each command, redraw pictures.
 
     .venv/bin/python -m tools.refresh_docs docs/tutorial.md …
 
@@ -14,7 +14,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.docs.blocks import Block, Session, announced, as_shown, blocks, commands, downloads
+from tests.docs.blocks import (
+    Block,
+    Session,
+    announced,
+    as_shown,
+    blocks,
+    commands,
+    downloads,
+    shown_below,
+)
 
 import sfumato as sf
 
@@ -44,8 +53,10 @@ def refreshed(page: Path) -> str:
 
 
 def _commented(block: Block, printed: list[str]) -> list[str]:
-    """The block with what its prints print in the comments behind them."""
+    """The block with what its prints print in the comments behind them or below the last."""
     said = announced(block)
+    if said != shown_below(block):
+        return _replace_below(block, printed)
     if len(said) != len(printed):
         return list(block.lines)
     fresh = list(block.lines)
@@ -53,6 +64,17 @@ def _commented(block: Block, printed: list[str]) -> list[str]:
         at = next(i for i, line in enumerate(fresh) if line.endswith(f")  # {old}"))
         fresh[at] = fresh[at].removesuffix(old) + new
     return fresh
+
+
+def _replace_below(block: Block, printed: list[str]) -> list[str]:
+    """The block with fresh comments at its end, if all that it prints is shown there."""
+    last = len(block.lines)
+    while block.lines[last - 1].startswith("# "):
+        last -= 1
+    shown = [line.removeprefix("# ") for line in block.lines[last:]]
+    if shown != shown_below(block) or not printed:
+        return list(block.lines)
+    return [*block.lines[:last], *(f"# {line}" for line in as_shown("\n".join(printed)))]
 
 
 def main() -> None:
@@ -67,6 +89,9 @@ def main() -> None:
                 shutil.copy(Path(os.environ["SFUMATO_DATA"]) / file, file)
             text = refreshed(page)
             os.chdir(here)
+            for picture in (here / "docs/assets").glob("*.svg"):
+                if (Path(folder) / picture.name).exists():
+                    shutil.copy(Path(folder) / picture.name, picture)
         page.write_text(text, "utf-8")
         print(f"refreshed {name}")
 

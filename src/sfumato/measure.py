@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
@@ -112,6 +112,10 @@ class Measure(ABC):
             return self.look(original, "original")
         evidence = self.look(released, "released")
         return replace(evidence, baseline=self.look(original, "original").value)
+
+    def for_value(self) -> Self:
+        """The same measure without what only its further numbers need; for a search."""
+        return self
 
     def look(self, data: Dataset, subject: Subject) -> Evidence:
         """Measure one data set by itself."""

@@ -69,7 +69,9 @@ class Release:
         """The ledger of variables and every attack that applies, tried when first asked for."""
         from sfumato.verdict.attacks import try_attacks
 
-        return try_attacks(self)
+        return try_attacks(
+            self.plan, self.manifest, self.original, self.dataset, measured=self.evidence
+        )
 
     @cached_property
     def lights(self) -> Lights:

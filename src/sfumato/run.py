@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -106,6 +106,20 @@ def _align(original: Dataset, released: Dataset) -> Dataset:
     return align_original(original, released) if _share_identity(original, released) else original
 
 
+def read_plan(
+    release: Release | Dataset | str | Path,
+) -> tuple[Plan | None, Mapping[str, Any] | None]:
+    """The plan behind a release, and its manifest; of protected records alone, neither."""
+    if isinstance(release, Dataset):
+        return None, None
+    if isinstance(release, Release):
+        return release.plan, release.manifest
+    from sfumato.storage.opening import open_release
+
+    opened = open_release(Path(release))
+    return opened.plan(), opened.manifest
+
+
 def _open(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
     """The whole original as the release's plan declares it, and the released records."""
     if isinstance(release, (str, Path)):
@@ -158,6 +172,7 @@ def protect(
     _require_no_direct(released)
     measures = plan.measures
     evidence = take_measures(measures, original, released, progress=progress)
+    evidence |= _add_losses(plan.steps, fitted, evidence)
     verdict = judge(plan.targets, measures, evidence)
     require_met(verdict, evidence, untreated=_name_untreated(plan.steps, released))
     paired = [pair_release(original, item) for item in earlier]
@@ -175,6 +190,19 @@ def protect(
         fitted=fitted,
         earlier=paired,
     )
+
+
+def _add_losses(
+    steps: Sequence[Method], fitted: Sequence[Fitted], evidence: Mapping[str, Evidence]
+) -> dict[str, Evidence]:
+    """What a step says it costs, as a warning in the measures that it reports."""
+    noted: dict[str, Evidence] = {}
+    for step, found in zip(steps, fitted, strict=True):
+        for label, item in evidence.items():
+            if "loss" in found and item.name in step.reports:
+                warned = noted.get(label, item)
+                noted[label] = replace(warned, warnings=(*warned.warnings, found["loss"]))
+    return noted
 
 
 def _declare(data: Dataset, plan: Plan) -> Dataset:

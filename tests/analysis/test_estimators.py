@@ -23,6 +23,12 @@ def frame() -> pl.DataFrame:
     return pl.DataFrame({"y": x + y, "x": x + rng.normal(size=60) * 0.3**0.5})
 
 
+@pytest.fixture(autouse=True)
+def no_answer(monkeypatch) -> None:
+    """Invented draws contradict the data, and would be replaced by resampled moments."""
+    monkeypatch.setattr(choice, "_answer_mismatches", lambda _, posterior, *rest: (posterior, ()))
+
+
 class Fake:
     """An engine that says what it is told to say."""
 
@@ -132,3 +138,33 @@ def test_engines_are_tried_in_order_and_missing_ones_are_told(monkeypatch, frame
     assert choice.list_engines() == {}
     with pytest.raises(MeasureError, match="no engine"):
         sf.fit("y ~ x", frame, noise=NOISE)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + (1 | g)", "y ~ x + I(x ** 2)"])
+def test_chains_that_do_not_agree_go_on(formula, monkeypatch):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=80)
+    data = pl.DataFrame({"y": x + rng.normal(size=80), "x": x, "g": np.arange(80) % 16})
+    noise = {"x": sf.Gaussian(variance=0.2)}
+    monkeypatch.setattr("sfumato.analysis.fit._ENOUGH", 20)
+    lengths = []
+
+    def agree(draws: np.ndarray) -> bool:
+        lengths.append(draws.shape[1])
+        return bool(draws.shape[1] >= 60)
+
+    monkeypatch.setattr("sfumato.analysis.problem.chains_agree", agree)
+    longer = sf.fit(formula, data, noise=noise, draws=20, shape="normal")
+    assert lengths == [20, 40, 60]
+    assert longer.sampled is not None
+    assert longer.sampled.shape[:2] == (4, 60)
+    assert any("went on to 60" in note for note in longer.notes)
+    # There is a limit; and the first draws are those of a shorter run.
+    monkeypatch.setattr("sfumato.analysis.problem.chains_agree", lambda draws: False)
+    limited = sf.fit(formula, data, noise=noise, draws=20, shape="normal")
+    assert limited.sampled is not None
+    assert limited.sampled.shape[1] == 80
+    monkeypatch.setattr("sfumato.analysis.fit._ENOUGH", 1000)
+    short = sf.fit(formula, data, noise=noise, draws=20, shape="normal")
+    assert short.sampled is not None
+    np.testing.assert_array_equal(short.sampled, limited.sampled[:, :20])

@@ -69,6 +69,28 @@ def test_chains(formula):
     assert any("interrupted" in one for one in made.warnings)
 
 
+@pytest.mark.parametrize(
+    ("formula", "work", "wanted"),
+    [("y ~ x + (1 | g)", "drawing coefficients", 100), ("y ~ x", "weighing draws", 400)],
+)
+def test_generalised_chains_and_weighed_draws(formula, work, wanted):
+    data = frame().with_columns(y=(pl.col("y") > 1).cast(pl.Int64))
+
+    def tell(what: str, done: int, total: int) -> None:
+        if what == work and done >= 0.5 * total:
+            raise KeyboardInterrupt
+
+    with send_progress_to(tell):
+        made = sf.fit(formula, data, noise=NOISE, family="bernoulli", draws=wanted, shape="normal")
+    assert not made.complete
+    assert made.sampled is not None
+    chains, draws, _ = made.sampled.shape
+    assert 0 < draws < wanted
+    # It says how much there is.
+    told = f"interrupted: what is here rests on the {chains} x {draws}"
+    assert any(told in warning for warning in made.warnings)
+
+
 def test_independent_draws():
     # So much noise that many draws leave no proper covariance, and one batch does not do.
     noise = {"x": sf.Gaussian(variance=0.6)}

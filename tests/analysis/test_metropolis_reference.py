@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr
 from tests.analysis.general_problems import NOISE, linear_case
 
-from sfumato.analysis.problem import Problem, Sampling
+from sfumato.analysis.problem import Problem, Sampling, Term
 from sfumato.analysis.samplers.metropolis import sampler as metropolis
 from sfumato.analysis.samplers.metropolis.latent import LatentTarget, _accept
 from sfumato.kernels.arrays import Floats
@@ -118,3 +118,38 @@ def test_one_proposal_in_four_without_its_ratio_is_found_out(monkeypatch: pytest
     monkeypatch.setattr("sfumato.analysis.samplers.metropolis.latent.step_independent", literal)
     mean, spread = reference("clipped")
     assert np.abs((draw_coefficients("clipped").mean(axis=0) - mean) / spread).max() > 2 * CLOSE
+
+
+def test_two_level_logit_against_a_grid():
+    """Intercept and variance between groups, by sums over a grid and Gauss-Hermite quadrature."""
+    rng = np.random.default_rng(4)
+    groups, trials = 20, 6.0
+    y = rng.binomial(6, 1 / (1 + np.exp(-(-0.5 + 0.9 * rng.normal(size=groups)))))
+    problem = Problem(
+        family="binomial",
+        link="logit",
+        y=y.astype(float),
+        trials=np.full(groups, trials),
+        terms=(Term(name="Intercept"),),
+        covariates=np.ones((groups, 1)),
+        groups=np.arange(groups),
+        random=(0,),
+    )
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    # The prior is uniform in the variance, so the grid is even in it, up to where nothing is left.
+    intercept = np.linspace(-3, 2, 101)
+    variance = (np.arange(600) + 0.5) * 0.02
+    eta = intercept[:, None, None] + np.sqrt(variance)[None, :, None] * nodes
+    log = np.zeros((len(intercept), len(variance)))
+    for count in y:
+        likelihood = np.exp(count * eta - trials * np.logaddexp(0, eta)) @ (weights / weights.sum())
+        log += np.log(likelihood)
+    density = np.exp(log - log.max())
+    cumulative = np.cumsum(density.sum(axis=0)) / density.sum()
+    draws = metropolis.sample(problem, Sampling(chains=2, draws=1200, warmup=300)).draws
+    for share in (0.1, 0.5, 0.9):
+        expected = np.interp(share, cumulative, variance)
+        below = float((draws[..., 1] < expected).mean())
+        assert below == pytest.approx(share, abs=0.05)
+    mean = float((density.sum(axis=1) * intercept).sum() / density.sum())
+    assert float(draws[..., 0].mean()) == pytest.approx(mean, abs=0.05)

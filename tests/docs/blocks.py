@@ -2,7 +2,8 @@
 
 A page runs in one folder and one Python namespace, from top to bottom:
 
-- ```python blocks are executed; a comment behind a `print` is what it prints;
+- ```python blocks are executed; the comment behind a statement that prints, and those in the lines
+  directly below it, are what it prints;
 - ```console lines that start with `$ sfumato` go through the command line, those that start with
   `$ cp` and the like through the system, and `$ make demo` is the command it stands for; in
   ```{ .console exit=3 } the last command leaves with 3;
@@ -11,6 +12,7 @@ A page runs in one folder and one Python namespace, from top to bottom:
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import shlex
@@ -114,6 +116,22 @@ def commands(block: Block) -> list[Command]:
 def announced(block: Block) -> list[str]:
     """What the comments behind `print(…)` say will be printed."""
     return [line.rpartition("  # ")[2] for line in block.lines if _PRINT.match(line)]
+
+
+def shown_below(block: Block) -> list[str]:
+    """What the comments behind and below the statements that print say will be printed."""
+    shown: list[str] = []
+    for statement in ast.parse(block.text).body:
+        if "print(" not in ast.unparse(statement):
+            continue
+        last = statement.end_lineno or 0
+        inside = block.lines[statement.lineno - 1 : last]
+        shown += [line.rpartition("  # ")[2] for line in inside if "  # " in line]
+        for line in block.lines[last:]:
+            if not line.startswith("# "):
+                break
+            shown.append(line.removeprefix("# "))
+    return shown
 
 
 @dataclass

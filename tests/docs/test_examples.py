@@ -10,13 +10,16 @@ import pytest
 from tests.docs.blocks import (
     PAGES,
     ROOT,
+    Block,
     Session,
     announced,
     blocks,
     commands,
     downloads,
     missing_lines,
+    shown_below,
 )
+from tests.docs.numbers import Passage, files_named, passages, unsupported
 
 import sfumato as sf
 
@@ -37,19 +40,37 @@ def test_examples_run_and_show_what_they_print(page, cohort_text, tmp_path, monk
     for name in downloads(page):
         shutil.copy(request.getfixturevalue("shared_data") / name, name)
     session = Session()
-    for block in blocks(page):
-        if block.language == "python":
-            printed = session.python(block, page)
-            if announced(block):
-                assert printed.splitlines() == announced(block), f"{page.name}:{block.line}"
-        elif block.language == "toml" and block.title:
-            Path(block.title).write_text(block.text, "utf-8")
-        elif block.language == "console":
-            for command in commands(block):
+    parts: list[Block | Passage] = [*blocks(page), *passages(page)]
+    for part in sorted(parts, key=lambda part: part.line):
+        if isinstance(part, Passage):
+            _check_numbers(part, session, page)
+        elif part.language == "python":
+            printed = session.python(part, page)
+            if announced(part) and announced(part) == shown_below(part):
+                assert printed.splitlines() == announced(part), f"{page.name}:{part.line}"
+            gone = missing_lines(tuple(shown_below(part)), printed)
+            assert not gone, f"{page.name}:{part.line}\nshown only: {gone}\n{printed}"
+        elif part.language == "toml" and part.title:
+            Path(part.title).write_text(part.text, "utf-8")
+        elif part.language == "console":
+            for command in commands(part):
                 code, printed = session.console(command)
                 assert code == command.exit_code, f"{page.name}: {command.line}\n{printed}"
                 gone = missing_lines(command.shown, printed)
                 assert not gone, f"{page.name}: {command.line}\nshown only: {gone}\n{printed}"
+    for picture in (ROOT / "docs/assets").glob("*.svg"):
+        drawn = Path(picture.name)
+        assert not drawn.exists() or drawn.read_bytes() == picture.read_bytes(), picture.name
+
+
+def _check_numbers(passage: Passage, session: Session, page: Path) -> None:
+    """Numbers that a comment computes from the page's own data."""
+    codes = passage.evidence_of("run")
+    outputs = [session.python(Block(passage.line, "python", (code,)), page) for code in codes]
+    if codes and not passage.rests_on_others:
+        shown = [block.text for block in blocks(page) if block.language != "text"]
+        gone = unsupported(passage, [*shown, *outputs, *files_named(passage)])
+        assert not gone, f"{page.name}:{passage.line}: {gone}\n{outputs}"
 
 
 @each_page

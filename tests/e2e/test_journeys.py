@@ -186,6 +186,26 @@ def test_every_column_of_a_census_file_gets_a_role(shared_data):
     assert [name for name, column in schema.items() if column.role is None] == []
 
 
+CENSUS = ["PUMA", "AGEP", "SEX", "RAC1P", "DENSITY", "EDU", "PINCP", "PINCP_DECILE", "POVPIP"]
+
+
+@pytest.mark.parametrize(
+    ("every", "names"),
+    [(5, CENSUS), pytest.param(1, None, marks=pytest.mark.study, id="as found")],
+)
+def test_a_census_file_comes_through_without_a_correction(tmp_path, shared_data, every, names):
+    # Densities follow from places and deciles from incomes: its first plan was once refused.
+    file, plan = tmp_path / "national.csv", tmp_path / "plan.toml"
+    frame = pl.read_csv(shared_data / "national2019.csv", n_rows=6000, infer_schema=False)
+    frame.select(names or frame.columns).gather_every(every).write_csv(file)
+    assert sfumato("inspect", file, "--plan", plan, "-q").returncode == 0
+    assert "It follows from 'PUMA'. It is left out" in plan.read_text()
+    done = protect(file, plan)
+    assert done.returncode == 0, done.stderr
+    assert "red" not in read_lights(tmp_path).values()
+    assert "DENSITY" not in sf.read(tmp_path / "release/data.csv").columns
+
+
 def test_a_corrected_role_reaches_the_steps(tmp_path):
     rng = np.random.default_rng(6)
     frame = sf.datasets.cohort(400).select("sex", "region", "household_size", "systolic")

@@ -21,7 +21,7 @@ from sfumato.storage import writing
 folder_path, wanted, at = sys.argv[1], sys.argv[2] == "overwrite", int(sys.argv[3])
 data = sf.Dataset(sf.datasets.cohort(50), sf.datasets.cohort_schema())
 steps = [sf.methods.Drop(), sf.methods.Coarsen(variables=["height"], intervals=2 + wanted)]
-quick = Writing(attack_seconds=0)
+quick = Writing(attack_seconds=0, accept_attacks="a test")
 plan = sf.Plan(schema=data.schema, steps=steps, targets={"k.max": 49}, release=quick)
 calls = 0
 

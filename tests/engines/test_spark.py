@@ -22,6 +22,7 @@ from sfumato.engines.summaries import (
     Mean,
     Minimum,
     Quantile,
+    Summary,
 )
 from sfumato.errors import DataError, MethodError
 
@@ -32,7 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-ON_SPARK = [case for case in CASES if "spark" in catalogue.methods()[case.values[0]].runs_on]
+ON_SPARK = [case for case in CASES if "spark" in catalogue.methods()[str(case.values[0])].runs_on]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def pair(session: Any) -> tuple[sf.Dataset, sf.Dataset]:
     schema = sf.datasets.cohort_schema()
     there = sf.Dataset(session.createDataFrame(shuffled.to_arrow()).repartition(3), schema)
     prepared = engine_for(there.frame).prepare(there)
-    prepared.identity.frame.cache()
+    vars(prepared.identity)["frame"].cache()
     return sf.Dataset(frame, schema), prepared
 
 
@@ -73,7 +74,7 @@ def _fetch(data: sf.Dataset) -> pl.DataFrame:
 
 
 def _sort(data: sf.Dataset) -> pl.DataFrame:
-    return data.frame.sort(data.frame.columns)
+    return pl.DataFrame(data.frame).sort(data.columns)
 
 
 @pytest.mark.parametrize(("name", "example"), ON_SPARK)
@@ -102,7 +103,7 @@ def test_draws_follow_the_record_from_step_to_step(pair: tuple[sf.Dataset, sf.Da
 
 def test_summaries_and_combinations_are_the_same(pair: tuple[sf.Dataset, sf.Dataset]) -> None:
     here, there = pair
-    summaries = [
+    summaries: list[Summary] = [
         Count(), Distinct(), Minimum(), Maximum(), Mean(), Deviation(), Quantile(0.1),
         Quantile(0.5), Infinite(),
     ]  # fmt: skip

@@ -32,11 +32,15 @@ class Farms:
     naive: Floats
 
 
-def farms(chance: np.random.Generator, share: float, *, outcome: bool) -> Farms:
-    """Independent noise of so large a share of each variable's variance."""
+def farms(chance: np.random.Generator, share: float, *, outcome: bool, sign: int = 1) -> Farms:
+    """Independent noise of so large a share of each variable's variance.
+
+    The noise of `sign=-1` is that of `sign=1` with the other sign: what is linear in the noise
+    cancels in the mean of both, and a bias remains.
+    """
     columns = _true(chance)
     variances = {name: share * float(one.var()) for name, one in columns.items()}
-    noise = {name: chance.normal(size=FARMS) * np.sqrt(variances[name]) for name in columns}
+    noise = {name: sign * chance.normal(size=FARMS) * np.sqrt(variances[name]) for name in columns}
     released = {name: one + noise[name] for name, one in columns.items()}
     released["region"] = np.clip(released["region"], 0, 1)
     if not outcome:

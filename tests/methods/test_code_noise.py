@@ -41,6 +41,8 @@ def many(level: str, records: int = 40_000) -> sf.Dataset:
 def test_free_noise_has_the_stated_distribution() -> None:
     noise = noisy(many("middling"), variance=0.5, ends="free").to_numpy() - 1
     assert kstest(noise, norm(scale=0.5**0.5).cdf).pvalue > 0.001
+    # Four standard errors of a variance.
+    assert noise.var() == pytest.approx(0.5, rel=4 * (2 / 40_000) ** 0.5)
 
 
 @pytest.mark.parametrize("level", WEALTH)

@@ -404,7 +404,7 @@ def test_a_rise_of_k_is_announced_with_its_cost():
     ) as said:
         Deterministic(**asked, at_most=0.2).fit(data, LocalEngine())
     words = str(said[0].message)
-    assert re.search(r"keeps \d+ distinct values of 'age' of \d+", words)
+    assert re.search(r"keeps \d+ of \d+ distinct values of 'age'", words)
     assert re.search(r"moves by [\d.]+ standard deviations", words)
     # Skewed values in small strata, whose means would move far.
     random = np.random.default_rng(1)
@@ -412,6 +412,20 @@ def test_a_rise_of_k_is_announced_with_its_cost():
     skewed = sf.Dataset(pl.DataFrame({"g": group, "x": random.lognormal(group / 8, 1.2)}))
     with pytest.raises(MethodError, match=r"k would have to rise .* costs too much: .* deviations"):
         Deterministic(variables=["x"], strata=["g"], at_most=0.03).apply(skewed)
+
+
+@pytest.mark.filterwarnings("ignore:deterministic. k rises")
+def test_a_rise_of_k_stands_in_the_report_and_in_the_custody_record_but_not_outside(tmp_path):
+    schema = sf.Schema({"age": "sensitive", "fare": "sensitive", "sex": "other"})
+    frame = some(900, seed=3).select(list(schema))
+    step = Deterministic(variables=["age"], strata=["sex"], at_most=0.2)
+    release = sf.protect(sf.Dataset(frame), sf.Plan(schema=schema, steps=[step]), key=bytes(32))
+    assert any("k rises from 3 to" in line for line in release.evidence["displacement"].warnings)
+    folder = release.write(tmp_path / "out", ledger=False)
+    inside = [path for path in (folder / "custody").iterdir() if path.suffix in (".json", ".html")]
+    assert len([path for path in inside if "k rises from 3 to" in path.read_text()]) >= 2
+    public = [path for path in folder.rglob("*") if path.is_file() and path not in inside]
+    assert not any(b"k rises" in path.read_bytes() for path in public)
 
 
 @pytest.mark.filterwarnings("ignore:deterministic. k rises")

@@ -23,6 +23,8 @@ from sfumato.methods.noise import Noise
 
 KEY = bytes(range(32))
 RECORDS = 20_000
+MANY = 200_000
+"""Enough to tell a variance from one that is 3 % off, by four standard errors."""
 
 
 def people(records: int = RECORDS, **columns) -> sf.Dataset:
@@ -63,18 +65,19 @@ def described(method: Noise, data: sf.Dataset) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
 def test_the_noise_on_the_output_has_the_variance_it_says(size, of_variance, distribution):
-    data = people()
+    data = people(MANY)
     method = Noise(variables=["bmi"], distribution=distribution, **size)
     wanted = of_variance(data.column("bmi").var())
     told = described(method, data)["bmi"]
-    # Rounded up to a number of a series whose steps are 3.3 % or less.
+    # Rounded up to a number of a series whose steps are 3.6 % or less.
     assert wanted * 0.9999 <= told.variance <= wanted * 1.034
     found = noise_of(method, data, "bmi")
     # Four standard errors of a variance; Laplace noise has a kurtosis of 6.
-    error = math.sqrt((5 if distribution == "laplace" else 2) / RECORDS)
+    error = math.sqrt((5 if distribution == "laplace" else 2) / MANY)
+    assert 4 * error < 0.025
     assert found.var() == pytest.approx(told.variance, rel=4 * error)
-    assert abs(found.mean()) < 4 * math.sqrt(wanted / RECORDS)
-    assert abs(np.corrcoef(found, data.column("bmi"))[0, 1]) < 4 / math.sqrt(RECORDS)
+    assert abs(found.mean()) < 4 * math.sqrt(wanted / MANY)
+    assert abs(np.corrcoef(found, data.column("bmi"))[0, 1]) < 4 / math.sqrt(MANY)
     shape = stats.laplace(scale=math.sqrt(told.variance / 2))
     shape = shape if distribution == "laplace" else stats.norm(scale=math.sqrt(told.variance))
     assert stats.kstest(found, shape.cdf).pvalue > 1e-4

@@ -106,6 +106,37 @@ def test_verdicts_go_by_the_interval():
     assert view["rows"][0]["verdict"] == "beats the control"
 
 
+def test_what_is_acceptable_counts_where_that_was_judged():
+    """Better than the control and yet acceptable: the page says how far below the limit."""
+    evidence = {
+        "mixed_linkage": told("mixed_linkage", 0.2),
+        "singling_out": told("singling_out", 0.4),
+    }
+    judged = {
+        "mixed_linkage": {"number": "mixed_linkage", "at_worst": 0.22, "acceptable": 0.26,
+                          "met": True, "accepted": None},
+        "singling_out": {"number": "singling_out_excess", "at_worst": 0.3, "acceptable": 0.67,
+                         "met": True, "accepted": None},
+    }  # fmt: skip
+    view = describe_attacks(evidence, inside=True, judged=judged)
+    assert view is not None
+    assert [row["verdict"] for row in view["rows"]] == ["acceptable", "acceptable"]
+    assert [row["tone"] for row in view["rows"]] == ["good", "good"]
+    assert view["caveat"] == (
+        "2 attacks were tried. None achieves more than is acceptable. Nearest to its limit: "
+        "linking by all that is known, 0.22 of at most 0.26."
+    )
+    assert not any(bar["highlighted"] for bar in view["bars"]["rows"])
+    for accepted, tone in ((None, "bad"), ("they were asked", "warn")):
+        judged["singling_out"] |= {"at_worst": 0.7, "met": False, "accepted": accepted}
+        view = describe_attacks(evidence, inside=True, judged=judged)
+        assert view is not None
+        assert view["rows"][1]["tone"] == tone
+        assert view["caveat"].startswith("2 attacks were tried. 1 achieves more than is acceptable")
+        assert ("which the plan accepts" in view["caveat"]) is (tone == "warn")
+        assert sum(bar["highlighted"] for bar in view["bars"]["rows"]) == 1
+
+
 def test_one_that_failed_says_why_and_has_no_bar():
     failed = told("singling_out", None, reason="There is no record to look for.")
     view = describe_attacks({"singling_out": failed}, inside=True)

@@ -125,6 +125,31 @@ def test_an_attack_that_succeeds_and_a_measure_that_fails_stand_in_the_verdict(r
     assert "1 measure could not be computed" in verdict
 
 
+def test_what_a_step_costs_stands_beside_it_and_stays_inside(release):
+    loss = "k rises from 3 to 9: a stratum keeps 4 distinct values"
+    steps = [{**step, "fitted": {**step["fitted"], "loss": loss}} for step in
+             release.custody["steps"]]  # fmt: skip
+    page = render_report(release.manifest, {**release.custody, "steps": steps})
+    assert page.count(f'<span class="tag warn">{loss}</span></li>') == len(steps) > 0
+    assert loss not in render_report(release.manifest)
+
+
+def test_tables_stack_on_a_phone(release):
+    """Every cell of a table that stacks names its column, since the head is not shown then."""
+    page = render_report(release.manifest, release.custody)
+    tables = re.findall(r'<table class="stack">.*?</table>', page, re.DOTALL)
+    assert len(tables) >= 3
+    for table in tables:
+        heads = re.findall(r"<th[^>]*>(.*?)</th>", table)
+        rows = table.partition("<tbody>")[2].split("<tr>")[1:]
+        assert rows
+        for row in rows:
+            cells = re.findall(r"<td([^>]*)>", row)
+            assert 'class="first"' in cells[0]
+            named = [re.search(r'data-label="([^"]*)"', cell) for cell in cells[1:]]
+            assert [match and match[1] for match in named] == heads[1:]
+
+
 def test_the_plan_is_in_the_inside_edition_only(release, tmp_path):
     release.write(tmp_path / "release")
     inside = (tmp_path / "release" / "custody" / "report.html").read_text("utf-8")

@@ -13,6 +13,7 @@ from tests.conftest import generalised
 
 import sfumato as sf
 from sfumato.errors import MeasureError
+from sfumato.risk._attacks import attacker_view
 from sfumato.risk._attacks.attacker_view import CategoricalView, OrderedView, view_release
 
 KNOWN = ["sex", "region", "education", "children", "height"]
@@ -232,3 +233,23 @@ def test_a_sample_is_judged_at_the_upper_end():
     assert every.details["mixed_linkage_at_worst"] == max(
         every.value, every.details["mixed_linkage_by_noise"]
     )
+
+
+@pytest.mark.parametrize("steps", [[], [sf.methods.KAnonymity(k=3)]])
+def test_distances_taken_once_a_class_are_those_of_each_record(steps, monkeypatch):
+    """With and without the shortcut: the same bits."""
+    data = sf.Dataset(sf.datasets.cohort(200), sf.datasets.cohort_schema())
+    names = ["sex", "region", "height", "birth_date", "education"]
+    released = data
+    for step in steps:
+        released = step.apply(data)
+    views, _ = view_release(data, released, names, owner="a test")
+    rows = np.arange(len(data))
+    persons = [view.persons for view in views]
+    for by_noise in (False, True):
+        costs = []
+        for share in (1.1, 0.0):
+            monkeypatch.setattr(attacker_view, "_FEW_KINDS", share)
+            parts = attacker_view.compute_costs(views, persons, rows, what="", by_noise=by_noise)
+            costs.append(np.concatenate([cost for _, cost in parts]))
+        assert (costs[0] == costs[1]).all()

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import hypergeom
 from tests.conftest import LIBRARIES, in_library
 
 import sfumato as sf
 from sfumato.parameters import ParameterError
-from sfumato.risk._peers.sampling import population_interval
+from sfumato.risk._peers.sampling import _add_up_to, population_interval
 
 EXAMPLE = pl.DataFrame(
     {
@@ -209,3 +212,11 @@ def test_numbers_that_came_as_text_are_equal_as_numbers() -> None:
     kinds = {"age": ("quasi", "integer"), "ill": ("sensitive", "integer")}
     schema = sf.Schema({name: sf.Column(role=r, kind=k) for name, (r, k) in kinds.items()})  # type: ignore[arg-type]
     assert sf.risk.Peers().measure(sf.Dataset(frame, schema)).value == 1.0
+
+
+@given(st.integers(1, 3000), st.data())
+def test_chances_are_those_of_the_hypergeometric_distribution(records, data):
+    total, drawn = (data.draw(st.integers(0, records)) for _ in range(2))
+    successes = data.draw(st.integers(-1, drawn))
+    expected = hypergeom.cdf(successes, records, total, drawn)
+    assert _add_up_to(successes, records, total, drawn) == pytest.approx(expected, abs=1e-10)

@@ -135,6 +135,24 @@ def test_filling_in_takes_k_down_to_what_an_attacker_sees() -> None:
     assert min(classes.values()) < 5
 
 
+def test_who_shows_the_same_tools_is_not_told_apart_by_an_equation() -> None:
+    # Each class of five shows one x, true for four of them. Whoever works y out from it gets one
+    # number for all five, so that k stays what it is.
+    shown = np.repeat(np.arange(80), 5)
+    x = np.where(np.arange(400) % 5 == 4, shown + 3, shown)
+    y = 2 * x + RNG.normal(0, 0.02, 400)
+    schema = sf.Schema({"x": "quasi", "y": "quasi"})
+    original = sf.Dataset(pl.DataFrame({"x": x, "y": y}), schema)
+    released = sf.Dataset(pl.DataFrame({"x": shown, "y": 2.0 * shown + 0.9}), schema)
+    filled = fill_in(original, released)
+    assert filled is not None
+    assert filled.describe() == "'y' from 'x'"
+    classes = Counter(filled.dataset.frame.select("x", "y").iter_rows())
+    assert min(classes.values()) == 5
+    right = np.abs(filled.dataset.frame["y"].to_numpy() - y) < 0.5
+    assert right.mean() > 0.75
+
+
 def test_order_of_rows_does_not_matter() -> None:
     original, released = _pair(_frame())
     order = np.random.default_rng(1).permutation(SIZE)

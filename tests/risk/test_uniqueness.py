@@ -3,13 +3,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import nbinom
 
 import sfumato as sf
 from sfumato.errors import MeasureError, SchemaError
+from sfumato.risk.uniqueness import estimate_individual_risk
 
 values = st.one_of(st.none(), st.integers(0, 2))
 tables = st.lists(st.tuples(values, values), min_size=1, max_size=40)
@@ -143,3 +146,62 @@ def test_codes_for_missing_are_told_apart_because_the_release_shows_them():
     assert found.details["k_if_missing_is_wildcard"] == 2
     wild = sf.risk.Uniqueness(missing="wildcard").measure(data)
     assert wild.details["k_at_worst"] == 2
+
+
+FRANCDAT = {
+    "weight": [18.0, 45.5, 39.0, 17.0, 541.0, 8.0, 5.0, 92.0],
+    "key": [1, 2, 2, 3, 4, 5, 6, 1],
+}
+"""The textbook sample of eight records (Capobianchi, Polettini & Lucarelli 2001): its classes."""
+
+
+def test_the_journalist_says_by_how_much_it_understates():
+    schema = sf.Schema({"key": "quasi", "weight": "weight"})
+    found = sf.risk.Uniqueness().measure(sf.Dataset(pl.DataFrame(FRANCDAT), schema))
+    assert found.details["journalist"] == 1 / 5
+    assert found.details["individual_risk"] == pytest.approx(math.log(5) / 4)
+    assert found.details["journalist_at_worst"] == found.details["individual_risk"]
+    assert "0.4, 2.0 times as much" in found.warnings[0]
+    alone = pl.DataFrame({"key": [1, 2, 2], "weight": [100.0, 90.0, 90.0]})
+    found = sf.risk.Uniqueness().measure(sf.Dataset(alone, schema))
+    assert found.details["individual_risk"] / found.details["journalist"] == pytest.approx(
+        4.65, abs=0.01
+    )
+
+
+def test_a_target_on_the_journalist_holds_for_the_individual_risk():
+    schema = sf.Schema({"key": "quasi", "weight": "weight"})
+    data = sf.Dataset(pl.DataFrame(FRANCDAT), schema)
+    with pytest.raises(sf.SfumatoError, match="journalist.*MISSED"):
+        sf.protect(data, sf.Plan(schema=schema, targets={"journalist.max": 0.3}))
+
+
+@pytest.mark.parametrize(
+    ("records", "people", "printed"),  # as sdcMicro prints them for its example francdat
+    [(2, 110, 0.01714426), (2, 84.5, 0.02204233), (1, 17, 0.17707583), (1, 541, 0.01165448)],
+)
+def test_the_individual_risk_is_that_of_sdcmicro(records, people, printed):
+    risk = estimate_individual_risk(np.array([float(records)]), np.array([float(people)]))
+    assert risk[0] == pytest.approx(printed, abs=5e-9)
+
+
+@pytest.mark.parametrize("records", [1, 2, 3, 9, 10, 30, 400])
+@pytest.mark.parametrize("share", [0.999, 0.5, 0.1, 0.02])
+def test_the_individual_risk_is_the_mean_of_a_negative_binomial(records, share):
+    people = np.arange(records, int(60 * (records + 10) / share) + 1)
+    expected = math.fsum(nbinom.pmf(people - records, records, share) / people)
+    risk = estimate_individual_risk(np.array([float(records)]), np.array([records / share]))
+    assert risk[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_individual_risk_is_stable_for_huge_populations():
+    sizes, people = np.array([1.0, 2.0, 3.0, 50.0]), np.array([1e9, 1e9, 1e12, 1e12])
+    p, q = sizes / people, 1 - sizes / people
+    closed = [
+        p[0] / q[0] * math.log(1 / p[0]),
+        p[1] / q[1] - (p[1] / q[1]) ** 2 * math.log(1 / p[1]),
+        p[2] / 2,  # 1 / (f - 1) per person where the sample is tiny
+        p[3] / 49,
+    ]
+    assert estimate_individual_risk(sizes, people) == pytest.approx(closed, rel=1e-7)
+    assert estimate_individual_risk(np.array([4.0]), np.array([4.0])) == pytest.approx(1 / 4)

@@ -65,6 +65,16 @@ def test_the_difference_is_that_of_all_records(found: Tuned, people: Dataset) ->
     assert row["a"] == 0.0
 
 
+def test_it_is_the_worst_reading_that_is_compared(found: Tuned, people: Dataset) -> None:
+    row = by_number(found.compare(1, 2, repeats=2))["stayed"]
+    plan = found.candidates[3].plan
+    bare = Plan(schema=plan.schema, steps=plan.steps, evaluate=plan.evaluate)
+    again = by_number(found.compare(3, 3, repeats=2))["stayed"]
+    details = sf.protect(people, bare).evidence["displacement"].details
+    assert again["a"] == details["stayed_at_worst"]
+    assert row["a"] is not None
+
+
 def test_nonsense_is_refused(found: Tuned) -> None:
     with pytest.raises(PlanError, match="no candidate 99"):
         found.compare(0, 99)

@@ -82,3 +82,26 @@ def test_names_tell_candidates_apart(people: Dataset, shared: Plan) -> None:
 
 def test_the_key_is_in_no_name(people: Dataset, shared: Plan) -> None:
     assert KEYS[1].text not in repr(Runner(people, shared, KEYS))
+
+
+def test_no_permutation_is_made_where_only_the_value_is_used(people: Dataset) -> None:
+    steps = tuple(STEPS["noise"])
+    asked = sf.utility.Propensity(variables=["systolic"], permutations=9)
+    plain = sf.utility.Propensity(variables=["systolic"])
+    for measure, targets, computed in (
+        (plain, {}, False),
+        (plain, {"p_value.min": 0.001}, True),
+        (asked, {}, True),
+    ):
+        plan = Plan(
+            schema=people.schema,
+            steps=[sf.methods.Pseudonymise(variables=["person_id"])],
+            targets=targets,
+            evaluate=[measure],
+        )
+        bench = Runner(people, plan, KEYS)
+        evidence = bench.run(steps).draws[0]["propensity"]
+        assert math.isnan(evidence.number("p_value")) is not computed
+        release = sf.protect(people, bench.build_plan(steps), key=KEYS[0])
+        assert evidence.value == release.evidence["propensity"].value
+        assert not math.isnan(release.evidence["propensity"].number("p_value"))

@@ -118,6 +118,24 @@ def test_an_unforeseen_error_is_not_swallowed(monkeypatch):
         sf.sweep(people(), PLAN, intervals=[2])
 
 
+def test_the_worst_reading_stands_beside_the_milder_one():
+    """What a target is held against is in the table, and on the screen in place of the other."""
+    linkage = sf.risk.MixedLinkage(known=["age", "sex"], individuals=20)
+    plan = sf.Plan(
+        schema=SCHEMA,
+        steps=STEPS,
+        evaluate={"mixed_linkage": linkage, "reidentification": sf.risk.Reidentification()},
+        targets={"mixed_linkage.max": 0.2, "k.min": 2},
+    )
+    runs = sf.sweep(people(), plan, intervals=[1, 10])
+    assert (runs["mixed_linkage.at_worst"] >= runs["mixed_linkage"]).all()
+    assert (runs["mixed_linkage.at_worst"] > runs["mixed_linkage"]).any()
+    met = (runs["mixed_linkage.at_worst"] <= 0.2) & (runs["uniqueness.k"] >= 2)
+    assert runs["met"].to_list() == met.to_list()
+    # Where both are the same there is one column.
+    assert not {"uniqueness.at_worst", "uniqueness.k_at_worst"} & {*runs.columns}
+
+
 def test_a_measure_that_fails_is_missing_with_its_reason():
     plan = sf.Plan(schema=SCHEMA, steps=STEPS, evaluate={"s": Spread(40)}, targets={"k.min": 2})
     made = sf.sweep(people(), plan, sizes=[20, 50])

@@ -71,7 +71,7 @@ def test_a_name_that_one_level_became_says_nothing_more_than_that_it_changed():
     assert row(found)["granularity"] == 0.0
     assert row(found)["generalised"] == pytest.approx(1 / 3)
     assert row(found)["information_loss"] > 0
-    assert found.details["non_uniform_entropy"] > 0
+    assert found.details["entropy_loss"] > 0
 
 
 def test_sets_with_a_new_name():

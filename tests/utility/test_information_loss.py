@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ def test_agrees_with_writing_out_every_value(pair):
         assert rows[name]["granularity"] == pytest.approx(table[name])
         assert rows[name]["information_loss"] == pytest.approx(np.mean(distances[at]))
     assert found.details["granularity"] == pytest.approx(np.mean(list(table.values())))
-    assert found.details["non_uniform_entropy"] == pytest.approx(bits / most)
+    assert found.details["entropy_loss"] == pytest.approx(bits / most)
     classes = pl.DataFrame(released, schema_overrides={"age": pl.String})
     sizes = classes.group_by("age", "grade", "code").len()["len"]
     assert found.details["discernibility"] == int((sizes**2).sum())
@@ -167,7 +168,7 @@ def test_unchanged_data_lost_nothing_at_all(pair):
     data = generalised(pl.DataFrame(pair[0], schema_overrides={"age": pl.Int64}), SCHEMA)
     found = measured(data, data)
     assert found.value == 0.0
-    assert found.details["granularity"] == found.details["non_uniform_entropy"] == 0.0
+    assert found.details["granularity"] == found.details["entropy_loss"] == 0.0
     assert found.details["generalised_cells"] == 0.0
 
 
@@ -206,7 +207,7 @@ def test_points_between_the_values_count_as_points():
     assert found.table["information_loss"][0] == pytest.approx(20 / 3 / np.std([20, 40, 60]))
     assert found.details["granularity"] == 0.0
     # A mean does not hold the value it replaced: it tells nothing in terms of entropy.
-    assert found.details["non_uniform_entropy"] == pytest.approx(2 / 3)
+    assert found.details["entropy_loss"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(("domain", "far"), [((0, 100), 80), (None, 40)])
@@ -275,10 +276,50 @@ def test_a_binary_variable_is_the_same_as_a_number_and_as_a_category():
     assert by_number.details["granularity"] == by_level.details["granularity"]
 
 
+def count_bits_as_arx(values, levels, suppressed):
+    """ARX's non-uniform entropy of one recoding for all, with suppressed records, and its most.
+
+    All records lose the step to the level; the suppressed ones, among themselves, the step to `*`.
+    """
+    before, after = Counter(values), Counter(levels)
+    bits = sum(math.log2(after[b] / before[a]) for a, b in zip(values, levels, strict=True))
+    gone = [level for level, lost in zip(levels, suppressed, strict=True) if lost]
+    bits += sum(math.log2(len(gone) / Counter(gone)[level]) for level in gone)
+    return bits / sum(math.log2(len(values) / before[value]) for value in values)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=3, max_size=30))
+def test_the_entropy_is_that_of_arx_unless_records_were_removed(records):
+    values = [0, 9, *(value for value, _ in records)]
+    suppressed = [False, False, *(lost for _, lost in records)]
+    levels = [f"[{value // 5 * 5};{value // 5 * 5 + 4}]" for value in values]
+    age = sf.Column(role="quasi", kind="integer")
+    arx = count_bits_as_arx(values, levels, [False] * len(values))
+    assert one(values, levels, age).details["entropy_loss"] == pytest.approx(arx)
+    cells = ["*" if lost else level for level, lost in zip(levels, suppressed, strict=True)]
+    before, after = Counter(values), Counter(levels)
+    bits = [
+        math.log2((len(values) if lost else after[level]) / before[value])
+        for value, level, lost in zip(values, levels, suppressed, strict=True)
+    ]
+    most = sum(math.log2(len(values) / before[value]) for value in values)
+    ours = one(values, cells, age).details["entropy_loss"]
+    assert ours == pytest.approx(sum(bits) / most)
+
+
+def test_a_removed_record_has_lost_all_its_bits_and_not_in_arx():
+    values, suppressed = [1, 1, 2, 2], [True, False, False, False]
+    age = sf.Column(role="quasi", kind="integer")
+    cells = ["*", "1", "2", "2"]
+    assert one(values, cells, age).details["entropy_loss"] == 1 / 4
+    assert count_bits_as_arx(values, values, suppressed) == 0.0
+
+
 def test_everything_suppressed_is_all_that_can_be_lost():
     found = one(list("abca"), ["*"] * 4, sf.Column(role="quasi", kind="nominal"))
     assert found.details["granularity"] == found.details["discernibility_share"] == 1.0
-    assert found.details["non_uniform_entropy"] == 1.0
+    assert found.details["entropy_loss"] == 1.0
     assert found.details["average_class_size"] == 4.0
 
 
@@ -427,4 +468,4 @@ def test_coarsening_and_clusters_of_the_cohort(cohort):
     losses = [measured(cohort, one) for one in (coarse, finer)]
     assert losses[0].value > losses[1].value > 0
     assert losses[0].details["granularity"] > losses[1].details["granularity"] > 0
-    assert losses[0].details["non_uniform_entropy"] > losses[1].details["non_uniform_entropy"] > 0
+    assert losses[0].details["entropy_loss"] > losses[1].details["entropy_loss"] > 0

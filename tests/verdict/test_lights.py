@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,33 +124,131 @@ def test_a_reason_has_words(why):
         Writing(accept_attacks=why)
 
 
-def test_a_target_of_its_own_is_what_the_plan_accepts():
-    limits = {
-        "mixed_linkage.max": 0.99,
-        "inference_gain.max": 0.95,
-        "singling_out_excess.max": 0.99,
-    }
-    steps = [sf.methods.Drop(), sf.methods.Weights(levels=3)]
-    frame = people().with_columns(age=pl.col("age") // 3)
-    assert release(steps, {}, frame).lights.attacks.colour == "red"
-    assert release(steps, limits, frame).lights.attacks.colour == "green"
-    # A narrowed attack under a label of its own accepts nothing for the attack as such.
-    labelled = {"neighbour": sf.risk.MixedLinkage(known=["region"])}
-    narrow = release(steps, {"neighbour.mixed_linkage.max": 0.9}, frame, evaluate=labelled)
-    assert narrow.lights.attacks.colour == "red"
+LOOSE = {
+    "mixed_linkage.max": 0.99,
+    "inference_gain.max": 0.95,
+    "singling_out_excess.max": 0.99,
+}
+COARSE = [sf.methods.Drop(), sf.methods.Weights(levels=3)]
+
+
+def older(frame: pl.DataFrame | None = None) -> pl.DataFrame:
+    return (people() if frame is None else frame).with_columns(age=pl.col("age") // 3)
+
+
+@pytest.fixture(scope="module")
+def loose() -> sf.Release:
+    """With generous targets; its attacks are tried once for all tests."""
+    made = release(COARSE, LOOSE, older())
+    return replace(made, evidence={**made.evidence, **made.attacks})
+
+
+def accept(made: sf.Release, reasons: str | dict[str, str]) -> sf.Release:
+    plan = made.plan
+    writing = replace(plan.release, accept_attacks=reasons)
+    targets = {f"{target.name}.max": target.most for target in plan.targets}
+    changed = sf.Plan(schema=plan.schema, steps=plan.steps, targets=targets, release=writing)
+    return replace(made, plan=changed)
+
+
+def test_a_generous_target_of_its_own_turns_no_light_green(loose, tmp_path):
+    """A target may ask for less than is acceptable; to allow more takes a reason."""
+    assert loose.lights.attacks == release(COARSE, {}, older()).lights.attacks
+    assert loose.lights.attacks.colour == "red"
+    with pytest.raises(TargetError, match="better than is acceptable") as caught:
+        loose.write(tmp_path / "out")
+    assert "accept_attacks = { " in caught.value.hint
+    assert ".max = " not in caught.value.hint
+    why = "those who receive it have signed"
+    accepted = accept(loose, dict.fromkeys(list_refused(loose), why))
+    assert accepted.lights.attacks.colour == "amber"
+    accepted.write(tmp_path / "out")
+    assert sf.Plan.parse(accepted.plan.text(comments=True)) == accepted.plan
+
+
+def list_refused(made: sf.Release) -> list[str]:
+    judged = judge_attacks(made.plan, made.attacks)
+    return [judgement.measure for judgement in judged if not judgement.met]
+
+
+def test_a_reason_for_one_attack_is_none_for_another(loose):
+    """Each spelling that might silence an attack that the reason does not name."""
+    refused = list_refused(loose)
+    assert len(refused) > 1
+    for name in refused:
+        lights = accept(loose, {name: "everybody was asked"}).lights
+        assert lights.attacks.colour == "red"
+        lines = [line for line in lights.attacks.reasons if "everybody was asked" in line]
+        assert len(lines) == 1
+    for unknown in ("mixed_linkages", "k", "all", "uniqueness"):
+        with pytest.raises(sf.SfumatoError, match="no attack"):
+            Writing(accept_attacks={unknown: "everybody was asked"})
+    with pytest.raises(sf.SfumatoError, match="accept_attacks"):
+        Writing(accept_attacks={"mixed_linkage": " "})
+    assert Writing(accept_attacks={}) == Writing()
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "targets"),
+    [
+        ({"neighbour": sf.risk.MixedLinkage(known=["region"])}, {"neighbour.mixed_linkage": 0.9}),
+        ({"mixed_linkage": sf.risk.MixedLinkage(known=["region"])}, {"mixed_linkage": 0.9}),
+        ({}, {"mixed_assigned": 0.99}),
+    ],
+)
+def test_a_narrowed_attack_does_not_narrow_attackers(evaluate, targets):
+    bounds = {f"{name}.max": limit for name, limit in targets.items()}
+    lights = release(COARSE, bounds, older(), evaluate=evaluate).lights
+    assert lights.attacks.colour == "red"
+    assert any("Linking by all that is known" in line for line in lights.attacks.reasons)
+
+
+def test_a_stricter_target_of_its_own_is_what_is_acceptable(safe):
+    plan = replace_targets(safe.plan, {"mixed_linkage.max": 0.01})
+    [linked] = [
+        judgement
+        for judgement in judge_attacks(plan, safe.attacks)
+        if judgement.measure == "mixed_linkage"
+    ]
+    assert (linked.target.most, linked.met) == (0.01, False)
+
+
+def replace_targets(plan: sf.Plan, targets: dict[str, float]) -> sf.Plan:
+    return sf.Plan(schema=plan.schema, steps=plan.steps, targets=targets, release=plan.release)
 
 
 def test_no_time_means_not_tried_which_is_amber_and_named(tmp_path):
-    idle = release(attack_seconds=0)
+    why = "nobody gets it"
+    idle = release(attack_seconds=0, accept_attacks=why)
     assert idle.lights.attacks.colour == "amber"
     reasons = " ".join(idle.lights.attacks.reasons)
     for title in ("Linking by all that is known", "Guessing a secret", "Singling out"):
         assert f"{title}: it was not tried" in reasons
+    assert reasons.count(why) == len(attacking.attacks(idle.plan))
     # The ledger of variables is always there.
     assert idle.attacks["untouched"].computed
     facts = read_manifest(idle.write(tmp_path / "out"))["attacks"]
-    assert (facts["tried"], facts["accepted"]) == ([], False)
+    assert (facts["tried"], facts["accepted"]) == ([], True)
     assert set(facts["not_tried"]) == {*attacking.attacks(idle.plan)}
+
+
+def test_less_time_than_usual_needs_a_reason(tmp_path):
+    """Nought is refused when the plan is read, next to nothing when it leaves attacks untried."""
+    with pytest.raises(sf.SfumatoError, match="no attack is tried"):
+        Writing(attack_seconds=0)
+    with pytest.raises(sf.SfumatoError, match="line 2: .*no attack is tried"):
+        sf.Plan.parse("[release]\nattack_seconds = 0.0")
+    hurried = release(attack_seconds=0.001)
+    with pytest.raises(TargetError, match="no time for attacks") as caught:
+        hurried.write(tmp_path / "out")
+    assert "attack_seconds" in caught.value.hint
+    # A reason for one attack is none for the others.
+    one = release(attack_seconds=0.001, accept_attacks={"singling_out": "it takes too long"})
+    with pytest.raises(TargetError, match="no time for attacks"):
+        one.write(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+    # Enough is enough, however little it is.
+    release(attack_seconds=30).write(tmp_path / "out")
 
 
 def test_what_is_tried_depends_on_sizes_and_never_on_the_clock(safe):
@@ -299,3 +398,28 @@ def test_the_worst_reading_is_the_headline():
     assert sampled.at_worst == 0.02
     assert replace(sampled, direction="higher").at_worst == 0.01
     assert replace(sampled, details={"mixed_linkage_filled_in": 0.9}).at_worst == 0.9
+
+
+def test_verifying_tries_the_attacks_again(safe, tmp_path, monkeypatch):
+    def check(folder: Path, original: sf.Dataset | None) -> tuple[bool | None, str]:
+        checks = {check.name: check for check in verify_release(folder, original)}
+        return checks["attacks"].passed, checks["attacks"].finding
+
+    folder = safe.write(tmp_path / "safe", ledger=False)
+    assert check(folder, safe.original) == (
+        True,
+        "4 tried again, none better than is acceptable",
+    )
+    with monkeypatch.context() as patch:
+        # What was tried is tried again, whatever an attack is said to take by now.
+        patch.setattr(attacking, "SECONDS", 0.0)
+        assert check(folder, safe.original)[0]
+    assert check(folder, None) == (None, "they were not tried again, which takes the original")
+    # Written by somebody who was content with more.
+    exposed = release(EXPOSED, {"uniqueness.max": 0.99})
+    with monkeypatch.context() as patch:
+        patch.setattr("sfumato.storage.writing.require_acceptable", lambda _: None)
+        folder = exposed.write(tmp_path / "exposed", ledger=False)
+    passed, finding = check(folder, exposed.original)
+    assert passed is False
+    assert finding in " ".join(exposed.lights.attacks.reasons)

@@ -83,11 +83,11 @@ def fit_corrected_moments(
             outcome.is_homoscedastic_normal or isinstance(outcome, StratifiedNumber)
         ):
             raise NoCorrectedScoreError("the noise of the outcome is not plain")
-        return _LinearMoments(problem, levels).fit(start)
+        return LinearMoments(problem, levels).fit(start)
     return _fit_by_score(problem, start)
 
 
-class _LinearMoments:
+class LinearMoments:
     """Unbiased products of terms, record by record."""
 
     def __init__(self, problem: Problem, levels: Mapping[str, Floats]) -> None:
@@ -161,6 +161,18 @@ class _LinearMoments:
             number.covariance_with(self.problem.numbers[b]).any()
         )
 
+    def products(self) -> Floats:
+        """(record, value) products of each two terms, of each term and the outcome, and y²."""
+        y = self.problem.y[self.known]
+        size = len(self.terms)
+        columns: list[Floats] = [np.zeros(0)] * (size * size)
+        for a in range(size):
+            for b in range(a + 1):
+                product = self.product(self.terms[a], self.terms[b])[self.known]
+                columns[a * size + b] = columns[b * size + a] = product
+        columns += [self.product(term)[self.known] * y for term in self.terms]
+        return np.column_stack([*columns, y * y])
+
     def fit(self, start: Estimates) -> CorrectedFit:
         """Solve the corrected equations; those of groups weigh records of one group together."""
         problem, known, size = self.problem, self.known, len(self.terms)
@@ -183,12 +195,13 @@ class _LinearMoments:
         beta = _solve(gram, moment)
         # The residual sum of squares of the true terms, less the noise of the outcome.
         square = float(y @ y - 2 * beta @ moment + beta @ gram @ beta)
-        residual = square / (len(y) - size) - self._outcome_noise_variance()
+        residual = square / (len(y) - size) - self.outcome_noise_variance()
         names = [term.name for term in problem.terms]
         if group_grams is not None:
             between = start.value.get(f"variance of {names[problem.random[0]]} by group", 0.0)
             ratio = between / max(residual - between, 1e-9 * residual)
-            beta, covariance = _fit_by_group(x, y, groups, group_grams, ratio)
+            pairs = self._multiply_pairs(groups)
+            beta, covariance = _fit_by_group(x, y, groups, group_grams, pairs, ratio)
         else:
             # The sandwich: inverse, sum of squared scores, inverse.
             score = self._score_records(np.asarray(beta, float), x * y[:, None])
@@ -203,7 +216,40 @@ class _LinearMoments:
             levels=dict(zip((c.name for c in problem.categories), self.levels, strict=True)),
         )
 
-    def _outcome_noise_variance(self) -> float:
+    def _multiply_pairs(self, groups: npt.NDArray[np.int64]) -> Floats:
+        """(group, term, term): products of terms of two different records of a group, in sum.
+
+        Noise of records is independent, so the product of two is right as it is. What a group has
+        is the same in both, with the same noise, and is taken out as in one record.
+        """
+        size = len(self.terms)
+        apart = [self._split_levels(term) for term in self.terms]
+        own = np.column_stack([self.product(part)[self.known] for part, _ in apart])
+        total = np.column_stack([np.bincount(groups, weights=column) for column in own.T])
+        pairs: Floats = np.asarray(total[:, :, None] * total[:, None, :], float)
+        count = np.maximum(np.bincount(groups, minlength=len(total)), 1)
+        for a in range(size):
+            for b in range(size):
+                pairs[:, a, b] -= np.bincount(groups, weights=own[:, a] * own[:, b])
+                if self.problem.group_level:
+                    shared = self.product(apart[a][1], apart[b][1])[self.known]
+                    pairs[:, a, b] *= np.bincount(groups, weights=shared) / count
+        return pairs
+
+    def _split_levels(self, term: _PolynomialTerm) -> tuple[_PolynomialTerm, _PolynomialTerm]:
+        """The part of a term that differs within groups, and the part that groups have."""
+        numbers, categories = self.problem.numbers, self.problem.categories
+        parts = [
+            _PolynomialTerm(
+                None if by_group else term.clean,
+                {i: power for i, power in term.powers.items() if numbers[i].by_group == by_group},
+                {i: k for i, k in term.levels.items() if categories[i].by_group == by_group},
+            )
+            for by_group in (False, True)
+        ]
+        return parts[0], parts[1]
+
+    def outcome_noise_variance(self) -> float:
         """The variance of the noise of the outcome, on average."""
         outcome = self.problem.outcome_number
         if outcome is None:
@@ -230,29 +276,28 @@ def _solve(gram: Floats, moment: Floats) -> Floats:
 
 
 def _fit_by_group(
-    x: Floats, y: Floats, groups: npt.NDArray[np.int64], group_grams: Floats, ratio: float
+    x: Floats,
+    y: Floats,
+    groups: npt.NDArray[np.int64],
+    group_grams: Floats,
+    pairs: Floats,
+    ratio: float,
 ) -> tuple[Floats, Floats]:
     """Weighted as if each group had a random intercept; errors from the spread of groups.
-
-    Noise is independent from record to record, so products of two records need no correction.
 
     Parameters
     ----------
     x, y : terms that are right on average, and the outcome.
     groups : of each record.
-    group_grams : of each group the corrected products of the terms, in sum.
+    group_grams, pairs : of each group the corrected products of the terms, in sum: of one record,
+        and of two different ones.
     ratio : the variance of the groups over that of the rest.
     """
-    size = x.shape[1]
     count = np.bincount(groups, minlength=len(group_grams))
     total = np.column_stack([np.bincount(groups, weights=column) for column in x.T])
     # The inverse of I + ratio 1 1' is I - weight 1 1', group by group.
     weight = ratio / (1 + ratio * count)
-    outer = total[:, :, None] * total[:, None, :]
-    for a in range(size):
-        for b in range(size):
-            outer[:, a, b] -= np.bincount(groups, weights=x[:, a] * x[:, b])
-    gram = group_grams - weight[:, None, None] * (outer + group_grams)
+    gram = group_grams - weight[:, None, None] * (pairs + group_grams)
     moment = np.column_stack([np.bincount(groups, weights=column * y) for column in x.T])
     moment = moment - weight[:, None] * total * np.bincount(groups, weights=y)[:, None]
     beta = _solve(gram.sum(axis=0), moment.sum(axis=0))

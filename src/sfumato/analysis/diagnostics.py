@@ -13,6 +13,8 @@ import numpy as np
 
 from sfumato.kernels.arrays import Floats
 
+AGREEMENT = 1.01
+"""The largest R-hat of chains that agree (Vehtari and others 2021, section 4)."""
 _FEWEST = 4
 _BLOM = 3 / 8
 
@@ -33,6 +35,12 @@ def rhat(draws: Floats) -> float:
     # Folded draws show chains that differ in spread, not in location.
     folded = np.abs(parts - np.median(parts))
     return max(_split_rhat(_normal_scores(parts)), _split_rhat(_normal_scores(folded)))
+
+
+def chains_agree(draws: Floats) -> bool:
+    """Whether all parameters of (chain, draw, parameter) have an R-hat as of chains that agree."""
+    values = [rhat(draws[:, :, index]) for index in range(draws.shape[2])]
+    return not any(value > AGREEMENT for value in values)
 
 
 def bulk_ess(draws: Floats) -> float:

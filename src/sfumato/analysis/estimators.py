@@ -13,14 +13,22 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from sfumato.analysis.fit_warnings import describe_left_out
+from sfumato.analysis.diagnostics import mcse
+from sfumato.analysis.fit_warnings import (
+    describe_left_out,
+    describe_mismatch,
+    find_disagreements,
+    quote_terms,
+)
 from sfumato.analysis.measurement_error import has_stratified_noise
 from sfumato.analysis.model import Model
 from sfumato.analysis.naive_fit import Estimates
+from sfumato.analysis.predictive_check import Mismatch, check_release
 from sfumato.analysis.problem import Posterior, Problem, Sampling
 from sfumato.analysis.regression_calibration import fit_by_calibration
 from sfumato.analysis.result import Method
 from sfumato.analysis.samplers.heteroscedastic import require_proportional_noise
+from sfumato.analysis.samplers.robust import ROBUST, sample_robust
 from sfumato.analysis.simex import fit_by_simex
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Mask
@@ -53,12 +61,14 @@ class Estimation:
     posterior : the draws, where there are any.
     normal : posterior means where true values are taken as normal, when a mixture was used.
     notes : what the analyst should know.
+    mismatches : statistics of the release that the model does not reproduce.
     """
 
     estimates: Estimates
     posterior: Posterior | None = None
     normal: Mapping[str, float] | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
 
 
 def list_engines() -> dict[str, Sampler]:
@@ -102,19 +112,81 @@ def draw_posterior(model: Model, sampling: Sampling) -> Estimation:
     posterior = engine.sample(problem, sampling, progress)
     if not posterior.draws.size or not posterior.draws.shape[1]:
         raise MeasureError("It was interrupted before there was a draw.", hint="fit again.")
-    normal, notes = None, tuple[str, ...]()
+    try:
+        mismatches = check_release(problem, model.clean, posterior, sampling.seed)
+        posterior, notes = _answer_mismatches(model, posterior, mismatches, sampling)
+    except KeyboardInterrupt:
+        # The fit proper is finished by then, and must not be lost.
+        mismatches, notes = [], ("The check of the fit was interrupted; the fit itself was not.",)
+    normal = None
     simpler = replace(problem, shape="normal")
     mixed = problem.shape == "auto" and posterior.shape == "mixture" and posterior.complete
     if mixed and engine.can(simpler):
         normal = _average_normal_shape(engine, simpler, sampling, progress)
         if normal is None:
-            notes = ("The comparison with a normal shape was interrupted; the fit itself was not.",)
+            notes += (
+                "The comparison with a normal shape was interrupted; the fit itself was not.",
+            )
     incomplete = 0 if problem.generalised else int(_find_incomplete(problem).sum())
     if incomplete and not any("missing" in note for note in posterior.notes):
         notes += (f"{incomplete:,} records lack a noised value; it is part of the model.",)
     return Estimation(
-        estimates=_average_draws(posterior), posterior=posterior, normal=normal, notes=notes
+        estimates=_average_draws(posterior),
+        posterior=posterior,
+        normal=normal,
+        notes=notes,
+        mismatches=tuple(mismatches) if posterior.engine != ROBUST else (),
     )
+
+
+def _answer_mismatches(
+    model: Model, posterior: Posterior, mismatches: list[Mismatch], sampling: Sampling
+) -> tuple[Posterior, tuple[str, ...]]:
+    """Draws of a linear model that need no model of true values, nor one residual variance.
+
+    They are made where the release shows several residual variances, or contradicts the model of
+    true values, unless that was asked for.
+    """
+    spread = [mismatch for mismatch in mismatches if not mismatch.variable]
+    far = _find_disagreements(model, posterior)
+    wrong = model.problem.shape != "normal" and (far or len(spread) < len(mismatches))
+    if not (spread or wrong) or not posterior.complete:
+        return posterior, ()
+    robust = sample_robust(model.problem, model.level_scores, sampling)
+    if robust is None:
+        return posterior, ()
+    if spread:
+        why = f"The residual variance is not the same everywhere ({describe_mismatch(spread[0])})"
+    elif far:
+        terms = quote_terms(far)
+        why = f"A model with one residual variance contradicts corrected moments on {terms}"
+    else:
+        worst = mismatches[0]
+        why = (
+            f"The model of true values does not reproduce what was released of '{worst.variable}' "
+            f"({describe_mismatch(worst)})"
+        )
+    note = f"{why}, so draws were made by resampled corrected moments, which assume neither."
+    return robust, (note,)
+
+
+def _find_disagreements(model: Model, posterior: Posterior) -> list[str]:
+    """The coefficients on which corrected moments differ from the posterior."""
+    if model.corrected is None:
+        return []
+    moments = model.corrected.estimates
+    rows = [
+        {
+            "term": name,
+            "mean": float(posterior.draws[..., i].mean()),
+            "sd": float(posterior.draws[..., i].std()),
+            "mcse": mcse(posterior.draws[..., i]),
+            "moments": moments.value[name],
+        }
+        for i, name in enumerate(posterior.parameters)
+        if name in moments.error
+    ]
+    return find_disagreements(rows, moments)
 
 
 def _average_normal_shape(
@@ -124,7 +196,7 @@ def _average_normal_shape(
 
     The fit proper is finished by then, and must not be lost.
     """
-    fewer = replace(sampling, draws=max(sampling.draws // 4, _FEWEST_DRAWS))
+    fewer = replace(sampling, draws=max(sampling.draws // 4, _FEWEST_DRAWS), longest=0)
     try:
         posterior = engine.sample(problem, fewer, progress)
     except KeyboardInterrupt:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import warnings
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +14,13 @@ from sfumato.analysis.estimators import Estimation, draw_posterior, estimate_qui
 from sfumato.analysis.fit_warnings import (
     check_agreement,
     check_draws,
+    check_mismatches,
     check_problem,
     detect_separation,
     estimate_reliabilities,
 )
 from sfumato.analysis.formula import read_model_formula
+from sfumato.analysis.group_level import require_separate_draws
 from sfumato.analysis.model import Model, fit_references
 from sfumato.analysis.naive_fit import build_released_design
 from sfumato.analysis.problem import Sampling, Shape
@@ -27,10 +31,13 @@ from sfumato.analysis.result import Fit, Method
 from sfumato.analysis.variables import prepare_variables
 from sfumato.errors import MeasureError
 from sfumato.kernels.exact_sums import use_one_thread
-from sfumato.progress import current_progress
+from sfumato.progress import Progress, current_progress, send_progress_to
 
 _METHODS = ("posterior", "moments", "calibration", "simex")
 _SHAPES = ("auto", "normal", "mixture")
+_ENOUGH, _LONGER = 1000, 4
+"""Draws of a chain from which on R-hat tells whether chains agree; they go on to so many times as
+many if not. Who asks for fewer is in a hurry."""
 
 
 def fit(  # noqa: PLR0913 - a model has as many parts
@@ -51,6 +58,7 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     measured: Mapping[str, float] | None = None,
     trials: str | None = None,
     accredited: Any = None,
+    progress: Progress | None = None,
 ) -> Fit:
     """Fit a model to released data as if the noise had not been added.
 
@@ -70,6 +78,8 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     noise : descriptions by variable, where no manifest has them.
     clean : variables to take as they are, though some method changed them.
     draws, chains, seed : how much to draw, and from which seed: the same seed, the same draws.
+        Chains of 1000 draws or more that do not agree go on by themselves, to four times as many
+        at most; a note says so.
     method : "posterior" draws from the distribution of the coefficients given all that was
         released; "moments", "calibration" and "simex" are quick looks.
     shape : of true values given clean ones: "normal", "mixture", or "auto" to let the data say.
@@ -79,6 +89,9 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     trials : the variable that says how many trials each record of a "binomial" model has.
     accredited : the manifest for accredited analysts, or where it lies, where the public one
         keeps a part of the noise back.
+    progress : called with what is being done, how much of it is done, and how much there is.
+
+    An interrupt (Ctrl-C) returns what was drawn until then, with a warning that says how much.
 
     Examples
     --------
@@ -101,9 +114,9 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     names = [*model_formula.variables, *([trials] if trials else [])]
     records = read_release_input(release, noise, names, accredited, clean)
     require_descriptions(records, names, model_formula.group, clean)
-    current_progress()("preparing", 0, 1)
     # Chains have threads of their own; those of linear algebra would only get in their way.
-    with use_one_thread():
+    with send_progress_to(progress), use_one_thread(), _explain_failures():
+        current_progress()("preparing", 0, 1)
         variables = prepare_variables(records, model_formula, measured or {}, trials)
         problem, shift = build_problem(
             model_formula,
@@ -114,13 +127,37 @@ def fit(  # noqa: PLR0913 - a model has as many parts
             shape=shape,
             clustered=clustered,
         )
+        require_separate_draws(problem, records.noise)
         model = fit_references(formula, records, variables, problem, shift)
         if method == "posterior":
-            sampling = Sampling(chains=chains, draws=draws, warmup=max(draws // 2, 1), seed=seed)
+            sampling = Sampling(
+                chains=chains,
+                draws=draws,
+                warmup=max(draws // 2, 1),
+                seed=seed,
+                longest=_LONGER * draws if draws >= _ENOUGH else 0,
+            )
             estimation = draw_posterior(model, sampling)
         else:
             estimation = estimate_quickly(model, method, seed)
         return _report(model, method, estimation, level)
+
+
+@contextmanager
+def _explain_failures() -> Iterator[None]:
+    """Say what to do where numbers run out: the cause is in the data and the formula."""
+    try:
+        # Sums that overflow, and roots of what rounding left below zero, end in an error below.
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
+    except (np.linalg.LinAlgError, ArithmeticError, ValueError, IndexError) as error:
+        raise MeasureError(
+            "The model cannot be computed from these records: some terms say nearly the same, "
+            "hardly vary, or have nearly all of their variance from noise.",
+            hint="leave one term out after the other to find which; or take a variable in another "
+            "unit.",
+        ) from error
 
 
 def _check_options(method: str, shape: str, draws: int, chains: int, level: float) -> None:
@@ -175,4 +212,5 @@ def _report(model: Model, method: Method, estimation: Estimation, level: float) 
         design = build_released_design(problem, model.variables.columns)
         warnings += check_draws(fit.rows, posterior) + check_agreement(fit.rows, moments)
         warnings += detect_separation(problem, design, fit.rows)
+        warnings += check_mismatches(estimation.mismatches)
     return replace(fit, warnings=tuple(warnings))

@@ -8,22 +8,26 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.analysis.diagnostics import AGREEMENT
 from sfumato.analysis.generalised_cells import find_single_levels, measure_cell_variance
+from sfumato.analysis.group_level import find_first_records
 from sfumato.analysis.naive_fit import Estimates
+from sfumato.analysis.predictive_check import Mismatch
 from sfumato.analysis.problem import Category, GeneralisedNumber, Posterior, Problem
 from sfumato.kernels.arrays import Floats
 
-_MIXED_BADLY, _FEW_DRAWS, _FEW_GROUPS = 1.01, 400, 10
+_FEW_DRAWS, _FEW_GROUPS = 400, 10
 _UNRELIABLE, _LOST = 0.5, 0.2
-_NARROW = 0.9
-"""The share of a variable's variance between its ranges, from which on their width hardly matters.
-"""
+_NARROW, _NARROW_IF_CUT = 0.9, 0.75
+"""The share of a variable's variance between its ranges, from which on their width hardly matters;
+where it is known that classes were cut apart."""
 _FAR = 0.5
 """Of an SD: how far apart two estimates may be before it matters."""
 _BOUNDLESS, _HARDLY_BOUND = 5.0, 1.5
 """On the scale of the link: so large an SD of the effect of a variable's SD is that of a prior."""
-_APART = 3.0
-"""Of a standard error: how far corrected moments may be from the posterior."""
+_APART, _LEAST_APART = 3.3, 0.35
+"""How many SDs of their difference corrected moments may be from the posterior, and the least such
+SD, as a share of the error of the moments."""
 
 
 def describe_left_out(count: int) -> str:
@@ -40,6 +44,9 @@ def estimate_reliabilities(problem: Problem, levels: Mapping[str, Floats]) -> di
             reliabilities[number.name] = _estimate_cell_reliability(clean, number)
             continue
         known = np.isfinite(number.observed)
+        if number.by_group and problem.groups is not None:
+            # What a group has counts once.
+            known &= np.isin(np.arange(len(known)), find_first_records(problem.groups))
         reliabilities[number.name] = 1 - problem.error[index, index] / _residual_variance(
             clean[known], number.observed[known]
         )
@@ -82,7 +89,8 @@ def check_problem(
     numbers = {share.name for share in problem.numbers}
     for name, share in reliability.items():
         if name in problem.generalised:
-            warnings += _warn_of_wide_cells(name, share, is_number=name in numbers)
+            cut = problem.partition is not None and name in problem.partition.variables
+            warnings += _warn_of_wide_cells(name, share, is_number=name in numbers, cut=cut)
         elif share < _UNRELIABLE:
             look = " Compare shape='normal' with 'mixture'." if name in numbers else ""
             much = "nearly all" if share < _LOST else "more than half"
@@ -112,14 +120,21 @@ def check_problem(
     return warnings
 
 
-def _warn_of_wide_cells(name: str, share: float, *, is_number: bool) -> list[str]:
+def _warn_of_wide_cells(name: str, share: float, *, is_number: bool, cut: bool) -> list[str]:
     warning = ""
-    if is_number and share < _NARROW:
+    if is_number and share < (_NARROW_IF_CUT if cut else _NARROW):
+        reason = (
+            "its coefficient rests on the shape of its true values, of which ranges so wide say "
+            "little. If extreme values are more frequent than a normal distribution has them, it "
+            "is too far from 0."
+            if cut
+            else "its coefficient rests on the model of its true values, and may be too far from "
+            "0. In a study it was, by a quarter to two thirds of its SD. Pass the release folder, "
+            "if there is one: it may say that ranges do not really overlap."
+        )
         warning = (
-            f"Of the variance of '{name}' about {1 - share:.0%} lies within its ranges: its "
-            "coefficient rests on the model of its true values, and may be too far from 0. In a "
-            "study it was, by a quarter to two thirds of its SD. Ask for a release with narrower "
-            "ranges of it."
+            f"Of the variance of '{name}' about {1 - share:.0%} lies within its ranges: {reason} "
+            "Ask for a release with narrower ranges of it."
         )
     if not is_number and share < _UNRELIABLE:
         warning = (
@@ -138,26 +153,29 @@ def check_draws(rows: Sequence[Mapping[str, Any]], posterior: Posterior) -> list
     """Warnings of the draws: interrupts, chains that disagree, few effective draws."""
     warnings = []
     if not posterior.complete:
+        chains, draws, _ = posterior.draws.shape
         warnings.append(
-            "It was interrupted: the draws made until then are here. Fit again for more."
+            f"It was interrupted: what is here rests on the {chains} x {draws:,} draws made until "
+            "then. Fit again for more."
         )
-    bad = [row["term"] for row in rows if row["rhat"] > _MIXED_BADLY]
+    more = f"draws={max(4000, 4 * posterior.draws.shape[1])}"
+    bad = [row["term"] for row in rows if row["rhat"] > AGREEMENT]
     # Independent draws agree up to chance, and the R-hat of a few of them is only chance.
     if bad and not posterior.independent:
         warnings.append(
-            f"The chains do not agree (R-hat above {_MIXED_BADLY}) on {_quote_terms(bad)}: do not "
-            "use these. Draw more: draws=4000; if that does not help, leave out a term, or take "
+            f"The chains do not agree (R-hat above {AGREEMENT}) on {quote_terms(bad)}: do not "
+            f"use these. Draw more: {more}; if that does not help, leave out a term, or take "
             "shape='normal'."
         )
     few = [row["term"] for row in rows if row["ess"] < _FEW_DRAWS]
     if few:
         warnings.append(
-            f"Fewer than {_FEW_DRAWS} effective draws of {_quote_terms(few)}: intervals are rough. "
-            "Draw more: draws=4000."
+            f"Fewer than {_FEW_DRAWS} effective draws of {quote_terms(few)}: intervals are rough. "
+            f"Draw more: {more}."
         )
     lost = [row["term"] for row in rows if not math.isfinite(row["mean"])]
     if lost:
-        warnings.append(f"There is no finite estimate of {_quote_terms(lost)}. Leave the term out.")
+        warnings.append(f"There is no finite estimate of {quote_terms(lost)}. Leave the term out.")
     return warnings
 
 
@@ -168,22 +186,67 @@ def check_agreement(rows: Sequence[Mapping[str, Any]], moments: Estimates | None
              > _FAR * row["sd"]]  # fmt: skip
     if apart:
         warnings.append(
-            f"Taking true values as normal changes {_quote_terms(apart)} by more than half an SD. "
+            f"Taking true values as normal changes {quote_terms(apart)} by more than half an SD. "
             "The data ask for the mixture that was used; the column 'normal' has the other."
         )
-    if moments is not None:
-        far = [
-            row["term"]
-            for row in rows
-            if abs(row["moments"] - row["mean"])
-            > _APART * math.hypot(row["sd"], moments.error.get(row["term"], math.nan))
-        ]
-        if far:
+    if far := find_disagreements(rows, moments):
+        warnings.append(
+            f"Check failed: corrected moments, which assume no shape of true values, differ on "
+            f"{quote_terms(far)}. Is the description of the noise right, and the formula?"
+        )
+    return warnings
+
+
+def find_disagreements(rows: Sequence[Mapping[str, Any]], moments: Estimates | None) -> list[str]:
+    """The terms on which corrected moments and the posterior differ too much."""
+    if moments is None:
+        return []
+    return [
+        row["term"]
+        for row in rows
+        if abs(row["moments"] - row["mean"])
+        > _APART * _measure_disagreement(row, moments.error.get(row["term"], math.nan))
+    ]
+
+
+def _measure_disagreement(row: Mapping[str, Any], error: float) -> float:
+    """The SD of the difference between corrected moments and posterior, if the model is right.
+
+    Both come from the same records, and what the model adds is all that they differ by. So the
+    variance of the difference is the difference of the variances (Hausman 1978, Econometrica
+    46:1251); that is a small number with an error of its own, so it has a floor.
+    """
+    variance = max(error**2 - row["sd"] ** 2, (_LEAST_APART * error) ** 2)
+    mcse = row["mcse"] if math.isfinite(row["mcse"]) else 0.0
+    return math.sqrt(variance + mcse**2)
+
+
+def check_mismatches(mismatches: Sequence[Mismatch]) -> list[str]:
+    """Warnings where a release that the model simulates differs from the received one."""
+    warnings = []
+    for variable in dict.fromkeys(mismatch.variable for mismatch in mismatches):
+        worst = next(mismatch for mismatch in mismatches if mismatch.variable == variable)
+        if variable:
             warnings.append(
-                f"Corrected moments, which assume no shape of true values, differ on "
-                f"{_quote_terms(far)}. Is the description of the noise right, and the formula?"
+                f"Check failed: the model of true values does not reproduce what was released of "
+                f"'{variable}' ({describe_mismatch(worst)}). Coefficients of '{variable}' and of "
+                "its products may be biased. Take shape='auto', and put what it depends on into "
+                "the formula; compare the column 'moments'."
+            )
+        else:
+            warnings.append(
+                f"Check failed: the residual variance is not the same everywhere "
+                f"({describe_mismatch(worst)}), and intervals may be too narrow. Transform the "
+                "outcome, or model what its spread depends on."
             )
     return warnings
+
+
+def describe_mismatch(mismatch: Mismatch) -> str:
+    """The statistic in the release, and in simulated ones."""
+    what = mismatch.statistic if mismatch.variable else f"{mismatch.statistic} of residuals"
+    where = f" {mismatch.where}" if mismatch.where else ""
+    return f"{what}{where}: {mismatch.received:.3g}, simulated {mismatch.simulated:.3g}"
 
 
 def detect_separation(problem: Problem, x: Floats, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -200,13 +263,14 @@ def detect_separation(problem: Problem, x: Floats, rows: Sequence[Mapping[str, A
     if not wide:
         return []
     warning = (
-        f"The data hardly bound the coefficient of {_quote_terms(wide)}: its true values may well "
+        f"The data hardly bound the coefficient of {quote_terms(wide)}: its true values may well "
         "predict the outcome with certainty (separation), and its size depends on the prior. Do "
         "not use its size. Leave the term out; or report only its sign, as the naive fit does."
     )
     return [warning]
 
 
-def _quote_terms(names: Sequence[str]) -> str:
+def quote_terms(names: Sequence[str]) -> str:
+    """The first few names, in quotes."""
     shown = ", ".join(f"'{name}'" for name in names[:4])
     return f"{shown} and {len(names) - 4} more" if len(names) > len(names[:4]) else shown

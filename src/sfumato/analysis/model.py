@@ -14,6 +14,8 @@ from sfumato.analysis.corrected_scores import (
     fit_corrected_moments,
     score_levels,
 )
+from sfumato.analysis.exposure import CleanVariable, collect_clean_variables
+from sfumato.analysis.formula import read_model_formula
 from sfumato.analysis.naive_fit import Estimates, fit_naive
 from sfumato.analysis.problem import Problem
 from sfumato.analysis.release_input import ReleaseInput
@@ -37,6 +39,7 @@ class Model:
     naive : the fit that takes released values for true ones.
     corrected : the fit by corrected scores, where there is one.
     why_not : why there are no corrected scores.
+    clean : the clean predictors.
     notes : what the analyst should know.
     shift : what is to be added to coefficients, see `build_problem`.
     """
@@ -50,6 +53,7 @@ class Model:
     corrected: CorrectedFit | None = field(repr=False)
     why_not: str
     notes: tuple[str, ...]
+    clean: tuple[CleanVariable, ...] = field(default=(), repr=False)
     shift: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -74,6 +78,8 @@ def fit_references(
         corrected = fit_corrected_moments(problem, level_scores, naive)
     except NoCorrectedScoreError as error:
         why_not = str(error)
+    except (np.linalg.LinAlgError, ArithmeticError):
+        why_not = "their equations have no stable solution"
     # Deferred: residuals are computed only if somebody asks for them.
     residuals = partial(compute_residuals, problem, level_scores, naive, shift)
     return Model(
@@ -86,6 +92,7 @@ def fit_references(
         corrected=corrected,
         why_not=why_not,
         notes=tuple(_list_notes(variables, problem, naive, why_not)),
+        clean=collect_clean_variables(read_model_formula(formula), variables),
         shift=shift,
     )
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from sfumato.analysis.diagnostics import AGREEMENT, chains_agree
 from sfumato.cells.noise.scales import Growth, Scale
 from sfumato.kernels.arrays import Floats, Integers, Mask
 
@@ -38,6 +39,8 @@ class Number:
     scale : the true value is `scale.back(latent)`; None where it is the latent value itself.
     low, high : what lay beyond was set to this before it was released, on the scale of the noise.
     width : of the interval that rounding made one value of; 0 where nothing was rounded.
+    by_group : whether a group has one true value and one draw of the noise, which all its records
+        share; see `group_level`.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Number:
     low: float = -math.inf
     high: float = math.inf
     width: float = 0.0
+    by_group: bool = False
 
     @property
     def is_homoscedastic_normal(self) -> bool:
@@ -127,6 +131,23 @@ class GeneralisedNumber(Number):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Partition:
+    """Classes of records that were cut apart, although their released ranges overlap.
+
+    Parameters
+    ----------
+    variables : the numbers of the model that were cut.
+    classes : the class of each record, from 0 on.
+    neighbours : (pair, 2) classes of which all values of one are below all of the other, in at
+        least one of the numbers.
+    """
+
+    variables: tuple[str, ...]
+    classes: Integers = field(repr=False)
+    neighbours: Integers = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Category:
     """A noised category, or one of which a set of levels is known.
 
@@ -138,12 +159,14 @@ class Category:
         0 where it is missing.
     generalised : whether sets of levels were released: the density of a level is 0 in the set,
         and next to impossible outside.
+    by_group : whether a group has one true level, and one that was released for all its records.
     """
 
     name: str
     levels: tuple[str, ...]
     density: Floats = field(repr=False)
     generalised: bool = False
+    by_group: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -191,6 +214,24 @@ class Term:
         return values
 
 
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """How true numbers depend on clean columns beyond their mean; see `analysis.exposure`.
+
+    Parameters
+    ----------
+    spread : (record, column) on which the log SD of true numbers depends, of size one about zero.
+    stratum : of each record; true numbers have a shape of their own in each. None for one shape.
+    """
+
+    spread: Floats = field(repr=False)
+    stratum: Integers | None = field(default=None, repr=False)
+
+    def take(self, rows: Integers) -> Exposure:
+        """The same of some records."""
+        return Exposure(self.spread[rows], None if self.stratum is None else self.stratum[rows])
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
     """The model, the records, and what is known of the noise.
@@ -208,12 +249,15 @@ class Problem:
     terms : the columns of the model.
     covariates : (record, column) the clean columns on which true values may depend, the constant
         among them.
+    exposure : how the spread and shape of true numbers depend on clean columns; None where they do
+        not.
     groups : the group of each record, from 0 on; None in a model of one level.
     random : the terms whose coefficients differ by group.
     shape : the shape of true values given all that is clean: normal, a mixture of normals, or
         whichever the data ask for.
     clustered : whether true values may differ by group as well. Only for comparison with the
         literature is it turned off.
+    partition : which records were cut apart by Mondrian; None where nobody knows.
     """
 
     family: Family
@@ -227,10 +271,12 @@ class Problem:
     error: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
     terms: tuple[Term, ...]
     covariates: Floats = field(repr=False)
+    exposure: Exposure | None = field(default=None, repr=False)
     groups: Integers | None = field(default=None, repr=False)
     random: tuple[int, ...] = ()
     shape: Shape = "auto"
     clustered: bool = True
+    partition: Partition | None = None
 
     @property
     def records(self) -> int:
@@ -254,6 +300,12 @@ class Problem:
         )
 
     @property
+    def group_level(self) -> tuple[str, ...]:
+        """The noised predictors of which a group has one value."""
+        numbers = [number.name for number in self.numbers if number.by_group]
+        return (*numbers, *(category.name for category in self.categories if category.by_group))
+
+    @property
     def observed(self) -> Floats:
         """(record, number): the noised numbers as they were released."""
         return np.reshape([number.observed for number in self.numbers], (-1, self.records)).T
@@ -275,12 +327,36 @@ class Sampling:
     ----------
     chains, draws, warmup : how many chains, draws kept of each, and draws before those.
     seed : of the analyst's own chance; the same seed gives the same draws.
+    longest : as many draws of each chain are made at most, if chains do not agree before; no more
+        than `draws` where it is 0.
     """
 
     chains: int = 4
     draws: int = 1000
     warmup: int = 500
     seed: int = 0
+    longest: int = 0
+
+    def needs_more(self, draws: Floats) -> bool:
+        """Whether chains (chain, draw, parameter) do not agree, and may go on."""
+        return draws.shape[1] < self.longest and not chains_agree(draws)
+
+    def describe_length(self, draws: Floats) -> tuple[str, ...]:
+        """What is to be said of chains that are longer than was asked for."""
+        if draws.shape[1] <= self.draws:
+            return ()
+        note = (
+            f"The chains did not agree after {self.draws:,} draws each (R-hat above {AGREEMENT}), "
+            f"so they went on to {draws.shape[1]:,}."
+        )
+        return (note,)
+
+
+class Replicate(NamedTuple):
+    """True numbers that a draw of the model simulates (record, number), and its parameters."""
+
+    true: Floats
+    parameters: Floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -299,6 +375,7 @@ class Posterior:
     notes : what the analyst must know, in words.
     complete : whether it ran to its end; an interrupt leaves what is there.
     details : further numbers, such as the Pareto k of importance sampling.
+    replicates : for posterior predictive checks, from engines that draw true numbers.
     """
 
     engine: str
@@ -310,3 +387,4 @@ class Posterior:
     notes: Sequence[str] = ()
     complete: bool = True
     details: dict[str, float] = field(default_factory=dict)
+    replicates: Sequence[Replicate] = field(default=(), repr=False)

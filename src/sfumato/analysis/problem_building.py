@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sfumato.analysis.exposure import (
+    choose_exposure,
+    collect_clean_variables,
+    needs_exposure,
+)
 from sfumato.analysis.formula import (
     DATA_DEPENDENT,
     ModelFormula,
@@ -127,8 +132,12 @@ def build_problem(
         random=_find_random_terms(formula, variables, model),
         shape=shape,
         clustered=clustered,
+        partition=variables.partition,
     )
-    return add_strata_covariates(problem), shift
+    problem = add_strata_covariates(problem)
+    if shape != "normal" and needs_exposure(problem):
+        problem = choose_exposure(problem, collect_clean_variables(formula, variables))
+    return problem, shift
 
 
 # The outcome

@@ -14,15 +14,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sfumato.analysis.exposure import fit_spread
 from sfumato.analysis.fit_warnings import describe_left_out
+from sfumato.analysis.group_level import (
+    average_by_group,
+    find_first_records,
+    is_constant_in_groups,
+)
 from sfumato.analysis.measurement_error import noise_covariances
 from sfumato.analysis.naive_fit import Estimates, fit_columns
 from sfumato.analysis.problem import Problem, Term
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.progress import current_progress
 
 _REPEATS, _LARGE = 100, 100_000
+_GROUPS_PER_COLUMN = 5
+"""Groups for each column, from which on what a group has is expected from means of records."""
 _NODES = 20
 """Of the Gauss-Hermite rule for expectations of functions."""
 
@@ -109,11 +117,13 @@ class ReleasedPredictors:
     values : (record, column) noised values, right on average.
     error : (record or one for all, column, column) the covariance of the noise in them.
     first : the first column of each noised variable.
+    by_group : which columns have one value for all records of a group.
     """
 
     values: Floats = field(repr=False)
     error: Floats = field(repr=False)
     first: tuple[int, ...]
+    by_group: Mask = field(repr=False)
 
     @property
     def complete_rows(self) -> Integers:
@@ -131,6 +141,7 @@ def collect_predictors(problem: Problem, levels: Mapping[str, Floats]) -> Releas
     """
     parts = [variable.observed[:, None] for variable in problem.numbers]
     first, start = list(range(len(parts))), len(parts)
+    by_group = [variable.by_group for variable in problem.numbers]
     blocks = []
     for variable in problem.categories:
         if variable.name not in levels:
@@ -139,7 +150,11 @@ def collect_predictors(problem: Problem, levels: Mapping[str, Floats]) -> Releas
                 hint='use method="posterior".',
             )
         scores = levels[variable.name][:, 1:]
-        complete = scores[np.isfinite(scores).all(axis=1)]
+        known = np.asarray(np.isfinite(scores).all(axis=1), bool)
+        if variable.by_group and problem.groups is not None:
+            known &= np.isin(np.arange(len(scores)), find_first_records(problem.groups))
+        complete = scores[known]
+        by_group += [variable.by_group] * scores.shape[1]
         share = complete.mean(axis=0)
         # Indicators of levels have a multinomial covariance; what scores vary beyond it is noise.
         true = np.diag(share) - np.outer(share, share)
@@ -155,7 +170,7 @@ def collect_predictors(problem: Problem, levels: Mapping[str, Floats]) -> Releas
             :, first_column : first_column + len(block), first_column : first_column + len(block)
         ] = block
     values = np.hstack(parts) if parts else np.empty((problem.records, 0))
-    return ReleasedPredictors(values, error, tuple(first))
+    return ReleasedPredictors(values, error, tuple(first), np.array(by_group, bool))
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,18 +201,52 @@ def predict_terms(
     rows : the records; one may come twice.
     groups : their groups.
     """
-    values = predictors.values[rows]
-    clean = problem.covariates[rows]
-    if groups is not None and values.shape[1]:
-        counts = np.maximum(np.bincount(groups), 1)
-        means = [(np.bincount(groups, weights=column) / counts)[groups] for column in values.T]
-        clean = np.column_stack([clean, *means])
     error = predictors.error if len(predictors.error) == 1 else predictors.error[rows]
-    mean, covariance = _predict_true(values, clean, error)
+    values, clean = predictors.values[rows], problem.covariates[rows]
+    exposure = problem.exposure
+    if groups is None and exposure is not None and exposure.spread.shape[1] and len(error) == 1:
+        mean, covariance = _predict_by_spread(
+            values, clean, error[0], exposure.spread[rows], len(problem.numbers)
+        )
+    elif groups is None or not values.shape[1]:
+        mean, covariance = _predict_true(values, clean, error)
+    else:
+        groups = np.unique(groups, return_inverse=True)[1].reshape(-1)
+        mean, covariance = _predict_by_group(values, clean, error, groups, predictors.by_group)
     columns = [
         _predict_column(term, problem, rows, mean, covariance, predictors) for term in problem.terms
     ]
     return ExpectedTerms(np.column_stack(columns), mean, covariance)
+
+
+def _predict_by_group(
+    values: Floats, clean: Floats, error: Floats, groups: Integers, shared: Mask
+) -> tuple[Floats, Floats]:
+    """The same where true values differ by group, or a group has one of them.
+
+    What a group has is expected from what was released of it, once for each group: its noise was
+    drawn once. Means of groups of all other columns are among what it is expected from.
+    """
+    own, own_means = values[:, ~shared], average_by_group(values[:, ~shared], groups)
+    given = np.column_stack([clean, own_means[groups], values[:, shared]])
+    parts = [(~shared, *_predict_true(own, given, error[:, ~shared][:, :, ~shared]))]
+    if shared.any():
+        rows = find_first_records(groups)
+        means = np.column_stack([average_by_group(clean, groups), own_means])
+        if len(rows) < _GROUPS_PER_COLUMN * means.shape[1]:
+            constant = [is_constant_in_groups(column, groups) for column in clean.T]
+            means = clean[rows][:, constant]
+        noise = error[:, shared][:, :, shared]
+        expected, left = _predict_true(
+            values[rows][:, shared], means, noise if len(noise) == 1 else noise[rows]
+        )
+        parts.append((shared, expected[groups], left if len(left) == 1 else left[groups]))
+    mean = np.empty_like(values)
+    covariance = np.zeros((max(len(left) for *_, left in parts), *error.shape[1:]))
+    for columns, expected, left in parts:
+        mean[:, columns] = expected
+        covariance[np.ix_(np.arange(len(covariance)), columns, columns)] = left
+    return mean, covariance
 
 
 def _predict_true(values: Floats, clean: Floats, error: Floats) -> tuple[Floats, Floats]:
@@ -223,6 +272,33 @@ def _predict_true(values: Floats, clean: Floats, error: Floats) -> tuple[Floats,
     return mean, covariance
 
 
+def _predict_by_spread(
+    values: Floats, clean: Floats, error: Floats, columns: Floats, numbers: int
+) -> tuple[Floats, Floats]:
+    """The same, where the spread of true numbers depends on clean columns.
+
+    Parameters
+    ----------
+    values, clean, error : as in `_predict_in_stratum`.
+    columns : on which the log spread depends.
+    numbers : how many of the values are numbers; scores of levels come after them.
+    """
+    beta, *_ = np.linalg.lstsq(clean, values, rcond=None)
+    fitted = clean @ beta
+    residual = values - fitted
+    spread = np.ones_like(values)
+    for index in range(numbers):
+        noise = np.full(len(values), error[index, index])
+        spread[:, index] = np.exp(columns @ fit_spread(residual[:, index], noise, columns).slopes)
+    outer = spread[:, :, None] * spread[:, None, :]
+    squares = residual[:, :, None] * residual[:, None, :] - error
+    eigenvalues, eigenvectors = np.linalg.eigh((squares / outer).mean(axis=0))
+    true = (eigenvectors * np.maximum(eigenvalues, 0.0)) @ eigenvectors.T * outer
+    slope = np.linalg.solve(true + error, true)
+    mean = fitted + np.einsum("ni,nij->nj", residual, slope)
+    return mean, true - true @ slope
+
+
 def _predict_in_stratum(values: Floats, clean: Floats, error: Floats) -> tuple[Floats, Floats]:
     if not values.shape[1]:
         return values, error
@@ -234,7 +310,7 @@ def _predict_in_stratum(values: Floats, clean: Floats, error: Floats) -> tuple[F
     eigenvalues, eigenvectors = np.linalg.eigh(total - error)
     true = (eigenvectors * np.maximum(eigenvalues, 0.0)) @ eigenvectors.T
     # The best linear predictor: E[x | w] = mean + (w - mean) total^-1 true.
-    slope = np.linalg.solve(total, true)
+    slope = np.linalg.pinv(total, hermitian=True) @ true
     return fitted + residual @ slope, true - true @ slope
 
 

@@ -29,10 +29,14 @@ _CLUSTER = ("k_anonymity", "l_diversity", "t_closeness")
 
 
 class Clustered(NamedTuple):
-    """The variables that were clustered together, and the fewest records of a cluster."""
+    """The variables that were clustered together, and the fewest records of a cluster.
+
+    With `apart`, any two clusters are apart in one of the variables, and only cells were written.
+    """
 
     variables: tuple[str, ...]
     k: int
+    apart: bool
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -198,6 +202,7 @@ class _PublishedStep(NamedTuple):
     output : what it wrote, for all of them or by variable; None where it has no choice.
     grid : by variable, the grid that was declared for ranges.
     k : the fewest records of a cluster; the fewest there can be where it is not published.
+    apart : whether clusters were cut apart: by Mondrian, and not within strata.
     """
 
     method: str
@@ -205,6 +210,7 @@ class _PublishedStep(NamedTuple):
     output: Any
     grid: Mapping[str, Any]
     k: int
+    apart: bool
 
     def output_of(self, name: str) -> Any:
         """What it wrote into a variable."""
@@ -223,6 +229,7 @@ def _list_steps(manifest: Mapping[str, Any], data: Dataset, release: Any) -> lis
                 getattr(step, "output", None),
                 getattr(step, "grid", {}),
                 int(getattr(step, "k", _FEWEST)),
+                _are_cut_apart(step.name, vars(step)),
             )
             for step in release.plan.steps
         ]
@@ -233,9 +240,17 @@ def _list_steps(manifest: Mapping[str, Any], data: Dataset, release: Any) -> lis
             step.get("output"),
             step.get("grid") or {},
             int(step.get("k") or _FEWEST),
+            _are_cut_apart(str(step.get("method")), step),
         )
         for step in manifest.get("methods", [])
     ]
+
+
+def _are_cut_apart(method: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether a step cuts clusters apart. Ranges are Mondrian's unless another is named."""
+    by_cuts = (parameters.get("clustering") or "mondrian") == "mondrian"
+    # Without its k nobody knows which clusters were written alike.
+    return method in _CLUSTER and by_cuts and "k" in parameters and not parameters.get("strata")
 
 
 def _list_changes(steps: Sequence[_PublishedStep], schema: Schema) -> dict[str, tuple[str, ...]]:
@@ -274,11 +289,16 @@ def _find_clustered(steps: Sequence[_PublishedStep], schema: Schema) -> dict[str
     clustered: dict[str, Clustered] = {}
     for step in steps:
         together = tuple(name for name in step.variables if name in schema)
+        apart = step.apart and all(
+            step.output_of(name) in ("range", "set")
+            and sum(name in other.variables for other in steps) == 1
+            for name in together
+        )
         for name in together if step.method in _CLUSTER else ():
             touched = sum(name in other.variables for other in steps)
             round_grid = name not in step.grid and not schema[name].hierarchy
             if touched == 1 and round_grid and step.output_of(name) == "range":
-                clustered[name] = Clustered(together, step.k)
+                clustered[name] = Clustered(together, step.k, apart)
     return clustered
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.analysis.fit_warnings import describe_left_out
+from sfumato.analysis.group_level import find_first_records, find_group_numbers
 from sfumato.analysis.measurement_error import StratifiedNumber, build_category, noise_covariances
 from sfumato.analysis.naive_fit import Estimates, fit_columns
 from sfumato.analysis.problem import Category, Number, Problem
@@ -63,7 +64,10 @@ def fit_by_simex(
     def refit(size: float) -> Estimates:
         exchanged = codes.copy()
         for index, matrix in enumerate(matrices):
-            exchanged[:, index] = _exchange_more(codes[:, index], matrix, size, rng)
+            draws = rng.random(problem.records)
+            if problem.groups is not None and problem.categories[index].by_group:
+                draws = draws[find_first_records(problem.groups)][problem.groups]
+            exchanged[:, index] = _exchange_more(codes[:, index], matrix, size, draws)
         return _fit_values(problem, known, _add_noise(problem, root, size, rng), exchanged, naive)
 
     root = _covariance_roots(problem)
@@ -143,6 +147,9 @@ def _add_noise(problem: Problem, root: Floats, size: float, rng: np.random.Gener
     if not problem.numbers:
         return perturbed
     noise = np.sqrt(size) * rng.standard_normal(perturbed.shape)
+    if problem.groups is not None and (shared := find_group_numbers(problem)).any():
+        # One draw for all records of a group, as in the release.
+        noise[:, shared] = noise[find_first_records(problem.groups)][problem.groups][:, shared]
     extra = noise @ root[0].T if len(root) == 1 else np.einsum("nab,nb->na", root, noise)
     for index, number in enumerate(problem.numbers):
         average = problem.error[index, index]
@@ -177,9 +184,7 @@ def _transition_matrix(name: str, noise: Noise) -> Floats:
     )
 
 
-def _exchange_more(
-    codes: Integers, matrix: Floats, size: float, rng: np.random.Generator
-) -> Integers:
+def _exchange_more(codes: Integers, matrix: Floats, size: float, draws: Floats) -> Integers:
     """Exchange levels as if the noise had been added `size` times again."""
     # A power of the transition matrix, which need not be whole (Küchenhoff et al. 2006).
     eigenvalues, eigenvectors = np.linalg.eig(matrix)
@@ -188,4 +193,4 @@ def _exchange_more(
     )
     chance = np.maximum(again.real, 0.0)
     chance = chance / chance.sum(axis=1, keepdims=True)
-    return draw_transitions(codes, rng.random(len(codes)), chance)
+    return draw_transitions(codes, draws, chance)

@@ -14,6 +14,7 @@ few are as wide as the range. With a bound on the step the statement is true, if
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -69,10 +70,31 @@ def bound_grid_steps(
     unit = find_step([end for some in ends.values() for end in some], only_units=True)
     for cell in ranges:
         width = float(high[cell]) + whole - float(low[cell])
-        if ends[cell]:
-            widest = _widen_period if kind == "date" else _widen_step
-            steps[cell] = min(find_step(ends[cell]), widest(width / parts, unit))
+        if not ends[cell]:
+            continue
+        if kind == "date":
+            steps[cell] = min(find_step(ends[cell]), _widen_period(width / parts, unit))
+            continue
+        steps[cell] = _bound_step(ends[cell], width, parts, unit)
     return steps
+
+
+def _bound_step(ends: list[float], width: float, parts: int, unit: float) -> float:
+    """How far from its end the nearest value of a range of numbers may be.
+
+    A step is taken only if its values span more than `parts` of the next finer one. So of a wide
+    step they must come nearer to both ends than the step itself says.
+    """
+    widest, farthest = _widen_step(width / parts, unit), 0.0
+    if math.isinf(widest):
+        return _find_step(ends)
+    power = math.floor(math.log10(widest / unit) + _SAME)
+    steps = [unit * m * 10**p for p in range(power + 1) for m in (1, 2, 5)]
+    for finer, step in pairwise([0.0, *steps]):
+        # The values are no farther than a step from either end, and span at most `parts` of it.
+        if step <= widest and width < (parts + 2) * step and _divides(step, ends):
+            farthest = max(farthest, min(step, width - parts * finer))
+    return farthest or min(_find_step(ends), widest)
 
 
 def _find_step(ends: list[float], *, only_units: bool = False) -> float:
@@ -82,9 +104,13 @@ def _find_step(ends: list[float], *, only_units: bool = False) -> float:
     for power in range(_GREATEST, _LEAST - 1, -1):
         for mantissa in (1.0,) if only_units else (5.0, 2.0, 1.0):
             step = mantissa * 10.0**power
-            if all(math.isclose(end, round(end / step) * step, rel_tol=_SAME) for end in ends):
+            if _divides(step, ends):
                 return step
     return 0.0
+
+
+def _divides(step: float, ends: list[float]) -> bool:
+    return all(math.isclose(end, round(end / step) * step, rel_tol=_SAME) for end in ends)
 
 
 def _widen_step(least: float, unit: float) -> float:

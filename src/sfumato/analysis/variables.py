@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.analysis.disjoint_classes import find_partition
 from sfumato.analysis.formula import ModelFormula
 from sfumato.analysis.generalised_cells import build_cells, find_single_levels
+from sfumato.analysis.group_level import mark_group_level
 from sfumato.analysis.measurement_error import (
     build_category,
     build_number,
@@ -20,7 +22,7 @@ from sfumato.analysis.measurement_error import (
     is_numeric_noise,
     strata_variables,
 )
-from sfumato.analysis.problem import Category, Number
+from sfumato.analysis.problem import Category, Number, Partition
 from sfumato.analysis.release_input import ReleaseInput
 from sfumato.analysis.tight_ranges import number_classes
 from sfumato.cells.codes import encode, encode_levels, find_positions
@@ -52,6 +54,7 @@ class ModelVariables:
     left_out : how many records lack a value that is needed.
     released : the released values themselves.
     by : the variables on which the noise of each variable depends.
+    partition : which records were cut apart by Mondrian; None where nobody knows.
     """
 
     columns: Mapping[str, Floats] = field(repr=False)
@@ -64,6 +67,7 @@ class ModelVariables:
     left_out: int = 0
     released: pl.DataFrame = field(repr=False)
     by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    partition: Partition | None = None
 
     def select_strata(self, name: str) -> pl.DataFrame:
         """The variables on which the noise of a variable depends."""
@@ -117,7 +121,10 @@ def prepare_variables(
     latent = _find_latent(formula, noise, measured, release.generalised)
     complete = batch.select(
         pl.all_horizontal(
-            [pl.lit(True), *(pl.col(name).is_not_null() for name in required if name not in latent)]
+            [
+                pl.repeat(value=True, n=pl.len()),
+                *(pl.col(name).is_not_null() for name in required if name not in latent),
+            ]
         )
     ).to_series()
     released = batch.filter(complete)
@@ -170,6 +177,10 @@ def prepare_variables(
             columns[name] = _read_numbers(name, values)
         else:
             columns[name], labels[name] = _code_levels(release.data, name, values)
+    groups = _number_groups(released, formula.group)
+    numbers, categories = mark_group_level(numbers, categories, formula.fixed.outcome, groups)
+    outcome = formula.fixed.outcome
+    predictors = {name: number for name, number in numbers.items() if name != outcome}
     return ModelVariables(
         columns=columns,
         labels=labels,
@@ -180,14 +191,23 @@ def prepare_variables(
             for name in categories
             if labels[name] == _TRUTH and name not in formula.fixed.categories
         ),
-        groups=None
-        if formula.group is None
-        else encode(released[formula.group]).codes.astype(np.int64),
+        groups=groups,
         trials=None if trials is None else _read_numbers(trials, released[trials]),
         left_out=batch.height - released.height,
         released=released,
         by=by,
+        partition=find_partition(
+            batch,
+            np.flatnonzero(complete.to_numpy())[order],
+            clustered,
+            release.data.schema,
+            predictors,
+        ),
     )
+
+
+def _number_groups(released: pl.DataFrame, group: str | None) -> Integers | None:
+    return None if group is None else encode(released[group]).codes.astype(np.int64)
 
 
 def _find_latent(

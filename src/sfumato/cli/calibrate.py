@@ -87,7 +87,7 @@ def calibrate(
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
+    overwrite: options.Overwrite = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

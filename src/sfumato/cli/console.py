@@ -14,7 +14,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from sfumato import progress as library
@@ -75,7 +82,7 @@ def say(message: str, *, style: str = "") -> None:
 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[library.Progress]:
-    """A progress bar on a terminal; a line per step elsewhere; nothing when quiet."""
+    """A bar with the time left on a terminal; a line per step elsewhere; nothing when quiet."""
     if quiet:
         yield library.silent
         return
@@ -89,7 +96,10 @@ def progress(*, quiet: bool) -> Iterator[library.Progress]:
 
         yield line
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+        TextColumn("left:"), TimeRemainingColumn(),
+    )  # fmt: skip
     with Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task("starting", total=None)
 

@@ -70,7 +70,7 @@ def fit(
     picture: Annotated[
         Path | None, typer.Option(help="Draw the coefficients into this SVG, PNG or PDF file.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
+    overwrite: options.Overwrite = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

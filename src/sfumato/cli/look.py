@@ -17,7 +17,7 @@ from sfumato.evidence import Evidence
 from sfumato.io.frames import wrap
 from sfumato.measure import Measure
 from sfumato.plan import Plan
-from sfumato.plan.first_plan import first_plan
+from sfumato.plan.first_plan import first_plan, suggest_schema
 from sfumato.progress import Progress
 from sfumato.run import assess as run_assess
 from sfumato.run import choose_measures
@@ -69,13 +69,14 @@ def inspect(
         tell("reading", 0, 2)
         data = options.load(file, table=table, query=query, progress=tell)
         tell("looking at the variables", 1, 2)
-        suggested = first_plan(data)
-    if plan is not None:
+        suggested = None if plan is None else first_plan(data)
+        schema = suggest_schema(data) if suggested is None else suggested.schema
+    if plan is not None and suggested is not None:
         options.write_plan(plan, suggested, overwrite=overwrite, source=file)
     if json:
-        show_json(_describe_variables(data, suggested.schema))
+        show_json(_describe_variables(data, schema))
         return
-    _show(data, suggested.schema, quiet=quiet)
+    _show(data, schema, quiet=quiet)
     if plan is not None and not quiet:
         say(f"A first plan is in '{plan}'. Read it, correct the roles, then run:")
         say(f"  sfumato protect {file} --plan {plan} --out release")

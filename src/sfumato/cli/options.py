@@ -22,6 +22,7 @@ LedgerFolder = Annotated[
     Path | None,
     typer.Option("--ledger", help="The ledger's folder. Default: $SFUMATO_LEDGER, else yours."),
 ]
+Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
 File = Annotated[
     str, typer.Argument(help="CSV, Parquet, Excel, Stata, SPSS, SAS file, or a database address.")

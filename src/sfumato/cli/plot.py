@@ -86,7 +86,7 @@ def plot(
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: ranges, missing codes.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
+    overwrite: options.Overwrite = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

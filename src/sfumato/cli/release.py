@@ -18,6 +18,7 @@ from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.plan.targets import Target
+from sfumato.progress import send_progress_to
 from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.run import choose_measures, pair
@@ -119,6 +120,12 @@ def protect(
                 **read_manifest(to),
                 "composition": composition,
                 "lights": record["lights"],
+                "judged_attacks": record["judged_attacks"],
+                "losses": [
+                    {"step": number, "method": step["method"], "loss": step["fitted"]["loss"]}
+                    for number, step in enumerate(record["steps"], 1)
+                    if "loss" in step["fitted"]
+                ],
                 "ledger_of_variables": list_variables(released),
             }
         )
@@ -205,9 +212,7 @@ def _show_composition(record: Mapping[str, Any], *, quiet: bool) -> None:
         return
     rows = [
         (
-            Target(
-                name=target["target"], least=target.get("min"), most=target.get("max")
-            ).describe(),
+            Target.from_plain(target).describe(),
             target["under"],
             format_number(target["value"]),
             "met" if target["met"] else "MISSED, accepted",
@@ -315,7 +320,8 @@ def list_drawn() -> str:
 def verify(
     release: Annotated[Path, typer.Argument(help="The folder of the release.")],
     original: Annotated[
-        str | None, typer.Option(help="The original file, for targets that compare with it.")
+        str | None,
+        typer.Option(help="The original file: for targets that compare with it, and for attacks."),
     ] = None,
     key: Annotated[
         Path | None,
@@ -331,6 +337,8 @@ def verify(
     quiet: options.Quiet = False,
 ) -> None:
     """Check every file of a release and measure its targets again, from its bytes on disk.
+
+    With --original, the attacks that were tried on the release are tried again.
 
     The ledger tells whether it is the release that was written here last, and whether there is a
     later one of the same records.
@@ -358,7 +366,8 @@ def verify(
             strange = [_original_not_read(intact=intact)]
         tell("checking", 1, 2)
         book = None if no_ledger else Ledger(ledger)
-        checks = [*strange, *verify_release(release, data, key=secret, ledger=book)]
+        with send_progress_to(tell):
+            checks = [*strange, *verify_release(release, data, key=secret, ledger=book)]
     if json:
         show_json([list_check(check) for check in checks])
     else:

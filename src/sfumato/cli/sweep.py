@@ -15,6 +15,7 @@ from sfumato.cli.console import finite_or_none, format_number, progress, say, sh
 from sfumato.errors import PlanError
 from sfumato.io import write_table
 from sfumato.io.frames import wrap
+from sfumato.measure import AT_WORST
 from sfumato.plan import Plan
 from sfumato.plan.targets import find_number
 from sfumato.tuning.sweep import sweep as run_sweep
@@ -59,7 +60,7 @@ def sweep(
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
+    overwrite: options.Overwrite = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -164,14 +165,17 @@ def _list_measured(frame: pl.DataFrame) -> list[str]:
 
 
 def _list_main(frame: pl.DataFrame) -> list[str]:
-    """One column a measure, without its further numbers and those of each variable."""
-    return [name for name in _list_measured(frame) if "." not in name and "[" not in name]
+    """One column a measure, at worst, without its further numbers and those of each variable."""
+    measured = _list_measured(frame)
+    main = [name for name in measured if "." not in name and "[" not in name]
+    return [worst if (worst := f"{name}.{AT_WORST[1:]}") in measured else name for name in main]
 
 
-def _list_targeted(plan: Plan) -> set[str]:
-    """The columns that hold the numbers of the targets."""
+def _list_targeted(frame: pl.DataFrame, plan: Plan) -> set[str]:
+    """The columns that hold the numbers of the targets, at worst."""
     numbers = [find_number(target, plan.measures) for target in plan.targets]
-    return {".".join(number) for number in numbers if number is not None}
+    names = {".".join(number) for number in numbers if number is not None}
+    return {worst if (worst := f"{name}{AT_WORST}") in frame.columns else name for name in names}
 
 
 def _draw(frame: pl.DataFrame, axes: Sequence[str], path: Path, *, overwrite: bool) -> None:
@@ -193,7 +197,7 @@ def _show(frame: pl.DataFrame, plan: Plan, to: Path | None, *, as_json: bool, qu
         show_json([{name: finite_or_none(value) for name, value in row.items()} for row in rows])
     elif to is None:
         # The whole table is wide: the measures themselves, and what a target is set on.
-        left_out = set(_list_measured(frame)) - {*_list_main(frame), *_list_targeted(plan)}
+        left_out = set(_list_measured(frame)) - {*_list_main(frame), *_list_targeted(frame, plan)}
         shown = [
             name for name in frame.columns if name not in left_out and _has_values(frame[name])
         ]

@@ -76,7 +76,7 @@ def tune(
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
+    overwrite: options.Overwrite = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -353,7 +353,7 @@ def _map_parts(frame: DataFrame, work: Part, types: Mapping[str, pl.DataType]) -
     def run(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         tables = [pl.DataFrame(pl.from_arrow(batch)) for batch in batches]
         part = pl.concat(tables) if tables else pl.DataFrame(schema=before)
-        part = part.cast({name: before[name] for name in part.columns})  # type: ignore[arg-type]
+        part = part.cast({name: before[name] for name in part.columns})
         if not part.height:
             return
         result = work(part).select(list(types))

@@ -299,7 +299,8 @@ class Noise(RowWise):
         """Add the noise, and round fractions to digits that tell nothing of it."""
         from sfumato.methods._noise.drawing import require_room
 
-        schema, noises = data.schema, self.describes(fitted, data.schema)
+        schema = data.schema
+        noises = {name: read_description(name, fit) for name, fit in fitted.items()}
 
         def draw_batch(batch: pl.DataFrame, draws: Draws | None) -> pl.DataFrame:
             # Here a missing value is missing; once released, it is a code like any number.

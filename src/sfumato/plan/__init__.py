@@ -7,16 +7,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from sfumato import catalogue
+from sfumato.errors import did_you_mean
 from sfumato.measure import Measure
 from sfumato.method import Method
-from sfumato.parameters import parameters
+from sfumato.parameters import ParameterError, parameters
 from sfumato.plan.targets import Target, measures_for, read_targets, require_labels
 from sfumato.schema import Column, Role, Schema
+
+_Reason = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
 @parameters
@@ -36,9 +39,10 @@ class Writing:
     accept_composition : the reason why this may be released although, together with earlier
         releases of the same records, it misses a target or cannot be measured.
     attack_seconds : for about how long attacks are tried on the release, by the time that each is
-        stated to take for so many records and variables; 60 by default.
+        stated to take for so many records and variables; 60 by default. Where less leaves one
+        untried, `accept_attacks` must say why.
     accept_attacks : the reason why this may be released although an attack on it does better than
-        is acceptable.
+        is acceptable, or had no time; or reasons by attack, `{ singling_out = "..." }`.
     """
 
     format: Literal["csv", "parquet", "arrow", "xlsx", "dta", "sav", "xpt"] | None = None
@@ -46,9 +50,34 @@ class Writing:
     formulas: Literal["escape", "refuse", "keep"] = "escape"
     # None, so that plans written before there was noise keep their digest.
     noise: Literal["all", "safe", "none"] | None = None
-    accept_composition: Annotated[str, Field(min_length=1, pattern=r"\S")] | None = None
+    accept_composition: _Reason | None = None
     attack_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    accept_attacks: Annotated[str, Field(min_length=1, pattern=r"\S")] | None = None
+    accept_attacks: _Reason | dict[str, _Reason] | None = None
+
+    @field_validator("accept_attacks")
+    @classmethod
+    def _name_attacks(cls, reasons: str | dict[str, str] | None) -> str | dict[str, str] | None:
+        known = [name for name, entry in catalogue.measures().items() if entry.trial is not None]
+        for name in reasons if isinstance(reasons, dict) else ():
+            if name not in known:
+                msg = f"names '{name}', which is no attack. Hint: {did_you_mean(name, known)}"
+                raise ValueError(msg)
+        return reasons or None
+
+    @model_validator(mode="after")
+    def _say_why(self) -> Self:
+        if self.attack_seconds == 0 and self.accept_attacks is None:
+            wrong = (
+                "is 0, so that no attack is tried. Hint: leave it out, or say why nobody need try: "
+                'accept_attacks = "...".'
+            )
+            raise ParameterError("Writing", [("attack_seconds", wrong)])
+        return self
+
+    def find_reason(self, attack: str) -> str | None:
+        """Why an attack may do better than is acceptable, or need not be tried; None: no reason."""
+        reasons = self.accept_attacks
+        return reasons.get(attack) if isinstance(reasons, dict) else reasons
 
 
 @dataclass(frozen=True, init=False)

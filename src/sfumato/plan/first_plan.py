@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -17,12 +17,14 @@ from sfumato.engines import engine_for
 from sfumato.errors import DataError, SfumatoError
 from sfumato.measure import AT_WORST, Measure
 from sfumato.method import Method
+from sfumato.methods._clustering.cells import Output
 from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.methods.noise import Noise
 from sfumato.methods.recode import Recode
 from sfumato.methods.weights import Weights
 from sfumato.plan import Plan
+from sfumato.plan.mending import Mends, find_followed, mend, share_told
 from sfumato.schema import Column, Schema
 from sfumato.schema.inference.formats import are_prefix_codes
 from sfumato.schema.spelling import choose_representatives, normalise_spellings
@@ -52,8 +54,8 @@ _FEWEST = 30
 """With fewer records, the spread that noise is measured by is that of single persons."""
 _RARE = 0.05
 """The share of people below which a secret is one of few."""
-_LEAKING_SHARE = 0.25
-"""The share of protected values that unchanged variables may give back."""
+_LEAKING_SHARE = 0.2
+"""The share of protected values that unchanged variables may give back: what the light allows."""
 _FINGERPRINTS = 0.05
 """The share of records that a rare, unchanged value may point to."""
 
@@ -62,25 +64,99 @@ def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
     """Suggest roles, drop what names people, make those who may be known alike, set targets.
 
     Steps name no variables where roles say which are meant, so that a corrected role reaches them.
+    They are tried on the data; what would give too much back is treated in another way, or dropped.
 
     Parameters
     ----------
     data : the original records.
     schema : roles and kinds that somebody has decided on. Default: suggestions.
     """
+    _require_records(data)
+    suggested = suggest_schema(data) if schema is None else schema
+    # A code for missing must not count as a value.
+    declared = data.with_schema(suggested)
+    mends = mend(
+        declared,
+        Mends() if schema is None else _find_left_out(data, schema),
+        _list_steps,
+        most=_LEAKING_SHARE,
+        k=_CLASS_SIZE,
+        roles=schema is None,
+    )
+    final = mends.declare(suggested)
+    draft = _draft(declared, final, mends)
+    return Plan(
+        schema=final,
+        steps=draft.steps,
+        targets=_choose_targets(draft),
+        evaluate=_choose_measures(draft),
+        read=_describe_reading(data),
+    )
+
+
+def _find_left_out(data: Dataset, schema: Schema) -> Mends:
+    """What an earlier first plan has left out since it follows from another variable."""
+    inferred = Schema.infer(data.frame, known=data.schema)
+    followed = find_followed(data.with_schema(schema))
+    return Mends(
+        followers={
+            name: followed[name]
+            for name in schema.having("other")
+            if inferred[name].role == "quasi" and followed.get(name) in schema.having("quasi")
+        }
+    )
+
+
+def suggest_schema(data: Dataset) -> Schema:
+    """Roles, kinds and domains, each with its reason; what follows from another says so."""
+    _require_records(data)
+    # What the file itself declares, such as the missing codes of SPSS, stays; and a code for
+    # missing must not widen a domain.
+    data = data.with_schema(Schema.infer(data.frame, known=data.schema))
+    schema = _name_identity(data, _add_orders(data, _add_domains(data, data.schema)))
+    # The file brings the labels of its values each time it is read.
+    labelled = [name for name, column in schema.items() if column.labels]
+    schema = schema.changed(labelled, labels=None)
+    followed = find_followed(data)
+    return schema.with_columns(
+        {
+            name: replace(schema[name], reason=f"{schema[name].reason} It follows from '{source}'.")
+            for name, source in followed.items()
+        }
+    )
+
+
+def _require_records(data: Dataset) -> None:
     if not len(data):
         raise DataError("There is no record in these data.", hint="is it the right file?")
-    if schema is None:
-        # What the file itself declares, such as the missing codes of SPSS, stays.
-        schema = data.schema.over(dict(Schema.infer(data.frame, known=data.schema)))
-        data = data.with_schema(schema)  # a code for missing must not widen a domain
-        schema = _name_identity(data, _add_orders(data, _add_domains(data, schema)))
-        # The file brings the labels of its values each time it is read.
-        labelled = [name for name, column in schema.items() if column.labels]
-        schema = schema.changed(labelled, labels=None)
-    declared = data.with_schema(schema)
-    steps = [*_unite_spellings(data, schema), *_choose_drops(data, schema)]
-    left = declared.without([name for step in steps for name in _list_dropped(step, schema)])
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """Steps, and what they leave.
+
+    Parameters
+    ----------
+    steps : what is done.
+    left : the records less what is dropped.
+    noise : the step that adds it, where there is one.
+    blurred : the numbers of which noise moves enough people.
+    """
+
+    steps: list[Method]
+    left: Dataset
+    noise: Noise | None
+    blurred: list[str]
+
+
+def _list_steps(data: Dataset, schema: Schema, mends: Mends) -> list[Method]:
+    return _draft(data, schema, mends).steps
+
+
+def _draft(data: Dataset, schema: Schema, mends: Mends) -> _Draft:
+    steps = [*_unite_spellings(data, schema), *_choose_drops(data, schema, mends)]
+    dropped = [name for step in steps for name in _list_dropped(step, schema)]
+    left = data.with_schema(schema).without(dropped)
     if schema.having("weight") and _can_fit(Weights(), left):
         steps.append(Weights())
     noise, blurred = _choose_noise(left)
@@ -88,24 +164,26 @@ def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
         steps.append(noise)
     if known := left.schema.having("quasi"):
         strata = _choose_strata(left, known)
-        if telling := _find_telling_clusters(left, [name for name in known if name not in strata]):
+        generalised = [name for name in known if name not in strata]
+        if telling := _find_telling(left, generalised):
             steps.append(Drop(variables=telling))
             left = left.without(telling)
-        steps.append(KAnonymity(k=_CLASS_SIZE, output="value", strata=strata))
-    return Plan(
-        schema=schema,
-        steps=steps,
-        targets=_choose_targets(left, blurred),
-        evaluate=[] if noise is None else _choose_measures(noise, left, blurred),
-        read=_describe_reading(data),
-    )
+        steps.append(KAnonymity(k=_CLASS_SIZE, output=_choose_output(generalised, mends),
+                                strata=strata))  # fmt: skip
+    return _Draft(steps, left, noise, blurred)
 
 
-def _choose_targets(left: Dataset, blurred: list[str]) -> dict[str, Any]:
-    targets: dict[str, Any] = {}
+def _choose_output(names: Sequence[str], mends: Mends) -> Output | dict[str, Output]:
+    """A single value for all; by variable only where the trial asks for another one in some."""
+    others = {name: how for name, how in mends.outputs.items() if name in names}
+    return {**dict.fromkeys(names, "value"), **others} if others else "value"
+
+
+def _choose_targets(draft: _Draft) -> dict[str, Any]:
+    left, targets = draft.left, dict[str, Any]()
     if left.schema.having("quasi"):
         targets["k"] = {"min": _CLASS_SIZE}
-    if blurred:
+    if draft.blurred:
         targets["stayed"] = {"max": _UNMOVED_SHARE}
     if left.schema.having("quasi", "sensitive"):
         targets["recoverable"] = {"max": _LEAKING_SHARE}
@@ -141,9 +219,7 @@ def _unite_spellings(data: Dataset, schema: Schema) -> list[Method]:
     """
     steps: list[Method] = []
     for name in schema.having("quasi", "sensitive", "other"):
-        values = data.column(name)
-        kind = schema[name].kind
-        if values.dtype != pl.String or kind not in ("nominal", "ordinal"):
+        if not _is_category(schema[name]) or (values := data.column(name)).dtype != pl.String:
             continue
         counted = values.drop_nulls().value_counts(name="records").sort("records", name)[::-1]
         texts = counted[name]
@@ -162,7 +238,7 @@ def _unite_spellings(data: Dataset, schema: Schema) -> list[Method]:
     return steps
 
 
-def _choose_drops(data: Dataset, schema: Schema) -> list[Method]:
+def _choose_drops(data: Dataset, schema: Schema, mends: Mends) -> list[Method]:
     steps: list[Method] = [Drop()] if schema.having("direct") else []
     # Sets of free text would be as long as the data, so it stays inside. Codes of one length, such
     # as postcodes, become what they begin with, unless that gives a region away.
@@ -176,8 +252,8 @@ def _choose_drops(data: Dataset, schema: Schema) -> list[Method]:
     rare = [
         name for name in schema.having("sensitive") if data.column(name).count() < _RARE * len(data)
     ]
-    if loose or rare:
-        steps.append(Drop(variables=[*loose, *rare]))
+    if inside := dict.fromkeys((*loose, *rare, *mends.dropped, *mends.followers)):
+        steps.append(Drop(variables=[*inside]))
     return steps
 
 
@@ -185,34 +261,21 @@ def _tells_another(data: Dataset, name: str, schema: Schema) -> bool:
     """Whether what codes begin with gives much of another category away, such as the region."""
     categories = [other for other in schema.having("quasi") if _is_category(schema[other])]
     codes = data.column(name).str.head(_BEGINNING)
-    return any(_share_told(codes, data.column(other)) > _MOST_TOLD for other in categories)
+    return any(share_told(codes, data.column(other)) > _MOST_TOLD for other in categories)
 
 
-def _find_telling_clusters(data: Dataset, known: Sequence[str]) -> list[str]:
+def _find_telling(data: Dataset, known: Sequence[str]) -> list[str]:
     """Clusters that give a generalised category away, as a school gives away its region."""
     categories = [data.column(name) for name in known if _is_category(data.schema[name])]
     return [
-        cluster
-        for cluster in data.schema.having("cluster")
-        if any(
-            _share_told(data.column(cluster), category) > _LEAKING_SHARE for category in categories
-        )
+        name
+        for name in data.schema.having("cluster")
+        if any(share_told(data.column(name), category) > _LEAKING_SHARE for category in categories)
     ]
 
 
 def _is_category(column: Column) -> bool:
     return column.kind in ("nominal", "ordinal")
-
-
-def _share_told(codes: pl.Series, categories: pl.Series) -> float:
-    """How often the commonest category of a code is right for its other records, beyond chance."""
-    pairs = pl.DataFrame([codes.alias("code"), categories.alias("category")]).drop_nulls()
-    counts = pairs.group_by("code", "category").len()
-    right = counts.group_by("code").agg(pl.max("len"))["len"].to_numpy() - 1
-    others = len(pairs) - len(right)
-    common = counts.group_by("category").agg(pl.sum("len"))["len"].to_numpy().max(initial=0)
-    chance = others * common / max(1, len(pairs))
-    return float((right.sum() - chance) / (others - chance)) if others > chance else 0.0
 
 
 def _list_dropped(step: Method, schema: Schema) -> tuple[str, ...]:
@@ -248,13 +311,13 @@ def _moves_enough(data: Dataset, released: Dataset, name: str) -> bool:
     return stayed <= _SURELY * _UNMOVED_SHARE
 
 
-def _choose_measures(noise: Noise, data: Dataset, blurred: list[str]) -> list[Measure]:
+def _choose_measures(draft: _Draft) -> list[Measure]:
     """How far people moved: by role, unless some numbers hardly can."""
-    if not blurred:
+    if draft.noise is None or not draft.blurred:
         return []
-    if set(blurred) == set(noise.touches(data.schema)):
+    if set(draft.blurred) == set(draft.noise.touches(draft.left.schema)):
         return [Displacement(role="sensitive")]
-    return [Displacement(variables=blurred)]
+    return [Displacement(variables=draft.blurred)]
 
 
 def _choose_strata(data: Dataset, known: Sequence[str]) -> list[str]:
@@ -286,9 +349,12 @@ def _add_domains(data: Dataset, schema: Schema) -> Schema:
     declared: dict[str, Column] = {}
     domain: tuple[Any, Any] | None
     for name in schema.having("quasi", "sensitive"):
-        column, values = schema[name], data.column(name)
+        column = schema[name]
+        if column.role == "sensitive" and column.kind != "integer":
+            continue
+        values = data.column(name)
         if column.role == "sensitive":
-            domain = _find_codes(values) if column.kind == "integer" else None
+            domain = _find_codes(values)
         elif values.dtype.is_temporal():
             domain = _round_years(values)
         elif values.dtype.is_numeric() and column.kind in ("continuous", "integer"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from sfumato import catalogue
 from sfumato.errors import PlanError, did_you_mean
@@ -44,6 +44,11 @@ class Target:
         """As it stands in the plan."""
         ends = {"min": self.least, "max": self.most}
         return {end: value for end, value in ends.items() if value is not None}
+
+    @classmethod
+    def from_plain(cls, stated: Mapping[str, Any]) -> Self:
+        """A target as a manifest or a custody record states it."""
+        return cls(name=stated["target"], least=stated.get("min"), most=stated.get("max"))
 
     def met_by(self, number: float) -> bool:
         """Whether the number keeps the bound. What could not be computed never does."""

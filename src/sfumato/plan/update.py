@@ -81,7 +81,9 @@ def update_plan(text: str, data: Dataset, *, name: str = "plan", folder: Path) -
     plan = parse(text, name=name, folder=folder)
     newline = "\r\n" if "\r\n" in text else "\n"
     text = text.replace("\r\n", "\n")
-    suggested, corrected = first_plan(data), first_plan(data, plan.schema)
+    suggested = first_plan(data)
+    same = suggested.schema == plan.schema
+    corrected = suggested if same else first_plan(data, plan.schema)
     blocks = _split_blocks(text)
     of_steps = _gather_steps(blocks)
     if len(of_steps) != len(plan.steps):

@@ -13,25 +13,80 @@ from sfumato.report.wording import format_interval, format_percent, format_varia
 Evidence = Mapping[str, Any]
 _NO_BETTER = "no better than the control"
 _NO_GAIN = "gains nothing beyond the release as it is"
+_TOO_MUCH = "more than is acceptable"
 _UNDONE = 0.9
 """A share of the error below which something was taken back."""
 
 
-def describe_attacks(evidence: Mapping[str, Evidence], *, inside: bool) -> dict[str, Any] | None:
-    """What the page shows of attacks that were tried; None where none was."""
+def describe_attacks(
+    evidence: Mapping[str, Evidence],
+    *,
+    inside: bool,
+    judged: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Any] | None:
+    """What the page shows of attacks that were tried; None where none was.
+
+    `judged` says by attack what is acceptable, and what it achieved; of records that were made
+    without it, an attack is compared with its control alone.
+    """
     attacks = _list_attacks()
     tried = [(label, result) for label, result in evidence.items() if result["name"] in attacks]
     # Standing alone is a count and no attack: it is shown beside others, not by itself.
     if not any(attacks[result["name"]].verdict for _, result in tried):
         return None
-    rows = [_describe_attack(label, result, attacks[result["name"]]) for label, result in tried]
+    rows = [
+        _describe_attack(label, result, attacks[result["name"]])
+        | _describe_limit((judged or {}).get(label))
+        for label, result in tried
+    ]
     names = {result["name"] for _, result in tried}
     missing = [attack.title.lower() for name, attack in attacks.items() if name not in names]
     return {
         "rows": rows,
         "bars": _build_bars([row for row in rows if not row["reason"]]),
         "missing": ", ".join(missing) if inside else "",
+        "caveat": _describe_all(rows, judged or {}),
     }
+
+
+def _describe_limit(judged: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Whether what an attack achieves is acceptable, in place of whether it beats its control."""
+    if judged is None or judged["at_worst"] is None:
+        return {"limit": "", "room": None}
+    limit = f"{judged['at_worst']:.2g} of at most {judged['acceptable']:.2g}"
+    facts = {"limit": limit, "number": judged["number"], "beyond": not judged["met"]}
+    if judged["met"]:
+        room = judged["at_worst"] / judged["acceptable"] if judged["acceptable"] else 1.0
+        return {**facts, "verdict": "acceptable", "tone": "good", "room": room}
+    accepted = judged["accepted"] is not None
+    verdict = "more than is acceptable, but the plan accepts it" if accepted else _TOO_MUCH
+    return {**facts, "verdict": verdict, "tone": "warn" if accepted else "bad", "room": None}
+
+
+def _describe_all(rows: list[dict[str, Any]], judged: Mapping[str, Any]) -> str:
+    """All attacks in a sentence or two, for the top of the page."""
+    tried = [row for row in rows if not row["reason"] and row["verdict"]]
+    if not any(row["limit"] for row in tried):
+        won = sum(bool(row["better"]) for row in tried)
+        does = "does" if won == 1 else "do"
+        return (
+            f"{won} of {len(tried)} attacks that were tried {does} better than the control: see "
+            "what an outsider could still do."
+            if won
+            else ""
+        )
+    limited = [row for row in tried if row["limit"]]
+    count = f"{len(limited)} {'attack was' if len(limited) == 1 else 'attacks were'} tried. "
+    if beyond := sum(row["beyond"] for row in limited):
+        achieves = "achieves" if beyond == 1 else "achieve"
+        reason = any(entry["accepted"] and not entry["met"] for entry in judged.values())
+        accepted = ", which the plan accepts" if reason else ""
+        return f"{count}{beyond} {achieves} more than is acceptable{accepted}."
+    nearest = max(limited, key=lambda row: row["room"])
+    return (
+        f"{count}None achieves more than is acceptable. Nearest to its limit: "
+        f"{nearest['title'].lower()}, {nearest['limit']}."
+    )
 
 
 def _list_attacks() -> dict[str, AttackWording]:
@@ -115,13 +170,16 @@ def _build_bars(rows: list[dict[str, Any]]) -> Chart | None:
     bars = []
     for row in rows:
         value, baseline = row["shares"]
-        bars.append(_build_bar(row["title"], value, highlighted=bool(row["better"])))
+        highlighted = row["beyond"] if row["limit"] else bool(row["better"])
+        bars.append(_build_bar(row["title"], value, highlighted=highlighted))
         if baseline is not None:
             label = "control" if row["better"] is not None else row["against"]
             bars.append(_build_bar(label, baseline))
     if not bars:
         return None
-    title = "Share of attempts that succeed (in red: better than the control)"
+    limited = any(row["limit"] for row in rows)
+    red = "more than is acceptable" if limited else "better than the control"
+    title = f"Share of attempts that succeed (in red: {red})"
     return {"title": title, "rows": bars}
 
 

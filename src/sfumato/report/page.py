@@ -62,24 +62,21 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
     # The ledger of variables has a table of its own.
     measured = {label: item for label, item in evidence.items() if item["name"] != _LEDGER}
     results = [_describe_result(label, item, inside=inside) for label, item in measured.items()]
-    attacks = describe_attacks(evidence, inside=inside)
+    judged = (custody or {}).get("judged_attacks")
+    attacks = describe_attacks(evidence, inside=inside, judged=judged)
     return render_page(
         "release.html",
         inside=inside,
         manifest=manifest,
         custody=custody,
         verdict=_with_lights(
-            _with_composition(
-                describe_verdict(manifest, evidence, attacks, inside=inside), custody
-            ),
-            manifest,
-            custody,
+            describe_verdict(manifest, evidence, attacks, inside=inside), manifest, custody
         ),
         lights=_describe_lights(custody),
         attempts=[] if inside else _describe_public_attacks(manifest),
         ledger=_describe_variables(manifest, custody),
         targets=[_describe_target(target, evidence) for target in (custody or manifest)["targets"]],
-        methods=[_describe_method(step) for step in manifest["methods"]],
+        methods=_describe_methods(manifest, custody),
         noise=describe_noise(manifest),
         attacks=attacks,
         h_index_measured=any(result["name"] == "h_index" for result in evidence.values()),
@@ -207,33 +204,12 @@ def _describe_variables(manifest: Plain, custody: Plain | None) -> list[dict[str
     return rows
 
 
-def _with_composition(verdict: dict[str, Any], custody: Plain | None) -> dict[str, Any]:
-    """The verdict, and what earlier releases of the same people change."""
-    facts = (custody or {}).get("composition") or {}
-    missed = [target for target in facts.get("targets", ()) if not target["met"]]
-    if not missed:
-        return verdict
-    names = ", ".join(str(target["target"]) for target in missed)
-    line = (
-        f"Together with earlier releases of the same people, these targets are missed: {names}. "
-        f"The plan accepts that: {facts['accepted']}"
-    )
-    return {**verdict, "caveats": [line, *verdict["caveats"]]}
-
-
 def _list_caveats(
     evidence: Mapping[str, Plain], attacks: Plain | None, *, inside: bool
 ) -> list[str]:
-    caveats = []
+    caveats: list[str] = []
     if attacks is not None:
-        tried = [row for row in attacks["rows"] if not row["reason"] and row["verdict"]]
-        won = sum(bool(row["better"]) for row in tried)
-        if won:
-            does = "does" if won == 1 else "do"
-            caveats.append(
-                f"{won} of {len(tried)} attacks that were tried {does} better than the control: "
-                "see what an outsider could still do. The light says whether that is acceptable."
-            )
+        caveats += filter(None, [attacks["caveat"]])
     elif inside:
         caveats.append(_NOT_TRIED)
     if failed := sum(result["value"] is None for result in evidence.values()):
@@ -254,11 +230,21 @@ def _describe_target(target: Plain, evidence: Mapping[str, Plain]) -> dict[str, 
     return {**target, "question": question}
 
 
+def _describe_methods(manifest: Plain, custody: Plain | None) -> list[dict[str, Any]]:
+    """The steps; inside with what a step says it costs, which follows from the original."""
+    steps = [_describe_method(step) for step in manifest["methods"]]
+    if custody is None:
+        return steps
+    losses = [step["fitted"].get("loss", "") for step in custody["steps"]]
+    return [step | {"loss": loss} for step, loss in zip(steps, losses, strict=True)]
+
+
 def _describe_method(step: Plain) -> dict[str, Any]:
     method = catalogue.methods().get(step["method"])
     return {
         "name": step["method"],
         "question": catalogue.first_line(method) if method else "",
+        "loss": "",
         # An empty list or table is a parameter that nobody has set.
         "parameters": {
             key: format_result(value)

@@ -98,7 +98,7 @@ class AttributeInference(Measure):
         "own record.",
     )
     trial = Trial(
-        needs=("quasi", "sensitive"), number="inference_gain", acceptable="by k", seconds=8.0
+        needs=("quasi", "sensitive"), number="inference_gain", acceptable="by k", seconds=9.0
     )
     examples = (
         {},

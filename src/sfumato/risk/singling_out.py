@@ -124,7 +124,7 @@ class SinglingOut(Measure):
         number="singling_out_excess",
         acceptable=0.67,
         unremarkable="by k",
-        seconds=18.0,
+        seconds=16.0,
     )
     examples = (
         {},

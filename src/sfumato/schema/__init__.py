@@ -265,7 +265,7 @@ class Schema(Mapping[str, Column]):
 
     def with_columns(self, columns: Mapping[str, Column]) -> Schema:
         """The same schema with some variables declared anew or added at the end."""
-        return Schema({**self._columns, **columns})
+        return Schema({**self._columns, **columns}) if columns else self
 
     def over(self, columns: Mapping[str, Column]) -> Schema:
         """The same schema with declarations laid over it: what they leave open stays."""

@@ -1,4 +1,4 @@
-"""Verify a release folder: every file in it, who wrote it, and its targets measured again.
+"""Verify a release folder: every file, who wrote it, its targets and the attacks on it once more.
 
 What is checked rests on one chain. The key authenticates the custody record; the custody record
 holds the digest of every other file; the manifest holds the digests of the public ones, and is
@@ -9,15 +9,16 @@ nobody wrote down is strange, and fails.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sfumato.cells.noise.description import is_accredited_version
 from sfumato.data import Dataset
 from sfumato.errors import SfumatoError
+from sfumato.evidence import Evidence
 from sfumato.plan import Plan
-from sfumato.plan.targets import Target
+from sfumato.plan.targets import Judgement, Target
 from sfumato.randomness import Key
 from sfumato.storage.authentication import is_as_written, is_authentic
 from sfumato.storage.contents import (
@@ -44,8 +45,10 @@ from sfumato.storage.opening import (
     read_custody,
     read_manifest,
 )
+from sfumato.verdict.attacks import try_attacks
+from sfumato.verdict.lights import describe_success, judge_attacks
 
-_PERMISSIONS, _LEDGER = "permissions", "ledger"
+_PERMISSIONS, _LEDGER, _ATTACKS = "permissions", "ledger", "attacks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +67,7 @@ def verify_release(
     key: Key | None = None,
     ledger: Ledger | None = None,
 ) -> tuple[Check, ...]:
-    """Check every file of a release, and measure its targets again from its bytes.
+    """Check every file of a release, measure its targets from its bytes, and try attacks again.
 
     Parameters
     ----------
@@ -103,9 +106,9 @@ def verify_files(folder: Path, *, key: Key | None = None) -> tuple[Check, ...]:
 
 
 def verify_targets(folder: Path, original: Dataset | None = None) -> list[Check]:
-    """Hold a release whose files were verified against its original, and measure its targets."""
+    """Hold a release whose files were verified against its original, its targets and attacks."""
     release = open_release(folder)
-    checks = [_check_stated_targets(release)]
+    plan, checks = release.plan(), [_check_stated_targets(release)]
     if original is not None:
         same = release.is_from(original)
         state = "is the one" if same else "is not the one"
@@ -113,7 +116,12 @@ def verify_targets(folder: Path, original: Dataset | None = None) -> list[Check]
         checks.append(Check(name="original", passed=same, finding=finding))
         if not same:
             return checks
-    return [*checks, *_measure_targets(release, original)]
+        release = replace(release, dataset=release.paired(original))
+    verdict, evidence = release.judge(plan, original)
+    checks += _list_judged(plan, verdict, original)
+    if (release.manifest.get("attacks") or {}).get("tried"):
+        checks.append(_check_attacks(release, plan, original, evidence))
+    return checks
 
 
 def _list_unchecked(original: Dataset | None) -> list[Check]:
@@ -340,9 +348,7 @@ def _list_stated(targets: Any) -> list[tuple[str, dict[str, float], bool]] | Non
         return [
             (
                 target["target"],
-                Target(
-                    name=target["target"], least=target.get("min"), most=target.get("max")
-                ).plain(),
+                Target.from_plain(target).plain(),
                 target["met"],
             )
             for target in targets
@@ -351,9 +357,36 @@ def _list_stated(targets: Any) -> list[tuple[str, dict[str, float], bool]] | Non
         return None
 
 
-def _measure_targets(release: OpenedRelease, original: Dataset | None) -> list[Check]:
-    plan = release.plan()
-    verdict, _ = release.judge(plan, original)
+def _check_attacks(
+    release: OpenedRelease, plan: Plan, original: Dataset | None, measured: Mapping[str, Evidence]
+) -> Check:
+    """Try the attacks again that were tried on the release, and hold them against what may be."""
+    if original is None:
+        finding = "they were not tried again, which takes the original"
+        return Check(name=_ATTACKS, passed=None, finding=finding)
+    declared = original.with_schema(plan.schema)
+    names = [str(name) for name in release.manifest["attacks"]["tried"]]
+    tried = try_attacks(
+        plan, release.manifest, declared, release.dataset, measured=measured, again=names
+    )
+    beyond = [
+        describe_success(judgement, tried)
+        for judgement in judge_attacks(plan, tried)
+        if not judgement.met and plan.release.find_reason(tried[judgement.measure].name) is None
+    ]
+    lacking = [name for name in names if name not in tried or not tried[name].computed]
+    if beyond:
+        return Check(name=_ATTACKS, passed=False, finding=" ".join(beyond))
+    if lacking:
+        finding = f"could not be tried again: {', '.join(lacking)}"
+        return Check(name=_ATTACKS, passed=None, finding=finding)
+    accepted = plan.release.accept_attacks is not None
+    than = "the plan accepts" if accepted else "is acceptable"
+    finding = f"{len(names)} tried again, none better than {than}"
+    return Check(name=_ATTACKS, passed=True, finding=finding)
+
+
+def _list_judged(plan: Plan, verdict: Iterable[Judgement], original: Dataset | None) -> list[Check]:
     checks = []
     for judgement in verdict:
         # Without the original a comparison is neither met nor missed.

@@ -67,7 +67,7 @@ from sfumato.storage.contents import (
 from sfumato.storage.labelling import label_variables
 from sfumato.storage.opening import open_data, read_manifest
 from sfumato.storage.verifying import is_intact, verify_files
-from sfumato.verdict.lights import list_public, require_acceptable
+from sfumato.verdict.lights import list_judged, list_public, require_acceptable
 
 # Formats that cannot hold every value; what they hold is compared with what was protected.
 _LOSSY = (".dta", ".sav", ".xpt", ".xlsx")
@@ -174,6 +174,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "targets": [judgement.plain() for judgement in verdict],
         "lights": composing.lights.plain(),
+        "judged_attacks": list_judged(plan, release.attacks),
         "composition": composing.facts,
         "manifest_sha256": sha256(folder / MANIFEST),
     }

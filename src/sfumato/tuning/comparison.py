@@ -17,7 +17,7 @@ from sfumato.data import Dataset
 from sfumato.errors import PlanError, SchemaError, SfumatoError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.plan import Plan
-from sfumato.plan.targets import find_number
+from sfumato.plan.targets import Target, find_number, read_for_target
 from sfumato.progress import current_progress
 from sfumato.randomness import Key, keyed_order
 from sfumato.run import protect
@@ -38,10 +38,10 @@ class Compared:
     Parameters
     ----------
     a, b : what they are called.
-    table : a row per number: `a` and `b` on all records, the `difference` a - b with its interval
-        `low` to `high`, the share of draws that `agreed` on its sign, which of them is `better`
-        ("a", "b", or that no difference can be told), and the `draws` in which both could be
-        measured.
+    table : a row per number: `a` and `b` on all records, at their worst reading; the `difference` a
+        - b with its interval `low` to `high`, the share of draws that `agreed` on its sign, which
+        of them is `better` ("a", "b", or that no difference can be told), and the `draws` in which
+        both could be measured.
     repeats : how many halves of the records were drawn.
     """
 
@@ -67,11 +67,21 @@ class Compared:
 
 @dataclass(frozen=True)
 class _Quantity:
-    """A number that is compared: of which measure, and whether less (1) or more (-1) is better."""
+    """A number that is compared: of which measure, and whether less (1) or more (-1) is better.
+
+    `target` is the target on it, if there is one: it says which end of an interval is the worse.
+    """
 
     label: str
     number: str
     sign: int
+    target: Target | None = None
+
+    def read(self, evidence: Evidence) -> float:
+        """The number at worst, as a target would see it."""
+        if self.target is None:
+            return evidence.at_worst
+        return read_for_target(self.target, self.number, evidence)[0]
 
 
 def compare(
@@ -103,7 +113,7 @@ def compare(
     master = Key(hashlib.sha256(f"sfumato compare {seed}".encode()).digest())
     # Without targets, so that a missed one does not stop the comparison.
     plans = [
-        Plan(schema=plan.schema, steps=plan.steps, evaluate=runner.measures, read=plan.read)
+        Plan(schema=plan.schema, steps=plan.steps, evaluate=runner.searched, read=plan.read)
         for plan in (a, b)
     ]
     complete, unlike = _measure_both(runner, plans, master)
@@ -131,7 +141,8 @@ def _list_quantities(runner: Runner) -> dict[str, _Quantity]:
         position = find_number(target, runner.measures)
         if position is not None:
             targeted.add(position)
-            quantities[target.name] = _Quantity(*position, -1 if target.least is not None else 1)
+            sign = -1 if target.least is not None else 1
+            quantities[target.name] = _Quantity(*position, sign, target)
     for label, measure in runner.measures.items():
         if (label, measure.name) not in targeted and label not in quantities:
             sign = -1 if measure.direction == "higher" else 1
@@ -200,9 +211,7 @@ def _measure_plan(runner: Runner, data: Dataset, plan: Plan, key: Key) -> _Score
     except SfumatoError:
         pass  # this half refuses it; the number is lacking, and the table says so
     numbers = {
-        name: evidence[quantity.label].number(quantity.number)
-        if quantity.label in evidence
-        else math.nan
+        name: quantity.read(evidence[quantity.label]) if quantity.label in evidence else math.nan
         for name, quantity in _list_quantities(runner).items()
     }
     left_out = {label: list_left_out(measured) for label, measured in evidence.items()}

@@ -17,7 +17,7 @@ from sfumato.io import frames
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
-from sfumato.plan.targets import judge
+from sfumato.plan.targets import find_number, judge
 from sfumato.randomness import Key
 from sfumato.run import apply_steps, take_measures
 from sfumato.tuning.checkpoint import Checkpoint, Draw
@@ -56,6 +56,14 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.measures: dict[str, Measure] = dict(self.plan.evaluate)
+        targeted = {find_number(target, self.measures) for target in self.plan.targets}
+        # Of a measure on whose further numbers nothing is set, candidates need the value alone.
+        self.searched = {
+            label: measure
+            if any((label, number) in targeted for number in measure.provides)
+            else measure.for_value()
+            for label, measure in self.measures.items()
+        }
         self._content = _digest_content(self.data)
 
     def digest_of(self, steps: Steps) -> str:
@@ -114,7 +122,7 @@ class Runner:
         if direct := released.schema.having("direct"):
             raise PlanError(f"Direct identifiers would be released: {', '.join(direct)}.")
         released = replace(released, frame=frames.strip_metadata(released.frame))
-        taken = take_measures(self.measures, self.data, released, baselines=self._baselines)
+        taken = take_measures(self.searched, self.data, released, baselines=self._baselines)
         return {label: _strip_tables(evidence) for label, evidence in taken.items()}
 
 

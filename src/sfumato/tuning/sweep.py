@@ -18,9 +18,9 @@ from sfumato.data import Dataset
 from sfumato.errors import DataError, PlanError, SchemaError, SfumatoError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
-from sfumato.measure import Measure
+from sfumato.measure import AT_WORST, Measure
 from sfumato.plan import Plan
-from sfumato.plan.targets import Judgement, measures_for
+from sfumato.plan.targets import Judgement, find_number, measures_for
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key, keyed_order
 from sfumato.run import Measures, choose_measures, protect
@@ -72,7 +72,9 @@ def sweep(  # noqa: PLR0913 - the options are the interface
     -------
     A frame of the library of `data` (polars for simulated data): the parameters, `records`,
     `repeat`; for each measure `label`, its further numbers `label.number` and `label[variable]`
-    where it has one for each variable; `met` (all targets; missing when there is none), `reason`.
+    where it has one for each variable; `label.at_worst`, and `label.number_at_worst` for what a
+    target is set on, where the worst reading is another; `met` (all targets; missing when there is
+    none), `reason`.
 
     Examples
     --------
@@ -216,6 +218,9 @@ def _run(data: Dataset, plan: Plan, key: Key) -> dict[str, Any]:
     measures = plan.measures
     for label, taken in evidence.items():
         numbers |= _read_numbers(label, measures[label], taken)
+    for judgement in verdict:
+        if where := find_number(judgement.target, measures):
+            numbers[f"{'.'.join(where)}{AT_WORST}"] = _to_number(judgement.number)
     # A run that failed has kept no promise, if there was any.
     met = bool(verdict) and all(judgement.met for judgement in verdict) if plan.targets else None
     return numbers | {"met": met, "reason": " ".join(reasons) or None}
@@ -225,8 +230,13 @@ def _read_numbers(label: str, measure: Measure, evidence: Evidence) -> dict[str,
     numbers = [evidence.value, *map(evidence.number, measure.provides)]
     named = dict(zip(_name_columns(label, measure), numbers, strict=True))
     named |= {f"{label}[{name}]": value for name, value in _read_table(evidence)}
-    # What could not be computed is missing, and never a number.
-    return {name: None if math.isnan(value) else value for name, value in named.items()}
+    named[f"{label}.{AT_WORST[1:]}"] = evidence.at_worst
+    return {name: _to_number(value) for name, value in named.items()}
+
+
+def _to_number(value: float) -> float | None:
+    """What could not be computed is missing, and never a number."""
+    return None if math.isnan(value) else value
 
 
 def _name_columns(label: str, measure: Measure) -> list[str]:
@@ -267,7 +277,10 @@ def _tabulate(
     names = list(dict.fromkeys(name for run in runs for name in run))
     numbers = []
     for label, measure in plan.measures.items():
-        numbers += _name_columns(label, measure)
+        for name in _name_columns(label, measure):
+            worst = f"{name}{AT_WORST}" if name != label else f"{label}.{AT_WORST[1:]}"
+            other = any(worst in run and run[worst] != run.get(name) for run in runs)
+            numbers += [name, worst] if other else [name]
         numbers += [name for name in names if name.startswith(f"{label}[")]
     columns = [pl.Series(name, _unify_types([run[name] for run in runs])) for name in values]
     columns += [pl.Series(name, [run[name] for run in runs], pl.Int64) for name in _ABOUT]

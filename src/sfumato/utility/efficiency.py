@@ -29,7 +29,8 @@ class Efficiency(Measure):
     Question: how much do analysts lose who take the noise out again, and on which coefficient?
     Assumes: the noise is known and corrected for. What it is, is read off the pairs of original
     and released values, so no description is needed. 0.8 on a coefficient says that four fifths of
-    the records, without noise, would give the same standard error.
+    the records, without noise, would give the same standard error. Ranges and sets are refused:
+    what they cost depends on a model of the values within them, which `sf.fit` makes.
 
     Parameters
     ----------

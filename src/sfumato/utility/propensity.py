@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -124,6 +124,10 @@ class Propensity(Measure):
             msg = f"`categories` must be among `variables`; these are not: {', '.join(beyond)}."
             raise ValueError(msg)
         return self
+
+    def for_value(self) -> Self:
+        """Without permutations, which U does not need; unless somebody has asked for them."""
+        return self if self.permutations is not None else replace(self, permutations=0)
 
     def compare(self, original: Dataset, released: Dataset) -> Evidence:
         """Fit the model to both data sets together, and to permuted labels."""

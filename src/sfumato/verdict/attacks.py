@@ -7,7 +7,7 @@ is attacked in the same way on every machine.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,12 @@ from sfumato.plan.targets import find_number
 from sfumato.progress import Progress, current_progress
 from sfumato.release import Release
 from sfumato.risk.untouched import Untouched
-from sfumato.run import evaluate, take_measures
+from sfumato.run import evaluate, read_plan, take_measures
 
 SECONDS = 60.0
 """For how long a release is attacked unless the plan says otherwise, by what attacks state."""
+NOT_TRIED = "it was not tried"
+"""How the reason begins where there was no time for an attack."""
 _MILLION = 1e6
 _FEWEST = 5_000
 """Fewer records hardly make an attack quicker."""
@@ -96,42 +98,49 @@ def _attack_step(step: Method, published: Mapping[str, Any]) -> Iterator[Measure
             continue  # something the attack needs is not known
 
 
-def try_attacks(release: Release) -> dict[str, Evidence]:
+def try_attacks(
+    plan: Plan,
+    manifest: Mapping[str, Any],
+    original: Dataset,
+    released: Dataset,
+    *,
+    measured: Mapping[str, Evidence],
+    again: Collection[str] | None = None,
+) -> dict[str, Evidence]:
     """The ledger of variables, and every attack that applies to a release: label to evidence.
 
-    What the plan measures itself is there as it is. It replaces the same attack, and any of its
-    kind if the plan has a target on it: then that is what its author defends. What does not fit
-    into `attack_seconds` of the plan is there with that as the reason.
+    What was measured for the plan is there as it is, and replaces the very same attack. One that
+    the plan has narrowed replaces nothing: whoever narrows an attack does not narrow attackers.
+    What does not fit into `attack_seconds` of the plan is there with that as the reason. With
+    `again`, those of these labels are tried whatever the time, and no others.
     """
-    wanted: dict[str, Measure] = {_LEDGER: Untouched(k=promise_k(release.plan))}
-    possible = attacks(release.plan, release.manifest)
-    wanted |= {label: item for label, item in possible.items() if _applies(item, release.dataset)}
+    wanted: dict[str, Measure] = {_LEDGER: Untouched(k=promise_k(plan))}
+    possible = attacks(plan, manifest)
+    wanted |= {label: item for label, item in possible.items() if _applies(item, released)}
     evidence: dict[str, Evidence] = {}
     chosen: dict[str, Measure] = {}
-    own = release.plan.measures
-    targeted = {where[0] for item in release.plan.targets if (where := find_number(item, own))}
-    stated = release.plan.release.attack_seconds
+    own, stated = plan.measures, plan.release.attack_seconds
     left = SECONDS if stated is None else stated
     for attack in wanted.values():
-        known = {
-            label: item for label, item in release.evidence.items() if item.name == attack.name
-        }
+        known = {label: item for label, item in measured.items() if item.name == attack.name}
         evidence |= known
-        if any(own.get(label, attack) == attack or label in targeted for label in known):
+        if any(own.get(label, attack) == attack for label in known):
             continue
         label = _label(attack.name, {**own, **chosen})
-        seconds = estimate_seconds(attack, release.dataset)
-        if seconds <= left:
+        seconds = estimate_seconds(attack, released)
+        if again is not None:
+            chosen |= {label: attack} if label in again else {}
+        elif seconds <= left:
             chosen[label] = attack
             left -= seconds
         else:
             why = (
-                f"it was not tried: it takes about {seconds:,.0f} s, and of the time for attacks "
+                f"{NOT_TRIED}: it takes about {seconds:,.0f} s, and of the time for attacks "
                 f"{left:,.0f} s are left ([release] attack_seconds)."
             )
             evidence[label] = Evidence.failed(attack.name, "pair", why)
-    measured = take_measures(chosen, release.original, release.dataset, progress=current_progress())
-    return {**measured, **evidence}
+    tried_now = take_measures(chosen, original, released, progress=current_progress())
+    return {**tried_now, **evidence}
 
 
 def promise_k(plan: Plan, usual: int = _USUAL_K) -> int:
@@ -192,23 +201,9 @@ def tried(
     >>> {name: round(item.value, 2) for name, item in found.items()}
     {'recoverable': 0.0, 'mixed_linkage': 1.0, 'attribute_inference': 1.0, 'singling_out': 1.0}
     """
-    carried_out, manifest = _read_plan(release)
+    carried_out, manifest = read_plan(release)
     measures = attacks(plan) if plan is not None else attacks(carried_out, manifest)
     return evaluate(original, release, measures, paired=paired, progress=progress)
-
-
-def _read_plan(
-    release: Release | Dataset | str | Path,
-) -> tuple[Plan | None, Mapping[str, Any] | None]:
-    """The plan behind a release, and its manifest."""
-    if isinstance(release, Release):
-        return release.plan, release.manifest
-    if isinstance(release, (str, Path)):
-        from sfumato.storage.opening import open_release
-
-        opened = open_release(Path(release))
-        return opened.plan(), opened.manifest
-    return None, None
 
 
 def _label(name: str, taken: Mapping[str, Measure]) -> str:

@@ -1,12 +1,12 @@
 """Two lights on a release: whether its targets hold, and what attacks on it achieve.
 
 Green is rare on purpose. It says that targets were set and hold, that every attack that applies was
-tried, and that none achieved more than whoever set the targets has accepted anyway.
+tried, and that none achieved more than is acceptable.
 
-How much success is acceptable, an attack's class states (`Measure.trial`), unless the plan has a
-target of its own on that measure. "By k" means 1 / k + 0.06: whoever sets k accepts that one in k
-is found; the upper end of the interval of 1000 persons lies up to 0.03 above the share, and as much
-again is room. Without a target on k, it is taken as 5.
+How much success is acceptable, an attack's class states (`Measure.trial`). A target of the plan may
+ask for less, and cannot allow more: that takes a reason (`accept_attacks`). "By k" means 1 / k +
+0.06: whoever sets k accepts that one in k is found; the upper end of the interval of 1000 persons
+lies up to 0.03 above the share, and as much again is room. Without a target on k, it is taken as 5.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target, find_number, read_for_target
 from sfumato.release import Release, align_original
 from sfumato.run import is_on_risk
-from sfumato.verdict.attacks import promise_k
+from sfumato.verdict.attacks import NOT_TRIED, SECONDS, promise_k
 
 Colour = Literal["green", "amber", "red"]
 _BARELY = 0.9
@@ -96,18 +96,22 @@ def list_public(release: Release) -> dict[str, Any]:
 def judge_attacks(plan: Plan, tried: Mapping[str, Evidence]) -> tuple[Judgement, ...]:
     """What each attack achieved at worst, held against what is acceptable.
 
-    An attack on which the plan has a target of its own is judged by that, and not here.
+    That is what the attack's class states, or the plan's own target where it asks for less.
     """
-    measures = plan.measures
-    own = {where[0] for target in plan.targets if (where := find_number(target, measures))}
+    own = [
+        (find_number(target, plan.measures), target.most)
+        for target in plan.targets
+        if target.most is not None
+    ]
     judged = []
     for label, evidence in tried.items():
         trial = catalogue.measure(evidence.name).trial
-        if trial is None or trial.acceptable is None or label in own:
+        if trial is None or trial.acceptable is None:
             continue
         number = trial.number or evidence.name
         name = number if label == evidence.name else f"{label}.{number}"
-        target = Target(name=name, most=_limit(trial.acceptable, plan))
+        stated = [most for where, most in own if where == (label, number)]
+        target = Target(name=name, most=min([_limit(trial.acceptable, plan), *stated]))
         value, _ = read_for_target(target, number, evidence)
         # What could not be tried is neither met nor missed: it asks for a second look.
         met = target.met_by(value) or value != value  # noqa: PLR0124 - NaN
@@ -124,24 +128,63 @@ def judge_attacks(plan: Plan, tried: Mapping[str, Evidence]) -> tuple[Judgement,
     return tuple(judged)
 
 
+def list_judged(plan: Plan, tried: Mapping[str, Evidence]) -> dict[str, Any]:
+    """By attack, the number it is judged by, how large it is at worst, and what is acceptable."""
+    return {
+        judgement.measure: {
+            "number": judgement.target.name,
+            "at_worst": judgement.plain()["value"],
+            "acceptable": judgement.target.most,
+            "met": judgement.met,
+            "accepted": plan.release.find_reason(tried[judgement.measure].name),
+        }
+        for judgement in judge_attacks(plan, tried)
+    }
+
+
 def require_acceptable(release: Release) -> None:
-    """Refuse a release on which an attack does better than acceptable, unless the plan says so."""
-    judged = judge_attacks(release.plan, release.attacks)
-    missed = [judgement for judgement in judged if not judgement.met]
-    if not missed or release.plan.release.accept_attacks is not None:
+    """Refuse a release on which an attack does better than acceptable, or may not be tried.
+
+    Unless the plan says why that may be.
+    """
+    plan, tried = release.plan, release.attacks
+    judged = judge_attacks(plan, tried)
+    missed = {item.measure: describe_success(item, tried) for item in judged if not item.met}
+    untried = _list_cut_short(plan, tried)
+    refused = {
+        label: line
+        for label, line in {**missed, **untried}.items()
+        if plan.release.find_reason(tried[label].name) is None
+    }
+    if not refused:
         return
-    lines = "\n".join(f"  - {_describe_success(judgement, release)}" for judgement in missed)
-    does = "attack does" if len(missed) == 1 else "attacks do"
-    target = missed[0].target.name
+    lines = "\n".join(f"  - {line}" for line in refused.values())
+    name = tried[next(iter(refused))].name
+    count = sum(label in missed for label in refused)
+    what = f"{count} {'attack does' if count == 1 else 'attacks do'} better than is acceptable"
+    remedy = "protect more, or treat the variables that left unchanged"
+    if not count:
+        what, remedy = "The plan leaves no time for attacks", "leave attack_seconds out"
     error = TargetError(
-        f"{len(missed)} {does} better than is acceptable, so nothing is released:\n{lines}",
-        hint="protect more, or treat the variables that left unchanged. If this may leave all the "
-        f"same, set a target that you can defend ({target}.max = ...), or say why in the plan: "
-        '[release] accept_attacks = "...".',
+        f"{what}, so nothing is released:\n{lines}",
+        hint=f"{remedy}. If this may leave all the same, say why in the plan: "
+        f'[release] accept_attacks = {{ {name} = "..." }}.',
     )
     error.evidence = {**release.evidence, **release.attacks}
     error.verdict = (*release.verdict, *judged)
     raise error
+
+
+def _list_cut_short(plan: Plan, tried: Mapping[str, Evidence]) -> dict[str, str]:
+    """The attacks for which there is no time, since the plan gives less than is usual."""
+    stated = plan.release.attack_seconds
+    if stated is None or stated >= SECONDS:
+        return {}
+    return {
+        label: f"{_title(evidence)}: {evidence.reason}"
+        for label, evidence in tried.items()
+        if evidence.reason.startswith(NOT_TRIED)
+    }
 
 
 def _limit(stated: float | Literal["by k"], plan: Plan) -> float:
@@ -226,25 +269,34 @@ def _is_barely_met(judgement: Judgement, plan: Plan) -> bool:
 
 def _light_attacks(release: Release, judged: Sequence[Judgement]) -> Light:
     plan, tried = release.plan, release.attacks
-    beyond = [_describe_success(judgement, release) for judgement in judged if not judgement.met]
-    accepted = plan.release.accept_attacks
-    if beyond and accepted is None:
-        light = Light("red", tuple(beyond))
-    else:
-        light = Light().dimmed(f"{line} The plan accepts that: {accepted}" for line in beyond)
-    light = light.dimmed(_list_untried(release))
+    beyond, accepted = list[str](), list[str]()
+    for judgement in judged:
+        if not judgement.met:
+            line = describe_success(judgement, tried)
+            reason = plan.release.find_reason(tried[judgement.measure].name)
+            (beyond if reason is None else accepted).append(_add_reason(line, reason))
+    light = Light("red", tuple(beyond)) if beyond else Light()
+    light = light.dimmed([*accepted, *_list_untried(release)])
     light = light.dimmed(
-        _describe_success(judgement, release)
+        describe_success(judgement, tried)
         for judgement in judged
         if judgement.met and judgement.number > _find_unremarkable(judgement, release)
     )
     return light.dimmed(_list_fingerprints(tried))
 
 
+def _add_reason(line: str, reason: str | None) -> str:
+    return line if reason is None else f"{line} The plan accepts that: {reason}"
+
+
 def _list_untried(release: Release) -> list[str]:
+    plan, tried = release.plan, release.attacks
+    cut_short = _list_cut_short(plan, tried)
     reasons = [
-        f"{_title(evidence)}: {evidence.reason or 'it could not be computed.'}"
-        for evidence in release.attacks.values()
+        _add_reason(cut_short[label], plan.release.find_reason(evidence.name))
+        if label in cut_short
+        else f"{_title(evidence)}: {evidence.reason or 'it could not be computed.'}"
+        for label, evidence in tried.items()
         if not evidence.computed
     ]
     if not release.original.schema.having("quasi"):
@@ -257,9 +309,10 @@ def _list_untried(release: Release) -> list[str]:
 def _find_unremarkable(judgement: Judgement, release: Release) -> float:
     """The most that is not worth a second look."""
     trial = catalogue.measure(release.attacks[judgement.measure].name).trial or Trial()
+    barely = _BARELY * (judgement.target.most or 0.0)
     if trial.unremarkable is None:
-        return _BARELY * (judgement.target.most or 0.0)
-    return _limit(trial.unremarkable, release.plan)
+        return barely
+    return min(barely, _limit(trial.unremarkable, release.plan))
 
 
 def _list_fingerprints(tried: Mapping[str, Evidence]) -> list[str]:
@@ -273,8 +326,9 @@ def _list_fingerprints(tried: Mapping[str, Evidence]) -> list[str]:
     ]
 
 
-def _describe_success(judgement: Judgement, release: Release) -> str:
-    evidence = release.attacks[judgement.measure]
+def describe_success(judgement: Judgement, tried: Mapping[str, Evidence]) -> str:
+    """What an attack achieved, and what is acceptable."""
+    evidence = tried[judgement.measure]
     about = f" for '{judgement.worst}'" if judgement.worst else ""
     return (
         f"{_title(evidence)}: {judgement.target.name} is {judgement.number:.3g}{about} at worst; "

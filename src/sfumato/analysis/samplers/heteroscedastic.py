@@ -61,7 +61,12 @@ def standardise_noise(problem: Problem) -> Problem:
     sd = _noise_sd(problem)
     error = noise_covariances(problem)[0] / np.outer(sd[0], sd[0])
     numbers = tuple(
-        Number(name=number.name, observed=number.observed / sd[:, i], variance=float(error[i, i]))
+        Number(
+            name=number.name,
+            observed=number.observed / sd[:, i],
+            variance=float(error[i, i]),
+            by_group=number.by_group,
+        )
         if isinstance(number, StratifiedNumber)
         else number
         for i, number in enumerate(problem.numbers)

@@ -48,35 +48,42 @@ class ClusterCells:
     of_cluster: Integers
 
 
-def write_cells(
-    variable: Variable,
-    clusters: Clusters,
-    output: Output,
-    grid: Grid | GroupGrid | None = None,
-    parts: int = PARTS,
-    *,
-    outwards: bool = False,
-) -> ClusterCells | None:
-    """The cell of each cluster; None where every cluster has a single value already.
+@dataclass(frozen=True)
+class CellForm:
+    """What the cells of a variable look like.
 
-    With a grid, ranges end on it; without one, at their records' least and greatest value. With
-    `outwards`, what stands for a range of categories is made of whole groups of a hierarchy.
+    Parameters
+    ----------
+    output : a range, a set, a group, or which single value.
+    grid : where ranges end; without one, at their records' least and greatest value.
+    parts : a range consists of at most so many cells of its grid, and two more.
+    outwards : make what stands for a range of categories of whole groups of a hierarchy.
     """
+
+    output: Output
+    grid: Grid | GroupGrid | None = None
+    parts: int = PARTS
+    outwards: bool = False
+
+
+def write_cells(variable: Variable, clusters: Clusters, form: CellForm) -> ClusterCells | None:
+    """The cell of each cluster; None where every cluster has a single value already."""
     low, high = _code_ranges(variable.codes, clusters)
     if bool((low == high).all()):
         return None
+    output, grid = form.output, form.grid
     if output in ("mode", "balanced", *AVERAGES):
-        return _represent(variable, clusters, output, grid, parts)
+        return _represent(variable, clusters, form)
     if output == "range" and variable.column.kind == "text" and variable.levels.dtype == pl.String:
         return _write_masks(variable, clusters, low, high)
     if output == "set" and grid is not None and not isinstance(grid, GroupGrid):
         # A set of numbers or dates would print every one of its people's values.
         output = "range"
     if output == "set" or (output == "range" and not _is_ordered(variable)):
-        return _write_sets(variable, clusters, whole_groups=outwards and output == "range")
+        return _write_sets(variable, clusters, whole_groups=form.outwards and output == "range")
     if output == "level":
         return _write_groups(variable, clusters, low, high)
-    return _write_ranges(variable, grid, parts, low, high)
+    return _write_ranges(variable, form, low, high)
 
 
 def _code_ranges(codes: Codes, clusters: Clusters) -> tuple[Integers, Integers]:
@@ -123,14 +130,10 @@ def _tabulate(
 
 
 def _write_ranges(
-    variable: Variable,
-    grid: Grid | GroupGrid | None,
-    parts: int,
-    low: Integers,
-    high: Integers,
+    variable: Variable, form: CellForm, low: Integers, high: Integers
 ) -> ClusterCells:
     """Ranges whose ends lie on a grid, at or outside those of their records."""
-    if grid is None:
+    if form.grid is None:
 
         def write_range(first: int, last: int) -> str:
             return format_range(_text(variable, first), _text(variable, last), variable.name)
@@ -140,19 +143,25 @@ def _write_ranges(
     pairs, of_cluster = np.unique(low * count + high, return_inverse=True)
     first, last = np.divmod(pairs, count)
     several = np.flatnonzero((first >= variable.missing) & (first != last))
-    cell_of_level = grid.locate(variable.levels[variable.missing :])
-    ends = grid.widen(
-        cell_of_level[first[several] - variable.missing],
-        cell_of_level[last[several] - variable.missing],
-        parts,
-    )
+    ends = _find_ends(variable, form.grid, form.parts, first[several], last[several])
     texts: list[str | None] = [None] * len(pairs)
-    begins, finishes = (format_ends(_stop_at_domain(variable, side, ends[side])) for side in (0, 1))
+    begins, finishes = (format_ends(side) for side in ends)
     for pair, begin, finish in zip(several.tolist(), begins, finishes, strict=True):
         texts[pair] = f"[{begin};{finish}]"
     for pair in np.setdiff1d(np.arange(len(pairs)), several).tolist():
         texts[pair] = _write_single(variable, int(first[pair]), int(last[pair]))[1]
     return ClusterCells(pl.Series(variable.name, texts, dtype=pl.String), of_cluster.ravel())
+
+
+def _find_ends(
+    variable: Variable, grid: Grid | GroupGrid, parts: int, low: Integers, high: Integers
+) -> list[list[Any]]:
+    """The ends on the grid of ranges of codes, none of which is missing."""
+    cell_of_level = grid.locate(variable.levels[variable.missing :])
+    ends = grid.widen(
+        cell_of_level[low - variable.missing], cell_of_level[high - variable.missing], parts
+    )
+    return [_stop_at_domain(variable, side, ends[side]) for side in (0, 1)]
 
 
 def _stop_at_domain(variable: Variable, side: int, ends: list[Any]) -> list[Any]:
@@ -258,25 +267,17 @@ def _write_groups(
 # Single values -----------------------------------------------------------------------------------
 
 
-def _represent(
-    variable: Variable,
-    clusters: Clusters,
-    output: Output,
-    grid: Grid | GroupGrid | None,
-    parts: int,
-) -> ClusterCells:
+def _represent(variable: Variable, clusters: Clusters, form: CellForm) -> ClusterCells:
     """A single value for each cluster."""
     from sfumato.kernels.clustering.clusters import balance_levels
 
-    if output == "mode":
+    if form.output == "mode":
         return ClusterCells(variable.levels, _find_modes(variable, clusters))
-    if output == "balanced":
+    if form.output == "balanced":
         chosen = balance_levels(variable.codes, clusters.order, clusters.starts)
         return ClusterCells(variable.levels, chosen)
-    _require_average(variable, output)
-    return _average_present(
-        variable, clusters, lambda known, among: _average(known, among, output, grid, parts)
-    )
+    _require_average(variable, form.output)
+    return _average_present(variable, clusters, form)
 
 
 def _require_average(variable: Variable, output: Output) -> None:
@@ -288,16 +289,14 @@ def _require_average(variable: Variable, output: Output) -> None:
         )
 
 
-def _average_present(
-    variable: Variable, clusters: Clusters, average: Callable[[Variable, Clusters], ClusterCells]
-) -> ClusterCells:
+def _average_present(variable: Variable, clusters: Clusters, form: CellForm) -> ClusterCells:
     """The average of the values that are present; missing where they are not more than half.
 
     All records of a cluster get it, so that what is missing tells nobody apart. Of a few values an
     average would come too near to one person's.
     """
     if not variable.missing:
-        return average(variable, clusters)
+        return _average(variable, clusters, form)
     present = variable.codes[clusters.order] >= variable.missing
     counts = np.add.reduceat(present, clusters.starts[:-1], dtype=np.int64)
     sizes = np.diff(clusters.starts)
@@ -314,26 +313,21 @@ def _average_present(
         worth=None if worth is None else worth[variable.missing :],
     )
     rows = clusters.order[present & np.repeat(enough, sizes)]
-    cells = average(known, Clusters(rows, np.concatenate([[0], np.cumsum(counts[enough])])))
+    among = Clusters(rows, np.concatenate([[0], np.cumsum(counts[enough])]))
+    cells = _average(known, among, form)
     of_cluster[enough] = 1 + cells.of_cluster
     gap = pl.Series(variable.name, [None], cells.table.dtype)
     return ClusterCells(pl.concat([gap, cells.table.alias(variable.name)]), of_cluster)
 
 
-def _average(
-    variable: Variable,
-    clusters: Clusters,
-    output: Output,
-    grid: Grid | GroupGrid | None,
-    parts: int,
-) -> ClusterCells:
-    if output == "middle":
-        return _write_middles(variable, grid, parts, *_code_ranges(variable.codes, clusters))
+def _average(variable: Variable, clusters: Clusters, form: CellForm) -> ClusterCells:
+    if form.output == "middle":
+        return _write_middles(variable, form, *_code_ranges(variable.codes, clusters))
     middle = _find_middles(variable, clusters)
     if variable.column.kind == "ordinal" and variable.column.levels is not None:
         return ClusterCells(variable.levels, middle[0])
     worth = np.zeros(0) if variable.worth is None else variable.worth
-    if output == "median":
+    if form.output == "median":
         averages = _compute_medians(variable, worth, *middle)
     else:
         codes = variable.codes[clusters.order]
@@ -342,7 +336,7 @@ def _average(
 
 
 def _write_middles(
-    variable: Variable, grid: Grid | GroupGrid | None, parts: int, low: Integers, high: Integers
+    variable: Variable, form: CellForm, low: Integers, high: Integers
 ) -> ClusterCells:
     """The middle of the range that would be written; of ordered levels, the middle level."""
     if variable.column.kind == "ordinal" and variable.column.levels is not None:
@@ -350,11 +344,10 @@ def _write_middles(
     first, last = (variable.levels.gather(codes) for codes in (low, high))
     several = np.flatnonzero(low != high)
     numbers = [values.to_physical().cast(pl.Float64).to_numpy().copy() for values in (first, last)]
-    if grid is not None and len(several):
-        cell_of_level = grid.locate(variable.levels)
-        ends = grid.widen(cell_of_level[low[several]], cell_of_level[high[several]], parts)
+    if form.grid is not None and len(several):
+        ends = _find_ends(variable, form.grid, form.parts, low[several], high[several])
         for side in (0, 1):
-            bounded = pl.Series(_stop_at_domain(variable, side, ends[side]), strict=False)
+            bounded = pl.Series(ends[side], strict=False)
             numbers[side][several] = bounded.to_physical().cast(pl.Float64).to_numpy()
     middles = np.where(low == high, numbers[0], numbers[0] / 2 + numbers[1] / 2)
     return ClusterCells(_restore_type(variable, middles), np.arange(len(middles)))

@@ -18,7 +18,7 @@ from sfumato.engines import Chance, Engine
 from sfumato.errors import HeavyLossWarning, MethodError, PlanError
 from sfumato.io import frames
 from sfumato.method import Fitted, Method
-from sfumato.methods._clustering.cells import AVERAGES, Clusters, Output, write_cells
+from sfumato.methods._clustering.cells import AVERAGES, CellForm, Clusters, Output, write_cells
 from sfumato.methods._clustering.variables import (
     Variable,
     align_to_grid,
@@ -78,14 +78,9 @@ class ClusteringMethod(Method):
         released = {}
         for variable, grid in zip(variables, grids, strict=True):
             name = variable.name
-            cells = write_cells(
-                variable,
-                clusters,
-                outputs[name],
-                grid,
-                min(PARTS, self.k),
-                outwards=self.ends == "grid",
-            )
+            outwards = self.ends == "grid"
+            form = CellForm(outputs[name], grid, min(PARTS, self.k), outwards)
+            cells = write_cells(variable, clusters, form)
             if cells is not None:
                 cell_of_record = cells.of_cluster[cluster_of_record]
                 released[name] = cells.table.gather(cell_of_record).alias(name)

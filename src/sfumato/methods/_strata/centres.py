@@ -300,10 +300,15 @@ class RiseCost:
 
     def describe(self) -> str:
         """The cost in words."""
+        moved = (
+            f"the mean of '{self.shift_variable}' in a stratum moves by {self.shift:.2g} standard "
+            "deviations"
+        )
+        if self.fewest >= self.of:
+            return moved
         return (
-            f"a stratum keeps {self.fewest} distinct values of '{self.fewest_variable}' of "
-            f"{self.of}, and the mean of '{self.shift_variable}' in a stratum moves by "
-            f"{self.shift:.2g} standard deviations"
+            f"a stratum keeps {self.fewest} of {self.of} distinct values of "
+            f"'{self.fewest_variable}', and {moved}"
         )
 
 
@@ -362,10 +367,12 @@ def choose_k(records: PreparedRecords, settings: MoveSettings, engine: Engine) -
             f"enough records: at best {min(shares):.3g} of them stay within {settings.within:g} SD "
             f"of their original in some variable, and at_most is {at_most:g}."
         )
+    chosen = {"k": specify(k), "stayed": shares[-1]}
     if (k > low).any():
         cost = _measure_cost(original, move(k), stratum_of, sds, records.variables)
-        _announce_rise(cost, f"from {settings.k} to {int(k.max())} to meet at_most = {at_most:g}")
-    return {"k": specify(k), "stayed": shares[-1]}
+        rise = f"from {settings.k} to {int(k.max())} to meet at_most = {at_most:g}"
+        chosen["loss"] = _announce_rise(cost, rise)
+    return chosen
 
 
 def _find_moved_strata(closeness: Closeness, stratum_of: Integers, at_most: float) -> Mask:
@@ -378,11 +385,13 @@ def _find_moved_strata(closeness: Closeness, stratum_of: Integers, at_most: floa
     return met
 
 
-def _announce_rise(cost: RiseCost, rise: str) -> None:
+def _announce_rise(cost: RiseCost, rise: str) -> str:
+    """Warn of what it costs; the sentence stands in the report too."""
     if cost.too_high:
         _refuse_rise(f"k would have to rise {rise}, which costs too much: {cost.describe()}.")
-    what = cost.describe()
-    warnings.warn(f"deterministic: k rises {rise}: {what}.", HeavyLossWarning, stacklevel=4)
+    what = f"deterministic: k rises {rise}: {cost.describe()}."
+    warnings.warn(what, HeavyLossWarning, stacklevel=4)
+    return what
 
 
 def _refuse_rise(what: str) -> NoReturn:

@@ -109,11 +109,18 @@ def _is_worse(measure: Measure, name: str, number: float, than: float) -> bool:
     return number < than if higher else number > than
 
 
-def fill_in(original: Dataset, released: Dataset) -> FilledIn | None:
+def fill_in(
+    original: Dataset, released: Dataset, findings: Sequence[Finding] | None = None
+) -> FilledIn | None:
     """Put in what rules give away of the protected variables; None where they give away nothing.
 
     Assumes: the attacker follows a rule wherever it says something, also where it is wrong, since
     nobody tells him; a cell that is a single value is believed, unless some of them are false.
+
+    Parameters
+    ----------
+    original, released : the same records in the same order.
+    findings : what `find_dependencies` finds in them, where that is known already.
 
     Examples
     --------
@@ -129,15 +136,13 @@ def fill_in(original: Dataset, released: Dataset) -> FilledIn | None:
     latest: Sequence[str] | None = None
     for _ in range(_ROUNDS):
         unknown = [n for n in original.schema.having("quasi", "sensitive") if n not in used]
-        findings = [
-            finding
-            for finding in find_dependencies(original, current, unknown, by=latest)
-            if finding.gain >= _WORTHWHILE
-        ]
-        if not findings:
+        if findings is None or latest is not None:
+            findings = find_dependencies(original, current, unknown, by=latest)
+        worthwhile = [finding for finding in findings if finding.gain >= _WORTHWHILE]
+        if not worthwhile:
             break
         view, columns = View(original, current), dict[str, pl.Series]()
-        for finding in findings:
+        for finding in worthwhile:
             filled = _fill(view, finding)
             if filled is not None:
                 columns[finding.protected] = filled
@@ -184,14 +189,12 @@ def _look_up(view: View, finding: Finding) -> pl.Series:
     """What most records with the same tool values have, for whoever shows these values."""
     truth = view.original.column(finding.protected).alias(_GUESS)
     usable = truth.is_not_null().to_numpy()
-    learnt, shown = list[pl.Series](), list[pl.Series]()
+    learnt, shown = list[pl.Series](), _show_tools(view, finding)
     for index, tool in enumerate(finding.tools):
         values, seen = view.read_tool(tool)
         usable &= seen
         learnt.append(write_cells(values).alias(f"{index}"))
-        cells = view.released.column(tool) if tool in view.released.schema else values
-        shown.append(write_cells(cells).alias(f"{index}"))
-    keys = [column.name for column in learnt]
+    keys = shown.columns
     table = (
         pl.DataFrame([*learnt, truth])
         .filter(pl.Series(usable))
@@ -202,8 +205,16 @@ def _look_up(view: View, finding: Finding) -> pl.Series:
     )
     if finding.precision < _PRECISE:
         table = table.filter(pl.Series(_is_sure(table, truth), dtype=pl.Boolean))
-    found = pl.DataFrame(shown).join(table, on=keys, how="left", maintain_order="left")
-    return found[_GUESS]
+    return shown.join(table, on=keys, how="left", maintain_order="left")[_GUESS]
+
+
+def _show_tools(view: View, finding: Finding) -> pl.DataFrame:
+    """The cells of the tools as the attacker has them, true or not."""
+    cells = (
+        view.released.column(tool) if tool in view.released.schema else view.read_tool(tool)[0]
+        for tool in finding.tools
+    )
+    return pl.DataFrame([write_cells(cell).alias(f"{i}") for i, cell in enumerate(cells)])
 
 
 def _is_sure(table: pl.DataFrame, truth: pl.Series) -> Mask:
@@ -232,8 +243,11 @@ def _work_out(view: View, finding: Finding) -> pl.Series:
     numbers: Floats = np.full(len(values), math.nan)
     # Who comes so near has the value, for all that it matters.
     numbers[table.rows[rows]] = np.where(right, wanted[rows], guess)
-    series = pl.Series(numbers).fill_nan(None)
-    return _to_type(series, values.dtype)
+    # Records that show the same tools cannot be told apart: they get one guess, right or wrong.
+    shown = _show_tools(view, finding)
+    middle = pl.col(_GUESS).quantile(0.5, interpolation="lower").over(shown.columns)
+    guesses = shown.with_columns(pl.Series(_GUESS, numbers).fill_nan(None)).select(middle)
+    return _to_type(guesses[_GUESS], values.dtype)
 
 
 def _to_type(numbers: pl.Series, dtype: pl.DataType) -> pl.Series:

@@ -48,16 +48,14 @@ def population_interval(
     >>> population_interval(30, 100, 100)
     (30, 30)
     """
-    from scipy.stats import hypergeom
-
     # Half of the error on either side, as Clopper and Pearson do.
     half = (1 - level) / 2
 
     def at_least(total: int) -> bool:
-        return bool(hypergeom.sf(successes - 1, records, total, drawn) > half)
+        return 1 - _add_up_to(successes - 1, records, total, drawn) > half
 
     def at_most(total: int) -> bool:
-        return bool(hypergeom.cdf(successes, records, total, drawn) > half)
+        return _add_up_to(successes, records, total, drawn) > half
 
     first, last = successes, records - (drawn - successes)
     least = _find_first(at_least, first, last)
@@ -65,6 +63,24 @@ def population_interval(
     most = _find_first(lambda total: not at_most(total), first, last + 1) - 1
     # However many were drawn, the next who was not may be one more: 0 takes all records.
     return least, max(most, min(successes + 1, last))
+
+
+def _add_up_to(successes: int, records: int, total: int, drawn: int) -> float:
+    """The hypergeometric chance of at most so many successes among those drawn.
+
+    `scipy.stats` has it too, but takes a second to be imported.
+    """
+    from scipy.special import betaln
+
+    def log_choose(among: Any, chosen: Any) -> Any:
+        return -np.log1p(among) - betaln(among - chosen + 1, chosen + 1)
+
+    counts = np.arange(max(0, drawn - (records - total)), min(total, drawn) + 1)
+    logs = log_choose(total, counts) + log_choose(records - total, drawn - counts)
+    chances = np.exp(logs - log_choose(records, drawn))
+    below = int(np.searchsorted(counts, successes, "right"))
+    # The shorter tail has the smaller error.
+    return float(chances[:below].sum() if 2 * below < len(counts) else 1 - chances[below:].sum())
 
 
 def _find_first(holds: Callable[[int], Any], low: int, high: int) -> int:

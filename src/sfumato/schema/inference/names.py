@@ -70,6 +70,10 @@ NEEDS: dict[str, Need] = {
 }
 
 
+LOOSE_NEEDS: dict[str, Need] = {"age": "age", "a survey weight": "weights"}
+"""The same where it is a label, or the code of a survey, that speaks of these."""
+
+
 def _split_phrases(words: str) -> tuple[str, ...]:
     return tuple(" ".join(word.split()) for word in words.split(",") if word.strip())
 
@@ -158,10 +162,7 @@ def find_label_signs(label: str) -> list[Sign]:
         replace(
             sign,
             says="Its label speaks of",
-            needs="own" if sign.role == "direct" else _NEEDS_OF_LABELS.get(sign.what, sign.needs),
+            needs="own" if sign.role == "direct" else LOOSE_NEEDS.get(sign.what, sign.needs),
         )
         for sign in find_signs(label)
     ]
-
-
-_NEEDS_OF_LABELS: dict[str, Need] = {"age": "age", "a survey weight": "weights"}

@@ -58,11 +58,6 @@ def infer_cell_kind(cells: pl.Series) -> Kind | None:
     return None
 
 
-def has_ranges(cells: pl.Series) -> bool:
-    """Whether some cell is a range; codes and masks alone may be names of something."""
-    return bool(cells.str.contains(_RANGE).any())
-
-
 def describe_ranges(kind: Kind) -> str:
     """The remark on a variable of such cells."""
     return f"Its values are ranges of {_NAMES[kind]}."

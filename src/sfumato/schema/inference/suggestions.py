@@ -117,7 +117,12 @@ NAMELESS = "Nothing says what it is; decide by hand."
 _OLDEST = 130
 _BABY = 2  # kilograms
 _BODY = (25, 200)  # kilograms, or pounds: the middle half of body weights lies here
-_FEW_CODES = "A code of few levels; what they stand for says whether others may know it."
+_BATTERY = 20  # codes of few levels from which on they may be answers to questions
+_FEW_CODES = (
+    "A code of few levels, as groups have that others can see; taken as known to them until you "
+    "say what it stands for."
+)
+_ANSWERS = "One of {} codes of few levels, as answers to questions have; decide by hand."
 _UNKNOWN = "Nothing in its name or values says what it is; decide by hand."
 _OF_NAMES: dict[str, str] = {
     "direct": "{says} {what}, {note}.",
@@ -173,12 +178,19 @@ def infer_role(
     if suggested.role is None and is_code_name(name):
         if look := recognise_values(profile):
             return SuggestedRole(look.role, _OF_FORMATS[look.role].format(what=look.what), look)
-        if not signs and profile.few and suggested.reason == _UNKNOWN:
-            return replace(suggested, reason=_FEW_CODES)
+        if not (signs or labels) and suggested.reason == _UNKNOWN and _holds_few_codes(profile):
+            return SuggestedRole("quasi", _FEW_CODES)
     if signs and suggested.reason == _UNKNOWN:
         reason = f"{signs[0].says} {signs[0].what}, but its values do not; decide by hand."
         return replace(suggested, reason=reason)
     return suggested
+
+
+def _holds_few_codes(profile: Profile) -> bool:
+    """Whether the values are codes of a few groups; 0 and 1 say yes or no to something."""
+    if not (profile.integral and profile.few and profile.has_enough_records):
+        return False
+    return profile.distinct > 1 and not profile.within(0, 1)
 
 
 def _resolve_weight(sign: Sign, profile: Profile, *, tall: bool) -> Sign:
@@ -299,6 +311,7 @@ def suggest(frame: Any, known: Mapping[str, Column] | None = None) -> dict[str, 
     tall = any(sign.what == "body height" for named in signs.values() for sign in named)
     patterns = [*dict.fromkeys(known_format.regex for known_format in FORMATS), _NUMERIC]
     columns: dict[str, Column] = {}
+    codes: list[str] = []
     pairs: list[str] = []
     for name, profile in read_profiles(table, patterns):
         if profile is None:
@@ -307,10 +320,16 @@ def suggest(frame: Any, known: Mapping[str, Column] | None = None) -> dict[str, 
             continue
         declared = known[name] if known and name in known else _NOTHING_KNOWN
         columns[name] = _infer_column(name, profile, signs[name], declared, tall=tall)
-        if columns[name].role is None and is_balanced_pair(profile) and is_code_name(name):
-            pairs.append(name)
+        if _FEW_CODES in columns[name].reason:
+            codes.append(name)
+            pairs += [name] if is_balanced_pair(profile) else []
     if len(pairs) == 1 and not any(_SEX in column.reason for column in columns.values()):
         columns[pairs[0]] = replace(columns[pairs[0]], role="quasi", reason=_PAIR)
+        codes.remove(pairs[0])
+    if len(codes) >= _BATTERY:
+        for name in codes:
+            reason = columns[name].reason.replace(_FEW_CODES, _ANSWERS.format(len(codes)))
+            columns[name] = replace(columns[name], role=None, reason=reason)
     return columns
 
 

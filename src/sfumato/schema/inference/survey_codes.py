@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sfumato.schema import Kind
-from sfumato.schema.inference.names import SIGNS, Need, Sign
+from sfumato.schema.inference.names import LOOSE_NEEDS, SIGNS, Sign
 
 _SURVEYS: dict[str, dict[str, str]] = {
     "the American Community Survey": {
@@ -237,7 +237,6 @@ def _build_signs() -> dict[str, Sign]:
     return signs | {what: replace(signs[what], kind=kind) for what, kind in coded.items()}
 
 
-_NEEDS: dict[str, Need] = {"age": "age", "a survey weight": "weights"}
 _PREFIX = re.compile(r"^[a-n]_(?=.{3})")  # waves of Understanding Society
 
 
@@ -248,7 +247,7 @@ def _build_index() -> dict[str, list[tuple[str, Sign]]]:
         for what, names in codes.items():
             known = replace(
                 signs[what],
-                needs=_NEEDS.get(what, signs[what].needs),
+                needs=LOOSE_NEEDS.get(what, signs[what].needs),
                 coded=True,
                 says=f"In {survey} its name stands for",
             )

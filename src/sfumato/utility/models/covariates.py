@@ -106,9 +106,10 @@ def _align(
     ]
     if paired and generalised:
         raise MeasureError(
-            "The release holds ranges or sets in variables of the formula, which are no values: "
-            f"{quote_names(generalised)}.",
-            hint="leave them out of the formula, or release values there.",
+            "The release holds ranges or sets in variables of the formula, so that no noise can be "
+            f"read off the pairs of values: {quote_names(generalised)}.",
+            hint="judge them by 'coefficients', which takes ranges; or fit the model to the "
+            "release with sf.fit, and hold its standard errors against those of the original.",
         )
     aligned = align_variables(original, released, names, draws=DRAWS if generalised else 1)
     variables = {}

@@ -68,7 +68,8 @@ _KERNELS = (
 def can(problem: Problem) -> bool:
     """Whether the model is linear in true numbers, levels and clean columns, with normal noise."""
     normal = problem.family == "gaussian" and problem.outcome_category is None
-    return normal and is_linear(problem)
+    one_spread = problem.exposure is None
+    return normal and one_spread and is_linear(problem) and not problem.group_level
 
 
 def sample(problem: Problem, sampling: Sampling, progress: Progress | None = None) -> Posterior:
@@ -85,7 +86,7 @@ def sample(problem: Problem, sampling: Sampling, progress: Progress | None = Non
     _load_kernels(progress)
     result = sample_independently(model, sampling, progress)
     if result is None:
-        result = _run_gibbs(model, sampling, progress)
+        result = _run_gibbs(problem, model, sampling, progress)
     if result.draws.shape[1] < 1:
         raise KeyboardInterrupt
     names, draws = _restore_scales(problem, model, result.draws)
@@ -97,7 +98,7 @@ def sample(problem: Problem, sampling: Sampling, progress: Progress | None = Non
         shape="mixture" if model.components > 1 else "normal",
         components=model.components,
         complete=result.complete,
-        notes=_describe_assumptions(problem, model),
+        notes=(*_describe_assumptions(problem, model), *sampling.describe_length(draws)),
         details={} if result.accepted is None else {"accepted": result.accepted},
     )
 
@@ -112,7 +113,9 @@ def _load_kernels(progress: Progress) -> None:
         progress("compiling, once", len(missing), len(missing))
 
 
-def _run_gibbs(model: LinearModel, sampling: Sampling, progress: Progress) -> ChainDraws:
+def _run_gibbs(
+    problem: Problem, model: LinearModel, sampling: Sampling, progress: Progress
+) -> ChainDraws:
     """Warm up, sweep, and collect β, δ, σ² and the covariances between groups.
 
     All chains take each step together: what does not look at the records costs little more for
@@ -131,7 +134,8 @@ def _run_gibbs(model: LinearModel, sampling: Sampling, progress: Progress) -> Ch
         if has_level_step(model):
             level_step = LevelCoefficientStep(model, chains, sampling.warmup, rng)
         try:
-            for sweep in range(total):
+            sweep = 0
+            while sweep < total:
                 products = records.draw(state)
                 coefficients.draw(state, products)
                 draw_between_covariances(model, state, rng)
@@ -142,9 +146,13 @@ def _run_gibbs(model: LinearModel, sampling: Sampling, progress: Progress) -> Ch
                     residual = state.residual_variance[:, None]
                     parts = [state.beta, state.slope, residual, between]
                     draws.append(np.concatenate(parts, axis=1))
-                if sweep == total - 1 or time.monotonic() - reported > _REPORT_SECONDS:
-                    progress("drawing coefficients", chains * (sweep + 1), chains * total)
+                sweep += 1
+                if sweep == total or time.monotonic() - reported > _REPORT_SECONDS:
+                    progress("drawing coefficients", chains * sweep, chains * total)
                     reported = time.monotonic()
+                if sweep == total:
+                    _, restored = _restore_scales(problem, model, np.stack(draws, axis=1))
+                    total += sampling.draws if sampling.needs_more(restored) else 0
         except KeyboardInterrupt:
             if not draws:  # nothing to return yet: callers must know
                 raise

@@ -55,6 +55,7 @@ class IndependentDraws:
     evaluated : how many there were.
     centre, root : of the last proposal.
     normal : whether the normal approximation was good enough to be drawn from as it is.
+    complete : whether it ran to its end; an interrupt leaves what was weighed until then.
     """
 
     theta: Floats
@@ -64,6 +65,7 @@ class IndependentDraws:
     centre: Floats
     root: Floats
     normal: bool = False
+    complete: bool = True
 
 
 def sample_importance(
@@ -80,11 +82,17 @@ def sample_importance(
     most = int(max(_BUDGET / cells, _FEWEST))
     proposal = _StudentProposal(mode.theta, mode.root, _FREEDOM)
     theta, log_ratios = np.zeros((0, size)), np.zeros(0)
-    adaptations, usual = 0, max(_BATCH, _PER_PARAMETER * size)
+    adaptations, usual, complete = 0, max(_BATCH, _PER_PARAMETER * size), True
     while True:
         batch = proposal.draw(min(usual, most - len(log_ratios)), rng)
+        try:
+            logs = _evaluate_draws(posterior, mode, batch, progress, len(log_ratios), wanted)
+        except KeyboardInterrupt:
+            if not len(log_ratios):  # nothing to return yet: callers must know
+                raise
+            complete = False
+            break
         theta = np.concatenate([theta, batch])
-        logs = _evaluate_draws(posterior, mode, batch, progress, len(log_ratios), wanted)
         log_ratios = np.concatenate([log_ratios, logs - proposal.log_density(batch)])
         log_weights, k = smooth_weights(log_ratios)
         effective = effective_size(log_weights)
@@ -98,7 +106,9 @@ def sample_importance(
         if effective >= wanted or count >= most or hopeless:
             break
     rows = _resample(log_weights, min(wanted, max(int(effective), 1)), rng)
-    return IndependentDraws(theta[rows], k, effective, count, proposal.centre, proposal.root)
+    return IndependentDraws(
+        theta[rows], k, effective, count, proposal.centre, proposal.root, complete=complete
+    )
 
 
 @dataclass(frozen=True, eq=False)

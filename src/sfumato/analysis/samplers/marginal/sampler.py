@@ -72,6 +72,7 @@ def can(problem: Problem) -> bool:
     return (
         (problem.family, problem.link) in _FAMILIES
         and problem.groups is None
+        and problem.exposure is None
         and problem.outcome_number is None
         and (problem.outcome_category is None or problem.family == "bernoulli")
         and cells <= _MOST_CELLS
@@ -185,6 +186,9 @@ def _draw(
     fewest = min(_FEWEST_EFFECTIVE, 0.1 * wanted)
     complete = True
     independent = draws is not None and not (draws.k > LARGEST_K or draws.effective < fewest)
+    if draws is not None and not draws.complete:
+        # Whoever interrupts has no time for the other sampler.
+        independent, complete = True, False
     if draws is not None and independent:
         length = len(draws.theta) // sampling.chains
         theta = draws.theta[: length * sampling.chains].reshape(sampling.chains, length, -1)

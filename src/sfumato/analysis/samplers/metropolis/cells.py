@@ -150,9 +150,7 @@ def propose_within_cells(target: LatentTarget, ends: CellEnds) -> CellMixture:
         released = (target.outcome.true - target.offset) / slope
         mixture = conditional.with_noise(released, variance / slope**2)
     else:
-        variances = np.broadcast_to(
-            np.atleast_1d(conditional.variances)[:, None], conditional.centres.shape
-        )
+        variances = np.broadcast_to(conditional.variances, conditional.centres.shape)
         logs = -0.5 * np.log(variances) if conditional.logs is None else conditional.logs
         mixture = RecordMixture(logs, conditional.centres, variances)
     return CellMixture(mixture, ends.lower, ends.upper)
@@ -176,7 +174,12 @@ def step_within_cells(
     number : the cells.
     rng : where draws come from.
     """
-    proposal = propose_within_cells(target, restrict_to_tight_ranges(number, present, rng))
+    ends = restrict_to_tight_ranges(number, present, rng)
+    if target.limits is not None:
+        ends = CellEnds(
+            np.maximum(ends.lower, target.limits.lower), np.minimum(ends.upper, target.limits.upper)
+        )
+    proposal = propose_within_cells(target, ends)
     if _is_linear_in_value(target) and all(target.terms.linear):
         drawn = proposal.draw(rng)
         return *exchange_within_classes(drawn, target, number, rng), 1.0

@@ -15,19 +15,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.analysis.group_level import find_first_records
 from sfumato.analysis.problem import GeneralisedNumber
 from sfumato.analysis.samplers.metropolis.coefficients import (
-    Generator,
-    cholesky,
     draw_category,
     draw_coefficients,
     draw_inverse_wishart,
     draw_variance_above,
     exchange_effects,
+    rescale_effects,
     step_coefficients,
     step_effects,
 )
 from sfumato.analysis.samplers.metropolis.covariates import LevelModel, NumberModel
+from sfumato.analysis.samplers.metropolis.disjoint import arrange_disjoint
+from sfumato.analysis.samplers.metropolis.group_steps import GroupLevel
+from sfumato.analysis.samplers.metropolis.joint_proposal import JointProposal
 from sfumato.analysis.samplers.metropolis.latent import (
     LONGEST_STEP,
     Coefficients,
@@ -45,12 +48,6 @@ from sfumato.analysis.samplers.metropolis.start import (
     prior_precisions,
 )
 from sfumato.kernels.arrays import Floats
-
-_PERSISTENCE = 0.3
-"""How much of the present value's distance from the mean a joint proposal keeps."""
-_WIDER = 1.2
-_DRAWS_PER_PARAMETER = 12
-"""Draws of the warm-up for each coefficient, below which nothing is proposed."""
 
 
 class Chain:
@@ -70,19 +67,37 @@ class Chain:
         self.outcome = OutcomeModel(problem)
         clustered = problem.clustered and problem.groups is not None
         group, groups = (problem.groups, start.groups) if clustered else (None, 0)
+        self.group_rows = np.zeros(0, np.int64)
+        if problem.groups is not None:
+            self.group_rows = find_first_records(problem.groups)
         self.levels: list[LevelModel] = []
         dummies = 0
-        for category in problem.categories:
-            self.levels.append(LevelModel(category, start.clean, dummies, group, groups))
+        self.groups_own = GroupLevel(start, warmup) if start.group_level is not None else None
+        # Records' own true values depend on those of their group, if they differ by group at all.
+        count = len(problem.numbers) - start.record_numbers if clustered else 0
+        clean = np.column_stack([start.clean, np.zeros((problem.records, count))])
+        self.group_columns = list(range(start.clean.shape[1], clean.shape[1]))
+        for index, category in enumerate(problem.categories):
+            if self.groups_own is not None and category.by_group:
+                self.levels.append(self.groups_own.build_level_model(index, dummies))
+            else:
+                self.levels.append(LevelModel(category, clean, dummies, group, groups))
             dummies += len(category.levels) - 1
         self.codes = np.zeros((problem.records, len(problem.categories)), np.int64)
         for index, model in enumerate(self.levels):
-            self.codes[:, index] = draw_category(model.log_posterior(), self.rng)
+            drawn = draw_category(model.log_posterior(), self.rng)
+            by_group = problem.categories[index].by_group
+            self.codes[:, index] = drawn[problem.groups] if by_group else drawn
         self.numbers = NumberModel(
-            start.clean, dummies, len(problem.numbers), start.mixture, group, groups, start.shared
-        )
-        self._write_levels()
+            clean, dummies, start.record_numbers, start.mixture, group, groups,
+            [*start.shared, *self.group_columns], problem.exposure, start.spread_slopes,
+        )  # fmt: skip
         self.latent = draw_first_latent(start, self.rng)
+        self.disjoint = arrange_disjoint(problem, self.latent, self.rng)
+        self.own_latent = self.latent[:, : start.record_numbers]
+        """A view of the numbers that have a value of their own for each record."""
+        self.write_levels()
+        self.write_group_columns()
         self.predictor = LinearPredictor(problem, self.latent, self.codes, 1e-4 * start.size)
         design = self.predictor.design
         self.beta, self.outcome.variance = fit_first_coefficients(design, self.outcome)
@@ -94,14 +109,14 @@ class Chain:
         scale = self.outcome.variance if self.outcome.linear else 1.0
         sizes = np.mean(design[:, self.random] ** 2, axis=0)
         self.between = np.diag(0.1 * scale / np.maximum(sizes, 1e-300))
-        self.exchanges = find_exchanges(problem, design, self.random, start.groups)
+        self.exchanges = find_exchanges(problem, design, self.random)
         self.prior = prior_precisions(problem, design, self.outcome)
         self.passes = 0
         # A joint step would take some value of some record out of its cell nearly always.
         self.noised = [
             index
             for index, number in enumerate(problem.numbers)
-            if not isinstance(number, GeneralisedNumber)
+            if not isinstance(number, GeneralisedNumber) and not number.by_group
         ]
         self.proposal = JointProposal(warmup)
         self.joint_steps = self.joint_accepted = 0
@@ -118,14 +133,42 @@ class Chain:
             self.outcome.true = step_true_outcome(self.outcome, self.eta, self.passes, self.rng)
         self._step_coefficients()
         self._step_effects()
+        self._step_groups()
         self._draw_variance()
-        if self.problem.numbers:
+        if self.start.record_numbers:
             if self.noised:
                 self._step_jointly()
-            self.numbers.update(self.latent, self.rng)
+            self.numbers.update(self.own_latent, self.rng)
         for category, model in enumerate(self.levels):
-            model.update(self.codes[:, category], self.rng)
+            codes = self.codes[:, category]
+            by_group = self.problem.categories[category].by_group
+            model.update(codes[self.group_rows] if by_group else codes, self.rng)
         self.passes += 1
+
+    def refresh(self) -> None:
+        """Everything that follows from true values, after those of groups have moved."""
+        self.write_group_columns()
+        self.predictor.refresh()
+        self.eta = self._compute_eta()
+
+    def write_group_columns(self) -> None:
+        """Write the numbers of groups, as columns of the models of records' own true values."""
+        if self.groups_own is None or not self.group_columns:
+            return
+        columns = self.groups_own.scale_columns(self.latent)
+        designs = [model.design for model in self.levels[self.groups_own.categories :]]
+        for design in (self.numbers.design, *designs):
+            design[:, self.group_columns] = columns
+        shared = len(self.start.shared)
+        self.numbers.group_columns[:, shared:] = columns[self.groups_own.rows]
+
+    def _step_groups(self) -> None:
+        """True values of groups, and what of their effects belongs to coefficients, by turns."""
+        if self.groups_own is None:
+            return
+        self.groups_own.step(self)
+        self._exchange_effects()
+        self._draw_between()
 
     def values(self) -> Floats:
         """Coefficients, residual variance, variances and covariances between groups."""
@@ -143,7 +186,8 @@ class Chain:
             eta += self.predictor.design[:, term] * self.effects[self.problem.groups, column]
         return eta
 
-    def _coefficients(self) -> Coefficients:
+    def coefficients(self) -> Coefficients:
+        """Of each term, by record where it differs by group."""
         coefficients: Coefficients = list(self.beta)
         for column, term in enumerate(self.random):
             coefficients[term] = self.beta[term] + self.effects[self.problem.groups, column]
@@ -151,7 +195,7 @@ class Chain:
 
     def _step_numbers(self) -> None:
         """Latent values given outcome, covariates and what was released (see `latent`)."""
-        for number in range(len(self.problem.numbers)):
+        for number in range(self.start.record_numbers):
             target, size = self._target(number), float(self.start.size[number])
             present = self.latent[:, number]
             step = step_latent(self.passes, present, target, size, self.rng)
@@ -161,7 +205,7 @@ class Chain:
     def _target(self, number: int) -> LatentTarget:
         """The full conditional of a number, at the present coefficients and predictor."""
         terms = self.predictor.number_terms[number]
-        weights = self.predictor.function_weights(number, self._coefficients())
+        weights = self.predictor.function_weights(number, self.coefficients())
         offset = self.eta
         for weight, value in zip(weights, terms.values(self.latent[:, number]), strict=True):
             offset = offset - weight * value
@@ -170,9 +214,12 @@ class Chain:
             weights=weights,
             offset=offset,
             outcome=self.outcome,
-            conditional=self.numbers.condition(number, self.latent),
+            conditional=self.numbers.condition(number, self.own_latent),
             released=self.start.released[number],
             shift=self._shift_released(number),
+            limits=None
+            if self.disjoint is None
+            else self.disjoint.restrict(number, self.latent, self.rng),
         )
 
     def _shift_released(self, number: int) -> Floats | float:
@@ -187,29 +234,37 @@ class Chain:
     def _draw_levels(self) -> None:
         """True levels from their full conditionals: a sum over all levels of each category."""
         for category, model in enumerate(self.levels):
-            effects = self.predictor.level_effects(category, self._coefficients())
+            if self.groups_own is not None and category < self.groups_own.categories:
+                self.groups_own.draw_levels(self, category)
+                continue
+            effects = self.predictor.level_effects(category, self.coefficients())
             codes = self.codes[:, category]
             rows = np.arange(len(codes))
             offset = self.eta - effects[codes, rows]
             logs = model.log_posterior()
             first = self.numbers.first_level + model.offset
             shifts = self.numbers.slopes[first : first + model.count - 1]
-            shifts = np.vstack([np.zeros(self.latent.shape[1]), shifts])
-            residual = self.latent - self.numbers.centre() + shifts[codes]
+            shifts = np.vstack([np.zeros(self.own_latent.shape[1]), shifts])
+            residual = self.own_latent - self.numbers.centre() + shifts[codes]
             for level in range(model.count):
                 logs[level] += self.outcome.evaluate(offset + effects[level]).log
-                if self.latent.shape[1]:
+                if self.own_latent.shape[1]:
                     logs[level] += self.numbers.log(residual - shifts[level])
                 for later in range(category + 1, len(self.levels)):
-                    logs[level] += self._log_later_category(later, category, level)
+                    logs[level] += self.log_later_category(later, category, level)
             codes = draw_category(logs, self.rng)
             self.codes[:, category] = codes
             self.eta = offset + effects[codes, rows]
-            self._write_levels()
+            self.write_levels()
 
-    def _log_later_category(self, later: int, category: int, level: int) -> Floats:
-        """Log probability of a later category's level, had this one another level."""
-        model, codes = self.levels[later], self.codes[:, category]
+    def log_later_category(self, later: int, category: int, level: int) -> Floats:
+        """Log probability of a later category's level, had this one another level.
+
+        By record; by group where the later category is one of groups.
+        """
+        model = self.levels[later]
+        own = self.group_rows if self.problem.categories[later].by_group else slice(None)
+        codes = self.codes[own, category]
         first = model.first_level + self.levels[category].offset
         last = first + self.levels[category].count - 1
         slopes = np.column_stack([np.zeros(model.count - 1), model.slopes[:, first:last]])
@@ -217,18 +272,23 @@ class Chain:
         log_odds[1:] += slopes[:, level, None] - slopes[:, codes]
         rows = np.arange(len(codes))
         total = np.logaddexp.reduce(log_odds, axis=0)
-        logs: Floats = log_odds[self.codes[:, later], rows] - total
+        logs: Floats = log_odds[self.codes[own, later], rows] - total
         return logs
 
-    def _write_levels(self) -> None:
+    def write_levels(self) -> None:
         """The columns of levels in the models of true values."""
         for category, model in enumerate(self.levels):
+            followers: list[NumberModel | LevelModel] = [self.numbers, *self.levels[category + 1 :]]
+            if self.groups_own is not None and self.problem.categories[category].by_group:
+                followers.append(self.groups_own.model)
             for level in range(1, model.count):
                 dummy = self.codes[:, category] == level
                 column = model.offset + level - 1
-                self.numbers.design[:, self.numbers.first_level + column] = dummy
-                for later in self.levels[category + 1 :]:
-                    later.design[:, later.first_level + column] = dummy
+                for later in followers:
+                    # The model of what groups have has a row for each group.
+                    by_record = len(later.design) == len(dummy)
+                    rows = dummy if by_record else dummy[self.group_rows]
+                    later.design[:, later.first_level + column] = rows
 
     def _step_coefficients(self) -> None:
         design = self.predictor.design
@@ -257,13 +317,43 @@ class Chain:
             rng=self.rng,
             exact=self.outcome.linear,
         )
-        for column, (terms, shared) in enumerate(self.exchanges):
+        self._exchange_effects()
+        self._draw_between()
+        self._rescale_effects()
+
+    def _exchange_effects(self) -> None:
+        """What of the effects of groups the coefficients of columns constant in groups explain."""
+        design = self.predictor.design
+        for column, terms in enumerate(self.exchanges):
+            shared = design[self.group_rows][:, terms]
+            shared[:, 0] = 1.0
             self.beta[terms] += exchange_effects(
-                self.effects, self.between, column, shared, self.rng
+                self.effects,
+                self.between,
+                column,
+                shared,
+                self.rng,
+                present=self.beta[terms],
+                prior=self.prior[terms],
             )
+
+    def _draw_between(self) -> None:
+        """The covariance of the effects, given these."""
+        if not self.random:
+            return
         groups, size = self.effects.shape
         squares = self.effects.T @ self.effects
         self.between = draw_inverse_wishart(groups - size - 1, squares, self.rng)
+
+    def _rescale_effects(self) -> None:
+        """Coefficients and the size of the effects together, the effects in their own units."""
+        design = self.predictor.design
+        spread = design[:, self.random] * self.effects[self.problem.groups]
+        self.beta, factors, self.eta = rescale_effects(
+            design, self.outcome.evaluate, self.eta, self.beta, self.prior, spread, self.rng
+        )
+        self.effects = self.effects * factors
+        self.between = self.between * np.outer(factors, factors)
 
     def _draw_variance(self) -> None:
         """The residual variance, inverse gamma above the variance of integrated noise."""
@@ -334,52 +424,6 @@ class Chain:
             residual = variance - self.outcome.integrated_noise
             log += np.log(residual) - np.log(residual + noise) - 0.5 * len(x) * np.log(variance)
         return float(log) + self.numbers.log_prior(len(x))
-
-
-class JointProposal:
-    """Normal proposals with the mean and covariance of the warm-up's draws.
-
-    Parameters
-    ----------
-    warmup : passes in which to learn them; a quarter of those is forgotten.
-    """
-
-    def __init__(self, warmup: int) -> None:
-        self.warmup = warmup
-        self.draws: list[Floats] = []
-        self.ready = False
-        self.mean: Floats = np.zeros(0)
-        self.lower: Floats = np.zeros((0, 0))
-
-    def learn(self, theta: Floats, passes: int) -> None:
-        """Take note of a draw of the warm-up; nothing is learnt after it."""
-        if passes < self.warmup // 4 or passes >= self.warmup:
-            return
-        self.draws.append(theta)
-        enough = len(self.draws) >= _DRAWS_PER_PARAMETER * len(theta)
-        if enough and passes in (self.warmup // 2, self.warmup - 1):
-            draws = np.array(self.draws)
-            covariance = np.atleast_2d(np.cov(draws.T))
-            try:
-                self.lower = cholesky(_WIDER * covariance)
-            except np.linalg.LinAlgError:
-                return
-            self.mean, self.ready = draws.mean(axis=0), True
-
-    def draw(self, theta: Floats, rng: Generator) -> tuple[Floats, float]:
-        """A proposal, and the log of its density back over that forth.
-
-        An autoregressive step leaves the normal distribution as it is, so that the ratio of the
-        proposal's densities is that of this distribution.
-        """
-        z = rng.standard_normal(len(theta))
-        centre = self.mean + _PERSISTENCE * (theta - self.mean)
-        proposed = centre + (1 - _PERSISTENCE**2) ** 0.5 * (self.lower @ z)
-        return proposed, self._log_density(theta) - self._log_density(proposed)
-
-    def _log_density(self, theta: Floats) -> float:
-        z = np.linalg.solve(self.lower, theta - self.mean)
-        return -0.5 * float(z @ z)
 
 
 def approximate_latent(target: LatentTarget, size: float) -> tuple[Floats, Floats]:

@@ -1,9 +1,11 @@
 """The model of true predictors: numbers given clean columns, levels and groups; levels likewise.
 
-Numbers: latent = design @ slopes + effect of the group + residual; the residuals of all numbers of
-a record are jointly normal, or a mixture of such. Priors: flat on slopes, of levels normal with ten
-SD of a residual; uniform on the covariance of normal residuals; weak and proper on those of a
-mixture and on covariances between groups, where the uniform one would not do.
+Numbers: latent = design @ slopes + effect of the group + spread * residual; the residuals of all
+numbers of a record are jointly normal, or a mixture of such, whose shares may differ by stratum.
+The log of the spread is linear in clean columns, where there are any (`analysis.exposure`). Priors:
+flat on slopes, of levels normal with ten SD of a residual; normal with SD 1 on the slopes of the
+log spread, for columns of size one; uniform on the covariance of normal residuals; weak and proper
+on those of a mixture and on covariances between groups, where the uniform one would not do.
 
 Categories: the level of a record given its clean columns, earlier categories and its group is a
 multinomial logit. Its coefficients have a normal prior of SD 5 on columns of size one, so that
@@ -17,7 +19,7 @@ import math
 
 import numpy as np
 
-from sfumato.analysis.problem import Category
+from sfumato.analysis.problem import Category, Exposure
 from sfumato.analysis.samplers.metropolis.coefficients import (
     Generator,
     draw_category,
@@ -46,28 +48,31 @@ class ConditionalMixture:
     """One number given the others: log shares, centres and variances of its components."""
 
     def __init__(self, logs: Floats | None, centres: Floats, variances: Floats) -> None:
-        self.logs, self.centres, self.variances = logs, centres, variances
+        self.logs, self.centres = logs, centres
+        # (component, record), or one for all records.
+        self.variances = variances if variances.ndim > 1 else variances[:, None]
 
     def evaluate(self, x: Floats) -> LogDensity:
         """Log density and derivatives at values."""
         if self.logs is None:
-            gradient = (self.centres[0] - x) / self.variances[0]
-            curvature = np.full(len(x), 1 / self.variances[0])
-            return LogDensity(0.5 * (x - self.centres[0]) * gradient, gradient, curvature)
+            precision = np.broadcast_to(1 / self.variances[0], x.shape)
+            gradient = (self.centres[0] - x) * precision
+            log = 0.5 * (x - self.centres[0]) * gradient
+            return LogDensity(log, gradient, precision.copy())
         distance = self.centres - x
-        gradients = distance / self.variances[:, None]
+        gradients = distance / self.variances
         logs = self.logs - 0.5 * distance * gradients
         top = logs.max(axis=0)
         shares = np.exp(logs - top)
         total = shares.sum(axis=0)
         shares /= total
         # Without the variance of the gradients between components it stays positive.
-        curvature = (1 / self.variances) @ shares
+        curvature = (shares / self.variances).sum(axis=0)
         return LogDensity(top + np.log(total), (shares * gradients).sum(axis=0), curvature)
 
     def with_noise(self, released: Floats, variance: Floats | float) -> RecordMixture:
         """Given the released value as well; an infinite variance says nothing."""
-        variances = self.variances[:, None]
+        variances = self.variances
         # The reliability: x | released has mean μ + reliability (released - μ).
         reliability = variances / (variances + variance)
         distance = released - self.centres
@@ -130,18 +135,29 @@ class NumberModel:
     mixture : first values of the residuals' shape.
     group, groups : of each record, and how many; None where true values do not differ by group.
     shared : indices of the clean columns that are constant in groups.
+    exposure : the clean columns and strata by which spread and shape differ.
+    spread_slopes : first values of the slopes of the log spread.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - a model has as many parts
         self, clean: Floats, dummies: int, numbers: int, mixture: Mixture,
         group: Integers | None, groups: int, shared: list[int],
+        exposure: Exposure | None = None, spread_slopes: Floats | None = None,
     ) -> None:  # fmt: skip
         records, columns = clean.shape
         self.design: Floats = np.zeros((records, columns + dummies), order="F")
         self.design[:, :columns] = clean
         self.first_level = columns
         self.slopes: Floats = np.zeros((columns + dummies, numbers))
-        self.shares, self.means = mixture.shares.copy(), mixture.means.copy()
+        self.means = mixture.means.copy()
+        stratum = None if exposure is None else exposure.stratum
+        self.stratum = np.zeros(records, np.int64) if stratum is None else stratum
+        self.shares: Floats = np.tile(mixture.shares, (int(self.stratum.max(initial=0)) + 1, 1))
+        """(stratum, component)."""
+        self.spread_columns = np.zeros((records, 0)) if exposure is None else exposure.spread
+        self.spread_slopes: Floats = np.zeros((self.spread_columns.shape[1], numbers))
+        if spread_slopes is not None:
+            self.spread_slopes[:] = spread_slopes
         if len(mixture.shares) == 1:
             # The constant among the columns is the mean; a second one would never be drawn.
             self.means[:] = 0.0
@@ -159,7 +175,20 @@ class NumberModel:
     @property
     def components(self) -> int:
         """How many normal components there are."""
-        return len(self.shares)
+        return len(self.means)
+
+    @property
+    def spread(self) -> Floats:
+        """(record, number), or one for all: what residuals are multiplied by."""
+        if not len(self.spread_slopes):
+            return np.ones((1, self.slopes.shape[1]))
+        spread: Floats = np.exp(np.clip(self.spread_columns @ self.spread_slopes, -20, 20))
+        return spread
+
+    def log_shares(self, component: int) -> Floats:
+        """Of one component: one for all records, or one for each."""
+        logs: Floats = np.log(self.shares[:, component])
+        return logs[:1] if len(logs) == 1 else logs[self.stratum]
 
     def centre(self) -> Floats:
         """(record, number) where each is expected, residuals' means apart."""
@@ -169,35 +198,49 @@ class NumberModel:
         return centre
 
     def log_components(self, residual: Floats) -> Floats:
-        """(component, record) log shares and densities of residuals."""
+        """(component, record) log shares and densities of residuals over the spread."""
+        if residual.shape[1] == 1:
+            variances = self.covariances[:, :, 0]
+            shares = np.log(self.shares).T
+            shares = shares if shares.shape[1] == 1 else shares[:, self.stratum]
+            square = (residual[:, 0] - self.means) ** 2 / variances
+            return np.asarray(shares - 0.5 * (np.log(variances) + square))
         logs = np.empty((self.components, len(residual)))
         for k in range(self.components):
             lower = np.linalg.cholesky(self.covariances[k])
             z = np.linalg.solve(lower, (residual - self.means[k]).T)
-            logs[k] = math.log(self.shares[k]) - np.log(np.diag(lower)).sum()
+            logs[k] = self.log_shares(k) - np.log(np.diag(lower)).sum()
             logs[k] -= 0.5 * np.einsum("jn,jn->n", z, z)
         return logs
 
     def log(self, residual: Floats) -> Floats:
-        """Log density of residuals, components summed over."""
-        logs = self.log_components(residual)
+        """Log density of residuals, components summed over, up to a constant of each record."""
+        logs = self.log_components(residual / self.spread)
         return log_sum_exp(logs) if len(logs) > 1 else logs[0]
 
     def condition(self, number: int, latent: Floats) -> ConditionalMixture:
         """The distribution of one number, given the others of the record (record, number)."""
-        means = self.centre()
-        residual, centre = latent - means, means[:, number]
+        means, spread = self.centre(), self.spread
+        centre, own = means[:, number], spread[:, number]
+        residual = (latent - means) / spread
         count, size = self.components, residual.shape[1]
         if count == size == 1:
-            return ConditionalMixture(None, centre[None], self.covariances[0, 0])
+            return ConditionalMixture(None, centre[None], self.covariances[0] * own**2)
+        if size == 1:
+            # What a residual of zero has: shares and variances of all components at once.
+            variances = self.covariances[:, :, 0]
+            logs = np.log(self.shares).T - 0.5 * np.log(variances)
+            logs = logs if logs.shape[1] == 1 else logs[:, self.stratum]
+            logs = np.broadcast_to(logs - np.log(own), (count, len(residual)))
+            return ConditionalMixture(logs, centre + own * self.means, variances * own**2)
         others = [index for index in range(size) if index != number]
         centres, logs = np.empty((count, len(residual))), np.empty((count, len(residual)))
         variances = np.empty(count)
         for k in range(count):
             covariance, mean = self.covariances[k], self.means[k]
             variances[k] = covariance[number, number]
-            centres[k] = centre + mean[number]
-            logs[k] = math.log(self.shares[k])
+            centres[k] = mean[number]
+            logs[k] = self.log_shares(k)
             if others:
                 # x₁ | x₂ ~ N(μ₁ + Σ₁₂ Σ₂₂⁻¹ (x₂ - μ₂), Σ₁₁ - Σ₁₂ Σ₂₂⁻¹ Σ₂₁).
                 block = covariance[np.ix_(others, others)]
@@ -210,42 +253,123 @@ class NumberModel:
                     z = np.linalg.solve(lower, distance.T)
                     logs[k] -= 0.5 * np.einsum("jn,jn->n", z, z) + np.log(np.diag(lower)).sum()
             logs[k] -= 0.5 * math.log(variances[k])
-        return ConditionalMixture(logs if count > 1 else None, centres, variances)
+        logs -= np.log(own)
+        return ConditionalMixture(
+            logs if count > 1 else None, centre + own * centres, variances[:, None] * own**2
+        )
+
+    def simulate(self, rng: Generator) -> Floats:
+        """(record, number) true numbers that the model, as it is now, would have."""
+        logs = np.log(self.shares).T
+        label = draw_category(logs[:, self.stratum], rng)
+        z = rng.standard_normal((len(label), self.means.shape[1]))
+        residual = self.means[label]
+        residual += np.einsum("nij,nj->ni", np.linalg.cholesky(self.covariances)[label], z)
+        return self.centre() + self.spread * residual
 
     @property
     def theta(self) -> Floats:
-        """Slopes and log variance of one number with normal residuals; else nothing."""
-        if self.components > 1 or self.slopes.shape[1] != 1:
+        """Slopes, slopes of the log spread and log variance of a single number; else nothing.
+
+        The variance is that of all components, whose means and SDs go with its root.
+        """
+        if self.slopes.shape[1] != 1:
             return np.zeros(0)
-        return np.append(self.slopes[:, 0], np.log(self.covariances[0, 0, 0]))
+        log_variance = np.log(self._total_covariance()[0])
+        return np.concatenate([self.slopes[:, 0], self.spread_slopes[:, 0], log_variance])
 
     @theta.setter
     def theta(self, values: Floats) -> None:
         if len(values):
-            self.slopes = values[:-1, None].copy()
-            self.covariances = np.exp(values[-1:, None, None])
+            columns = len(self.slopes)
+            self.slopes = values[:columns, None].copy()
+            self.spread_slopes = values[columns:-1, None].copy()
+            ratio = np.exp(values[-1]) / self._total_covariance()[0, 0]
+            self.means, self.covariances = self.means * np.sqrt(ratio), self.covariances * ratio
 
     def log_prior(self, records: int) -> float:
         """Log density of `theta`, and what of the residuals' density does not depend on them."""
         if not len(self.theta):
             return 0.0
         ridge = _RIDGE * _WEAK / self.scale[0, 0]
-        log = (1 - 0.5 * records) * np.log(self.covariances[0, 0, 0])
+        log = -0.5 * float((self.spread_slopes**2).sum())
+        variances, scale = self.covariances[:, 0, 0], float(self.scale[0, 0])
+        if self.components == 1:
+            log += (1 - 0.5 * records) * math.log(variances[0])
+            log -= (self.spread_columns @ self.spread_slopes).sum()
+        else:
+            # Priors of means and variances, and the Jacobian of scaling all of them.
+            log -= float((2 * np.log(variances) + 0.5 * scale / variances).sum())
+            log -= 0.5 * float((self.means**2).sum()) * _WEAK / (100 * scale)
+            log += 1.5 * self.components * float(self.theta[-1])
         return float(log - 0.5 * ridge * (self.slopes[self.first_level :, 0] ** 2).sum())
 
     def update(self, latent: Floats, rng: Generator) -> None:
         """Draw all its parameters from their full conditionals, given latent values."""
         residual = latent - self.centre()
+        for number in range(residual.shape[1] if len(self.spread_slopes) else 0):
+            self._step_spread(residual, number, rng)
+        residual = residual / self.spread
         label = np.zeros(len(latent), np.int64)
         if self.components > 1:
             label = draw_category(self.log_components(residual), rng)
-            sizes = np.bincount(label, minlength=self.components)
-            # A share of zero would have no logarithm.
-            self.shares = np.maximum(rng.dirichlet(1.0 + sizes), 1e-12)
+            for stratum in range(len(self.shares)):
+                members = label[self.stratum == stratum] if len(self.shares) > 1 else label
+                sizes = np.bincount(members, minlength=self.components)
+                # A share of zero would have no logarithm.
+                self.shares[stratum] = np.maximum(rng.dirichlet(1.0 + sizes), 1e-12)
         self._draw_components(residual, label, rng)
         self._draw_slopes(latent, label, rng)
         if self.group is not None:
             self._draw_effects(latent, label, rng)
+
+    def _step_spread(self, residual: Floats, number: int, rng: Generator) -> None:
+        """Step the slopes of one number's log spread, components summed over.
+
+        A Langevin step, preconditioned by what residuals say of the slopes: as if they were normal,
+        or, half of the time, as if components were known, which is more if they lie far apart.
+        """
+        columns = self.spread_columns
+        total = self._total_covariance()
+        information = 1 + np.linalg.inv(total)[number, number] * total[number, number]
+        if self.components > 1 and rng.uniform() < 1 / 2:
+            precisions = np.linalg.inv(self.covariances)[:, number, number]
+            squares = self.means[:, number] ** 2 + self.covariances[:, number, number]
+            information = 1 + float(self.shares.mean(axis=0) @ (precisions * squares))
+        precision = information * columns.T @ columns + np.eye(columns.shape[1])
+        lower = np.linalg.cholesky(precision)
+        present = self.spread_slopes[:, number].copy()
+
+        def evaluate(slopes: Floats) -> tuple[float, Floats]:
+            """The log density, and where a Newton step leads to."""
+            self.spread_slopes[:, number] = slopes
+            scaled = residual / self.spread
+            logs = self.log_components(scaled)
+            top = logs.max(axis=0)
+            weights = np.exp(logs - top)
+            sums = weights.sum(axis=0)
+            slope = np.zeros(len(scaled))
+            for k, inverse in enumerate(np.linalg.inv(self.covariances)):
+                pull = (scaled - self.means[k]) @ inverse[:, number]
+                slope += weights[k] / sums * pull
+            log = (top + np.log(sums) - columns @ slopes).sum() - 0.5 * slopes @ slopes
+            gradient = columns.T @ (slope * scaled[:, number] - 1) - slopes
+            step = np.linalg.solve(lower.T, np.linalg.solve(lower, gradient))
+            return float(log), slopes + step
+
+        log_here, centre_here = evaluate(present)
+        z = rng.standard_normal(len(present))
+        proposed = centre_here + np.linalg.solve(lower.T, z)
+        log_there, centre_there = evaluate(proposed)
+        back = lower.T @ (present - centre_there)
+        log_ratio = log_there - log_here + 0.5 * float(z @ z - back @ back)
+        accepted = math.log(rng.uniform()) < log_ratio
+        self.spread_slopes[:, number] = proposed if accepted else present
+
+    def _total_covariance(self) -> Floats:
+        """The covariance of residuals over the spread, within and between components."""
+        shares = self.shares.mean(axis=0)
+        return _total_covariance(Mixture(shares, self.means, self.covariances, 0.0))
 
     def _draw_components(self, residual: Floats, label: Integers, rng: Generator) -> None:
         size = residual.shape[1]
@@ -272,12 +396,23 @@ class NumberModel:
         ridge = np.diag(np.repeat([0.0, _RIDGE], [self.first_level, columns - self.first_level]))
         # Slopes of all numbers at once, as in seemingly unrelated regressions: X'X ⊗ Σ⁻¹.
         precision += np.kron(ridge, _WEAK * np.linalg.inv(self.scale))
+        spread = self.spread
         for k in range(self.components):
             members = slice(None) if self.components == 1 else label == k
             design = self.design[members]
             inverse = np.linalg.inv(self.covariances[k])
-            precision += np.kron(design.T @ design, inverse)
-            right += design.T @ ((target[members] - self.means[k]) @ inverse)
+            if len(spread) == 1:
+                precision += np.kron(design.T @ design, inverse)
+                right += design.T @ ((target[members] - self.means[k]) @ inverse)
+                continue
+            own = spread[members]
+            # A record has the precision S⁻¹ Σ⁻¹ S⁻¹, where S has its spreads on the diagonal.
+            blocks = precision.reshape(columns, size, columns, size)
+            for a in range(size):
+                for b in range(size):
+                    weight = inverse[a, b] / (own[:, a] * own[:, b])
+                    blocks[:, a, :, b] += design.T @ (design * weight[:, None])
+            right += design.T @ ((target[members] / own - self.means[k]) @ inverse / own)
         self.slopes = draw_normal(precision, right.reshape(-1), rng).reshape(columns, size)
 
     def _draw_effects(self, latent: Floats, label: Integers, rng: Generator) -> None:
@@ -289,9 +424,12 @@ class NumberModel:
         for k in range(self.components):
             inverse = np.linalg.inv(self.covariances[k])
             member = (label == k).astype(float)
-            precision += np.bincount(self.group, member, self.groups)[:, None, None] * inverse
-            weighted = (residual - self.means[k]) * member[:, None]
-            right += sum_by_group(self.group, self.groups, weighted) @ inverse
+            # S⁻¹ Σ⁻¹ S⁻¹ of each record, S its spreads.
+            inverse_spread = np.broadcast_to(1 / self.spread, residual.shape) * member[:, None]
+            outer = inverse_spread[:, :, None] * inverse_spread[:, None, :]
+            precision += sum_by_group(self.group, self.groups, outer) * inverse
+            weighted = (residual * inverse_spread - member[:, None] * self.means[k]) @ inverse
+            right += sum_by_group(self.group, self.groups, weighted * inverse_spread)
         self.effects, _ = draw_normals(precision, right, rng)
         for number in range(self.effects.shape[1]):
             amount = exchange_effects(self.effects, self.between, number, self.group_columns, rng)
@@ -390,14 +528,13 @@ class LevelModel:
         squares = float((self.effects[row] ** 2).sum())
         shape = 1 + self.groups / 2
         self.between[row] = (_LOGIT_BETWEEN + squares / 2) / rng.standard_gamma(shape)
-        # What all groups share is moved to the constant, whose prior has the last word.
-        ones = np.ones((self.groups, 1))
-        constant = self.slopes[row, 0]
-        before = self.effects[row].copy()
-        variance = np.array([[self.between[row]]])
-        amount = exchange_effects(self.effects[row], variance, 0, ones, rng)[0]
-        log_ratio = 0.5 * _LOGIT_PRECISION * (constant**2 - (constant + amount) ** 2)
-        if math.log(rng.uniform()) < log_ratio:
-            self.slopes[row, 0] += amount
-        else:
-            self.effects[row] = before
+        # What all groups share is moved to the constant.
+        self.slopes[row, :1] += exchange_effects(
+            self.effects[row],
+            np.array([[self.between[row]]]),
+            0,
+            np.ones((self.groups, 1)),
+            rng,
+            present=self.slopes[row, :1],
+            prior=np.full(1, _LOGIT_PRECISION),
+        )

@@ -21,6 +21,7 @@ import numpy as np
 
 from sfumato.analysis.problem import GeneralisedNumber
 from sfumato.analysis.samplers.metropolis.cells import (
+    CellEnds,
     draw_outcome_within_cells,
     step_within_cells,
 )
@@ -199,6 +200,7 @@ class LatentTarget:
     offset : the linear predictor without it.
     outcome, conditional, released : the three parts of the density.
     shift : of the released values, where noise of other numbers is correlated with theirs.
+    limits : between which values they must stay, so that classes stay apart; None for any.
     """
 
     terms: NumberTerms
@@ -208,6 +210,7 @@ class LatentTarget:
     conditional: ConditionalMixture
     released: ReleasedNumber
     shift: Floats | float
+    limits: CellEnds | None = None
 
     @property
     def normal(self) -> bool:

@@ -28,9 +28,15 @@ from threading import Event
 
 import numpy as np
 
-from sfumato.analysis.problem import GeneralisedNumber, Posterior, Problem, Sampling
+from sfumato.analysis.problem import (
+    GeneralisedNumber,
+    Posterior,
+    Problem,
+    Replicate,
+    Sampling,
+)
 from sfumato.analysis.samplers.metropolis.chain import Chain
-from sfumato.analysis.samplers.metropolis.start import SharedStart, prepare_start
+from sfumato.analysis.samplers.metropolis.start import SharedStart, find_order, prepare_start
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import use_one_thread
@@ -46,6 +52,8 @@ _LINKS = {
 }
 _MANY_RECORDS = 5_000
 """Records from which on chains run side by side: below, they would wait for each other."""
+_REPLICATES = 80
+"""Of the true numbers, for posterior predictive checks."""
 _LOW_ACCEPTANCE = 0.2
 """A share of accepted proposals below which chains hardly move."""
 
@@ -76,25 +84,30 @@ def sample(problem: Problem, sampling: Sampling, progress: Progress | None = Non
         start = prepare_start(problem, sampling.seed)
         seeds = np.random.SeedSequence(sampling.seed).spawn(sampling.chains)
         runs = [_Run(start, seed, sampling) for seed in seeds]
-        complete = _run_chains(runs, sampling, progress or current_progress())
-    draws = min(run.done for run in runs) - sampling.warmup
-    if draws < 1:
+        complete = _run_chains(runs, progress or current_progress())
+        while complete and sampling.needs_more(_collect_draws(runs)):
+            for run in runs:
+                run.extend(sampling.draws)
+            complete = _run_chains(runs, progress or current_progress())
+    draws = _collect_draws(runs)
+    if not draws.shape[1]:
         raise KeyboardInterrupt
     acceptance = np.mean([run.acceptance for run in runs], axis=0)
     components = start.mixture.components
     return Posterior(
         engine="metropolis",
         parameters=name_parameters(problem),
-        draws=np.stack([run.values[sampling.warmup : sampling.warmup + draws] for run in runs]),
+        draws=draws,
         independent=False,
         shape="mixture" if components > 1 else "normal",
         components=components,
-        notes=_write_notes(start, acceptance),
+        notes=(*_write_notes(start, acceptance), *sampling.describe_length(draws)),
         complete=complete,
+        replicates=_collect_replicates(problem, runs),
         details={
             **{
                 f"accepted {number.name}": float(share)
-                for number, share in zip(problem.numbers, acceptance, strict=True)
+                for number, share in zip(start.problem.numbers, acceptance, strict=True)
             },
             "accepted together": float(np.mean([run.joint_acceptance for run in runs])),
         },
@@ -129,7 +142,15 @@ class _Run:
         self.values: Floats = np.zeros((self.total, len(name_parameters(start.problem))))
         self.acceptance: Floats = np.zeros(len(start.problem.numbers))
         self.joint_acceptance = 0.0
+        self.replicates: list[Replicate] = []
+        self._simulation = np.random.default_rng(seed.spawn(1)[0])
+        self._interval = max(sampling.draws * sampling.chains // _REPLICATES, 1)
         self._chain: Chain | None = None
+
+    def extend(self, draws: int) -> None:
+        """Make room for more passes."""
+        self.total += draws
+        self.values = np.concatenate([self.values, np.zeros((draws, self.values.shape[1]))])
 
     def step(self) -> None:
         """One pass."""
@@ -138,23 +159,41 @@ class _Run:
         self._chain.step()
         self.values[self.done] = self._chain.values()
         self.done += 1
+        if self.done > self.warmup and self.done % self._interval == 0:
+            true = self._chain.numbers.simulate(self._simulation)
+            self.replicates.append(Replicate(true, self._chain.values()))
         self.acceptance = self._chain.accepted / self.done
         self.joint_acceptance = self._chain.joint_accepted / max(self._chain.joint_steps, 1)
 
 
+def _collect_draws(runs: list[_Run]) -> Floats:
+    """(chain, draw, parameter): as many draws of each chain as all have."""
+    first, last = runs[0].warmup, min(run.done for run in runs)
+    return np.stack([run.values[first : max(first, last)] for run in runs])
+
+
+def _collect_replicates(problem: Problem, runs: list[_Run]) -> tuple[Replicate, ...]:
+    """What the chains simulated, in the problem's own order of records."""
+    if problem.group_level or problem.generalised:
+        return ()
+    back = np.argsort(find_order(problem))
+    replicates = [replicate for run in runs for replicate in run.replicates]
+    return tuple(Replicate(x.true[back], x.parameters) for x in replicates)
+
+
 def _run_in_turns(runs: list[_Run], stop: Event) -> None:
     """All passes of some chains, until stopped: then all have come as far."""
-    for _ in range(runs[0].total):
+    while runs[-1].done < runs[-1].total:
         for run in runs:
             if stop.is_set():
                 return
             run.step()
 
 
-def _run_chains(runs: list[_Run], sampling: Sampling, progress: Progress) -> bool:
+def _run_chains(runs: list[_Run], progress: Progress) -> bool:
     """Run all chains; whether none was interrupted."""
     stop = Event()
-    total = len(runs) * (sampling.warmup + sampling.draws)
+    total = sum(run.total for run in runs)
     many = runs[0].start.problem.records >= _MANY_RECORDS
     workers = max(1, min(len(runs), os.cpu_count() or 1)) if many else 1
     with ThreadPoolExecutor(workers) as pool:

@@ -12,7 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.analysis.problem import GeneralisedNumber, Problem, Shape
+from sfumato.analysis.exposure import fit_spread
+from sfumato.analysis.group_level import (
+    average_by_group,
+    find_first_records,
+    is_constant_in_groups,
+)
+from sfumato.analysis.problem import Exposure, GeneralisedNumber, Problem, Shape
 from sfumato.analysis.samplers.metropolis.cells import draw_evenly, place_near_ends
 from sfumato.analysis.samplers.metropolis.coefficients import Generator
 from sfumato.analysis.samplers.metropolis.latent import NumberTerms
@@ -28,6 +34,8 @@ _COMPONENTS, _RECORDS = 6, 100
 _MIXTURE_RECORDS = 20_000
 _LEAST = 0.05
 """The least share of the released variance that is taken for true."""
+_GROUPS_PER_COLUMN = 5
+"""Groups for each clean column, from which on true values of groups depend on its mean."""
 _NEWTON_STEPS = 50
 _LIKELY = {"logit": 5.0, "probit": 3.0}
 """How large a slope may well be: change on the link's scale for one SD of the predictor."""
@@ -43,16 +51,20 @@ class SharedStart:
 
     Parameters
     ----------
-    problem : with its records in canonical order, groups numbered from 0 on.
+    problem : with its records in canonical order, groups numbered from 0 on; of the numbers those
+        of groups come last, of the categories first.
     clean : (record, column) clean columns of size one, the constant first.
     shared : indices of those that are constant in groups.
     groups : how many there are; 0 where there are none.
     released : what was released of each number.
     error_regressions : by number, (record, number) the regression of its noise on that of the
         others; None where they are uncorrelated.
+    group_level : the same of numbers and categories of groups, a row for each group; None where
+        there are none.
     centre, sd : (record, number) where each true value is expected, and how far from it.
     size : the SD of each number.
     mixture : the shape of the residuals.
+    spread_slopes : (column, number) first slopes of the log spread.
     """
 
     problem: Problem
@@ -65,6 +77,13 @@ class SharedStart:
     sd: Floats = field(repr=False)
     size: Floats
     mixture: Mixture
+    spread_slopes: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    group_level: SharedStart | None = None
+
+    @property
+    def record_numbers(self) -> int:
+        """How many numbers have a value of their own for each record."""
+        return sum(not number.by_group for number in self.problem.numbers)
 
 
 class _ErrorRegression(NamedTuple):
@@ -85,38 +104,159 @@ class _Calibration(NamedTuple):
 def prepare_start(problem: Problem, seed: int) -> SharedStart:
     """The start of a problem. Refuses what has no posterior."""
     _require_enough(problem)
-    problem = _order_records(problem)
-    groups = 0 if problem.groups is None else int(problem.groups.max()) + 1
+    problem = _order_records(_order_by_level(problem))
     clean, shared = _orthogonalise_covariates(problem)
+    start = _describe_numbers(problem, clean, shared, seed)
+    if not problem.group_level:
+        return start
+    of_groups = _take_groups(problem)
+    _require_enough_groups(of_groups)
+    clean, _ = _orthogonalise_covariates(of_groups)
+    group_level = _describe_numbers(of_groups, clean, [0], seed)
+    group = np.asarray(problem.groups)
+    spread = start.record_numbers
+    for filled, by_group in ((start.centre, group_level.centre), (start.sd, group_level.sd)):
+        filled[:, spread:] = by_group[group]
+    start.size[spread:] = group_level.size
+    return replace(start, group_level=group_level)
+
+
+def _describe_numbers(problem: Problem, clean: Floats, shared: list[int], seed: int) -> SharedStart:
+    """What is expected of true numbers, and their shape; those of groups are left open."""
+    count = sum(not number.by_group for number in problem.numbers)
     regressions = [_regress_error(problem, index) for index in range(len(problem.numbers))]
     released = [
         ReleasedNumber(number, None if regression is None else regression.variance)
         for number, regression in zip(problem.numbers, regressions, strict=True)
     ]
-    calibration = _calibrate(problem, released, clean, np.random.default_rng(seed))
+    calibration = _calibrate(problem, released[:count], clean, np.random.default_rng(seed))
     size = np.maximum(calibration.residual.std(axis=0), 1e-300)
-    error = _error_covariance(problem, released)
+    error = _error_covariance(problem, released)[:count, :count]
     mixture = Mixture(np.ones(1), np.zeros((1, 0)), np.zeros((1, 0, 0)), 0.0)
-    if problem.numbers:
+    slopes: Floats = np.zeros((0, count))
+    if count and problem.exposure is not None:
+        slopes, mixture = describe_residuals(problem, calibration.residual, error)
+    elif count:
         scale = np.outer(size, size)
         mixture = _choose_shape(calibration.residual / size, error / scale, problem.shape)
         mixture = Mixture(
             mixture.shares, mixture.means * size, mixture.covariances * scale, mixture.bic
         )
+    open_columns = np.zeros((problem.records, len(released) - count))
     return SharedStart(
         problem=problem,
         clean=clean,
         shared=shared,
-        groups=groups,
+        groups=0 if problem.groups is None else int(problem.groups.max()) + 1,
         released=released,
         error_regressions=[
             None if regression is None else regression.weights for regression in regressions
         ],
-        centre=calibration.centre,
-        sd=calibration.sd,
-        size=size,
+        centre=np.column_stack([calibration.centre, open_columns]),
+        sd=np.column_stack([calibration.sd, open_columns]),
+        size=np.append(size, np.ones(len(released) - count)),
         mixture=mixture,
+        spread_slopes=slopes,
     )
+
+
+def describe_residuals(problem: Problem, residual: Floats, error: Floats) -> tuple[Floats, Mixture]:
+    """First slopes of the log spread, and the shape of residuals over the spread.
+
+    Residuals are divided by the root of all their variance, that of noise included: where true
+    values are normal, they are then normal, however much of each is noise.
+
+    Parameters
+    ----------
+    problem : with the columns and strata by which residuals differ; None for none.
+    residual : (record, number) of released values.
+    error : the covariance of the noise.
+    """
+    exposure = problem.exposure or Exposure(np.zeros((len(residual), 0)))
+    columns, noise = exposure.spread, np.maximum(np.diag(error), 1e-300)
+    fits = [fit_spread(x, np.full(len(x), noise[i]), columns) for i, x in enumerate(residual.T)]
+    slopes = np.column_stack([fit.slopes for fit in fits])
+    variance = np.array([fit.variance for fit in fits])
+    total = variance * np.exp(2 * columns @ slopes) + noise
+    # The share of noise in the variance, on average, and correlations of noise as they are.
+    share = np.sqrt((noise / total).mean(axis=0) / noise)
+    shape = problem.shape
+    if exposure.stratum is not None and shape == "auto":
+        shape = "mixture"
+    mixture = _choose_shape(residual / np.sqrt(total), error * np.outer(share, share), shape)
+    size = np.sqrt(variance / np.maximum(1 - share**2 * noise, 1e-3))
+    return slopes, Mixture(
+        mixture.shares,
+        mixture.means * size,
+        mixture.covariances * np.outer(size, size),
+        mixture.bic,
+    )
+
+
+def _order_by_level(problem: Problem) -> Problem:
+    """Numbers of groups last, and categories of groups first: no record decides on its group."""
+    numbers = sorted(range(len(problem.numbers)), key=lambda i: problem.numbers[i].by_group)
+    levels = sorted(
+        range(len(problem.categories)), key=lambda i: not problem.categories[i].by_group
+    )
+    return replace(
+        problem,
+        numbers=tuple(problem.numbers[i] for i in numbers),
+        categories=tuple(problem.categories[i] for i in levels),
+        error=problem.error[np.ix_(numbers, numbers)],
+        terms=tuple(
+            replace(
+                term,
+                numbers=tuple((numbers.index(i), function) for i, function in term.numbers),
+                levels=tuple((levels.index(i), level) for i, level in term.levels),
+            )
+            for term in problem.terms
+        ),
+    )
+
+
+def _take_groups(problem: Problem) -> Problem:
+    """The numbers and categories of groups, a record for each group."""
+    groups = np.asarray(problem.groups)
+    rows = find_first_records(groups)
+    varies = [not is_constant_in_groups(column, groups) for column in problem.covariates.T]
+    count = sum(not number.by_group for number in problem.numbers)
+    # True values of groups may depend on who is in them, as far as there are groups enough.
+    covariates = problem.covariates[rows][:, ~np.array(varies)]
+    means = average_by_group(problem.covariates[:, varies], groups)
+    if len(rows) >= _GROUPS_PER_COLUMN * problem.covariates.shape[1]:
+        covariates = np.column_stack([covariates, means])
+    return replace(
+        problem,
+        y=problem.y[rows],
+        trials=None,
+        numbers=tuple(
+            replace(number.take(rows), by_group=False)
+            for number in problem.numbers
+            if number.by_group
+        ),
+        categories=tuple(
+            replace(x, density=x.density[rows]) for x in problem.categories if x.by_group
+        ),
+        error=problem.error[count:, count:],
+        terms=(),
+        covariates=covariates,
+        exposure=None,
+        groups=None,
+        random=(),
+    )
+
+
+def _require_enough_groups(of_groups: Problem) -> None:
+    least = of_groups.covariates.shape[1] + len(of_groups.numbers) + 3
+    if of_groups.records < least:
+        numbers = [number.name for number in of_groups.numbers]
+        names = ", ".join([*numbers, *(category.name for category in of_groups.categories)])
+        raise MeasureError(
+            f"There are {of_groups.records} groups, too few for a model of what groups have: "
+            f"{names}.",
+            hint="leave it out of the formula.",
+        )
 
 
 def _choose_shape(residual: Floats, error: Floats, shape: Shape) -> Mixture:
@@ -159,8 +299,8 @@ def _require_enough(problem: Problem) -> None:
         )
 
 
-def _order_records(problem: Problem) -> Problem:
-    """The records in an order that depends on their values alone."""
+def find_order(problem: Problem) -> Integers:
+    """An order of the records that depends on their values alone."""
     number, category = problem.outcome_number, problem.outcome_category
     categories = [*problem.categories, *([] if category is None else [category])]
     keys: list[npt.NDArray[np.generic]] = [
@@ -171,7 +311,13 @@ def _order_records(problem: Problem) -> Problem:
     cells = [x for x in (*problem.numbers, number) if isinstance(x, GeneralisedNumber)]
     keys += [ends for x in cells for ends in (x.lower, x.upper)]
     keys += [key for key in (problem.trials, problem.groups) if key is not None]
-    order = np.lexsort(keys)
+    return np.lexsort(keys)
+
+
+def _order_records(problem: Problem) -> Problem:
+    """The records in an order that depends on their values alone."""
+    order, number = find_order(problem), problem.outcome_number
+    category = problem.outcome_category
     groups = None if problem.groups is None else problem.groups[order]
     if groups is not None:
         groups = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.int64)
@@ -190,7 +336,11 @@ def _order_records(problem: Problem) -> Problem:
             for term in problem.terms
         ),
         covariates=problem.covariates[order],
+        exposure=None if problem.exposure is None else problem.exposure.take(order),
         groups=groups,
+        partition=None
+        if problem.partition is None
+        else replace(problem.partition, classes=problem.partition.classes[order]),
     )
 
 
@@ -204,7 +354,7 @@ def _orthogonalise_covariates(problem: Problem) -> tuple[Floats, list[int]]:
     columns, group = list(problem.covariates.T), problem.groups
     if group is not None:
         # First those constant in groups, so that what is made of them is so too.
-        columns.sort(key=lambda column: not _is_constant(column, group))
+        columns.sort(key=lambda column: not is_constant_in_groups(column, group))
     for column in columns:
         remainder = np.asarray(column, float)
         size = float(np.sqrt(np.mean(remainder**2)))
@@ -213,16 +363,10 @@ def _orthogonalise_covariates(problem: Problem) -> tuple[Floats, list[int]]:
         remaining = float(np.sqrt(np.mean(remainder**2)))
         if not size or remaining <= _COLLINEAR * size:
             continue
-        if group is not None and _is_constant(column, group):
+        if group is not None and is_constant_in_groups(column, group):
             shared.append(len(basis))
         basis.append(remainder / remaining)
     return np.asfortranarray(np.column_stack(basis)), shared
-
-
-def _is_constant(column: Floats, group: Integers) -> bool:
-    value = np.zeros(int(group.max()) + 1)
-    value[group] = column
-    return bool((column == value[group]).all())
 
 
 def _regress_error(problem: Problem, number: int) -> _ErrorRegression | None:
@@ -334,6 +478,9 @@ def _shrink_group_means(residual: Floats, group: Integers) -> Floats:
 def draw_first_latent(start: SharedStart, rng: Generator) -> Floats:
     """True numbers drawn about where they are expected; within reach of the model's functions."""
     noise = rng.standard_normal(start.centre.shape)
+    if start.group_level is not None:
+        group, shared = np.asarray(start.problem.groups), slice(start.record_numbers, None)
+        noise[:, shared] = noise[find_first_records(group)][group, shared]
     latent = start.centre + start.sd * noise
     for i, number in enumerate(start.problem.numbers):
         terms = NumberTerms(start.problem, i, 1.0)
@@ -429,33 +576,27 @@ def _find_mode(design: Floats, outcome: OutcomeModel) -> Floats:
     return beta
 
 
-class Exchange(NamedTuple):
-    """Coefficients that can take over a random effect, and their columns (group, coefficient)."""
+def find_exchanges(problem: Problem, design: Floats, random: list[int]) -> list[list[int]]:
+    """By random term: the coefficients that can take over its effects, as `exchange_effects` has.
 
-    terms: list[int]
-    columns: Floats
-
-
-def find_exchanges(
-    problem: Problem, design: Floats, random: list[int], groups: int
-) -> list[Exchange]:
-    """By random term: the coefficients that can take over its effects."""
-    exchanges: list[Exchange] = []
+    Those of the columns that are constant in groups, true values of groups among them.
+    """
     group = problem.groups
     if group is None:
-        return exchanges
-    rows = np.zeros(groups, np.int64)
-    rows[group] = np.arange(len(group))
+        return []
+    exchanges: list[list[int]] = []
     for term in random:
-        terms, columns = [term], [np.ones(groups)]
+        terms = [term]
         if not problem.terms[term].has_noise and problem.terms[term].clean is None:
-            for index, other in enumerate(problem.terms):
-                column = design[:, index]
-                constant = (column == column[rows][group]).all()
-                if index != term and not other.has_noise and constant:
-                    terms.append(index)
-                    columns.append(column[rows])
-        exchanges.append(Exchange(terms, np.column_stack(columns)))
+            terms += [
+                index
+                for index, other in enumerate(problem.terms)
+                if index != term
+                and all(problem.numbers[i].by_group for i, _ in other.numbers)
+                and all(problem.categories[i].by_group for i, _ in other.levels)
+                and is_constant_in_groups(design[:, index], group)
+            ]
+        exchanges.append(terms)
     return exchanges
 
 
