@@ -31,7 +31,7 @@ def test_nothing_is_met_and_broken_in_a_few_cases() -> None:
     assert len(tally.attacks) >= 5
 
 
-@pytest.mark.parametrize("number", [210_459, 265_693])
+@pytest.mark.parametrize("number", [210_459, 265_693, 341_722])
 def test_a_case_that_was_broken_once_stays_mended(number: int) -> None:
     """Ends of two variables were watered down by other ways; a half-filled row stood alone."""
     assert soak(first=number, count=1).failures == []

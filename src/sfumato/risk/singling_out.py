@@ -22,7 +22,7 @@ from sfumato.risk._attacks.class_statements import (
     try_classes,
     try_single_cells,
 )
-from sfumato.risk._attacks.outcomes import bound_share, wilson
+from sfumato.risk._attacks.outcomes import bound_by_luck, bound_share, wilson
 from sfumato.risk._attacks.statements import (
     Form,
     StatementOutcomes,
@@ -75,14 +75,16 @@ class SinglingOut(Measure):
     - a class, and an end of its range, or a member of its set;
     - a class, but outside one of its cells; and where no released cell of a variable reaches.
 
-    The value is the rate of the way that works best, where those with fewer than 20 statements
-    count together with others of their kind; the interval is 95 %. The baseline is the control of
-    that way, which knows what values there are and no person. A statement about a class of five
-    isolates somebody now and then whatever it names, so look at `singling_out_excess` beside it:
-    the largest (rate - control) / (1 - control) of any way, at least 0. The table has every way
-    with its control; of pairs of variables, the worst. Beside it: `singled_out_by_extremes`, the
-    rate for the least, the greatest, the outermost ends of ranges, the same within a category, and
-    categories that one released record has; NaN where there is none.
+    The value is the rate of the way that works best. Ways with fewer than 20 statements count
+    together with others of their kind; a kind with fewer than 20 counts by the least rate that is
+    not luck, and together with other such kinds by its rate; the interval is 95 %. The baseline is
+    the control of that way, which knows what values there are and no person. A statement about a
+    class of five isolates somebody now and then whatever it names, so look at `singling_out_excess`
+    beside it: the largest (rate - control) / (1 - control) of any way, at least 0. The table has
+    every way with its control; of pairs of variables, the worst. Beside it:
+    `singled_out_by_extremes`, the rate for the least, the greatest, the outermost ends of ranges,
+    the same within a category, and categories that one released record has; NaN where there is
+    none.
 
     Parameters
     ----------
@@ -149,13 +151,13 @@ class SinglingOut(Measure):
         outer = try_extremes(views)
         # The outsider chooses the way that works best.
         serious = _pool_rare(ways)
-        best = max(serious, key=lambda way: way.tried.rate)
-        value, baseline, attempts = best.tried.rate, best.baseline, len(best.tried.isolates)
+        best = max(serious, key=lambda way: way.surely)
+        value, baseline, attempts = best.surely, best.baseline, len(best.tried.isolates)
         # Another way, of which only some statements were tried, might be the best.
         highest = max([best.interval[1], *(way.interval[1] for way in serious if way.sampled)])
-        interval = best.interval[0], highest
+        interval = min(best.interval[0], value), highest
         sampled = next((way.sampled for way in (best, *serious) if way.sampled), None)
-        furthest = max(serious, key=lambda way: _exceed(way.tried.rate, way.baseline))
+        furthest = max(serious, key=lambda way: _exceed(way.surely, way.baseline))
         flags = _flag_isolated(len(original), [*(way.tried for way in ways), outer])
         rows = [self._row(way) for way in ways if way.listed]
         return Evidence(
@@ -172,7 +174,7 @@ class SinglingOut(Measure):
                 **{
                     f"singling_out_excess{end}": _exceed(share, furthest.baseline)
                     for end, share in (
-                        ("", furthest.tried.rate),
+                        ("", furthest.surely),
                         ("_low", furthest.interval[0]),
                         ("_high", furthest.interval[1]),
                     )
@@ -234,6 +236,14 @@ class _Way:
         return bound_share(isolated, len(self.tried.isolates), self.possible)
 
     @property
+    def surely(self) -> float:
+        """The rate; of few statements of a kind, the least that is not luck."""
+        attempts = len(self.tried.isolates)
+        if attempts >= _FEWEST or self.words in (*_WORDS.values(), _RARE):
+            return self.tried.rate
+        return bound_by_luck(int((self.tried.isolates >= 0).sum()), attempts)
+
+    @property
     def sampled(self) -> tuple[int, int] | None:
         attempts = len(self.tried.isolates)
         return (attempts, self.possible) if attempts < self.possible else None
@@ -281,7 +291,7 @@ def _try_others(views: list[VariableView], most: int) -> list[_Way]:
 
 
 def _pool_rare(ways: list[_Way]) -> list[_Way]:
-    """The ways that decide: those with few statements join their kind, then each other.
+    """The ways that decide: those with few statements join their kind, and all kinds together.
 
     So none is lost, and a kind that works is not watered down by others. The conjunctions come
     first, and count whatever their number.
@@ -293,9 +303,8 @@ def _pool_rare(ways: list[_Way]) -> list[_Way]:
         _join_ways([way for way in rare if way.words == words], words)
         for words in dict.fromkeys(way.words for way in rare)
     ]
-    serious += [kind for kind in kinds if len(kind.tried.isolates) >= _FEWEST]
     few = [kind for kind in kinds if len(kind.tried.isolates) < _FEWEST]
-    return [*serious, _join_ways(few, _RARE)] if few else serious
+    return [*serious, *kinds, *([_join_ways(few, _RARE)] if few else [])]
 
 
 def _join_ways(ways: list[_Way], words: str) -> _Way:

@@ -23,6 +23,7 @@ _UP_TO = (0, 1, 2, 3, 5, 10, 20, 50, 100)
 """Where the table tells the cumulative distribution of h."""
 _TWO_SIDED = 1.959963984540054
 """The normal quantile of an interval that holds 95 %."""
+_LUCK = 0.01
 _STOPPED = "counting stopped at the cap."
 
 
@@ -130,6 +131,22 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     reach = _TWO_SIDED * math.sqrt(share * (1 - share) / count + square / (4 * count * count))
     denominator = 1 + square / count
     return max(0.0, (middle - reach) / denominator), min(1.0, (middle + reach) / denominator)
+
+
+def bound_by_luck(hits: int, tries: int) -> float:
+    """The least chance of a hit with which so many hits come about once in a hundred times.
+
+    Examples
+    --------
+    >>> [round(bound_by_luck(hits, 14), 3) for hits in (0, 3, 8)]
+    [0.0, 0.033, 0.249]
+    """
+    if not hits:
+        return 0.0
+    from scipy.special import betaincinv
+
+    # Clopper & Pearson (1934), the lower end.
+    return float(betaincinv(hits, tries - hits + 1, _LUCK))
 
 
 def tabulate_records(complete: Mask, columns: dict[str, Floats]) -> pl.DataFrame:
