@@ -34,7 +34,7 @@ def protect(intervals: int = 2) -> sf.Release:
 
 
 def is_whole(folder) -> bool:
-    return all(check.passed for check in verify_release(folder))
+    return all(check.passed is not False for check in verify_release(folder))
 
 
 def strike(place, trial: kills.Trial) -> None:

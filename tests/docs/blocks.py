@@ -177,8 +177,11 @@ def missing_lines(shown: tuple[str, ...], printed: str) -> list[str]:
     gone: list[str] = []
     for line in shown:
         end: int | None = at
-        for part in () if line.strip() == "..." else line.split("…"):
+        # What is printed may have `…` itself.
+        literal = _end(_words(line), words, at)
+        for part in () if literal or line.strip() == "..." else line.split("…"):
             end = None if end is None else _end(_words(part), words, end)
+        end = literal or end
         if end is None:
             gone.append(line)
         else:

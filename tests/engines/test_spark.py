@@ -26,7 +26,6 @@ from sfumato.engines.summaries import (
 )
 from sfumato.errors import DataError, MethodError
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: pip install sfumato[spark]")
 pytestmark = [
     pytest.mark.study,  # `make test-all`, until `make setup` installs Java and PySpark
     # Py4J leaves its sockets to the garbage collector.
@@ -38,6 +37,7 @@ ON_SPARK = [case for case in CASES if "spark" in catalogue.methods()[str(case.va
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Any]:
+    pytest.importorskip("pyspark", reason="PySpark is not installed: pip install sfumato[spark]")
     from pyspark.sql import SparkSession
 
     settings = {
