@@ -20,10 +20,10 @@ in what a comment directly before it names. A comment above the title holds for 
     <!-- stated: a rule of ours, or an example that is made up: which one -->
 
 `measured` and `timed` take too long for a test. They have the day and the commit of the last run
-(`python -m tools.docs_numbers --stamp` writes them; those that the rule found when it was made, on 16
-November 2026, have the day and the commit in which the passage was last written), and `make
-docs-numbers` runs them again. It compares every number of a measured passage. Of a timed
-one it shows them only: times and memory differ from machine to machine.
+(`python -m tools.docs_numbers --stamp` writes them; those that were there when the rule was made,
+on 16 November 2026, have the day and the commit in which the passage was last written), and `make
+docs-numbers` runs them again. It compares every number of a measured passage. Of a timed one it
+shows them only: times and memory differ from machine to machine.
 
 A number is in the evidence if a number there rounds to it: .3259 is 0.326, 32.6 % or 33 %, but
 never 32 %.
