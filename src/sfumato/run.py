@@ -166,6 +166,7 @@ def protect(
     ------
     TargetError : a target is missed. `error.evidence` and `error.verdict` say by how much.
     """
+    _refuse_cluster(data, "Plans")
     original = _declare(data, plan)
     secret = Key.of(key)
     released, fitted = apply_steps(original, plan.steps, secret, engine=engine, progress=progress)
@@ -251,6 +252,16 @@ def apply_steps(
         fitted_steps.append(fitted)
     report("protecting", total, total)
     return data, fitted_steps
+
+
+def _refuse_cluster(data: Dataset | None, what: str) -> None:
+    """Say before any work starts that only single methods run on a cluster yet."""
+    if data is not None and frames.is_distributed(data.frame):
+        raise DataError(
+            f"{what} do not run on Spark yet.",
+            hint="apply single methods to it, such as sf.methods.Noise(…).apply(data), or take a "
+            "sample to one machine.",
+        )
 
 
 def _require_no_direct(released: Dataset) -> None:
@@ -555,6 +566,7 @@ def take_measures(
     What cannot be computed is there as evidence with a reason. A wrong name is an error: the user
     can fix it.
     """
+    _refuse_cluster(released if original is None else original, "Measures")
     report = progress or silent
     kept = _align(original, released) if original is not None and released is not None else original
     evidence: dict[str, Evidence] = {}

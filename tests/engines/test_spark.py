@@ -154,6 +154,11 @@ def test_what_cannot_run_says_so_before_it_starts(pair: tuple[sf.Dataset, sf.Dat
     with pytest.raises(DataError, match="on a cluster"):
         there.column("height")
     assert "400" not in repr(there)
+    plan = sf.Plan(schema=there.schema, steps=[sf.methods.Drop()])
+    with pytest.raises(DataError, match="do not run on Spark yet"):
+        sf.protect(there, plan)
+    with pytest.raises(DataError, match="do not run on Spark yet"):
+        sf.assess(there, ["uniqueness"])
 
 
 def test_a_type_that_is_not_known_is_named(session: Any) -> None:
