@@ -100,8 +100,8 @@ class Method(ABC):
         engine: Engine | None = None,
     ) -> Dataset:
         """Protect the data by this one method. Keyed methods draw a new key when none is given."""
-        where = engine or engine_for(data.frame)
         _require_engine(self, data)
+        where = engine or engine_for(data.frame)
         data = where.prepare(data)
         data.schema.require(self.touches(data.schema))
         chance = Chance(Key.of(key), step) if self.keyed else None
