@@ -12,9 +12,12 @@ demo: setup
 test: setup lint types unit docs
 	@echo "make test: everything passed"
 
-test-all: setup lint types docs  ## also the long statistical studies
+test-all: setup lint types docs  ## also the long statistical studies, and coverage
 	bash tools/system.sh
-	$(BIN)/pytest -n 2 --dist worksteal -m "study or not study"
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m "study or not study"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 	@echo "make test-all: everything passed"
 
 setup: $(STAMP)
@@ -33,10 +36,7 @@ types: setup
 
 unit: setup
 	bash tools/system.sh
-	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n 2 --dist worksteal
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
+	$(BIN)/pytest -n 2 --dist worksteal
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true \
