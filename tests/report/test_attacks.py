@@ -123,8 +123,8 @@ def test_what_is_acceptable_counts_where_that_was_judged():
     assert [row["verdict"] for row in view["rows"]] == ["acceptable", "acceptable"]
     assert [row["tone"] for row in view["rows"]] == ["good", "good"]
     assert view["caveat"] == (
-        "2 attacks were tried. None achieves more than is acceptable. Nearest to its limit: "
-        "linking by all that is known, 0.22 of at most 0.26."
+        "2 attacks with a limit were tried. None achieves more than is acceptable. Nearest to "
+        "its limit: linking by all that is known, 0.22 of at most 0.26."
     )
     assert not any(bar["highlighted"] for bar in view["bars"]["rows"])
     for accepted, tone in ((None, "bad"), ("they were asked", "warn")):
@@ -132,7 +132,9 @@ def test_what_is_acceptable_counts_where_that_was_judged():
         view = describe_attacks(evidence, inside=True, judged=judged)
         assert view is not None
         assert view["rows"][1]["tone"] == tone
-        assert view["caveat"].startswith("2 attacks were tried. 1 achieves more than is acceptable")
+        assert view["caveat"].startswith(
+            "2 attacks with a limit were tried. 1 achieves more than is acceptable"
+        )
         assert ("which the plan accepts" in view["caveat"]) is (tone == "warn")
         assert sum(bar["highlighted"] for bar in view["bars"]["rows"]) == 1
 

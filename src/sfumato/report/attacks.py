@@ -76,7 +76,10 @@ def _describe_all(rows: list[dict[str, Any]], judged: Mapping[str, Any]) -> str:
             else ""
         )
     limited = [row for row in tried if row["limit"]]
-    count = f"{len(limited)} {'attack was' if len(limited) == 1 else 'attacks were'} tried. "
+    several = len(limited) != 1
+    count = (
+        f"{len(limited)} attack{'s' * several} with a limit {'were' if several else 'was'} tried. "
+    )
     if beyond := sum(row["beyond"] for row in limited):
         achieves = "achieves" if beyond == 1 else "achieve"
         reason = any(entry["accepted"] and not entry["met"] for entry in judged.values())
