@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 
 BATCH_BYTES = 8 << 20
+#: Records that the first batch of a wide file holds: each batch costs something for every column.
+_FEWEST_RECORDS = 64
 #: A record longer than this is taken for a quotation mark that was never closed.
 RECORD_BYTES = 64 << 20
 _NAMES_AMONG_VALUES = 2
@@ -104,6 +106,9 @@ def read_batches(
                     f"'{path.name}' holds NUL bytes, which no text table does.",
                     hint="is it UTF-16? then pass encoding='utf-16-le'; else it is damaged.",
                 )
+            header = buffer.find(b"\n", 0, filled)
+            if not ended and filled < min(header * _FEWEST_RECORDS, RECORD_BYTES):
+                continue
             end = filled if ended else find_last_record_end(buffer, filled, dialect.quote)
             if end:
                 with memoryview(buffer) as view:
@@ -579,7 +584,16 @@ def _require_header(text: pl.DataFrame) -> None:
     One name among the values of its own column can be chance ("other" in a column "other"); two
     are a record, or a header that stands in the file again.
     """
-    among = sum(bool((text[name] == name).any()) for name in text.columns)
+    if text.height < text.width:
+        matches = {
+            name
+            for row in text.iter_rows()
+            for name, cell in zip(text.columns, row, strict=True)
+            if cell == name
+        }
+        among = len(matches)
+    else:
+        among = sum(bool((text[name] == name).any()) for name in text.columns)
     if among >= _NAMES_AMONG_VALUES:
         raise DataError(
             f"{among} of {text.width} names of variables stand among the values of their own "

@@ -422,8 +422,9 @@ def _round_step(span: float) -> float:
 
 
 def _round_years(values: pl.Series) -> tuple[dt.date, dt.date] | None:
-    years = values.cast(pl.Date).dt.year().drop_nulls()
-    if not len(years):
+    dates = values.cast(pl.Date)
+    earliest, latest = dates.min(), dates.max()
+    if not isinstance(earliest, dt.date) or not isinstance(latest, dt.date):
         return None
-    first, last = int(years.min()), int(years.max())  # type: ignore[arg-type]
+    first, last = earliest.year, latest.year
     return dt.date(first - first % 5, 1, 1), dt.date(last - last % 5 + 4, 12, 31)

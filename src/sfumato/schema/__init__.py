@@ -122,12 +122,12 @@ class Column:
 
     def misfits(self, name: str) -> Iterator[Misfit]:
         """Say what is wrong with this declaration by itself."""
-        if self.role is not None and self.role not in get_args(Role):
+        if self.role is not None and self.role not in ROLES:
             yield (
                 f"variable '{name}' has no known role '{self.role}'",
                 did_you_mean(self.role, ROLES),
             )
-        if self.kind is not None and self.kind not in get_args(Kind):
+        if self.kind is not None and self.kind not in KINDS:
             yield (
                 f"variable '{name}' has no known kind '{self.kind}'",
                 did_you_mean(self.kind, KINDS),
@@ -137,7 +137,7 @@ class Column:
                 f"variable '{name}' has no known cells '{self.cells}'",
                 did_you_mean(self.cells, get_args(CellForm)),
             )
-        if not all(issubclass(kind, (int, float, str)) for kind in {*map(type, self.missing)}):
+        if not all(issubclass(kind, (int, float, str)) for kind in map(type, self.missing)):
             yield f"variable '{name}': missing codes are numbers or text", ""
         if not isinstance(self.unit, str):
             yield f"variable '{name}': a unit is text", ""
@@ -320,8 +320,7 @@ class Schema(Mapping[str, Column]):
 
 def _list_set_fields(column: Column) -> dict[str, Any]:
     """The fields of a declaration that somebody has set."""
-    values = {item.name: getattr(column, item.name) for item in fields(column)}
-    return {name: value for name, value in values.items() if value not in (None, (), "")}
+    return {name: value for name, value in vars(column).items() if value not in (None, (), "")}
 
 
 def _combine_misfits(wrong: list[Misfit]) -> SchemaError:

@@ -116,6 +116,7 @@ _INDEX: dict[str, tuple[Sign, bool]] = {
     for sign in reversed(SIGNS.values())  # the first to claim a phrase keeps it
     for phrase in sign.phrases
 }
+_ENDINGS = tuple(ENDINGS)
 _RECORD = SIGNS["a number or code of a record"]
 _OF = (["of"], ["de"], ["di"], ["d"], ["von"], ["van"], ["av"])  # `number_of_visits` is a count
 
@@ -143,8 +144,13 @@ def find_signs(name: str) -> list[Sign]:
                 matches.append((end, len(run), sign))
     matches.sort(key=lambda match: (-match[0], -match[1]))
     signs = [sign for _, _, sign in matches]
-    compounds = ((word, end) for word in words for end in ENDINGS if word != end)
-    signs += [SIGNS[ENDINGS[end]] for word, end in compounds if word.endswith(end)]
+    compounds = [word for word in words if word.endswith(_ENDINGS)]
+    signs += [
+        SIGNS[ENDINGS[end]]
+        for word in compounds
+        for end in ENDINGS
+        if word.endswith(end) and word != end
+    ]
     # `phone_no` is a telephone number and `household_no` a household before they are numbers.
     numbers = [sign for sign in signs if sign.needs == "own"]
     others = [sign for sign in signs if sign.needs != "own"]

@@ -275,7 +275,7 @@ def read_profiles(
         yield name, together[name] if name in together else read_profile(table, name)
 
 
-_PLAIN = (pl.Int64, pl.Float64, pl.String)
+_PLAIN = (pl.Int64, pl.Float64, pl.String, pl.Date, pl.Boolean)
 
 
 def _read_together(columns: list[pl.Series], patterns: Sequence[str]) -> Iterator[Profile]:

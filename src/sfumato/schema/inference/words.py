@@ -267,5 +267,7 @@ def remove_accents(text: str) -> str:
     >>> remove_accents("Größe, płeć")
     'Grosse, plec'
     """
+    if text.isascii():
+        return text
     decomposed = unicodedata.normalize("NFKD", text.translate(_LETTERS))
     return "".join(sign for sign in decomposed if not unicodedata.combining(sign))
