@@ -22,7 +22,13 @@ import numpy as np
 import polars as pl
 
 import sfumato as sf
+from sfumato.analysis.formula import read_model_formula
 from sfumato.analysis.generalised_cells import build_cell_category, build_cell_number
+from sfumato.analysis.problem_building import build_problem, resolve_family
+from sfumato.analysis.release_input import read_release_input
+from sfumato.analysis.samplers.metropolis.chain import Chain
+from sfumato.analysis.samplers.metropolis.start import prepare_start
+from sfumato.analysis.variables import prepare_variables
 from sfumato.kernels.arrays import Floats
 
 QUASI = ["height", "household_size", "income", "education"]
@@ -41,6 +47,11 @@ EFFECTS = {"height": 0.3, "household_size": -0.25, "income": 0.3, "hdl": -0.3}
 BY_LEVEL = {"middle": 0.3, "degree": 0.6}
 FORMULA = "y ~ height + household_size + income + education + hdl"
 TERMS = ["Intercept", *NUMBERS[:3], "education[T.middle]", "education[T.degree]", "hdl"]
+WARNINGS = {
+    "Of the variance of": "much variance within ranges",
+    "The chains do not agree": "chains do not agree",
+}
+"""How warnings of a fit begin, and what they are of."""
 Row = dict[str, Any]
 
 
@@ -172,13 +183,53 @@ def fit_cells_as_categories(released: sf.Dataset, y: Floats, family: str) -> tup
     return float(value[1]), float(error[1])
 
 
+def release_cells(frame: pl.DataFrame, k: int, seed: int) -> sf.Release:
+    """The records with four variables generalised."""
+    data = sf.Dataset(frame, build_schema())
+    plan = sf.Plan(schema=data.schema, steps=[sf.methods.KAnonymity(variables=QUASI, k=k)])
+    return sf.protect(data, plan, key=sf.Key(seed.to_bytes(32, "big")))
+
+
+def measure_spread(options: argparse.Namespace, seed: int) -> Floats:
+    """By how much drawn true numbers spread more than the original ones, as shares of their SD."""
+    frame, _ = simulate(options.records, seed, options.family, options.predictors)
+    formula = read_model_formula(FORMULA)
+    records = read_release_input(
+        release_cells(frame, options.k, seed), None, list(formula.variables)
+    )
+    variables = prepare_variables(records, formula, {})
+    family, link = resolve_family(options.family, None)
+    problem, _ = build_problem(
+        formula, variables, records.noise, family=family, link=link, shape="mixture", clustered=True
+    )
+    with np.errstate(all="ignore"):
+        start = prepare_start(problem, seed)
+        chain = Chain(start, np.random.SeedSequence(seed), options.draws)
+        spreads = []
+        for number_of_pass in range(2 * options.draws):
+            chain.step()
+            if number_of_pass >= options.draws:
+                true = [n.true(chain.latent[:, i]) for i, n in enumerate(start.problem.numbers)]
+                spreads.append(np.std(true, axis=1))
+    original = [frame[n.name].to_numpy().std() for n in start.problem.numbers]
+    return np.asarray(np.mean(spreads, axis=0) / original - 1)
+
+
+def print_spread(options: argparse.Namespace) -> None:
+    """The mean of `measure_spread` over data sets, with its Monte Carlo error."""
+    seeds = range(options.first, options.first + options.sets)
+    excess = 100 * np.array([measure_spread(options, seed) for seed in seeds])
+    error = excess.std(axis=0, ddof=1) / len(excess) ** 0.5
+    print(f"{options.sets} data sets; spread of drawn true values against the original's")
+    for name, mean, its_error in zip(NUMBERS, excess.mean(axis=0), error, strict=False):
+        print(f"{name:<22} {mean:>+6.1f} % ({its_error:.1f} %)")
+
+
 def study_set(options: argparse.Namespace, seed: int) -> Row:
     """All fits of one data set."""
     family, k = options.family, options.k
     frame, truth = simulate(options.records, seed, family, options.predictors)
-    data = sf.Dataset(frame, build_schema())
-    plan = sf.Plan(schema=data.schema, steps=[sf.methods.KAnonymity(variables=QUASI, k=k)])
-    release = sf.protect(data, plan, key=sf.Key(seed.to_bytes(32, "big")))
+    release = release_cells(frame, k, seed)
     released = release.dataset
     # The release has an order of its own.
     y, released_y = frame["y"].to_numpy(), released.column("y").to_numpy()
@@ -201,7 +252,13 @@ def study_set(options: argparse.Namespace, seed: int) -> Row:
         }
         for index, term in enumerate(TERMS)
     }
-    return {"k": k, "seed": seed, "terms": terms, "categories": as_categories}
+    return {
+        "k": k,
+        "seed": seed,
+        "terms": terms,
+        "categories": as_categories,
+        "warnings": list(found.warnings),
+    }
 
 
 def print_table(rows: list[Row]) -> None:
@@ -235,11 +292,38 @@ def print_table(rows: list[Row]) -> None:
         f"ranges as categories: hdl {np.nanmean(bias):+.2f} SD, coverage {inside.mean():.2f}, "
         "no other coefficient"
     )
+    slopes = [row["terms"][term] for row in rows for term in TERMS[1:]]
+    covered = sum(cell["fit"][2] <= cell["truth"] <= cell["fit"][3] for cell in slopes)
+    by_middles = sum(
+        abs(cell["middles"][0] - cell["truth"]) <= 1.96 * cell["middles"][1] for cell in slopes
+    )
+    print(
+        f"all slopes together: coverage {covered / len(slopes):.3f} ({covered} of {len(slopes)}), "
+        f"of middles {by_middles / len(slopes):.3f}"
+    )
     every = [cell["fit"] for row in rows for cell in row["terms"].values()]
     print(
         f"over all coefficients: least ESS {min(cell[4] for cell in every):.0f}, "
         f"greatest R-hat {max(cell[5] for cell in every):.3f}"
     )
+    print_warnings(rows)
+
+
+def print_warnings(rows: list[Row]) -> None:
+    """In how many data sets the program warned of each coefficient, and what it is worth then."""
+    for begin, reason in WARNINGS.items():
+        for term in TERMS:
+            cells = [
+                row["terms"][term]
+                for row in rows
+                if any(text.startswith(begin) and f"'{term}'" in text for text in row["warnings"])
+            ]
+            covered = sum(cell["fit"][2] <= cell["truth"] <= cell["fit"][3] for cell in cells)
+            if cells:
+                print(
+                    f"warned of {term} ({reason}) in {len(cells)} of {len(rows)} data sets, of "
+                    f"which its interval covers in {covered}"
+                )
 
 
 def main() -> None:
@@ -253,7 +337,11 @@ def main() -> None:
     parser.add_argument("--family", default="gaussian")
     parser.add_argument("--predictors", choices=sorted(PREDICTORS), default="cohort")
     parser.add_argument("--into", type=Path)
+    parser.add_argument("--spread", action="store_true", help="of drawn true values, only")
     options = parser.parse_args()
+    if options.spread:
+        print_spread(options)
+        return
     rows: list[Row] = []
     for seed in range(options.first, options.first + options.sets):
         design = [options.predictors, options.family, options.k, options.records, options.draws]

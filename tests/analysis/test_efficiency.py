@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
+from tests.analysis.general_problems import generalised_case, grouped_case, linear_case
 
 import sfumato as sf
+from sfumato.analysis.problem import Problem
+from sfumato.analysis.realised_efficiency import _information_of_terms
 from sfumato.errors import MeasureError
 
 
@@ -115,3 +121,56 @@ def test_noise_in_a_binary_outcome_is_refused() -> None:
     data = sf.Dataset(pl.DataFrame({"y": [0, 1] * 50, "x": np.arange(100.0)}))
     with pytest.raises(MeasureError, match="outcome"):
         sf.efficiency(data, {"y": sf.Gaussian(variance=1.0)}, "y ~ x", "logistic")
+
+
+def _values(problem: Problem, beta: list[float], **more: float) -> Any:
+    named = dict(zip([term.name for term in problem.terms], beta, strict=True))
+    return SimpleNamespace(value=named | {name.replace("_", " "): v for name, v in more.items()})
+
+
+def test_information_of_terms_without_groups() -> None:
+    case = generalised_case("poisson", 200, 3)
+    rows, rng = np.arange(200), np.random.default_rng(1)
+    beta = [0.2, 0.6, -0.4, 0.2]
+    weight = np.exp(case.design @ beta)
+    found = _information_of_terms(case.problem, case.design, rows, _values(case.problem, beta), rng)
+    np.testing.assert_allclose(found, case.design.T @ (case.design * weight[:, None]))
+    plain = linear_case("plain", 200, 3)
+    values = _values(plain.problem, [1.0, 1.0, -0.5], residual_variance=2.5)
+    found = _information_of_terms(plain.problem, plain.design, rows, values, rng)
+    np.testing.assert_allclose(found, plain.design.T @ plain.design / 2.5)
+
+
+def test_information_of_groups_is_that_of_the_whole_covariance() -> None:
+    case = grouped_case("gaussian", 60, 6, 2)
+    values = _values(case.problem, [0.5, 0.8, -0.5], residual_variance=1.5)
+    values.value["variance of Intercept by group"] = 0.7
+    found = _information_of_terms(
+        case.problem, case.design, np.arange(60), values, np.random.default_rng(1)
+    )
+    groups = case.problem.groups
+    assert groups is not None
+    alike = groups[:, None] == groups[None]
+    inverse = np.linalg.inv(1.5 * np.eye(60) + 0.7 * alike)
+    np.testing.assert_allclose(found, case.design.T @ inverse @ case.design, rtol=1e-6)
+
+
+def test_information_of_a_two_level_logit_is_less_than_with_known_effects() -> None:
+    case = grouped_case("bernoulli", 4000, 40, 2)
+    beta = [0.5, 0.8, -0.5]
+    values = _values(case.problem, beta)
+    values.value["variance of Intercept by group"] = 0.36
+    found = _information_of_terms(
+        case.problem, case.design, np.arange(4000), values, np.random.default_rng(1)
+    )
+    chance = 1 / (1 + np.exp(-case.design @ beta))
+    known = case.design.T @ (case.design * (chance * (1 - chance))[:, None])
+    share = np.linalg.eigvals(np.linalg.solve(known, found)).real
+    np.testing.assert_allclose(found, found.T, rtol=1e-9)
+    assert 0 < share.min() < share.max() < 1.05
+    # The intercept has the variance between 40 groups beside its own.
+    error = np.linalg.inv(found)[0, 0] - np.linalg.inv(known)[0, 0]
+    assert error == pytest.approx(0.36 / 40, rel=0.35)
+    # Slopes lose little: x more than z, since x differs between groups.
+    of_x, of_z = np.diag(np.linalg.inv(found))[1:] / np.diag(np.linalg.inv(known))[1:]
+    assert 1 < of_z < 1.15 < of_x < 1.3

@@ -141,7 +141,12 @@ def test_odd_inputs_are_refused_with_a_reason(records, constant, twice):
     noisy = y.copy() if twice else rng.normal(size=records)
     problem = build_number_problem(y, noisy, 0.01, clean=clean)
     if records < 5 or constant or twice:
-        with pytest.raises(MeasureError):
+        reason = "without error"
+        if records < 5:
+            reason = f"There are {records} records, too few for 3 coefficients"
+        if constant or records == 1:
+            reason = "term 'w' are all the same"
+        with pytest.raises(MeasureError, match=reason):
             exact.sample(problem, FEW)
     else:
         assert np.isfinite(exact.sample(problem, FEW).draws).all()

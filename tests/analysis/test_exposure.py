@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from benchmarks.study_designs import DESIGNS, fit_data_set, release
+from tests.analysis.general_problems import linear_case
 
 import sfumato as sf
-from sfumato.analysis.exposure import choose_exposure, collect_clean_variables, fit_spread
+from sfumato.analysis import exposure
+from sfumato.analysis.exposure import (
+    CleanVariable,
+    choose_exposure,
+    collect_clean_variables,
+    fit_spread,
+)
 from sfumato.analysis.formula import read_model_formula
 from sfumato.analysis.problem import Exposure, Problem
 from sfumato.analysis.problem_building import build_problem
@@ -155,3 +164,104 @@ def test_without_records_the_spread_has_its_prior() -> None:
         draws.append(model.spread_slopes[:, 0].copy())
     assert np.std(draws, axis=0) == pytest.approx([1, 1], abs=0.08)
     assert np.mean(draws, axis=0) == pytest.approx([0, 0], abs=0.12)
+
+
+# The parts of the choice, one by one.
+
+
+def test_a_number_of_six_values_is_a_category_and_of_seven_a_number() -> None:
+    nothing: dict[str, object] = {}
+    for count, is_category in ((6, True), (7, False)):
+        values = np.tile(np.arange(count, dtype=float), 30)
+        levels, codes = np.unique(values, return_inverse=True)
+        found = exposure._describe("z", values, codes, levels, nothing)
+        assert (found.smooth.shape[1] == 0) is is_category
+        assert found.columns.shape[1] == (count - 1 if is_category else 1)
+        assert np.bincount(found.stratum).tolist() == ([30] * 6 if is_category else [90, 60, 60])
+    values = np.random.default_rng(1).normal(5, 3, size=300)
+    levels, codes = np.unique(values, return_inverse=True)
+    found = exposure._describe("z", values, codes, levels, nothing)
+    assert (found.columns.mean(), found.columns.std()) == pytest.approx((0, 1))
+    assert np.bincount(found.stratum).tolist() == [100, 100, 100]
+    # A label makes a category of it, however many values it has.
+    assert exposure._describe("z", values, codes, levels, {"z": "text"}).columns.shape[1] == 299
+
+
+def test_the_spline_is_cubic_between_its_knots_and_straight_beyond() -> None:
+    values = np.linspace(-3, 3, 6001)
+    spline = exposure._build_spline(values)
+    knots = np.quantile(values, [0.05, 0.275, 0.5, 0.725, 0.95])
+    assert spline.shape[1] == 3
+    bend = np.diff(spline, 2, axis=0) / 0.001**2
+    outside = (values[1:-1] > knots[-1] + 0.01) | (values[1:-1] < knots[0] - 0.01)
+    np.testing.assert_allclose(bend[outside], 0, atol=1e-6)
+    # Harrell's basis: the bend rises by 6 (x - knot) over the squared distance of the outer knots.
+    first = (values[1:-1] > knots[0]) & (values[1:-1] < knots[1])
+    expected = 6 * (values[1:-1] - knots[0]) / (knots[-1] - knots[0]) ** 2
+    np.testing.assert_allclose(bend[first][:, 0], expected[first], atol=1e-6)
+    np.testing.assert_allclose(np.diff(bend, axis=0), 0, atol=0.01)  # it never jumps
+    assert exposure._build_spline(np.repeat([0.0, 1.0], [89, 11])).shape[1] == 0
+
+
+def test_products_have_twelve_columns_at_most() -> None:
+    def category(name: str, levels: int) -> CleanVariable:
+        codes = np.arange(60) % levels
+        return CleanVariable(name, np.eye(levels)[codes][:, 1:], np.zeros((60, 0)), codes)
+
+    number = CleanVariable("z", np.arange(60.0)[:, None], np.ones((60, 3)), np.zeros(60, int))
+    found = exposure._list_candidates(
+        [category("a", 4), category("b", 5), category("c", 6), number]
+    )
+    assert [(one.name, one.columns.shape[1]) for one in found] == [
+        ("z squared", 1), ("z", 3), ("a:b", 12), ("a:z", 3), ("b:z", 4), ("c:z", 5),
+    ]  # fmt: skip
+
+
+def test_basis_of_the_remainder() -> None:
+    rng = np.random.default_rng(2)
+    given = np.column_stack([np.ones(200), rng.normal(size=200)])
+    fresh = rng.normal(size=(200, 2)) * [1e-3, 1e5]
+    columns = np.column_stack([fresh, fresh[:, 0] + given[:, 1] * 1e-3, np.zeros(200), given[:, 1]])
+    found = exposure._orthogonalise(columns, given)
+    # Three of the five follow from the others.
+    assert found.shape == (200, 2)
+    np.testing.assert_allclose(found.T @ found / 200, np.eye(2), atol=1e-9)
+    np.testing.assert_allclose(given.T @ found, 0, atol=1e-9)
+
+
+def test_enough_records_are_twenty_and_one_for_each_column() -> None:
+    problem = linear_case("plain", 22, 1).problem
+    assert exposure.has_plain_numbers(problem)
+    missing = problem.numbers[0].observed.copy()
+    missing[0] = np.nan
+    fewer = replace(problem, numbers=(replace(problem.numbers[0], observed=missing),))
+    assert not exposure.has_plain_numbers(fewer)
+    assert not exposure.has_plain_numbers(replace(problem, numbers=()))
+
+
+def test_the_log_odds_of_shares_are_those_of_a_logit_model() -> None:
+    import statsmodels.api as sm
+
+    rng = np.random.default_rng(3)
+    x = np.column_stack([np.ones(300), rng.normal(size=300)])
+    share = np.clip(rng.beta(2, 3, size=300) + 0.1 * x[:, 1], 0.01, 0.99)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that shares are no counts
+        expected = sm.GLM(share, x, family=sm.families.Binomial()).fit().fittedvalues
+    np.testing.assert_allclose(exposure._fit_quasi_binomial(x, share), expected, atol=1e-6)
+
+
+def test_false_alarms_of_the_score_test_are_as_rare_as_stated() -> None:
+    rng = np.random.default_rng(4)
+    constant = np.ones((200, 1))
+    p_values = [
+        exposure._test_scores(
+            rng.exponential(size=200) - 1, rng.normal(size=(200, 2)), constant, None
+        )
+        for _ in range(400)
+    ]
+    # Uniform: a mean of 400 has an error of 0.0144.
+    assert np.mean(p_values) == pytest.approx(0.5, abs=4 * 0.0144)
+    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=4 * 0.011)
+    column = rng.normal(size=(200, 1))
+    assert exposure._test_scores(column[:, 0] + rng.normal(size=200), column, constant, None) < 1e-9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -58,6 +59,8 @@ def release(tmp_path_factory) -> tuple[sf.Release, str]:
 def test_a_release_and_its_folder_give_the_same(release):
     made, folder = release
     told = sf.fit("y ~ x + sex", made, method="moments")
+    assert told.complete
+    assert told.sampled is None
     again = sf.fit("y ~ x + sex", folder, method="moments")
     assert told.rows[1] == again.rows[1]
     row = told.summary().loc["x"]
@@ -244,7 +247,7 @@ def test_odd_inputs_are_refused_without_a_value():
         assert "7.25" not in str(caught.value)
     with pytest.raises(SfumatoError, match="complete records|No record"):
         sf.fit("y ~ x + z", frame.head(2), noise=noise)
-    with pytest.raises(SfumatoError):
+    with pytest.raises(DataError, match="No record has all clean variables"):
         sf.fit("y ~ x", frame.head(0), noise=noise)
     with pytest.raises(DataError, match="no numbers"):
         sf.fit("y ~ text", frame, noise={"text": sf.Gaussian(variance=1.0)})
@@ -252,9 +255,17 @@ def test_odd_inputs_are_refused_without_a_value():
         sf.fit("y ~ x", frame.with_columns(pl.lit(np.inf).alias("x")), noise=noise)
     with pytest.raises(DataError, match="groups"):
         sf.fit("y ~ z + (1 | x)", frame, noise=noise)
-    for wrong in ({"method": "magic"}, {"shape": "odd"}, {"draws": 0}, {"level": 1.0}):
-        with pytest.raises(MeasureError):
-            sf.fit("y ~ x", frame, noise=noise, **wrong)
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("no method 'magic'", {"method": "magic"}),
+        ("no shape 'odd'", {"shape": "odd"}),
+        ("`draws` and `chains` are 1 or more", {"draws": 0}),
+        ("`draws` and `chains` are 1 or more", {"chains": 0}),
+        ("`level` lies between", {"level": 0.0}),
+        ("`level` lies between", {"level": 1.0}),
+    ]
+    for reason, options in wrong:
+        with pytest.raises(MeasureError, match=reason):
+            sf.fit("y ~ x", frame, noise=noise, **options)
 
 
 def test_noise_that_outcome_and_predictors_share_is_taken_out_as_well():

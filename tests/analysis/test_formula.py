@@ -80,16 +80,27 @@ def test_the_part_with_groups_is_taken_apart(text, group, fixed, random):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("reason", "texts"),
     [
-        "y ~ x + (1 || g)", "y ~ x + (1 | g) + (1 | h)", "y ~ x | g", "y ~ x + (1 | g:h)",
-        "y ~ x * (1 | g)", "(1 | g) ~ x", "y ~ x + ( | g)", "y ~ x + (1 | 3)", "y ~ x + (1 | g",
-        "y + x", "y ~ (1|g) x", "y ~ x + ((1) | g)", "y ~ __import__(x)", "| ~ |", "y ~ x + (1 |)",
+        (
+            "outside a part with groups",
+            ["y ~ x + (1 || g)", "y ~ x | g", "(1 | g) ~ x", "y ~ x + (1 | g", "| ~ |",
+             "y ~ x + ((1) | g)"],
+        ),
+        ("more than one part with groups", ["y ~ x + (1 | g) + (1 | h)"]),
+        (
+            "part with groups cannot be read",
+            ["y ~ x + (1 | g:h)", "y ~ x + ( | g)", "y ~ x + (1 | 3)", "y ~ x + (1 |)"],
+        ),
+        ("added to the others with a \\+", ["y ~ x * (1 | g)", "y ~ (1|g) x"]),
+        ("needs one ~", ["y + x"]),
+        ("calls '__import__'", ["y ~ __import__(x)"]),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_told(text):
-    with pytest.raises(MeasureError):
-        read_model_formula(text)
+def test_what_cannot_be_read_is_told(reason, texts):
+    for text in texts:
+        with pytest.raises(MeasureError, match=reason):
+            read_model_formula(text)
 
 
 def names_of(problem: Problem) -> list[str]:
@@ -197,8 +208,10 @@ def test_noised_outcomes(frame):
 def test_families_and_links():
     assert resolve_family("logistic", None) == ("bernoulli", "logit")
     assert resolve_family("binomial", "probit") == ("binomial", "probit")
-    for family, link in (("gamma", None), ("gaussian", "log"), ("poisson", "logit")):
-        with pytest.raises(MeasureError):
+    with pytest.raises(MeasureError, match="no family 'gamma'"):
+        resolve_family("gamma", None)
+    for family, link in (("gaussian", "log"), ("poisson", "logit")):
+        with pytest.raises(MeasureError, match=f"'{family}' has no link '{link}'"):
             resolve_family(family, link)
 
 

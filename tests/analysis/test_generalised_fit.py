@@ -181,7 +181,7 @@ def test_what_cannot_be_done_is_refused_with_a_hint(release):
         sf.methods.Noise(variables=["age"], variance_share=0.1),
         sf.methods.KAnonymity(variables=["age"], k=5),
     )
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match="'age' was changed again after its noise was added"):
         sf.fit("y ~ age", both)
 
 

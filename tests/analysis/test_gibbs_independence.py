@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -193,3 +195,30 @@ def test_the_same_seed_gives_the_same_draws_in_groups():
     few = Sampling(chains=2, draws=20, warmup=20, seed=5)
     first, second = gibbs.sample(problem, few), gibbs.sample(problem, few)
     assert first.draws.tobytes() == second.draws.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("more", "taken"),
+    [
+        ({}, True),
+        ({"rows": range(109)}, False),
+        ({"levels": 1}, False),
+        ({"levels": 1, "present": (0, 1)}, True),
+        ({"effects": 1}, False),
+        ({"groups": 2}, False),
+        ({"components": 2}, False),
+        # Five more columns make 16 parameters.
+        ({"columns": 7, "rows": range(160)}, True),
+        ({"columns": 7, "rows": range(159)}, False),
+        ({"columns": 8, "rows": range(999)}, False),
+    ],
+)
+def test_levels_are_summed_out_where_parameters_are_few_and_records_many(more, taken):
+    # 3 terms, 1 slope, residual variance, 1 coefficient, mean, factor, 3 of the odds: 11 of 110.
+    model = {
+        "effects": 0, "groups": 1, "components": 1, "levels": 2, "present": (0,), "numbers": 1,
+        "columns": 2, "dummies": np.zeros((1, 0)), "table_rows": 3, "roles": (0,),
+        "sequential": False, "outcome_design": np.zeros((110, 3)), "rows": range(110),
+    }  # fmt: skip
+    stub: Any = SimpleNamespace(**model | more)
+    assert independence._has_marginal_density(stub) is taken

@@ -282,7 +282,12 @@ def test_odd_inputs_are_refused_with_a_reason(records, groups, constant):
     problem = build_number_problem(y, noisy, 0.01, groups=group, random=(0,))
     few = Sampling(chains=1, draws=5, warmup=5)
     if records < 6 or constant or min(groups, records) < 4:
-        with pytest.raises(MeasureError):
+        reason = "variable 'x' are all the same"
+        if groups < 4:
+            reason = f"There are {groups} groups; 4 are needed"
+        if records < 6:
+            reason = f"There are {records} records, too few for 2 coefficients"
+        with pytest.raises(MeasureError, match=reason):
             gibbs.sample(problem, few)
     else:
         assert np.isfinite(gibbs.sample(problem, few).draws).all()

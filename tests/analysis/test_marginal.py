@@ -256,7 +256,7 @@ def test_an_outcome_told_for_sure_is_refused() -> None:
 
 def test_one_record_is_refused() -> None:
     problem, _ = make_problem(np.random.default_rng(20), 1)
-    with pytest.raises(MeasureError):
+    with pytest.raises(MeasureError, match="collinear: Intercept, clean"):
         marginal.sample(problem, FEW)
 
 

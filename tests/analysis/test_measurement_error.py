@@ -20,14 +20,16 @@ from sfumato.analysis.corrected_scores import (
     unbiased_power,
 )
 from sfumato.analysis.measurement_error import (
+    NoiseByStratum,
     build_category,
     build_number,
+    covariance_between,
     is_noiseless,
     noise_covariance,
     strata_variables,
 )
 from sfumato.analysis.problem import Number
-from sfumato.cells.noise.description import Level
+from sfumato.cells.noise.description import Level, StratifiedGaussian
 from sfumato.errors import DataError
 
 NOTHING = pl.DataFrame()
@@ -267,3 +269,32 @@ def test_powers_are_right_on_average():
     assert made.mean() == pytest.approx(2.25, abs=0.02)
     with pytest.raises(NoCorrectedScoreError):
         unbiased_power(Number(name="x", observed=seen, variance=1.0, laplace=True), 3)
+
+
+def test_the_covariance_of_two_noises():
+    def described(shared: float, weight: float = 0.8) -> sf.CorrelatedGaussian:
+        matrix = [[1.0, shared], [shared, 2.0]]
+        return sf.CorrelatedGaussian(
+            variables=["a", "b"], weight=weight, mean=[0.0, 0.0], covariance=matrix
+        )
+
+    def by_stratum(shared: float) -> NoiseByStratum:
+        strata = [
+            {"where": {"g": g}, "mean": [0.0, 0.0], "covariance": [[1.0, shared], [shared, 1.0]]}
+            for g in (0, 1)
+        ]
+        return NoiseByStratum(StratifiedGaussian(variables=["a", "b"], weight=0.8, strata=strata))
+
+    shared = described(0.3)
+    assert covariance_between({"a": shared, "b": shared}, "a", "b") == 0.3 / 0.8**2
+    assert covariance_between({"a": shared, "b": shared}, "b", "a") == 0.3 / 0.8**2
+    # Noise of two draws has nothing in common, however it is described.
+    assert covariance_between({"a": shared, "b": described(0.3, 0.7)}, "a", "b") == 0
+    alone = {"a": sf.Gaussian(variance=1.0), "b": sf.Gaussian(variance=1.0)}
+    assert covariance_between(alone, "a", "b") == 0
+    assert covariance_between({}, "a", "b") == 0
+    apart = by_stratum(0.0)
+    assert covariance_between({"a": apart, "b": apart}, "a", "b") == 0
+    together = by_stratum(0.2)
+    with pytest.raises(DataError, match="correlated, and differently in each stratum"):
+        covariance_between({"a": together, "b": together}, "a", "b")

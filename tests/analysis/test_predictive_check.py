@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.study_designs import DESIGNS, fit_data_set, release
+from scipy import stats
+from tests.analysis.general_problems import curved_case
 
 import sfumato as sf
+from sfumato.analysis import predictive_check
 from sfumato.analysis.fit_warnings import check_agreement
 from sfumato.analysis.naive_fit import Estimates
+from sfumato.analysis.predictive_check import _Statistic
 from sfumato.analysis.result import Fit
 
 
@@ -86,3 +90,77 @@ def test_a_linear_model_that_contradicts_corrected_moments_is_not_used() -> None
     assert result.engine == "resampled moments"
     row = result.summary().loc["x:z"]
     assert abs(row["mean"] - 0.5) < 3 * row["sd"]
+
+
+# The parts of the check, one by one.
+
+
+def test_residuals_are_those_of_the_formula_with_released_numbers() -> None:
+    problem = curved_case(300, 4).problem
+    released = problem.numbers[0].observed.copy()
+    released[:5] = np.nan
+    y = problem.y.copy()
+    y[7] = np.nan
+    filled = np.where(np.isnan(released), np.nanmean(released), released)
+    z = problem.covariates[:, 1]
+    x = np.column_stack([np.ones(300), z, filled, filled**2, filled * z])
+    known = np.isfinite(y)
+    expected = y - x @ np.linalg.lstsq(x[known], y[known], rcond=None)[0]
+    found = predictive_check._regress_outcome(problem, released[:, None], y)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_moments_of_strata_that_have_thirty_records() -> None:
+    values = np.random.default_rng(1).exponential(size=90)
+    values[3] = np.nan
+    codes = np.repeat([0, 1, 2], [30, 31, 29])
+    found = predictive_check._moments_by_stratum(values, codes)
+    assert len(found) == 2
+    for code, moments in enumerate(found):
+        part = values[codes == code]
+        part = part[np.isfinite(part)]
+        assert moments == pytest.approx((part.mean(), part.std(), stats.skew(part)))
+
+
+def test_thirds_are_equally_large_and_what_is_missing_is_in_the_first() -> None:
+    values = np.append(np.random.default_rng(2).permutation(99.0 * np.arange(99)), np.nan)
+    thirds = predictive_check._cut_into_thirds(values)
+    assert np.bincount(thirds).tolist() == [34, 33, 33]
+    assert values[thirds == 2].min() > values[thirds == 1].max()
+    assert predictive_check._cut_into_thirds(np.full(3, np.nan)).tolist() == [0, 0, 0]
+
+
+def test_a_statistic_fails_from_one_in_a_hundred_for_all_together_on() -> None:
+    names = [("x", "mean"), ("x", "SD"), ("", "SD")]
+    # 80 simulated values of mean 0 and SD 1.
+    simulated = np.tile([-1.0, 1.0], 40) * np.sqrt(79 / 80)
+    rows = [[_Statistic(*name, "", value) for name in names] for value in simulated]
+
+    def compare(*received: float, with_numbers: bool = True) -> list[tuple[str, str, float]]:
+        given = [_Statistic(*name, "", value) for name, value in zip(names, received, strict=True)]
+        found = predictive_check._compare(given, rows, with_numbers=with_numbers)
+        assert all(one.received == pytest.approx(one.distance) for one in found)
+        return [(one.variable, one.statistic, round(one.distance, 9)) for one in found]
+
+    limit = float(stats.t.isf(0.01 / 2 / 3, 79))
+    inside, outside = round(limit - 1e-6, 9), round(limit + 1e-6, 9)
+    assert compare(inside, -inside, inside) == []
+    assert compare(outside, -9.0, inside) == [("x", "SD", -9.0), ("x", "mean", outside)]
+    # Where numbers are not compared, there is one statistic and not three.
+    alone = round(float(stats.t.isf(0.01 / 2, 79)) + 1e-6, 9)
+    assert compare(99.0, 99.0, alone, with_numbers=False) == [("", "SD", alone)]
+
+
+def test_group_means_are_shrunk_by_what_chance_explains() -> None:
+    rng = np.random.default_rng(3)
+    groups = np.repeat(np.arange(50), 4)
+    values = rng.normal(size=50)[groups] + rng.normal(size=200)
+    found = predictive_check._shrink_group_means(values[:, None], groups)[:, 0]
+    means = values.reshape(50, 4).mean(axis=1)
+    within = ((values - means[groups]) ** 2).mean()
+    between = means.var() - within / 4
+    assert 0.5 < between < 2
+    np.testing.assert_allclose(found, (means * between / (between + within / 4))[groups])
+    # Nothing is left of means that differ less than by chance.
+    level = np.tile([1.0, -1.0, 1.0, -1.0], 50)[:, None]
+    assert not predictive_check._shrink_group_means(level, groups).any()

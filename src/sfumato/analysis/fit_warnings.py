@@ -124,13 +124,12 @@ def _warn_of_wide_cells(name: str, share: float, *, is_number: bool, cut: bool) 
     warning = ""
     if is_number and share < (_NARROW_IF_CUT if cut else _NARROW):
         reason = (
-            "its coefficient rests on the shape of its true values, of which ranges so wide say "
-            "little. If extreme values are more frequent than a normal distribution has them, it "
-            "is too far from 0."
+            "its coefficient rests on the model of its true values, of whose shape ranges so wide "
+            "say little, and its interval may be too narrow."
             if cut
             else "its coefficient rests on the model of its true values, and may be too far from "
-            "0. In a study it was, by a quarter to two thirds of its SD. Pass the release folder, "
-            "if there is one: it may say that ranges do not really overlap."
+            "0. Pass the release folder, if there is one: it may say that ranges do not really "
+            "overlap."
         )
         warning = (
             f"Of the variance of '{name}' about {1 - share:.0%} lies within its ranges: {reason} "

@@ -25,9 +25,10 @@ from sfumato.analysis.measurement_error import (
 from sfumato.analysis.problem import Category, Number, Partition
 from sfumato.analysis.release_input import ReleaseInput
 from sfumato.analysis.tight_ranges import number_classes
-from sfumato.cells.codes import encode, encode_levels, find_positions
+from sfumato.cells.codes import encode, encode_levels
 from sfumato.cells.noise.description import CodeNoise, Gaussian, Noise
 from sfumato.data import Dataset
+from sfumato.engines.local import find_positions
 from sfumato.errors import DataError
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.exact_sums import canonical_order

@@ -96,8 +96,7 @@ class Chain:
         self.disjoint = arrange_disjoint(problem, self.latent, self.rng)
         self.own_latent = self.latent[:, : start.record_numbers]
         """A view of the numbers that have a value of their own for each record."""
-        self.write_levels()
-        self.write_group_columns()
+        self._begin_models()
         self.predictor = LinearPredictor(problem, self.latent, self.codes, 1e-4 * start.size)
         design = self.predictor.design
         self.beta, self.outcome.variance = fit_first_coefficients(design, self.outcome)
@@ -122,6 +121,15 @@ class Chain:
         self.joint_steps = self.joint_accepted = 0
         self.accepted = np.zeros(len(problem.numbers))
         self.eta = self._compute_eta()
+
+    def _begin_models(self) -> None:
+        """The models of true values at the first ones: columns of levels and groups, slopes."""
+        self.write_levels()
+        self.write_group_columns()
+        self.numbers.regress(self.own_latent)
+        if self.groups_own is not None:
+            of_groups = self.latent[self.group_rows, self.start.record_numbers :]
+            self.groups_own.model.regress(of_groups)
 
     def step(self) -> None:
         """One pass over everything, each part given all the others."""

@@ -37,6 +37,10 @@ from sfumato.kernels.arrays import Floats, Integers
 
 _RIDGE = 0.01
 _WEAK = 0.1
+_OWN, _FAR = 0.3, 1.5
+"""Of a component, as shares of all residuals: the prior scale of its covariance, and the prior SD
+of its mean. A component that may lie anywhere would stay away once it has no record, and one that
+may be as narrow as it likes would close in on a single record and hold it."""
 _BETWEEN = 0.02
 """Prior scale of a covariance between groups, as a share of that within."""
 _LOGIT_PRECISION = 0.04
@@ -166,7 +170,7 @@ class NumberModel:
         self.effects: Floats = np.zeros((groups, numbers))
         total = _total_covariance(mixture)
         self.between = _WEAK * total
-        self.scale = _WEAK * np.diag(np.diag(total))
+        self.total = np.diag(np.diag(total))
         self.between_scale = _BETWEEN * np.diag(np.diag(total))
         if group is not None:
             rows = np.array([np.flatnonzero(group == g)[0] for g in range(groups)])
@@ -291,18 +295,26 @@ class NumberModel:
         """Log density of `theta`, and what of the residuals' density does not depend on them."""
         if not len(self.theta):
             return 0.0
-        ridge = _RIDGE * _WEAK / self.scale[0, 0]
+        ridge = _RIDGE / self.total[0, 0]
         log = -0.5 * float((self.spread_slopes**2).sum())
-        variances, scale = self.covariances[:, 0, 0], float(self.scale[0, 0])
+        variances, total = self.covariances[:, 0, 0], float(self.total[0, 0])
         if self.components == 1:
             log += (1 - 0.5 * records) * math.log(variances[0])
             log -= (self.spread_columns @ self.spread_slopes).sum()
         else:
             # Priors of means and variances, and the Jacobian of scaling all of them.
-            log -= float((2 * np.log(variances) + 0.5 * scale / variances).sum())
-            log -= 0.5 * float((self.means**2).sum()) * _WEAK / (100 * scale)
+            log -= float((2 * np.log(variances) + 0.5 * _OWN * total / variances).sum())
+            log -= 0.5 * float((self.means**2).sum()) / (_FAR**2 * total)
             log += 1.5 * self.components * float(self.theta[-1])
         return float(log - 0.5 * ridge * (self.slopes[self.first_level :, 0] ** 2).sum())
+
+    def regress(self, latent: Floats) -> None:
+        """First slopes by least squares, without which residuals would lie far from all components.
+
+        Then the widest one would take all records in the first pass, and the others, left without
+        any, would not get one back.
+        """
+        self.slopes[:] = np.linalg.lstsq(self.design, latent, rcond=None)[0]
 
     def update(self, latent: Floats, rng: Generator) -> None:
         """Draw all its parameters from their full conditionals, given latent values."""
@@ -380,12 +392,11 @@ class NumberModel:
         for k in range(self.components):
             members = residual[label == k]
             inverse = np.linalg.inv(self.covariances[k])
-            # Its mean before the data: zero, give or take ten SD of all residuals.
-            prior = np.linalg.inv(100 * self.scale / _WEAK)
+            prior = np.linalg.inv(_FAR**2 * self.total)
             right = inverse @ members.sum(axis=0)
             self.means[k] = draw_normal(len(members) * inverse + prior, right, rng)
             distance = members - self.means[k]
-            squares = self.scale + distance.T @ distance
+            squares = _OWN * self.total + distance.T @ distance
             self.covariances[k] = draw_inverse_wishart(len(members) + size + 1, squares, rng)
 
     def _draw_slopes(self, latent: Floats, label: Integers, rng: Generator) -> None:
@@ -395,7 +406,7 @@ class NumberModel:
         # Clean columns are there whatever is drawn; a level may have no record for a while.
         ridge = np.diag(np.repeat([0.0, _RIDGE], [self.first_level, columns - self.first_level]))
         # Slopes of all numbers at once, as in seemingly unrelated regressions: X'X ⊗ Σ⁻¹.
-        precision += np.kron(ridge, _WEAK * np.linalg.inv(self.scale))
+        precision += np.kron(ridge, np.linalg.inv(self.total))
         spread = self.spread
         for k in range(self.components):
             members = slice(None) if self.components == 1 else label == k
