@@ -180,6 +180,7 @@ def _compare_blurs() -> None:
     cohort = sf.Dataset(sf.datasets.cohort(5000), sf.datasets.cohort_schema())
     complete = cohort.batch(BLURRED).select(~pl.any_horizontal(pl.all().is_null())).to_series()
     data = cohort.take(complete.arg_true().to_numpy())
+    print(f"{len(data):,} people")
     print(f"{'cohort, step':<34} {'stayed':>7} {'interval':>9} {'undone':>7} {'change':>7}")
     for count in (1, 2, 3, 5):
         names = BLURRED[:count]

@@ -119,6 +119,7 @@ def main() -> None:
         "k = 10, balanced, all nine .97": [classes(10, "balanced"), exchange(TEN[1:], 0.97)],
         "k = 20, balanced, all nine .97": [classes(20, "balanced"), exchange(TEN[1:], 0.97)],
     }
+    print(f"{len(frame):,} people, {len(TEN)} variables")
     print(
         f"{'file':34} {'k-marginal':>10} {'unique match':>12} {'DiSCO':>6} {'linked':>7} {'s':>5}"
     )

@@ -45,8 +45,8 @@ known = counts == 0
 known[-1] = True
 warm = Lattice((2, 2))
 few = warm.with_margins(np.array([[1.0, 9], [9, 9]]))
-layer = assess_counts(warm, few, k=3, rules=Rules())
-find_suppression_pattern(warm, [layer], unsuppressible=np.arange(9) == 8)
+warmed = assess_counts(warm, few, k=3, rules=Rules())
+find_suppression_pattern(warm, [warmed], unsuppressible=np.arange(9) == 8)
 """
 SEARCH = """
 hidden = find_suppression_pattern(lattice, [layer], unsuppressible=known)

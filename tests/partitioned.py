@@ -10,30 +10,43 @@ import itertools
 import numpy as np
 import polars as pl
 
-from sfumato.engines import Combinations
+from sfumato.engines import Combinations, LocalEngine
 from sfumato.engines.local import (
     count_combinations,
     group_records,
+    list_sort_keys,
     make_draws,
     name_by_position,
     summarise,
 )
+from sfumato.engines.verbs import HIGH, LEVELS, LOW, RANK, RECORDS, ROWS, tabulate_distinct
 
 _AT = "__at__"
 
 
-class PartitionedEngine:
+class PartitionedEngine(LocalEngine):
+    # What is not overridden looks at all records at once, and is tested by itself.
+    name = "partitioned"
+    in_memory = False
+    random: np.random.Generator
+    parts: int
+
     def __init__(self, seed: int, parts: int = 4) -> None:
-        self.random = np.random.default_rng(seed)
-        self.parts = parts
+        super().__init__()
+        object.__setattr__(self, "random", np.random.default_rng(seed))
+        object.__setattr__(self, "parts", parts)
 
     def _split(self, records: int):
-        """Positions in random order, cut into parts of random size (some of them empty)."""
+        """Positions in random order, cut into parts of random size: one record, some, or none."""
         order = self.random.permutation(records)
         cuts = np.sort(self.random.integers(0, records + 1, self.parts - 1))
-        return np.split(order, cuts)
+        # A single record is of one stratum, and has no others beside it.
+        return np.split(order, np.sort(np.append(cuts, min(1, records))))
 
     def prepare(self, data):
+        return data
+
+    def keep(self, data):
         return data
 
     def aggregate(self, data, wanted):
@@ -56,6 +69,15 @@ class PartitionedEngine:
         values = merged.drop(_AT)
         values.columns = list(columns)
         return Combinations(values, merged[_AT].to_numpy())
+
+    def tabulate(self, data, columns):
+        return tabulate_distinct(self, data, columns)
+
+    def gather(self, data, function, *, reads):
+        return [function(data.batch(reads)[at]) for at in self._split(len(data))]
+
+    def count(self, data):
+        return len(data)
 
     def map_rows(self, data, function, *, reads, chance=None):
         batch = data.batch(reads)
@@ -80,17 +102,43 @@ class PartitionedEngine:
             made.append(done.with_columns(pl.Series(_AT, at)))
         return data.with_columns(pl.concat(made).sort(_AT).drop(_AT)) if made else data
 
-    def rank(self, data, score):
+    def rank(self, data, by):
         """Range-partitioned: sort each range by itself, then add the offset of those before."""
-        values = data.column(score).cast(pl.Float64).fill_null(np.inf).to_numpy()
-        ids = data.identity.digests
+        keys = list_sort_keys(data.batch(by), data.identity.digests)
+        values = np.where(keys[0], np.inf, keys[1]) if by else keys[0]
         edges = np.sort(self.random.choice(values, self.parts - 1)) if len(values) else values
         ranges = np.searchsorted(edges, values, side="right")
         places = np.empty(len(values), np.int64)
         offset = 0
         for one in range(self.parts):
             at = self.random.permutation(np.flatnonzero(ranges == one))
-            order = at[np.lexsort((ids[at, 1], ids[at, 0], values[at]))]
+            order = at[np.lexsort([key[at] for key in keys[::-1]])]
             places[order] = offset + np.arange(len(order))
             offset += len(order)
-        return places
+        return data.with_columns(pl.DataFrame({RANK: places}))
+
+    def group(self, data, by, *, weight=None, extremes=(), levels=()):
+        frame = data.batch(data.columns)
+        wanted = [pl.len().cast(pl.Int64).alias(ROWS)]
+        wanted += [pl.col(weight).sum().alias(RECORDS)] if weight else []
+        for name in extremes:
+            wanted += [pl.col(name).min().alias(name + LOW), pl.col(name).max().alias(name + HIGH)]
+        wanted += [pl.col(name).n_unique().cast(pl.Int64).alias(name + LEVELS) for name in levels]
+        shuffled = frame[self.random.permutation(frame.height)]
+        grouped = shuffled.group_by(by).agg(wanted) if by else shuffled.select(wanted)
+        return type(data)(grouped[self.random.permutation(grouped.height)])
+
+    def filter(self, data, function, reads):
+        wanted = np.zeros(len(data), bool)
+        batch = data.batch(reads or data.columns[:1])
+        for at in self._split(len(data)):
+            wanted[at] = function(batch[at])
+        return data.take(np.flatnonzero(wanted))
+
+    def fetch(self, data):
+        return data.batch(data.columns)
+
+    def join(self, data, table, on):
+        left, right = data.batch(data.columns), table.batch(table.columns)
+        joined = left.join(right, on=list(on), how="left", maintain_order="left")
+        return data.with_columns(joined.select(n for n in joined.columns if n not in data.columns))

@@ -17,7 +17,7 @@ in what a comment directly before it names. A comment above the title holds for 
     <!-- measured: 2026-11-16 04b76e7 python -m benchmarks.bench_national -->
     <!-- timed: 2026-11-16 04b76e7 python -m benchmarks.bench_plots -->
     <!-- published: Kroes et al. (2021), Table 2 -->
-    <!-- stated: a rule of ours, or an example that is made up: which one -->
+    <!-- stated: what cannot be checked, and why; only where `test_numbers.py` still allows it -->
 
 `measured` and `timed` take too long for a test. They have the day and the commit of the last run
 (`python -m tools.docs_numbers --stamp` writes them; those that were there when the rule was made,

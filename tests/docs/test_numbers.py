@@ -49,6 +49,12 @@ def test_slow_runs_have_a_day_a_commit_and_a_command(page):
                 assert (ROOT / "benchmarks" / f"{command[3]}.py").exists(), command
 
 
+def test_no_number_is_only_stated():
+    """Made-up examples have a run beside them too."""
+    for page in RULED:
+        assert not any(passage.evidence_of("stated") for passage in passages(page)), page
+
+
 def _passage(text: str) -> Passage:
     return Passage(1, text, ())
 

@@ -364,3 +364,16 @@ def test_redrawing_needs_chance_and_draws():
     noise = sf.methods.Noise(variables=["x0"], variance_share=0.1)
     with pytest.raises(MeasureError, match="two draws"):
         redrawn(data, noise, HIndex(), draws=1)
+
+
+def test_the_best_attacker_is_named_and_the_plain_one_where_none_is_better():
+    random = np.random.default_rng(5)
+    original = random.normal(size=(200, 2))
+    # One variable is nearly exact, so that who weighs by the noise finds everybody.
+    released = original + random.normal(size=original.shape) * [1e-4, 3.0]
+    found = HIndex().measure(dataset(original), dataset(released)).details
+    assert found["best_attacker"] == "weighs by the noise"
+    assert found["h_index_by_noise"] > 0.9
+    same = HIndex().measure(dataset(original), dataset(original))
+    assert same.value == same.details["h_index_by_noise"] == 1
+    assert same.details["best_attacker"] == "plain distance"

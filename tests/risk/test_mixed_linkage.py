@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -253,3 +254,36 @@ def test_distances_taken_once_a_class_are_those_of_each_record(steps, monkeypatc
             parts = attacker_view.compute_costs(views, persons, rows, what="", by_noise=by_noise)
             costs.append(np.concatenate([cost for _, cost in parts]))
         assert (costs[0] == costs[1]).all()
+
+
+def _see(values: np.ndarray, shown: np.ndarray) -> OrderedView:
+    schema = sf.Schema({"x": sf.Column(role="quasi", kind="continuous")})
+    original, released = (sf.Dataset(pl.DataFrame({"x": x}), schema) for x in (values, shown))
+    (view,), _ = view_release(original, released, ["x"], owner="test")
+    assert isinstance(view, OrderedView)
+    return view
+
+
+@pytest.mark.parametrize("far", [0, 3])
+def test_the_noise_is_weighed_by_its_variance_or_by_its_median_where_few_moved_far(far):
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=400)
+    noise = 0.1 * rng.normal(size=400)
+    noise[:far] += 20
+    view = _see(values, values + noise)
+    squares = (noise / values.std(ddof=1)) ** 2
+    size = squares.mean()
+    if far:
+        # A normal variable has 0.4549 of its variance as the median of its squares.
+        size = np.median(squares) / 0.4549
+        assert size < squares.mean() / 4
+    rows = np.arange(5)
+    plain, weighed = view.costs(values[:5], rows), view.weigh_by_noise()(values[:5], rows)
+    assert np.allclose(weighed, plain / size, rtol=1e-9)
+
+
+def test_huge_distances_are_the_same_from_both_sides():
+    values = np.array([-1e300, -1.0, 0.0, 1.0, 1e300])
+    near = replace(_see(values, np.array([-1e300, 0.0, 1.0, 2.0, 1e300])), spread=1.0)
+    there, back = near.costs(values[:1], np.array([4])), near.costs(values[4:], np.array([0]))
+    assert there.item() == back.item() == pytest.approx(1e300)

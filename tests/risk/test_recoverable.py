@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.risk._dependencies.filling_in import fill_in
+from sfumato.risk._dependencies.rules import SAME, Finding, _agree_by_chance
 from sfumato.risk.recoverable import Recoverable
 
 RNG = np.random.default_rng(20)
@@ -182,3 +183,61 @@ def test_equal_values_against_a_slow_reference(pairs: list[tuple[int, int]]) -> 
     # A weak rule is not named; a named one has exactly the hits counted one by one.
     if evidence.details["worst_rule"] == "same value":
         assert math.isclose(evidence.details["recovered"], hits / len(pairs))
+
+
+def _filled_regions(groups: list[tuple[str, int]], **said: Any) -> list[str]:
+    """What an attacker reads where all regions are hidden, and one weight goes with each group.
+
+    Groups are (regions, how often), in their order one weight each: ("ab", 3) are six records with
+    one weight, of which three live in "a". `said` is what he knows of the rule.
+    """
+    regions = [region for names, times in groups for region in names * times]
+    weights = [float(at) for at, (names, times) in enumerate(groups) for _ in names * times]
+    frame = pl.DataFrame({"region": regions, "weight": weights})
+    schema = sf.Schema({"region": "quasi", "weight": "weight"})
+    hidden = frame.with_columns(region=pl.lit("*"))
+    known: dict[str, Any] = {
+        "share": 0.4,
+        "chance": 0.0,
+        "deviations": 9.0,
+        "precision": 1.0,
+        **said,
+    }
+    finding = Finding("region", ("weight",), SAME, **known)
+    filled = fill_in(sf.Dataset(frame, schema), sf.Dataset(hidden, schema), [finding])
+    return ["*"] * len(frame) if filled is None else filled.dataset.frame["region"].to_list()
+
+
+def test_a_rule_that_is_mostly_wrong_is_used_only_where_chance_is_excluded() -> None:
+    groups = [("a", 2), ("b", 30), ("c", 1), ("ac", 40)]
+    # Two equal values prove little, thirty much; one alone is the record itself.
+    sure = ["*"] * 2 + ["b"] * 30 + ["*"] * 81
+    assert _filled_regions(groups, precision=0.49) == sure
+    assert _filled_regions(groups, precision=0.5) == ["a"] * 2 + ["b"] * 30 + ["*"] * 81
+
+
+def test_a_rule_needs_nearly_all_of_a_group_and_a_gain() -> None:
+    nearly = [("b" * 19 + "a", 1), ("b" * 18 + "aa", 1), ("abcd", 40)]
+    assert _filled_regions(nearly) == ["b"] * 20 + ["*"] * 180
+    assert _filled_regions(nearly, share=0.05) == ["b"] * 20 + ["*"] * 180
+    assert _filled_regions(nearly, share=0.049) == ["*"] * 200
+
+
+@pytest.mark.parametrize("sizes", [[2, 2], [3, 1, 2], [4, 6], [6]])
+def test_what_agrees_by_chance_against_all_outcomes(sizes: list[int]) -> None:
+    keys = np.repeat(np.arange(len(sizes)), sizes)
+    target = np.arange(len(keys)) % 3 % 2
+    shares = np.bincount(target) / len(target)
+    mean = variance = 0.0
+    for size in sizes:
+        counted, chances = [], []
+        for levels in itertools.product(range(len(shares)), repeat=size):
+            # Of the others four in five must agree; who is alone has no others.
+            alike = [levels.count(level) for level in levels]
+            agree = [same - 1 >= 0.8 * (size - 1) - 1e-9 and size > 1 for same in alike]
+            counted.append(sum(agree))
+            chances.append(math.prod(shares[level] for level in levels))
+        first = float(np.dot(counted, chances))
+        mean += first
+        variance += float(np.dot(np.square(counted), chances)) - first**2
+    assert _agree_by_chance(keys, target) == pytest.approx((mean, math.sqrt(variance)))

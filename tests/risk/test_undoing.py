@@ -195,3 +195,22 @@ def test_exam_scores_and_passengers(shared_data):
     found = attacked(people, 3, strata=["Pclass", "Sex", "Family"])
     assert found.details["undoing_error_left"] == pytest.approx(0.377, abs=0.003)
     assert found.value > 2 * found.details["released_as_it_is"]
+
+
+def test_the_table_counts_each_variable_in_its_own_deviations():
+    values = np.random.default_rng(8).normal(size=(200, 2)) * [3.0, 0.5]
+    data = numbers(values)
+    blurred = sf.methods.Deterministic(variables=["x0", "x1"], k=3).apply(data)
+    found = sf.risk.Undoing(variables=["x0", "x1"], k=3, tolerance=0.2).measure(data, blurred)
+    moved = np.abs(np.column_stack([blurred.frame[name] for name in ("x0", "x1")]) - values)
+    near = (moved <= 0.2 * values.std(axis=0, ddof=1)).mean(axis=0)
+    assert 0.02 < near.min() < near.max() < 0.98
+    assert found.table["released_as_it_is"].to_list() == near.tolist()
+    for label, of_all in {
+        "undoing": "worked_out",
+        "released_as_it_is": "released_as_it_is",
+    }.items():
+        assert found.table[label].mean() == pytest.approx(found.details[of_all], rel=1e-12)
+    shares = found.table.select(pl.max_horizontal("undoing", "released_as_it_is")).to_series()
+    assert found.details["undoing_at_worst"] == shares.max()
+    assert found.details["worst_variable"] == f"x{shares.arg_max()}"

@@ -106,5 +106,6 @@ def test_mutants_are_seen_at_full_length(
     sources = Sources.locate(shared_data)
     assert not list_different(iter(replicate([paper], sources)[paper]))
     mutate(monkeypatch)
-    different = list_different(iter(replicate([paper], sources)[paper]))
+    # Rows, as the page counts them: two tables may have one of the same name.
+    different = [row for row in replicate([paper], sources)[paper] if row.status == "different"]
     assert len(different) >= least
