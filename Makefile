@@ -15,7 +15,8 @@ test: setup lint types unit docs
 test-all: setup lint types docs  ## also the long statistical studies, and coverage
 	bash tools/system.sh
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m "study or not study"
+	$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m "not spark"
+	$(BIN)/coverage run -m pytest -n 0 -m spark tests/engines
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 	@echo "make test-all: everything passed"
@@ -36,7 +37,8 @@ types: setup
 
 unit: setup
 	bash tools/system.sh
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist worksteal -m "not study and not spark"
+	$(BIN)/pytest -n 0 -m "spark and not study" tests/engines  # one cluster, started once
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true \
@@ -60,7 +62,7 @@ docs-numbers: setup  ## run the slow commands behind numbers in the docs again: 
 	$(BIN)/python -m tools.docs_numbers
 
 lock: ## resolve the newest versions that pyproject.toml allows; needs uv
-	uv pip compile pyproject.toml --extra formats --extra postgres --group dev --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra formats --extra postgres --extra spark --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header --no-emit-index-url --quiet --output-file requirements.lock
 
 clean:

@@ -132,6 +132,8 @@ def entry_page(entry: catalogue.Entry) -> Iterator[str]:
         yield from target_names(entry)
     elif entry.keyed:
         yield from ("Its result depends on the key.", "")
+    if more := entry.runs_on[1:]:
+        yield from (f"It also runs on {' and '.join(more)}, with the same result.", "")
     yield from example(entry)
     yield from references(entry)
 
@@ -148,10 +150,11 @@ def target_names(entry: type[Measure]) -> Iterator[str]:
 def room(folder: str, title: str, entries: Mapping[str, catalogue.Entry], lead: str) -> list[Any]:
     """The pages of all methods or of all measures; what the navigation shows of them."""
     rows = [
-        (f"[{name}]({name}.md)", catalogue.first_line(entry)) for name, entry in entries.items()
+        (f"[{name}]({name}.md)", catalogue.first_line(entry), ", ".join(entry.runs_on[1:]))
+        for name, entry in entries.items()
     ]
     index = f"reference/{folder}/index.md"
-    put(index, [f"# {title}", "", lead, "", *table(["name", "what it does"], rows)])
+    put(index, [f"# {title}", "", lead, "", *table(["name", "what it does", "also runs on"], rows)])
     pages: list[Any] = [{"All": index}]
     for name, entry in entries.items():
         put(f"reference/{folder}/{name}.md", entry_page(entry))

@@ -144,7 +144,7 @@ def test_pairs_are_never_guessed(monkeypatch):
         def variables(self, data):
             return ()
 
-        def compare(self, original, released):
+        def compare(self, original, released, engine):
             return Evidence(name="pair", subject="pair", value=0.0)
 
     data = people()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Misclassification,
     )
     from sfumato.cells.noise.scales import Growth, Scale
-    from sfumato.data import Dataset, read
+    from sfumato.data import Dataset, read, scan
     from sfumato.errors import SfumatoError
     from sfumato.evidence import Evidence
     from sfumato.figures import custodian as pictures
@@ -62,6 +62,7 @@ _HOMES = {
     "fit": "analysis.fit",
     "protect": "run",
     "read": "data",
+    "scan": "data",
     "sweep": "tuning.sweep",
     "tune": "tuning.search",
 }
@@ -112,6 +113,7 @@ __all__ = [
     "protect",
     "read",
     "risk",
+    "scan",
     "sweep",
     "tables",
     "tune",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any, ClassVar, Literal, Self
 
 from sfumato.data import Dataset
+from sfumato.engines import Engine, engine_for, require_engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import AT_WORST, FILLED_IN, Direction, Evidence, Subject
 
@@ -53,6 +55,9 @@ class Trial:
         a tenth.
     seconds : about how long it takes for a million cells. A stated number, so that what is tried
         never depends on the machine.
+    in_sample : what its success is where it can only be tried on some of the records (on a
+        cluster): "overstated", since people are rarer there, so that too much of it decides
+        nothing; "as it is"; or "unknown", so that it is not tried.
     """
 
     needs: tuple[str, ...] | None = None
@@ -60,6 +65,7 @@ class Trial:
     acceptable: float | Literal["by k"] | None = None
     unremarkable: float | Literal["by k"] | None = None
     seconds: float = 1.0
+    in_sample: Literal["overstated", "as it is", "unknown"] = "overstated"
 
 
 class Measure(ABC):
@@ -99,30 +105,44 @@ class Measure(ABC):
         package, *folders = cls.__module__.split(".")
         return folders[0] if package == "sfumato" else cls.aspect
 
-    def measure(self, original: Dataset, released: Dataset | None = None) -> Evidence:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for contract in (Measure.look, Measure.compare):
+            verb, wanted = contract.__name__, signature(contract)
+            if verb in vars(cls) and len(signature(vars(cls)[verb]).parameters) < len(
+                wanted.parameters
+            ):
+                msg = f"{cls.__name__}.{verb} lacks a parameter of {verb}{wanted}."
+                raise TypeError(msg)
+
+    def measure(
+        self, original: Dataset, released: Dataset | None = None, *, engine: Engine | None = None
+    ) -> Evidence:
         """Measure one data set, or the released one with the original as its baseline."""
+        where = engine or engine_for(original.frame)
+        require_engine(self, where)
         if self.of == "pair":
             if released is None:
                 raise MeasureError(
                     f"'{self.name}' compares two data sets; only one was given.",
                     hint="pass the original and the released data.",
                 )
-            return self.compare(original, released)
+            return self.compare(original, released, where)
         if released is None:
-            return self.look(original, "original")
-        evidence = self.look(released, "released")
-        return replace(evidence, baseline=self.look(original, "original").value)
+            return self.look(original, "original", where)
+        evidence = self.look(released, "released", where)
+        return replace(evidence, baseline=self.look(original, "original", where).value)
 
     def for_value(self) -> Self:
         """The same measure without what only its further numbers need; for a search."""
         return self
 
-    def look(self, data: Dataset, subject: Subject) -> Evidence:
+    def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Measure one data set by itself."""
-        del data
+        del data, engine
         raise MeasureError(f"'{self.name}' cannot look at one data set ({subject}) by itself.")
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Measure the released data against the original."""
-        del original, released
+        del original, released, engine
         raise MeasureError(f"'{self.name}' does not compare data sets.")

@@ -11,10 +11,9 @@ import polars as pl
 
 from sfumato.cells.literals import declare_generalised
 from sfumato.data import Dataset
-from sfumato.engines import Chance, Engine, Starts, engine_for
+from sfumato.engines import Chance, Engine, Starts, engine_for, require_engine
 from sfumato.engines.summaries import Infinite
 from sfumato.errors import DataError, MethodError
-from sfumato.io import frames
 from sfumato.parameters import list_settings
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Schema
@@ -100,8 +99,8 @@ class Method(ABC):
         engine: Engine | None = None,
     ) -> Dataset:
         """Protect the data by this one method. Keyed methods draw a new key when none is given."""
-        _require_engine(self, data)
         where = engine or engine_for(data.frame)
+        require_engine(self, where)
         data = where.prepare(data)
         data.schema.require(self.touches(data.schema))
         chance = Chance(Key.of(key), step) if self.keyed else None
@@ -133,15 +132,6 @@ class Method(ABC):
         """
         del fitted
         return {}
-
-
-def _require_engine(step: Method, data: Dataset) -> None:
-    """Say what cannot run on a cluster before any work starts."""
-    if frames.is_distributed(data.frame) and "spark" not in step.runs_on:
-        raise MethodError(
-            f"The method '{step.name}' does not run on Spark.",
-            hint="run it on one machine, on a frame of pandas, polars or pyarrow.",
-        )
 
 
 def carry_out(

@@ -6,20 +6,23 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import polars as pl
 
 from sfumato import __version__
 from sfumato.cells.noise import description as noise_parts
 from sfumato.cells.noise.description import Noise
 from sfumato.cells.vocabulary import restrict_vocabulary, vocabulary_to_json
 from sfumato.data import Dataset
-from sfumato.data.identity import digest, match_identities
+from sfumato.data.identity import digest, digest_buckets, match_identities
+from sfumato.data.stream import digest_values
+from sfumato.engines import engine_for
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
@@ -88,8 +91,8 @@ class Release:
             "made_by": f"sfumato {__version__}",
             "records": len(self.dataset),
             "variables": {
-                name: public_column(self.dataset, name) | {"steps": self.steps.get(name, [])}
-                for name in self.dataset.columns
+                name: facts | {"steps": self.steps.get(name, [])}
+                for name, facts in self._public_columns.items()
             },
             "methods": [
                 step.public(fitted)
@@ -224,6 +227,18 @@ class Release:
     def _values_digest(self) -> str:
         return values_digest(self.original)
 
+    @cached_property
+    def _public_columns(self) -> dict[str, dict[str, Any]]:
+        return {name: public_column(self.dataset, name) for name in self.dataset.columns}
+
+    def with_evidence(self, evidence: Mapping[str, Evidence]) -> Release:
+        """The same release with more evidence; what is known of its records is not read again."""
+        release = replace(self, evidence=evidence)
+        for name in ("_values_digest", "_public_columns"):
+            if name in vars(self):
+                vars(release)[name] = vars(self)[name]
+        return release
+
     def write(
         self,
         folder: str | Path,
@@ -268,14 +283,31 @@ def values_digest(original: Dataset) -> str:
     The digests of the records are sorted and hashed: unlike their sum, this cannot be met by
     choosing records that add up to it.
     """
+    if frames.is_distributed(original.frame):
+        return buckets_digest(original)
+    if frames.is_lazy(original.frame):
+        return f"values:{digest_values(original).hex()}"
     values = (frames.get_column(original.frame, name) for name in sorted(original.columns))
     records = digest(values).astype(">u8").view("S16").ravel()
     return f"values:{hashlib.sha256(np.sort(records).tobytes()).hexdigest()}"
 
 
+def buckets_digest(original: Dataset) -> str:
+    """The same for records on a cluster: sorted and hashed in 4096 buckets, then all of these."""
+    if frames.is_distributed(original.frame):
+        from sfumato.engines.spark import SparkEngine
+
+        buckets = SparkEngine().digest_values(original)
+    else:
+        names = sorted(original.columns)
+        buckets = digest_buckets(digest(frames.get_column(original.frame, n) for n in names))
+    parts = (number.to_bytes(2, "big") + buckets[number] for number in sorted(buckets))
+    return f"buckets:{hashlib.sha256(b''.join(parts)).hexdigest()}"
+
+
 def public_column(data: Dataset, name: str) -> dict[str, Any]:
     """What an analyst may know of a variable, and needs to read its cells."""
-    column = restrict_vocabulary(data.schema[name], frames.get_column(data.frame, name))
+    column = restrict_vocabulary(data.schema[name], lambda: list_values(data, name))
     facts: dict[str, Any] = {
         "role": column.role,
         "kind": column.kind,
@@ -286,6 +318,13 @@ def public_column(data: Dataset, name: str) -> dict[str, Any]:
     if tokens := _list_missing_tokens(data, name):
         facts["missing_tokens"] = tokens  # an empty cell was one of these in the original
     return facts | vocabulary_to_json(column)
+
+
+def list_values(data: Dataset, name: str) -> pl.Series:
+    """The values of a variable; of records that are not in memory, each once."""
+    if frames.is_in_memory(data.frame):
+        return frames.get_column(data.frame, name)
+    return engine_for(data.frame).distinct(data, [name]).values[name]
 
 
 def _list_missing_tokens(data: Dataset, name: str) -> list[str]:
@@ -305,7 +344,13 @@ def _versions() -> dict[str, str]:
 
 def align_original(original: Dataset, released: Dataset) -> Dataset:
     """The original records in the order of the released ones, which may be fewer."""
+    if frames.is_distributed(original.frame):
+        from sfumato.engines.spark import SparkEngine
+
+        return SparkEngine().align(original, released)
     mine, theirs = original.identity.digests, released.identity.digests
+    if mine is theirs or frames.is_lazy(original.frame):
+        return original  # what is read batch by batch is paired when it is read
     if mine.shape == theirs.shape and bool((mine == theirs).all()):
         return original
     return original.take(match_identities(mine, theirs))

@@ -13,7 +13,7 @@ from sfumato import catalogue
 from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.data.identity import match_identities
-from sfumato.engines import Chance, Engine, engine_for
+from sfumato.engines import Chance, Engine, LocalEngine, engine_for, require_engine
 from sfumato.errors import (
     DataError,
     MeasureError,
@@ -28,7 +28,7 @@ from sfumato.kernels.arrays import Positions
 from sfumato.measure import Measure
 from sfumato.method import Fitted, Method, carry_out
 from sfumato.plan import Plan
-from sfumato.plan.targets import Judgement, Target, find_number, judge
+from sfumato.plan.targets import Judgement, Target, find_number, judge, measures_for
 from sfumato.progress import Progress, send_progress_to, silent
 from sfumato.randomness import Key
 from sfumato.release import Release, align_original
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sfumato.risk.composition import EarlierRelease
 
 Measures = Mapping[str, Measure] | Iterable[Measure | str] | None
+NOT_ON_CLUSTER = "what it discloses together with others is measured in memory only."
 
 
 def assess(
@@ -61,7 +62,9 @@ def assess(
     >>> found["uniqueness"].details["records"]
     500
     """
-    chosen = choose_measures(measures, of="one")
+    engine = engine_for(data.frame, progress)
+    chosen = choose_measures(measures, of="one", engine=engine)
+    data = engine.keep(engine.prepare(data))
     return take_measures(chosen, data, progress=progress)
 
 
@@ -84,8 +87,8 @@ def evaluate(
     paired : whether the rows of a plain `Dataset` are in the order of the original. A file of
         a release is not: pass its folder.
     """
+    chosen = choose_measures(measures, engine=engine_for(data.frame, progress))
     original, released = _open(data, release)
-    chosen = choose_measures(measures)
     comparisons = [label for label, measure in chosen.items() if measure.of == "pair"]
     if comparisons and not _share_identity(original, released) and not paired:
         raise DataError(
@@ -114,24 +117,29 @@ def read_plan(
         return None, None
     if isinstance(release, Release):
         return release.plan, release.manifest
-    from sfumato.storage.opening import open_release
+    from sfumato.storage.opening import read_manifest, read_plan_of
 
-    opened = open_release(Path(release))
-    return opened.plan(), opened.manifest
+    return read_plan_of(Path(release)), read_manifest(Path(release))
 
 
 def _open(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
     """The whole original as the release's plan declares it, and the released records."""
+    prepare = engine_for(data.frame).prepare
     if isinstance(release, (str, Path)):
         from sfumato.storage.opening import open_release
 
-        opened = open_release(Path(release))
-        data = data.with_schema(opened.plan().schema)
+        opened = open_release(Path(release), like=data.frame)
+        data = prepare(data.with_schema(opened.plan().schema))
         released = opened.paired(data)
     elif isinstance(release, Release):
-        data, released = data.with_schema(release.plan.schema), release.dataset
+        data, released = prepare(data.with_schema(release.plan.schema)), release.dataset
     else:
-        released = release
+        data, released = prepare(data), release
+    if frames.is_distributed(data.frame) != frames.is_distributed(released.frame):
+        raise DataError(
+            "One of the original and the released data is on a cluster, the other is not.",
+            hint="read both there, or both here.",
+        )
     if len(released) != len(data) and not _share_identity(data, released):
         raise DataError(
             f"The released data have {len(released)} records, the original has {len(data)}, and "
@@ -166,11 +174,13 @@ def protect(
     ------
     TargetError : a target is missed. `error.evidence` and `error.verdict` say by how much.
     """
-    _refuse_cluster(data, "Plans")
-    original = _declare(data, plan)
+    where = engine or engine_for(data.frame, progress)
+    _require_engine(plan, where)
+    original = where.keep(where.prepare(_declare(data, plan)))
     secret = Key.of(key)
-    released, fitted = apply_steps(original, plan.steps, secret, engine=engine, progress=progress)
+    released, fitted = apply_steps(original, plan.steps, secret, engine=where, progress=progress)
     _require_no_direct(released)
+    released = where.keep(released)
     measures = plan.measures
     evidence = take_measures(measures, original, released, progress=progress)
     evidence |= _add_losses(plan.steps, fitted, evidence)
@@ -254,14 +264,16 @@ def apply_steps(
     return data, fitted_steps
 
 
-def _refuse_cluster(data: Dataset | None, what: str) -> None:
-    """Say before any work starts that only single methods run on a cluster yet."""
-    if data is not None and frames.is_distributed(data.frame):
-        raise DataError(
-            f"{what} do not run on Spark yet.",
-            hint="apply single methods to it, such as sf.methods.Noise(…).apply(data), or take a "
-            "sample to one machine.",
-        )
+def _require_engine(plan: Plan, engine: Engine) -> None:
+    """Say what of a plan does not run where the records are, before any work starts."""
+    named = measures_for(plan.targets, plan.evaluate)
+    others = []
+    if engine.name == "spark":
+        if plan.release.keep_order:
+            others.append("Records on a cluster have no order to keep ([release] keep_order).")
+        if plan.release.format not in (None, "parquet", "csv"):
+            others.append("A cluster writes Parquet and CSV ([release] format).")
+    require_engine([*plan.steps, *named.values()], engine, others=others)
 
 
 def _require_no_direct(released: Dataset) -> None:
@@ -297,6 +309,8 @@ def pair_release(original: Dataset, release: Release | str | Path) -> EarlierRel
     """An earlier release with the identity that its records have in the original of today."""
     from sfumato.risk.composition import EarlierRelease
 
+    if not frames.is_in_memory(original.frame):
+        return EarlierRelease("an earlier release", reason=NOT_ON_CLUSTER)
     if isinstance(release, (str, Path)):
         from sfumato.storage.opening import open_release
 
@@ -345,6 +359,8 @@ def hold_composition(
     composing = {k: m for k, m in measures.items() if isinstance(m, Composition)}
     label, measure = next(iter(composing.items()), (Composition.name, Composition()))
     (progress or silent)("measuring: together with earlier releases", 0, 1)
+    if not frames.is_in_memory(original.frame):
+        return _hold_unmeasured(plan, label, earlier)
     composed = measure.compose(original, released, earlier, keeps_order=plan.release.keep_order)
     targets = [target for target in plan.targets if is_on_risk(target, measures)]
     own = [target for target in targets if _find_label(target, measures) in composing]
@@ -373,6 +389,20 @@ def hold_composition(
         for item in verdict
     ]
     return HeldComposition(label, composed.evidence, tuple(together), measured)
+
+
+def _hold_unmeasured(plan: Plan, label: str, earlier: Sequence[EarlierRelease]) -> HeldComposition:
+    """Of releases that cannot be measured together, no target on risk is met."""
+    failed = Evidence.failed("composition", "pair", NOT_ON_CLUSTER)
+    measures = plan.measures
+    targets = tuple(target for target in plan.targets if is_on_risk(target, measures))
+    measured = {
+        name: Evidence.failed(measures[name].name, "pair", NOT_ON_CLUSTER)
+        for name in (_find_label(target, measures) for target in targets)
+    }
+    under = f"together with {', '.join(release.label for release in earlier)}"
+    verdict = tuple(replace(item, under=under) for item in judge(targets, measures, measured))
+    return HeldComposition(label, failed, verdict, measured)
 
 
 def _find_label(target: Target, measures: Mapping[str, Measure]) -> str:
@@ -518,20 +548,29 @@ def _share_identity(data: Dataset, released: Dataset) -> bool:
     return released.given_identity is not None and data.identity.basis == released.identity.basis
 
 
-def choose_measures(measures: Measures, *, of: str | None = None) -> dict[str, Measure]:
-    """The measures by label; without a choice, all that need no parameter."""
+def choose_measures(
+    measures: Measures, *, of: str | None = None, engine: Engine | None = None
+) -> dict[str, Measure]:
+    """The measures by label; without a choice, all that need no parameter and run on the engine.
+
+    Those that were chosen and do not run there are refused.
+    """
+    where = engine or LocalEngine()
     if measures is None:
         return {
             name: entry()
             for name, entry in catalogue.measures().items()
-            if (of is None or entry.of == of) and _runs_by_default(entry)
+            if (of is None or entry.of == of)
+            and where.name in entry.runs_on
+            and _runs_by_default(entry)
         }
-    if isinstance(measures, Mapping):
-        return dict(measures)
     chosen = [
         catalogue.measure(measure)() if isinstance(measure, str) else measure
-        for measure in measures
+        for measure in (measures.values() if isinstance(measures, Mapping) else measures)
     ]
+    require_engine(chosen, where)
+    if isinstance(measures, Mapping):
+        return dict(measures)
     return {measure.name: measure for measure in chosen}
 
 
@@ -566,7 +605,6 @@ def take_measures(
     What cannot be computed is there as evidence with a reason. A wrong name is an error: the user
     can fix it.
     """
-    _refuse_cluster(released if original is None else original, "Measures")
     report = progress or silent
     kept = _align(original, released) if original is not None and released is not None else original
     evidence: dict[str, Evidence] = {}
@@ -606,7 +644,9 @@ def _measure_filled_in(
         for label, measure in measures.items()
         if measure.of == "one" and measure.room() == "risk" and evidence[label].computed
     }
-    filled = fill_in(original, released) if again else None
+    # On a cluster the attack `recoverable` says so, of a sample.
+    here = frames.is_in_memory(released.frame)
+    filled = fill_in(original, released) if again and here else None
     if filled is None:
         return {}
     found: dict[str, Evidence] = {}
@@ -626,7 +666,7 @@ def _take(measure: Measure, original: Dataset | None, released: Dataset | None) 
         raise MeasureError("There is nothing to measure.", hint="pass the data.")
     if measure.of == "pair":
         return Evidence.failed(measure.name, "pair", "it needs the original, which was not given.")
-    return measure.look(released, "released")
+    return measure.look(released, "released", engine_for(released.frame))
 
 
 def _with_baseline(
@@ -639,7 +679,8 @@ def _with_baseline(
     """The released data measured, with the number of the original, which is taken once."""
     if original is None or released is None:
         return _take(measure, original, released)
-    evidence = measure.look(released, "released")
+    engine = engine_for(released.frame)
+    evidence = measure.look(released, "released", engine)
     if label not in baselines:
-        baselines[label] = measure.look(original, "original").value
+        baselines[label] = measure.look(original, "original", engine).value
     return replace(evidence, baseline=baselines[label])

@@ -209,7 +209,7 @@ def test_tools_that_are_known_themselves_take_nothing_from_k() -> None:
     data, released = sf.Dataset(frame, schema), sf.Dataset(hidden, schema)
     filled = fill_in(data, released)
     assert filled is not None
-    sizes = [sf.risk.Uniqueness().look(table, "released").details["k"]
+    sizes = [sf.risk.Uniqueness().measure(table).details["k"]
              for table in (released, filled.dataset)]  # fmt: skip
     assert sizes[0] == sizes[1]
 

@@ -14,6 +14,7 @@ from tests.conftest import LIBRARIES, in_library
 import sfumato as sf
 from sfumato import catalogue
 from sfumato.errors import MeasureError, SfumatoError
+from sfumato.measure import Measure
 
 CASES = [
     pytest.param(name, example, id=f"{name}-{at}")
@@ -146,3 +147,13 @@ def test_no_number_belongs_to_two_measures():
     # A bare target such as `k.min` must mean one thing, whatever files are added.
     told = [number for one in catalogue.measures().values() for number in (one.name, *one.provides)]
     assert sorted(told) == sorted(set(told))
+
+
+def test_a_measure_that_takes_no_engine_is_refused_when_it_is_defined():
+    with pytest.raises(TypeError, match=r"Old.compare lacks a parameter of compare\(self"):
+
+        class Old(Measure):
+            name = "old"
+
+            def compare(self, original, released):  # type: ignore[override]
+                return released

@@ -22,7 +22,7 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.data import Dataset
-from sfumato.engines import Starts
+from sfumato.engines import Engine, Starts
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.method import Fitted, Grouped, Strength
@@ -85,7 +85,7 @@ class Swapped(Measure):
     examples = ({"variables": ["income"]},)
     variables: list[str]
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         changed = np.zeros(len(original), bool)
         for name in self.variables:
             changed |= ~original.column(name).eq_missing(released.column(name)).to_numpy()

@@ -26,6 +26,7 @@ from sfumato.engines.summaries import (
     _LeadingBits,
     exact_sum,
 )
+from sfumato.engines.verbs import RANK
 from sfumato.kernels.exact_sums import exact_parts
 from sfumato.randomness import Key
 
@@ -128,8 +129,8 @@ def test_rows_and_groups_do_not_depend_on_partitions(seed, cohort):
 @pytest.mark.parametrize("seed", range(5))
 def test_ranks_do_not_depend_on_partitions_or_ties(seed, cohort):
     for score in ("height", "children", "income"):
-        local = LocalEngine().rank(cohort, score)
-        assert (local == PartitionedEngine(seed).rank(cohort, score)).all()
+        local = LocalEngine().rank(cohort, [score]).column(RANK)
+        assert local.equals(PartitionedEngine(seed).rank(cohort, [score]).column(RANK))
         assert sorted(local) == list(range(len(cohort)))
 
 
@@ -154,3 +155,49 @@ def test_what_a_part_keeps_for_a_quantile_does_not_grow_with_it():
             part = summary.partial(values, known)
             assert sum(counts.nbytes for counts in part.values()) <= 2 << 19
             known[summary.name] = summary.merge([part], known)
+
+
+def test_a_sample_is_of_the_same_records_in_any_order(cohort):
+    names = ["sex", "income"]
+    drawn = LocalEngine().sample(cohort, names, 40)
+    shuffled = cohort.take(np.random.default_rng(5).permutation(len(cohort)))
+    assert LocalEngine().sample(shuffled, names, 40).equals(drawn)
+    assert drawn.height == 40
+    assert LocalEngine().sample(cohort, names, 999).height == len(cohort)
+    # No better than chance: the first records of the file are not drawn before others.
+    numbered = cohort.with_columns(pl.DataFrame({"row": range(len(cohort))}))
+    rows = LocalEngine().sample(numbered, ["row"], 150)["row"].to_numpy()
+    assert 0.3 < rows.mean() / len(cohort) < 0.7
+
+
+def test_a_small_table_is_attached_where_values_agree():
+    data = sf.Dataset(
+        pl.DataFrame({"a": ["x", None, "y", "?"], "b": [1, 2, 1, 1]}),
+        sf.Schema({"a": sf.Column(missing=("?",))}),
+    )
+    table = pl.DataFrame({"a": ["x", None], "b": [1, 1], "size": [7, 9]})
+    assert LocalEngine().attach(data, table, ["a", "b"]).frame["size"].to_list() == [
+        7, None, None, 9
+    ]  # fmt: skip
+
+
+def test_pairs_stand_side_by_side_whatever_the_order_and_who_is_gone(cohort):
+    released = cohort.without(["height"]).take(np.arange(len(cohort))[::-2])
+    pairs = LocalEngine().pairs(cohort, released, ["income", "height"])
+    frame = pairs.frame
+    assert frame.columns == ["original income", "original height", "released income", "is released"]
+    present = frame["is released"]
+    assert present.sum() == len(released)
+    assert frame["original income"].equals(cohort.frame["income"].alias("original income"))
+    assert (
+        frame.filter(present)
+        .select((pl.col("original income") == pl.col("released income")).all())
+        .item()
+    )
+    assert frame.filter(~present)["released income"].null_count() == (~present).sum()
+
+
+def test_parts_are_gathered_once_each(cohort):
+    for engine in (LocalEngine(), PartitionedEngine(3)):
+        parts = engine.gather(cohort, lambda batch: batch["children"].sum(), reads=["children"])
+        assert sum(parts) == cohort.frame["children"].sum()

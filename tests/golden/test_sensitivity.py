@@ -33,7 +33,7 @@ class Slopes(Measure):
         del data
         return tuple(NUMBERS)
 
-    def compare(self, original: sf.Dataset, released: sf.Dataset) -> Evidence:
+    def compare(self, original: sf.Dataset, released: sf.Dataset, engine: Any) -> Evidence:
         found = sf.utility.Coefficients(formula=MODEL).measure(original, released).table
         spread = {name: original.column(name).std() for name in NUMBERS}
         moved = [

@@ -7,6 +7,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import DataError, MethodError
 from sfumato.io import frames
+from sfumato.plan import Writing
 
 
 class _Type:
@@ -46,13 +47,22 @@ def test_kinds_follow_from_the_types() -> None:
 
 
 def test_what_cannot_run_there_says_so() -> None:
+    pytest.importorskip("pyspark", reason="PySpark is not installed: pip install sfumato[spark]")
     data = sf.Dataset(_Frame(age="int", sex="string"), sf.Schema({"age": "quasi"}))
-    with pytest.raises(DataError, match="Plans do not run on Spark yet"):
-        sf.protect(data, sf.Plan(schema=data.schema, steps=[sf.methods.Drop()]))
-    with pytest.raises(DataError, match="Measures do not run on Spark yet"):
-        sf.assess(data, ["uniqueness"])
-    with pytest.raises(MethodError, match="'k_anonymity' does not run on Spark"):
-        sf.methods.KAnonymity(variables=["age"], k=2).apply(data)
+    plan = sf.Plan(
+        schema=data.schema,
+        steps=[sf.methods.Regenerate(variables=["age"])],
+        evaluate=[sf.risk.HIndex()],
+        release=Writing(keep_order=True, format="sav"),
+    )
+    with pytest.raises(MethodError, match="'regenerate', 'h_index' do not run on Spark") as refused:
+        sf.protect(data, plan)
+    assert "keep_order" in str(refused.value)
+    assert "Parquet and CSV" in str(refused.value)
+    with pytest.raises(MethodError, match="'h_index' does not run on Spark"):
+        sf.assess(data, ["h_index"])
+    with pytest.raises(MethodError, match="'regenerate' does not run on Spark"):
+        sf.methods.Regenerate(variables=["age"]).apply(data)
     with pytest.raises(DataError, match="'age' are on a cluster"):
         data.column("age")
 

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.engines import LocalEngine
@@ -73,8 +74,8 @@ def test_the_order_of_rows_does_not_matter_however_many_ties(rows, chance, k):
     schema = sf.Schema(dict.fromkeys("xy", sf.Column(digits=15)))
     try:
         made = method.apply(sf.Dataset(frame, schema)).frame
-    except MethodError:
-        with pytest.raises(MethodError):
+    except MethodError as error:
+        with pytest.raises(MethodError, match=re.escape(str(error))):
             method.apply(sf.Dataset(frame[order], schema))
         return
     other = method.apply(sf.Dataset(frame[order], schema)).frame
@@ -477,3 +478,39 @@ def test_values_too_large_to_square_are_said():
     frame = pl.DataFrame({"x": [1e200, 2e200, 3e200, -4e200]})
     with pytest.raises(MethodError, match="too large to be squared: 'x'"):
         Deterministic(variables=["x"]).apply(sf.Dataset(frame))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"missing": "drop", "missing_strata": "drop", "small": "suppress"},
+        {"missing": "median", "missing_strata": "level", "small": "suppress"},
+        {"missing": "mean", "missing_strata": "level", "small": "merge", "release_imputed": True},
+        {"missing": "median", "missing_strata": "drop", "small": "merge", "whole": True},
+        {"missing": "mean", "missing_strata": "level", "small": "suppress", "bounds": "keep"},
+    ],
+)
+def test_records_in_parts_anywhere_move_alike(options):
+    random = np.random.default_rng(8)
+    absent = [pl.Series(random.random(120) < 0.1) for _ in range(2)]
+    frame = pl.DataFrame(
+        {
+            "x": pl.Series(random.integers(0, 30, 120)).set(absent[0], -9),
+            "y": pl.Series(random.normal(size=120).round(2)).set(absent[1], None),
+            "g": pl.Series(["a", "b", "c", "?", None]).gather(
+                random.choice(5, 120, p=[0.5, 0.3, 0.1, 0.07, 0.03])
+            ),
+        }
+    )
+    schema = sf.Schema(
+        {
+            "x": sf.Column(role="quasi", kind="integer", missing=(-9,), domain=(0, 40)),
+            "y": sf.Column(role="quasi"),
+            "g": sf.Column(role="quasi", missing=("?",)),
+        }
+    )
+    data = sf.Dataset(frame, schema)
+    method = sf.methods.Deterministic(variables=["x", "y"], strata=["g"], k=5, **options)
+    here, there = method.apply(data), method.apply(data, engine=PartitionedEngine(2))
+    assert there.frame.equals(here.frame)
+    assert there.schema == here.schema

@@ -12,6 +12,7 @@ import sfumato as sf
 from sfumato.engines import engine_for
 from sfumato.engines.local import summarise
 from sfumato.errors import WeakProtectionWarning
+from sfumato.methods._publishing import digits
 from sfumato.methods._publishing.digits import (
     find_step,
     fit_steps,
@@ -195,3 +196,38 @@ def test_small_values_keep_the_noise_of_another_scale():
     assert small.any()
     assert (released[small] == values[small]).mean() < 0.05
     assert all(float(f"{value:.2f}") == value for value in released[values > 50])
+
+
+@pytest.mark.parametrize(
+    ("count", "longer", "deviation", "step"),
+    [
+        # A twentieth of the records, and three, may have more digits.
+        (100, [8], 50.0, 1.0),
+        (100, [9, 8], 50.0, 0.1),
+        # Of a few records a quarter.
+        (8, [2], 50.0, 1.0),
+        (8, [3, 2], 50.0, 0.1),
+        (3, [1, 0], 50.0, 0.1),
+        # A standard deviation has at least ten steps.
+        (100, [0, 0], 10.0, 1.0),
+        (100, [0, 0], 9.99, 0.1),
+        (100, [0, 0], 0.99, 0.01),
+        (100, [0], 0.0, 1.0),
+        # More decimals than a measurement has.
+        (100, [9] * 9 + [8], 50.0, 1e-9),
+        (100, [9] * 10, 50.0, 0.0),
+        (100, [0], 1e-12, 1e-9),
+    ],
+)
+def test_a_step_follows_from_who_has_more_digits_and_from_the_spread(
+    count, longer, deviation, step
+):
+    counts = [*longer, *[0] * 10][:10]
+    summary = {"count": count, "sd": deviation, "decimals": counts}
+    assert digits._choose_step(sf.Column(), summary, 10) == step
+
+
+def test_declared_digits_are_a_step_up_to_all_there_are():
+    summary = {"count": 100, "sd": 50.0, "decimals": [0] * 10}
+    for declared, step in {-2: 100.0, 0: 1.0, 3: 0.001, 14: 1e-14, 15: 0.0}.items():
+        assert digits._choose_step(sf.Column(digits=declared), summary, 10) == step

@@ -55,7 +55,9 @@ def test_rare_levels_stay_as_often_as_stated() -> None:
         values = released(data, retention=0.8, towards=towards, invariant=True).to_numpy()
         stayed = values == np.repeat(np.arange(5), counts)
         assert stayed.mean() > 0.8
-        assert np.bincount(values, minlength=5)[:3] == pytest.approx(counts[:3], rel=0.25)
+        # As many come as go, each a fifth or fewer: four standard errors, and the steps again.
+        apart = np.abs(np.bincount(values, minlength=5) - counts)
+        assert (apart <= 4 * np.sqrt(2 * 0.2 * counts) + 8).all()
 
 
 @pytest.mark.parametrize("towards", ["equal", "marginal", "near"])

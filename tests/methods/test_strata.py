@@ -14,9 +14,9 @@ from sfumato.engines import LocalEngine
 from sfumato.errors import MethodError
 from sfumato.methods._strata.strata import (
     Likeness,
+    find_large_strata,
     merge_levels,
     rename_levels,
-    select_large_strata,
 )
 
 LEVELS = ["a", "b", "c", "d", "", None]
@@ -89,5 +89,6 @@ def test_too_few_records_in_all():
 )
 def test_records_of_small_strata_are_found_whatever_the_type(values):
     data = sf.Dataset(pl.DataFrame({"x": values, "n": [1, 2, 3]}))
-    assert select_large_strata(data, ["x"], 2, LocalEngine()).tolist() == [0, 1]
-    assert select_large_strata(data, [], 4, LocalEngine()).tolist() == []
+    is_large = find_large_strata(data, ["x"], 2, LocalEngine())
+    assert is_large(data.batch(["x"])).nonzero()[0].tolist() == [0, 1]
+    assert not find_large_strata(data, [], 4, LocalEngine())(data.batch(["x"])).any()

@@ -172,9 +172,7 @@ def test_a_release_with_itself_is_itself(rows):
     alone, twice = compose(data, release), compose(data, release, release, release)
     for number in ("composed_k", "composed_uniqueness", "composed_k_by_fitting", "noise_left"):
         assert alone.details[number] == twice.details[number], number
-    assert (
-        alone.value == alone.baseline == sf.risk.Uniqueness().look(release, "released").details["k"]
-    )
+    assert alone.value == alone.baseline == sf.risk.Uniqueness().measure(release).details["k"]
 
 
 @settings(max_examples=60)

@@ -415,7 +415,7 @@ def test_a_comparison_without_the_original_is_not_checked_and_a_failure_is_evide
     assert "needs the original" in checks["census"].finding
     monkeypatch.setattr(sf.risk.Uniqueness, "of", "one")
 
-    def broken(self, data, subject):
+    def broken(self, data, subject, engine):
         raise ReleaseError("no such luck")
 
     monkeypatch.setattr(sf.risk.Uniqueness, "look", broken)

@@ -64,7 +64,7 @@ class Spread(Measure):
     def variables(self, data):
         return ("x",)
 
-    def compare(self, original, released):
+    def compare(self, original, released, engine):
         if len(released) < self.least:
             raise MeasureError("too few records for it.")
         values = released.column("x")

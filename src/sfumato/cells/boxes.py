@@ -35,7 +35,7 @@ from sfumato.cells.notation import (
 )
 from sfumato.data import Dataset
 from sfumato.errors import DataError
-from sfumato.kernels.arrays import Array, Codes
+from sfumato.kernels.arrays import Array, Codes, Integers, Mask
 from sfumato.kernels.trees.boxes import Cells
 from sfumato.schema import Column
 
@@ -48,15 +48,16 @@ _NUMERIC_KINDS = ("continuous", "integer", "date")
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """The records as boxes: for each variable the codes that a record may stand for.
+    """The rows as boxes: for each variable the codes that a row may stand for.
 
     Parameters
     ----------
     names : the variables.
-    cells : (variable, record) which of the variable's distinct cells each record has.
+    cells : (variable, row) which of the variable's distinct cells each row has.
     tables : the distinct cells of each variable.
     exact : whether every cell of a variable is a single code.
     literals : how many cells of each variable look like notation, but were not declared as such.
+    counts : how many records each row stands for; None: one each.
     """
 
     names: tuple[str, ...]
@@ -64,9 +65,16 @@ class Boxes:
     tables: tuple[Cells, ...]
     exact: tuple[bool, ...]
     literals: Mapping[str, int] = field(default_factory=dict)
+    counts: Integers | None = None
 
 
-def read_boxes(data: Dataset, names: Sequence[str], *, missing: Missing = "value") -> Boxes:
+def read_boxes(
+    data: Dataset,
+    names: Sequence[str],
+    *,
+    missing: Missing = "value",
+    counts: Integers | None = None,
+) -> Boxes:
     """Read variables that may be generalised.
 
     Parameters
@@ -75,6 +83,7 @@ def read_boxes(data: Dataset, names: Sequence[str], *, missing: Missing = "value
     names : the variables to read.
     missing : "value" takes missing for a value of its own, which no wildcard includes;
         "wildcard" takes it for `*`.
+    counts : how many records each row stands for; without, one each.
 
     Examples
     --------
@@ -86,22 +95,25 @@ def read_boxes(data: Dataset, names: Sequence[str], *, missing: Missing = "value
     [([0, 1], [2, 1])]
     """
     data.schema.require(names)
-    cells = np.empty((len(names), len(data)), np.int32)
+    cells = np.empty((len(names), len(data) if counts is None else len(counts)), np.int32)
     tables: list[Cells] = []
     literals: dict[str, int] = {}
     for row, name in enumerate(names):
-        cells[row], table, count = _read_variable(data.column(name), data.schema[name], missing)
+        cells[row], table, marked = _read_variable(data.column(name), data.schema[name], missing)
         tables.append(table)
-        literals |= {name: count} if count else {}
+        if marked is not None and marked.any():
+            literals[name] = int(marked.sum() if counts is None else counts[marked].sum())
     exact = tuple(t.starts is None and bool((t.low == t.high).all()) for t in tables)
-    return Boxes(tuple(names), cells, tuple(tables), exact, literals)
+    return Boxes(tuple(names), cells, tuple(tables), exact, literals, counts)
 
 
-def _read_variable(values: pl.Series, column: Column, missing: Missing) -> tuple[Array, Cells, int]:
-    """The cell of each record, the distinct cells, and how many only look like notation."""
+def _read_variable(
+    values: pl.Series, column: Column, missing: Missing
+) -> tuple[Array, Cells, Mask | None]:
+    """The cell of each row, the distinct cells, and which rows only look like notation."""
     coded = encode(_simplify_type(values, column))
     distinct, of = coded.levels, coded.missing_last
-    wild, literals = None, 0
+    wild, literals = None, None
     if distinct.dtype != pl.String:
         numbers = distinct.to_numpy()
         integers = distinct.dtype.is_integer() and column.kind != "continuous"
@@ -112,7 +124,7 @@ def _read_variable(values: pl.Series, column: Column, missing: Missing) -> tuple
         texts = mark_literals(distinct.to_list(), column)
         wild = texts.index(WILDCARD) if WILDCARD in texts else None
         marked = [index for index, text in enumerate(texts) if is_literal(text)]
-        literals = int(np.isin(of, marked).sum()) if marked else 0
+        literals = np.isin(of, marked) if marked else None
         kind = infer_cell_type(texts, column, values.name)
         if kind == "level":
             low, high, starts, size = encode_level_cells(texts, column, values.name)

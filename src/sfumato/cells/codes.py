@@ -20,7 +20,7 @@ from sfumato.cells.noise.description import Level
 from sfumato.cells.notation import WILDCARD, format_value
 from sfumato.data import Dataset
 from sfumato.engines import Combinations
-from sfumato.engines.local import find_class_of_each
+from sfumato.engines.local import find_class_of_each, find_positions
 from sfumato.errors import MethodError
 from sfumato.io import frames
 from sfumato.kernels.arrays import AnyIntegers, Codes, Integers
@@ -137,15 +137,6 @@ def encode_rows(values: npt.NDArray[Any]) -> AnyIntegers:
 def _span(values: pl.Series) -> tuple[int, int]:
     ends: Any = values.min(), values.max()
     return (0, 0) if ends[0] is None else (int(ends[0]), int(ends[1]))
-
-
-def find_positions(values: pl.Series, levels: pl.Series) -> pl.Series:
-    """Which of the levels each value is; missing where it is none of them."""
-    table = pl.DataFrame({"value": levels, "position": np.arange(len(levels), dtype=np.int32)})
-    frame = values.alias("value").to_frame()
-    # Nulls meet only where null is a level.
-    joined = frame.join(table, on="value", how="left", nulls_equal=True, maintain_order="left")
-    return joined["position"]
 
 
 def cast_untyped(values: pl.Series) -> pl.Series:
@@ -307,8 +298,8 @@ def decode_levels(codes: Integers, levels: Sequence[Level], values: pl.Series) -
 def restore_categories(before: Dataset, after: Dataset, names: Sequence[str]) -> Dataset:
     """Give variables back the categorical type that their library had for them."""
     frame = after.frame
-    if frames.is_distributed(frame):
-        return after  # Spark has text only
+    if not frames.is_in_memory(frame):
+        return after  # text only
     wrapped = frames.wrap(before.frame)
     for name in names:
         old = wrapped[name].to_native()

@@ -29,10 +29,11 @@ class ConfidentialVariable:
     Parameters
     ----------
     name : the variable.
-    codes : a number for each record, -1 where missing, in the order of the values.
+    codes : a number for each row, -1 where missing, in the order of the values.
     distinct : the values the codes stand for.
     generalised : whether some cells stand for several values.
     suppressed : whether some cells stand for anything; they count as missing.
+    counts : how many records each row stands for; None: one each.
     """
 
     name: str
@@ -40,11 +41,18 @@ class ConfidentialVariable:
     distinct: pl.Series
     generalised: bool
     suppressed: bool
+    counts: Integers | None = None
 
     @property
     def missing(self) -> bool:
         """Whether some record has no value."""
         return bool((self.codes < 0).any())
+
+    @property
+    def missing_records(self) -> int:
+        """How many records have no value."""
+        rows = self.codes < 0
+        return int(rows.sum() if self.counts is None else self.counts[rows].sum())
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -88,8 +96,12 @@ def require_apart(confidential: Sequence[str], known: Sequence[str]) -> None:
         )
 
 
-def encode_confidential(data: Dataset, name: str) -> ConfidentialVariable:
+def encode_confidential(
+    data: Dataset, name: str, counts: Integers | None = None
+) -> ConfidentialVariable:
     """Number the values of a variable in their order; all codes for missing are missing.
+
+    `counts` says how many records each row stands for.
 
     Examples
     --------
@@ -106,7 +118,7 @@ def encode_confidential(data: Dataset, name: str) -> ConfidentialVariable:
         distinct = distinct.filter(distinct != WILDCARD)
         generalised = len(filter_generalised(distinct)) > 0
     codes = encode(values, distinct).codes
-    return ConfidentialVariable(name, codes, distinct, generalised, suppressed)
+    return ConfidentialVariable(name, codes, distinct, generalised, suppressed, counts)
 
 
 def filter_generalised(texts: pl.Series) -> pl.Series:
@@ -128,13 +140,14 @@ class ClassCounts:
 def count_by_class(classes: EquivalenceClasses, codes: Codes, width: int) -> ClassCounts:
     """Count the records of every class with every value (codes from 0 to below `width`).
 
-    Records whose code is -1 are left out.
+    Rows whose code is -1 are left out.
     """
     from sfumato.kernels.trees.equivalence_classes import find_classes as group_equal
 
     both = np.stack([classes.of, codes]).astype(np.int32, copy=False)
+    records = classes.counts
     if (codes < 0).any():
-        both = both[:, codes >= 0]
-    pairs = group_equal(both, [len(classes), width])
+        both, records = both[:, codes >= 0], None if records is None else records[codes >= 0]
+    pairs = group_equal(both, [len(classes), width], records)
     at, code = (row[pairs.first].astype(np.int64) for row in both)
     return ClassCounts(at, code, pairs.counts)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.cells.boxes import Boxes
-from sfumato.kernels.arrays import Array, Codes, Integers
+from sfumato.cells.classes import count_codes
+from sfumato.kernels.arrays import Array, Codes, Integers, Mask
 from sfumato.kernels.trees import boxes as box_nested
 from sfumato.kernels.trees.boxes import COVERED, UNDECIDED, Cells, find_covered
 from sfumato.kernels.trees.equivalence_classes import Classes, find_classes, sort_by_class
@@ -25,32 +26,43 @@ class Fitting:
 
     Parameters
     ----------
-    status : COVERED, OPEN or UNDECIDED by record.
+    status : COVERED, OPEN or UNDECIDED by row.
     sizes : how many records fit each one at least, itself among them, in its worst case.
     persons : of how many persons the true values fit each record at least, whatever they are: as
         many as have records that stand for nothing else.
     exact : whether `sizes` are not bounds from below but the numbers themselves.
+    counts : how many records each row stands for; None: one each.
     """
 
     status: Array
     sizes: Integers
     persons: Integers
     exact: bool
+    counts: Integers | None = None
+
+    def count(self, rows: Mask) -> int:
+        """How many records some rows stand for."""
+        return int(rows.sum() if self.counts is None else self.counts[rows].sum())
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return len(self.status) if self.counts is None else int(self.counts.sum())
 
     @property
     def unique(self) -> int:
         """How many records are not known to be hidden."""
-        return int((self.status != COVERED).sum())
+        return self.count(self.status != COVERED)
 
     @property
     def undecided(self) -> int:
         """How many of them the budget left open."""
-        return int((self.status == UNDECIDED).sum())
+        return self.count(self.status == UNDECIDED)
 
     @property
     def share(self) -> float:
         """The share of records that are not known to be hidden."""
-        return self.unique / len(self.status)
+        return self.unique / self.records
 
     @property
     def smallest(self) -> int:
@@ -69,7 +81,7 @@ class Fitting:
         Who begins with a person finds one record alone; who begins with a record that only wider
         ones hide finds one person alone, unless somebody else happens to have these values.
         """
-        return int(((self.status != COVERED) | (self.persons == 1)).sum())
+        return self.count((self.status != COVERED) | (self.persons == 1))
 
     @property
     def guess(self) -> float:
@@ -77,17 +89,16 @@ class Fitting:
 
         A bound on a size from below bounds its inverse from above, so this never flatters.
         """
-        return _mean_inverse(self.sizes)
+        return self._mean_inverse(self.sizes)
 
     @property
     def guess_of_persons(self) -> float:
         """The same for who begins with a record and guesses among the persons who fit."""
-        return _mean_inverse(self.persons)
+        return self._mean_inverse(self.persons)
 
-
-def _mean_inverse(sizes: Integers) -> float:
-    distinct, counts = np.unique(sizes, return_counts=True)
-    return math.fsum(counts / distinct) / len(sizes)
+    def _mean_inverse(self, sizes: Integers) -> float:
+        distinct, of = np.unique(sizes, return_inverse=True)
+        return math.fsum(count_codes(of.ravel(), self.counts) / distinct) / self.records
 
 
 def find_fitting(boxes: Boxes, names: Sequence[str], *, budget: int) -> Fitting:
@@ -104,14 +115,14 @@ def find_fitting(boxes: Boxes, names: Sequence[str], *, budget: int) -> Fitting:
     unchanged = rows == list(range(len(boxes.names)))
     cells = boxes.cells if unchanged else np.ascontiguousarray(boxes.cells[rows])
     # A record is hidden where other boxes together cover its own.
-    status = find_covered(cells, tables, budget=budget)
-    equal = find_classes(cells, [len(table) for table in tables])
+    status = find_covered(cells, tables, budget=budget, records=boxes.counts)
+    equal = find_classes(cells, [len(table) for table in tables], boxes.counts)
     disjoint = all(table.disjoint for table in tables)
     containing, contained = (
         (equal.counts, equal.counts) if disjoint else _count_nested(cells, tables, status, equal)
     )
     sizes = np.maximum(containing[equal.of], np.where(status == COVERED, 2, 1))
-    return Fitting(status, sizes, contained[equal.of], disjoint)
+    return Fitting(status, sizes, contained[equal.of], disjoint, boxes.counts)
 
 
 def _count_nested(

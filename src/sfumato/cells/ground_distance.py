@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.cells.classes import count_codes
 from sfumato.cells.confidential import ConfidentialVariable
 from sfumato.cells.notation import RANGE, SET, format_value, infer_cell_type
 from sfumato.data import Dataset
@@ -41,7 +42,7 @@ class GroundDistance:
     Parameters
     ----------
     name : the variable.
-    codes : a number for each record from 0 on, all of which occur; ordered ones in their order,
+    codes : a number for each row from 0 on, all of which occur; ordered ones in their order,
         and missing, where some record is, the lowest, or -1 where it is left out.
     missing : whether the lowest code is that of missing.
     counts : how many records have each.
@@ -78,7 +79,7 @@ def choose_ground_distance(
     gap = int(missing := variable.missing)
     # Missing is the lowest code, so that it is one step below the least value.
     codes = np.append(ranks + gap, 0)[variable.codes].astype(np.int32)  # -1 takes the last: missing
-    counts = np.bincount(codes)
+    counts = count_codes(codes, variable.counts)
     if settled == "hierarchical":
         tree = _build_tree(_format_values(variable.distinct), column.hierarchy or {})
         # Missing is a branch of its own: as far from every value as can be.

@@ -88,8 +88,12 @@ class _NotationCells:
         """Count one part."""
         del earlier
         # Each text is looked at once, however many cells have it.
-        counted = values.value_counts(name="cells")
+        counted = values.value_counts(name="cells").with_columns(pl.nth(0).cast(pl.String))
         return Counter(dict(counted.filter(find_notation(counted[values.name])).iter_rows()))
+
+    def combine(self, first: Counter[str], second: Counter[str]) -> Counter[str]:
+        """The counts of two parts."""
+        return first + second
 
     def merge(self, parts: Sequence[Counter[str]], earlier: Mapping[str, Any]) -> Counter[str]:
         """Add the counts."""
@@ -102,8 +106,19 @@ def _count_notation(
 ) -> dict[str, dict[str, int]]:
     """Of each text variable, the texts that read as notation; codes for missing are left out."""
     texts = [name for name in names if name in data.schema and data.dtype(name) == pl.String]
-    counted = engine.aggregate(data, {name: [_NotationCells()] for name in texts})
-    return {name: dict(summary[_NotationCells.name]) for name, summary in counted.items()}
+    summary = _NotationCells()
+    # Of categories each is looked at once, and none is turned into text for every record.
+    quick = {
+        name: summary.partial(data.frame[name].drop_nulls(), {})
+        for name in texts
+        if isinstance(data.frame, pl.DataFrame)
+        and isinstance(data.frame.schema[name], pl.Enum)
+        and not data.schema[name].missing
+    }
+    others = {name: [summary] for name in texts if name not in quick}
+    counted = engine.aggregate(data, others)
+    found = {name: dict(summaries[summary.name]) for name, summaries in counted.items()}
+    return found | {name: dict(counts) for name, counts in quick.items()}
 
 
 def _has_more(after: dict[str, int], before: dict[str, int]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -11,10 +12,13 @@ import polars as pl
 from sfumato.cells.intervals import Intervals
 from sfumato.cells.level_sets import LevelSets
 from sfumato.data import Dataset
-from sfumato.data.identity import match_identities
+from sfumato.engines import Engine
+from sfumato.engines.local import find_partners
+from sfumato.engines.verbs import AFTER, BEFORE, PRESENT
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Codes, Floats, Integers, Positions
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
+from sfumato.schema import Schema
 
 _MICROSECONDS_A_DAY = 86_400_000_000
 NOT_COMPARED = "not_compared"
@@ -25,25 +29,61 @@ FEWEST_TO_FIT = 30
 # Records -----------------------------------------------------------------------------------------
 
 
-def align_records(original: Dataset, released: Dataset, *, owner: str) -> Positions | None:
-    """Where each original record stands in the release, -1 where it was removed.
+@dataclass(frozen=True, eq=False)
+class PairedRows:
+    """Rows in memory that stand for all original records, and for what became of them.
 
-    None where both stand row by row in one order.
+    Parameters
+    ----------
+    original, released : the rows of both.
+    match : where each original row stands in the release, -1 where it was removed; None where
+        both stand row by row in one order.
+    counts : how many records each original row stands for; None: one each.
     """
-    if not len(original):
-        raise MeasureError("There is no record to compare.", hint="are the data empty?")
-    theirs = released.given_identity
-    if theirs is not None and theirs.basis == original.identity.basis:
-        # By identity first: a release may have fewer records, in another order.
-        mine = original.identity.digests
-        if mine.shape == theirs.digests.shape and bool((mine == theirs.digests).all()):
-            return None
-        positions = match_identities(theirs.digests, mine)
-        # Otherwise the identity was given anew, and does not say which records belong together.
-        if int((positions >= 0).sum()) == len(released):
-            return positions
-    _require_same_length(original, released, owner)
-    return None
+
+    original: Dataset
+    released: Dataset
+    match: Positions | None
+    counts: Integers | None
+
+    @property
+    def released_counts(self) -> Integers | None:
+        """How many records each released row stands for; None: one each."""
+        if self.counts is None or self.match is None:
+            return self.counts
+        return self.counts[self.match >= 0]
+
+    @property
+    def records(self) -> int:
+        """How many original records there are."""
+        return len(self.original) if self.counts is None else int(self.counts.sum())
+
+    @property
+    def released_records(self) -> int:
+        """How many of them were released."""
+        counts = self.released_counts
+        return len(self.released) if counts is None else int(counts.sum())
+
+
+def pair_rows(
+    original: Dataset, released: Dataset, names: Sequence[str], engine: Engine
+) -> PairedRows:
+    """The records of both side by side in some variables, wherever they are."""
+    if engine.in_memory:
+        return PairedRows(original, released, find_partners(original, released), None)
+    pairs = engine.pairs(original, released, names)
+    rows = engine.tabulate(pairs, pairs.columns)
+    present = rows.data.column(PRESENT).to_numpy()
+    match = None if present.all() else np.where(present, np.cumsum(present) - 1, -1)
+    sides = [_take_side(rows.data, prefix) for prefix in (BEFORE, AFTER)]
+    return PairedRows(sides[0], sides[1].take(np.flatnonzero(present)), match, rows.counts)
+
+
+def _take_side(rows: Dataset, prefix: str) -> Dataset:
+    """The variables of one side under their own names."""
+    names = {name: name.removeprefix(prefix) for name in rows.columns if name.startswith(prefix)}
+    frame = rows.frame.select(list(names)).rename(names)
+    return Dataset(frame, Schema({own: rows.schema[name] for name, own in names.items()}))
 
 
 def _require_same_length(original: Dataset, released: Dataset, owner: str) -> None:
@@ -63,14 +103,19 @@ def encode_cells(cells: Intervals | LevelSets) -> tuple[Codes, int]:
     return codes, int(codes.max(initial=0)) + 1
 
 
-def count_class_sizes(coded_cells: list[tuple[Codes, int]], records: int) -> Integers:
-    """The sizes of the classes of records with equal cells; one class where nothing is left."""
+def count_class_sizes(
+    coded_cells: list[tuple[Codes, int]], records: int, counts: Integers | None = None
+) -> Integers:
+    """The sizes of the classes of records with equal cells; one class where nothing is left.
+
+    `counts` says how many records each row stands for.
+    """
     if not coded_cells or not records:
         return np.array([records] if records else [], np.int64)
     from sfumato.kernels.trees.equivalence_classes import find_classes
 
     sizes = [size for _, size in coded_cells]
-    return find_classes(np.stack([codes for codes, _ in coded_cells]), sizes).counts
+    return find_classes(np.stack([codes for codes, _ in coded_cells]), sizes, counts).counts
 
 
 # Numbers -----------------------------------------------------------------------------------------
@@ -122,7 +167,7 @@ def find_numeric_variables(original: Dataset) -> tuple[str, ...]:
         for name, column in original.schema.items()
         if column.role not in ("direct", "weight", "cluster")
         and column.kind in ("continuous", "integer", None)
-        and original.column(name).dtype.is_numeric()
+        and original.dtype(name).is_numeric()
     )
 
 
@@ -144,6 +189,27 @@ def read_pair(
     _require_same_length(original, released, owner)
     if not len(original):
         raise MeasureError("There is no record to compare.", hint="are the data empty?")
+    names, left_out = choose_numbers(original, released, named, owner=owner, drawn=drawn)
+    return Pair(
+        names=names,
+        original=read_matrix(original, names),
+        released=_stack_columns(
+            {name: drawn[name] if name in drawn else released.column(name) for name in names},
+            len(released),
+        ),
+        left_out=left_out,
+    )
+
+
+def choose_numbers(
+    original: Dataset,
+    released: Dataset,
+    named: Sequence[str] | None,
+    *,
+    owner: str,
+    drawn: Mapping[str, pl.Series],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The variables that are numbers in both, and those of the original that are not any more."""
     if named is not None:
         original.schema.require(named)
         wrong = [
@@ -164,19 +230,11 @@ def read_pair(
             f"'{owner}' finds no variable that is a number in both data sets.",
             hint="name some: variables = [...].",
         )
-    return Pair(
-        names=names,
-        original=read_matrix(original, names),
-        released=_stack_columns(
-            {name: drawn[name] if name in drawn else released.column(name) for name in names},
-            len(released),
-        ),
-        left_out=tuple(name for name in wanted if name not in names),
-    )
+    return names, tuple(name for name in wanted if name not in names)
 
 
 def _has_numbers(data: Dataset, name: str) -> bool:
-    return name in data.columns and data.column(name).dtype.is_numeric()
+    return name in data.columns and data.dtype(name).is_numeric()
 
 
 def read_matrix(data: Dataset, names: Sequence[str]) -> Floats:
@@ -188,11 +246,12 @@ def _stack_columns(columns: Mapping[str, pl.Series], records: int) -> Floats:
     values = np.empty((records, len(columns)))
     for index, (name, column) in enumerate(columns.items()):
         values[:, index] = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
-        _require_finite(bool(np.isinf(values[:, index]).any()), name)
+        require_finite(bool(np.isinf(values[:, index]).any()), name)
     return values
 
 
-def _require_finite(infinite: bool, name: str) -> None:  # noqa: FBT001 - the only argument
+def require_finite(infinite: bool, name: str) -> None:  # noqa: FBT001 - the only argument
+    """Refuse a variable with infinite values."""
     if infinite:
         raise MeasureError(
             f"Variable '{name}' holds infinite values.",
@@ -251,13 +310,7 @@ def compare_numbers(
     """
     pair = read_pair(original, released, named, owner=owner, drawn=drawn)
     compared = [len(compute_changes(pair, column)) > 0 for column in range(len(pair.names))]
-    without = tuple(name for name, has in zip(pair.names, compared, strict=True) if not has)
-    if without and (named is not None or not any(compared)):
-        raise MeasureError(
-            f"'{owner}' finds no record with a value in both data sets for: "
-            f"{quote_names(without)}.",
-            hint="are the right data compared? Otherwise leave them out of `variables`.",
-        )
+    without = list_empty(pair.names, compared, named, owner=owner)
     return ComparedPair(
         names=tuple(name for name in pair.names if name not in without),
         original=pair.original[:, compared],
@@ -265,6 +318,20 @@ def compare_numbers(
         left_out=pair.left_out,
         without=without,
     )
+
+
+def list_empty(
+    names: Sequence[str], compared: Sequence[bool], named: Sequence[str] | None, *, owner: str
+) -> tuple[str, ...]:
+    """Variables that no record has a value of in both data sets."""
+    without = tuple(name for name, has in zip(names, compared, strict=True) if not has)
+    if without and (named is not None or not any(compared)):
+        raise MeasureError(
+            f"'{owner}' finds no record with a value in both data sets for: "
+            f"{quote_names(without)}.",
+            hint="are the right data compared? Otherwise leave them out of `variables`.",
+        )
+    return without
 
 
 def compute_changes(pair: Pair, column: int) -> Floats:
@@ -288,29 +355,66 @@ def rescale_released(original: Floats, released: Floats) -> Floats:
     rescaled = np.full_like(released, np.nan)
     for index, (truth, shown) in enumerate(zip(original.T, released.T, strict=True)):
         known = ~np.isnan(truth) & ~np.isnan(shown)
-        spreads = [standard_deviation(side[known]) for side in (truth, shown)]
-        if not all(spread > 0 and np.isfinite(spread) for spread in spreads):
-            continue
-        means = [exact_mean(side[known]) for side in (truth, shown)]
-        units = [
-            (side[known] - mean) / spread
-            for side, mean, spread in zip((truth, shown), means, spreads, strict=True)
-        ]
-        sign = -1.0 if exact_sum(units[0] * units[1]) < 0 else 1.0
-        rescaled[known, index] = means[0] + sign * units[1] * spreads[0]
+        sides = truth[known], shown[known]
+        scale = Rescaling(
+            exact_mean(sides[0]), standard_deviation(sides[0]),
+            exact_mean(sides[1]), standard_deviation(sides[1]),
+        )  # fmt: skip
+        if scale.possible:
+            scale = scale.turn(exact_sum(scale.multiply(*sides)))
+            rescaled[known, index] = scale.apply(sides[1])
     return rescaled
+
+
+class Rescaling(NamedTuple):
+    """The means and standard deviations by which released values get the original's scale."""
+
+    mean: float
+    spread: float
+    released_mean: float
+    released_spread: float
+    sign: float = 1.0
+
+    @property
+    def possible(self) -> bool:
+        """Whether both vary."""
+        return all(s > 0 and np.isfinite(s) for s in (self.spread, self.released_spread))
+
+    def multiply(self, original: Floats, released: Floats) -> Floats:
+        """Both in their own standard deviations, multiplied: below 0 in sum, one is turned."""
+        product: Floats = ((original - self.mean) / self.spread) * (
+            (released - self.released_mean) / self.released_spread
+        )
+        return product
+
+    def turn(self, product: float) -> Rescaling:
+        """The other way round where the sum of the products is below 0."""
+        return self._replace(sign=-1.0 if product < 0 else 1.0)
+
+    def apply(self, released: Floats) -> Floats:
+        """Released values on the scale of the original; NaN where one does not vary."""
+        if not self.possible:
+            return np.full_like(released, np.nan)
+        units = (released - self.released_mean) / self.released_spread
+        return self.mean + self.sign * units * self.spread
 
 
 def original_deviation(pair: Pair, column: int) -> float:
     """The standard deviation of the original; 1 for a constant that nobody changed."""
     values = pair.original[:, column]
     deviation = standard_deviation(values[~np.isnan(values)])
+    changed = not deviation > 0 and bool(compute_changes(pair, column).any())
+    return require_spread(pair.names[column], deviation, changed=changed)
+
+
+def require_spread(name: str, deviation: float, *, changed: bool) -> float:
+    """The standard deviation in which changes are counted; 1 for a constant that is one still."""
     if deviation > 0:
         return deviation
-    if compute_changes(pair, column).any():
+    if changed:
         raise MeasureError(
-            f"Variable '{pair.names[column]}' has one value in the original and others in the "
-            "release, so there is no spread to count the change in.",
+            f"Variable '{name}' has one value in the original and others in the release, so there "
+            "is no spread to count the change in.",
             hint="leave it out of `variables`.",
         )
     return 1.0
@@ -319,10 +423,13 @@ def original_deviation(pair: Pair, column: int) -> float:
 def describe_missing_changes(pair: Pair, *, lost: bool = True) -> tuple[str, ...]:
     """How many values became missing, and how many were filled in, in words."""
     was, now = np.isnan(pair.original), np.isnan(pair.released)
-    counts = {
-        "became missing": int((now & ~was).sum()) if lost else 0,
-        "were filled in": int((was & ~now).sum()),
-    }
+    became_missing = int((now & ~was).sum()) if lost else 0
+    return name_missing_changes(became_missing, int((was & ~now).sum()))
+
+
+def name_missing_changes(became_missing: int, filled_in: int) -> tuple[str, ...]:
+    """The same of numbers that are known."""
+    counts = {"became missing": became_missing, "were filled in": filled_in}
     return tuple(
         f"Not compared, since they {what}: {count} values."
         for what, count in counts.items()
@@ -362,7 +469,7 @@ def align_variable(original: Dataset, released: Dataset, name: str) -> Comparabl
         return "the release holds another kind of values"
     was, now = (_to_text_or_floats(side, kinds) for side in sides)
     for side in (was, now):
-        _require_finite(side.dtype.is_float() and side.is_infinite().any(), name)
+        require_finite(side.dtype.is_float() and side.is_infinite().any(), name)
     declared = original.schema[name].kind in ("nominal", "ordinal")
     # Yes and no are as good as 1 and 0.
     declared &= original.column(name).dtype != pl.Boolean

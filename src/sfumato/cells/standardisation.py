@@ -222,22 +222,41 @@ def _robust_covariance(complete: Floats, names: Sequence[str]) -> Floats:
 
 def pairwise_correlations(values: Floats) -> Floats:
     """Correlations over the records that have both values; NaN where there is none."""
+    present = [column[~np.isnan(column)] for column in values.T]
+    means = np.array([exact_mean(column) for column in present])
+    spreads = np.array([standard_deviation(column) for column in present])
+    return correlate_sums(sum_products(values, means, spreads))
+
+
+def sum_products(values: Floats, means: Floats, spreads: Floats) -> Floats:
+    """What correlations are worked out from: sums over some records, to be added up.
+
+    Four matrices: how many records have both variables, and sums over those of the first, of its
+    square and of both multiplied. Values are on a scale of about 1; without a spread they are 0.
+    """
     known = ~np.isnan(values)
-    scaled = np.zeros_like(values)
-    for column in range(values.shape[1]):
-        present = values[known[:, column], column]
-        deviation = standard_deviation(present)
-        if deviation > 0:
-            scaled[known[:, column], column] = (present - exact_mean(present)) / deviation
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = np.where(known & (spreads > 0), (values - means) / spreads, 0.0)
     indicator = known.astype(float)
-    # Sums over the records that have both: entry (i, j) is of variable i where j is known too.
-    count = np.maximum(indicator.T @ indicator, 1.0)
-    sums = scaled.T @ indicator
-    squares = (scaled * scaled).T @ indicator
+    return np.stack(
+        [
+            indicator.T @ indicator,
+            scaled.T @ indicator,
+            (scaled * scaled).T @ indicator,
+            scaled.T @ scaled,
+        ]
+    )
+
+
+def correlate_sums(matrices: Floats) -> Floats:
+    """Correlations from the sums over all records; NaN where there is none."""
+    # Entry (i, j) is of variable i where j is known too.
+    count, sums, squares, products = matrices
+    count = np.maximum(count, 1.0)
     spread = squares - sums * sums / count
     undefined = (spread <= _ROUNDING * squares) | (count <= 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        correlations: Floats = scaled.T @ scaled - sums * sums.T / count
+        correlations: Floats = products - sums * sums.T / count
         correlations /= np.sqrt(spread * spread.T)
     correlations[undefined | undefined.T] = np.nan
     return np.clip(correlations, -1.0, 1.0)

@@ -13,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
+from sfumato.cells.classes import count_codes
 from sfumato.cells.pairs import FEWEST_TO_FIT, rescale_released
 from sfumato.kernels.arrays import Floats, Integers, Mask
 
@@ -32,25 +33,30 @@ class Closeness:
 
     Parameters
     ----------
-    close : whether each value lies close; a row per record.
+    close : whether each value lies close; a row per record, or per pattern.
     known : whether there is a value to compare.
+    counts : how many records have each pattern; None: each row is a record.
     """
 
     close: Mask = field(repr=False)
     known: Mask = field(repr=False)
+    counts: Integers | None = field(default=None, repr=False)
 
     def share(self, columns: Sequence[int]) -> float:
-        """The share of records that lie close in all of some variables that they have."""
+        """The share of records that lie close in all of some variables that they have, or -1."""
         count = self.compared(columns)
-        return self.count(columns) / count if count else math.nan
+        return self.count(columns) / count if count else -1.0
 
     def count(self, columns: Sequence[int]) -> int:
         """How many records lie close in all of some variables that they have."""
-        return int(self.mark(columns).sum())
+        return self._add_up(self.mark(columns))
 
     def compared(self, columns: Sequence[int]) -> int:
         """How many records have a value of some variable to compare."""
-        return int(self.known[:, list(columns)].any(axis=1).sum())
+        return self._add_up(np.asarray(self.known[:, list(columns)].any(axis=1), bool))
+
+    def _add_up(self, rows: Mask) -> int:
+        return int(rows.sum() if self.counts is None else self.counts[rows].sum())
 
     def mark(self, columns: Sequence[int]) -> Mask:
         """Which records these are."""
@@ -67,9 +73,14 @@ def find_close(original: Floats, released: Floats, spread: Floats, within: float
 def share_rescaled(original: Floats, released: Floats, spread: Floats, within: float) -> float:
     """The share that lies close, in the worst variable, but for the unit it is given in."""
     closeness = find_close(original, rescale_released(original, released), spread, within)
-    counts = closeness.known.sum(axis=0)
-    columns = np.flatnonzero(counts >= FEWEST_TO_FIT).tolist()
-    return max((closeness.share([column]) for column in columns), default=0.0)
+    known, close = (flags.sum(axis=0) for flags in (closeness.known, closeness.close))
+    return find_worst_share(close, known)
+
+
+def find_worst_share(close: Integers, known: Integers) -> float:
+    """The share that lies close in the worst variable of which enough is known."""
+    enough = known >= FEWEST_TO_FIT
+    return max((close[enough] / known[enough]).tolist(), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,7 @@ def find_worst_subset(closeness: Closeness) -> WorstSubset:
     >>> worst.columns, worst.share, round(worst.pair_share, 2)
     ((0,), 1.0, 0.33)
     """
-    patterns = _Patterns.of(closeness)
+    patterns = count_patterns(closeness)
     width = closeness.close.shape[1]
     singles = [patterns.share((column,)) for column in range(width)]
     # The first of equals, so that the order of the variables decides and nothing else.
@@ -128,10 +139,12 @@ def find_worst_subset(closeness: Closeness) -> WorstSubset:
     )
 
 
-def share_by_chance(original: Floats, released: Floats, width: float) -> float | None:
+def share_by_chance(
+    original: Floats, released: Floats, width: float, counts: Integers | None = None
+) -> float | None:
     """The share of close values if released ones are paired with any record but their own.
 
-    None where there is nobody else.
+    None where there is nobody else. `counts` says how many records have each pair of values.
 
     Examples
     --------
@@ -140,22 +153,28 @@ def share_by_chance(original: Floats, released: Floats, width: float) -> float |
     """
     own = np.abs(released - original)
     known = ~np.isnan(own)
-    values, count = np.sort(released[known]), int(known.sum())
+    truths, shown, stayed = original[known], released[known], own[known] <= width
+    times = None if counts is None else counts[known]
+    count = len(truths) if times is None else int(times.sum())
     if count < 2:  # noqa: PLR2004 - nobody else
         return None
-    truths = original[known]
-    near = np.searchsorted(values, truths + width, "right") - np.searchsorted(
-        values, truths - width, "left"
-    )
-    pairs = int(near.sum()) - int((own[known] <= width).sum())
+    order = slice(None) if times is None else np.argsort(shown)
+    values = np.sort(shown) if times is None else shown[order]
+    low = np.searchsorted(values, truths - width, "left")
+    high = np.searchsorted(values, truths + width, "right")
+    if times is None:
+        pairs = int((high - low).sum()) - int(stayed.sum())
+    else:
+        below = np.concatenate([[0], np.cumsum(times[order])])
+        pairs = int(((below[high] - below[low]) * times).sum()) - int(times[stayed].sum())
     return max(pairs, 0) / (count * (count - 1))
 
 
 def _search(
-    patterns: _Patterns, start: tuple[int, ...], singles: Sequence[float]
+    patterns: Closeness, start: tuple[int, ...], singles: Sequence[float]
 ) -> tuple[tuple[int, ...], bool]:
     width = len(singles)
-    if width <= _WIDEST and (2**width) * len(patterns.counts) <= _EFFORT:
+    if width <= _WIDEST and (2**width) * len(patterns.close) <= _EFFORT:
         subsets = [
             subset for size in range(1, width + 1) for subset in combinations(range(width), size)
         ]
@@ -172,41 +191,27 @@ def _search(
     return best, False
 
 
-def _find_worst_pair(patterns: _Patterns, singles: Sequence[float]) -> tuple[int, int] | None:
+def _find_worst_pair(patterns: Closeness, singles: Sequence[float]) -> tuple[int, int] | None:
     width = len(singles)
     if width == 1:
         return None
     columns: Sequence[int] = range(width)
-    if width > _CANDIDATES or width * (width - 1) // 2 * len(patterns.counts) > _EFFORT:
+    if width > _CANDIDATES or width * (width - 1) // 2 * len(patterns.close) > _EFFORT:
         # Whoever is close in two is close in each, so the worst pair is sought there.
         columns = sorted(columns, key=lambda column: (-singles[column], column))[:_CANDIDATES]
     pairs = [(min(pair), max(pair)) for pair in combinations(columns, 2)]
     return max(pairs, key=lambda pair: (patterns.share(pair), (-pair[0], -pair[1])))
 
 
-@dataclass(frozen=True, eq=False)
-class _Patterns:
+def count_patterns(closeness: Closeness) -> Closeness:
     """The distinct rows of what is close and known, and how many records have each."""
-
-    close: Mask
-    known: Mask
-    counts: Integers
-
-    @classmethod
-    def of(cls, closeness: Closeness) -> _Patterns:
-        width = closeness.close.shape[1]
-        table = np.concatenate([closeness.close & closeness.known, closeness.known], axis=1)
-        if width <= _CODED:
-            codes = table @ (np.int64(1) << np.arange(2 * width, dtype=np.int64))
-            _, first, counts = np.unique(codes, return_index=True, return_counts=True)
-        else:
-            packed = np.packbits(table, axis=1)
-            _, first, counts = np.unique(packed, axis=0, return_index=True, return_counts=True)
-        return cls(table[first, :width], table[first, width:], counts.astype(np.int64))
-
-    def share(self, columns: tuple[int, ...]) -> float:
-        close, known = self.close[:, columns], self.known[:, columns]
-        compared = known.any(axis=1)
-        count = int(self.counts[compared].sum())
-        inside = compared & (close | ~known).all(axis=1)
-        return int(self.counts[inside].sum()) / count if count else -1.0
+    width = closeness.close.shape[1]
+    table = np.concatenate([closeness.close & closeness.known, closeness.known], axis=1)
+    if width <= _CODED:
+        codes = table @ (np.int64(1) << np.arange(2 * width, dtype=np.int64))
+        _, first, of = np.unique(codes, return_index=True, return_inverse=True)
+    else:
+        packed = np.packbits(table, axis=1)
+        _, first, of = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    counts = count_codes(of.ravel(), closeness.counts, len(first))
+    return Closeness(table[first, :width], table[first, width:], counts)

@@ -10,6 +10,7 @@ the same numbers as with the full vocabulary: values that no cell names fit the 
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,18 +23,20 @@ _ANOTHER = "(another value)"
 _ANOTHER_OF = "(another value of {})"
 
 
-def restrict_vocabulary(column: Column, values: pl.Series) -> Column:
+def restrict_vocabulary(column: Column, read_values: Callable[[], pl.Series]) -> Column:
     """The declaration of a released variable, without what its cells do not show.
+
+    Its values are read only where something is declared.
 
     Examples
     --------
     >>> column = Column(kind="nominal", domain=("ulm", "bonn", "kiel"))
-    >>> restrict_vocabulary(column, pl.Series(["ulm", "ulm"])).domain
+    >>> restrict_vocabulary(column, lambda: pl.Series(["ulm", "ulm"])).domain
     ('ulm', '(another value)')
     """
     if column.levels is None and column.hierarchy is None and not column.labels:
         return column
-    shown = _list_shown(values, column)
+    shown = _list_shown(read_values(), column)
     column = replace(column, labels=_select_labels(column, shown))
     # What holds for all values, a root of the hierarchy, says nothing about anybody.
     shown |= _list_roots(column)

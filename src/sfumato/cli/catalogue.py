@@ -43,8 +43,11 @@ def _show(what: str, entries: Mapping[str, Any], name: str | None, *, as_json: b
     if as_json:
         show_json({label: _describe(entry) for label, entry in wanted.items()})
     elif name is None:
-        rows = [(label, catalogue.first_line(entry)) for label, entry in wanted.items()]
-        show_table(what.capitalize(), ["name", "what it does"], rows)
+        rows = [
+            (label, catalogue.first_line(entry), ", ".join(entry.runs_on[1:]))
+            for label, entry in wanted.items()
+        ]
+        show_table(what.capitalize(), ["name", "what it does", "also runs on"], rows)
     else:
         _show_prose(entries[name])
         _show_parameters(entries[name])
@@ -109,5 +112,6 @@ def _format_default(value: Any) -> str:
 def _describe(entry: Any) -> dict[str, Any]:
     return {
         "what": catalogue.first_line(entry),
+        "runs_on": list(entry.runs_on),
         "parameters": [vars(parameter) for parameter in catalogue.parameters_of(entry)],
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from time import process_time
@@ -12,8 +14,11 @@ import typer
 from sfumato.cli import options
 from sfumato.cli.console import format_number, progress, say, show_json, show_table
 from sfumato.data import Dataset
+from sfumato.engines import engine_for
+from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
+from sfumato.io import Source, frames
 from sfumato.io.frames import wrap
 from sfumato.measure import Measure
 from sfumato.plan import Plan
@@ -29,6 +34,18 @@ _MOST_SHOWN = 1000
 """Variables that a table on a terminal lists; to lay out more takes longer than to look at them."""
 _WIDE = 5
 """Columns beside the first that a terminal can show."""
+
+
+_SAMPLE = 20_000
+"""Records on a cluster whose values are looked at for a suggestion."""
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """What was counted of all records on a cluster, by variable."""
+
+    records: int
+    counts: Mapping[str, Mapping[str, int]]
 
 
 def register(app: typer.Typer) -> None:
@@ -50,6 +67,8 @@ def inspect(
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
+    engine: options.Engine = None,
+    master: options.Master = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing plan.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -67,16 +86,19 @@ def inspect(
         return
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 2)
-        data = options.load(file, table=table, query=query, progress=tell)
+        data = options.load(
+            file, table=table, query=query, engine=engine, master=master, progress=tell
+        )
         tell("looking at the variables", 1, 2)
+        data, exact = _bring_sample_here(data)
         suggested = None if plan is None else first_plan(data)
         schema = suggest_schema(data) if suggested is None else suggested.schema
     if plan is not None and suggested is not None:
         options.write_plan(plan, suggested, overwrite=overwrite, source=file)
     if json:
-        show_json(_describe_variables(data, schema))
+        show_json(_describe_variables(data, schema, exact))
         return
-    _show(data, schema, quiet=quiet)
+    _show(data, schema, exact, quiet=quiet)
     if plan is not None and not quiet:
         say(f"A first plan is in '{plan}'. Read it, correct the roles, then run:")
         say(f"  sfumato protect {file} --plan {plan} --out release")
@@ -106,11 +128,30 @@ def _update(
             say(line)
 
 
-def _describe_variables(data: Dataset, schema: Schema) -> dict[str, Any]:
+def _bring_sample_here(data: Dataset) -> tuple[Dataset, _Exact | None]:
+    """The data, or a sample of those on a cluster, and what was counted of all of them there."""
+    if not frames.is_distributed(data.frame):
+        return data, None
+    engine = engine_for(data.frame)
+    prepared = engine.keep(engine.prepare(data))
+    counts: list[Summary] = [Count(), Distinct()]
+    found = engine.aggregate(prepared, dict.fromkeys(data.columns, counts))
+    records = engine.count(prepared)
+    sample = engine.sample(prepared, data.columns, _SAMPLE)
+    note = (
+        f"roles and kinds are suggested from {len(sample):,} of {records:,} records; how many "
+        "values there are was counted in all of them"
+    )
+    source = replace(data.source or Source(format="table"), notes=(note,))
+    return Dataset(sample, data.schema, source), _Exact(records, found)
+
+
+def _describe_variables(data: Dataset, schema: Schema, exact: _Exact | None) -> dict[str, Any]:
     source = data.source
     read_as = dict(source.columns) if source else {}
+    counted = {} if exact is None else exact.counts
     return {
-        "records": len(data),
+        "records": len(data) if exact is None else exact.records,
         "read": list(source.notes) if source else [],
         "variables": {
             name: {
@@ -124,14 +165,15 @@ def _describe_variables(data: Dataset, schema: Schema) -> dict[str, Any]:
                 "missing_tokens": list(read_as[name].missing) if name in read_as else [],
                 "levels": list(column.levels or ()),
                 "reason": column.reason,
+                **counted.get(name, {}),
             }
             for name, column in schema.items()
         },
     }
 
 
-def _show(data: Dataset, schema: Schema, *, quiet: bool) -> None:
-    description = _describe_variables(data, schema)
+def _show(data: Dataset, schema: Schema, exact: _Exact | None, *, quiet: bool) -> None:
+    description = _describe_variables(data, schema, exact)
     rows = [
         (
             name,
@@ -142,7 +184,7 @@ def _show(data: Dataset, schema: Schema, *, quiet: bool) -> None:
         )
         for name, variable in islice(description["variables"].items(), _MOST_SHOWN)
     ]
-    title = f"Records: {len(data):,}. Variables: {len(schema)}. These are suggestions."
+    title = f"Records: {description['records']:,}. Variables: {len(schema)}. These are suggestions."
     show_table(title, ["variable", "read as", "role", "kind", "why"], rows)
     if len(schema) > _MOST_SHOWN:
         say(f"These are the first {_MOST_SHOWN:,} variables; --json and --plan give all of them.")
@@ -166,6 +208,8 @@ def assess(
     measure: options.Measures = None,
     table: options.Table = None,
     query: options.Query = None,
+    engine: options.Engine = None,
+    master: options.Master = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
     *,
@@ -175,13 +219,23 @@ def assess(
     loaded = Plan.load(plan) if plan else None
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
-        data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
+        data = options.load(
+            file,
+            plan=loaded,
+            table=table,
+            query=query,
+            engine=engine,
+            master=master,
+            progress=tell,
+        )
         if loaded is None:
-            data = data.with_schema(Schema.infer(data.frame, known=data.schema))
+            sample, _ = _bring_sample_here(data)
+            data = data.with_schema(Schema.infer(sample.frame, known=data.schema))
         measures = options.choose_measures(measure, parameters)
         if measures is None:
+            offered = choose_measures(None, of="one", engine=engine_for(data.frame))
             usual = options.add_needed_measures(
-                _default_measures(loaded), parameters, choose_measures(None, of="one")
+                _default_measures(loaded) or offered, parameters, offered
             )
             measures = options.adjust_measures(usual, parameters)
         clock = _Clock(tell)
@@ -224,11 +278,9 @@ class _Clock:
 
 
 def _default_measures(plan: Plan | None) -> dict[str, Measure]:
-    """The measures of one data set that are taken when none is named."""
+    """The measures of one data set that the plan names."""
     planned = plan.measures if plan is not None and plan.evaluate else {}
-    return {
-        label: measure for label, measure in planned.items() if measure.of == "one"
-    } or choose_measures(None, of="one")
+    return {label: measure for label, measure in planned.items() if measure.of == "one"}
 
 
 def show_evidence(evidence: dict[str, Evidence], *, as_json: bool, quiet: bool) -> None:

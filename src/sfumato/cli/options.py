@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from sfumato import catalogue
-from sfumato.data import Dataset, read
+from sfumato.data import Dataset, read, scan
 from sfumato.errors import PlanError
 from sfumato.measure import Measure
 from sfumato.plan import Plan
@@ -29,6 +29,17 @@ File = Annotated[
 ]
 Table = Annotated[str | None, typer.Option(help="The table to read, when FILE is a database.")]
 Query = Annotated[str | None, typer.Option(help="The query to read, when FILE is a database.")]
+Engine = Annotated[
+    Literal["local", "streaming", "spark"] | None,
+    typer.Option(
+        help="Where to work: in memory, batch by batch (files larger than memory), or on Spark. "
+        "Default: in memory, in batches where FILE would take a quarter of it; on Spark with "
+        "--master or a FILE table:NAME."
+    ),
+]
+Master = Annotated[
+    str | None, typer.Option(help="The Spark cluster: spark://HOST:7077, k8s://…, local[4].")
+]
 Measures = Annotated[
     list[str] | None, typer.Option("--measure", "-m", help="Which measures; may be repeated.")
 ]
@@ -43,13 +54,54 @@ def load(
     plan: Plan | None = None,
     table: str | None = None,
     query: str | None = None,
+    engine: str | None = None,
+    master: str | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Read a file as the plan says, and lay the plan's schema over it."""
+    """Read a file as the plan says where it is to be worked on, and lay the plan's schema over it.
+
+    On Spark the records stay where they are.
+    """
     options = dict(plan.read) if plan else {}
     options |= {key: value for key, value in (("table", table), ("query", query)) if value}
-    data = read(file, progress=progress, **options)
+    if is_spark(engine, master, file):
+        from sfumato.engines.spark_source import read_on_cluster
+
+        data = read_on_cluster(open_session(engine, master, file), file, **options)
+    elif engine == "streaming" or (engine is None and is_rather_streamed(file, plan)):
+        data = scan(file, progress=progress, **options)
+    else:
+        data = read(file, progress=progress, **options)
     return data.with_schema(plan.schema) if plan else data
+
+
+def is_rather_streamed(file: str, plan: Plan | None) -> bool:
+    """Whether a file is large for the memory that is free, and all of the plan runs in batches."""
+    from sfumato.io.scanning import is_large
+
+    if not is_large(Path(file)):
+        return False
+    things: tuple[Any, ...] = () if plan is None else (*plan.steps, *plan.measures.values())
+    return all("streaming" in thing.runs_on for thing in things)
+
+
+def is_spark(engine: str | None, master: str | None, file: str | None = None) -> bool:
+    """Whether the work is to be done on Spark."""
+    on_cluster = master is not None or (file or "").startswith("table:")
+    if on_cluster and engine not in (None, "spark"):
+        raise PlanError(
+            f"--engine {engine} does not work on a cluster.", hint="leave --master or --engine out."
+        )
+    return engine == "spark" or on_cluster
+
+
+def open_session(engine: str | None, master: str | None, file: str | None = None) -> Any:
+    """The session of the cluster that was asked for; None where none was."""
+    if not is_spark(engine, master, file):
+        return None
+    from sfumato.engines import spark_source
+
+    return spark_source.open_session(master)
 
 
 def split_names(text: str | None) -> list[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from sfumato.cli import options
 from sfumato.cli.console import format_number, progress, say, show_json, show_table
 from sfumato.cli.look import show_evidence
 from sfumato.data import Dataset
+from sfumato.engines import engine_for
 from sfumato.errors import DataError, PlanError, ReleaseError, SchemaError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
@@ -24,9 +26,9 @@ from sfumato.release import Release
 from sfumato.run import choose_measures, pair
 from sfumato.run import evaluate as run_evaluate
 from sfumato.run import protect as run_protect
-from sfumato.storage.contents import KEY_FILE, MANIFEST
+from sfumato.storage.contents import KEY_FILE, MANIFEST, RECORD_FILE
 from sfumato.storage.ledger import Ledger
-from sfumato.storage.opening import open_release, read_custody, read_manifest
+from sfumato.storage.opening import read_custody, read_manifest, read_plan_of
 from sfumato.storage.verifying import Check, is_intact, verify_files, verify_release
 from sfumato.storage.writing import keep_attempt
 
@@ -61,6 +63,8 @@ def protect(
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
+    engine: options.Engine = None,
+    master: options.Master = None,
     overwrite: Annotated[
         bool, typer.Option(help="Replace an earlier release, which nobody has.")
     ] = False,
@@ -99,7 +103,15 @@ def protect(
         )
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
-        data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
+        data = options.load(
+            file,
+            plan=loaded,
+            table=table,
+            query=query,
+            engine=engine,
+            master=master,
+            progress=tell,
+        )
         try:
             released = run_protect(data, loaded, key=key, progress=tell)
             place: Path | Literal[False] | None = False if no_ledger else ledger
@@ -224,6 +236,9 @@ def _show_composition(record: Mapping[str, Any], *, quiet: bool) -> None:
             "Together with earlier releases", ["target", "measured with", "measured", ""], rows
         )
     for label, item in evidence.items():
+        if item["value"] is None and not item["details"]:
+            say(f"Together:  {item['reason']}", style="yellow")
+            continue
         left = format_number(item["details"]["k_of_what_can_be_paired"])
         say(
             f"Together:  {left} left in the smallest class of persons, "
@@ -261,6 +276,8 @@ def evaluate(
     ] = None,
     table: options.Table = None,
     query: options.Query = None,
+    engine: options.Engine = None,
+    master: options.Master = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
     *,
@@ -269,13 +286,24 @@ def evaluate(
     """Measure a release, with the original as the baseline."""
     if pictures is not None and pictures.exists():
         raise PlanError(f"'{pictures}' exists already.", hint="choose another folder.")
-    plan = open_release(release).plan()
+    plan = read_plan_of(release)
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
-        data = options.load(file, plan=plan, table=table, query=query, progress=tell)
+        data = options.load(
+            file,
+            plan=plan,
+            table=table,
+            query=query,
+            engine=engine,
+            master=master,
+            progress=tell,
+        )
         measures = options.choose_measures(measure, parameters)
         if measures is None:
-            measures = options.adjust_measures(plan.measures or choose_measures(None), parameters)
+            where = engine_for(data.frame)
+            planned = {k: m for k, m in plan.measures.items() if where.name in m.runs_on}
+            usual = planned or choose_measures(None, engine=where)
+            measures = options.adjust_measures(usual, parameters)
         evidence = run_evaluate(data, release, measures, progress=tell)
         if pictures is not None:
             tell("drawing", 0, 1)
@@ -333,6 +361,8 @@ def verify(
     ] = False,
     table: options.Table = None,
     query: options.Query = None,
+    engine: options.Engine = None,
+    master: options.Master = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -351,13 +381,14 @@ def verify(
         data, strange = None, []
         # A plan that somebody changed must not tell us what to read.
         intact = original is not None and is_intact(verify_files(release, key=secret))
-        opened = open_release(release) if intact else None
-        if original is not None and opened is not None and opened.has_custody:
-            plan = opened.plan()
+        has_custody = intact and (release / RECORD_FILE).is_file()
+        load = partial(options.load, table=table, query=query, engine=engine, master=master)
+        if original is not None and has_custody:
+            plan = read_plan_of(release)
             try:
-                data = options.load(original, plan=plan, table=table, query=query)
+                data = load(original, plan=plan)
             except (DataError, SchemaError):
-                bare = options.load(original, table=table, query=query)
+                bare = load(original)
                 lacking = [name for name in plan.schema if name not in bare.columns]
                 if not lacking:
                     raise
@@ -367,7 +398,9 @@ def verify(
         tell("checking", 1, 2)
         book = None if no_ledger else Ledger(ledger)
         with send_progress_to(tell):
-            checks = [*strange, *verify_release(release, data, key=secret, ledger=book)]
+            session = options.open_session(engine, master)
+            verified = verify_release(release, data, key=secret, ledger=book, session=session)
+            checks = [*strange, *verified]
     if json:
         show_json([list_check(check) for check in checks])
     else:

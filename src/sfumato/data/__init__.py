@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from sfumato.data.identity import Identity, identify
+from sfumato.data.stream import Stream, identify_stream
 from sfumato.errors import DataError, SchemaError
 from sfumato.io import frames
 from sfumato.kernels.arrays import Positions
@@ -27,7 +28,8 @@ class Dataset:
 
     Parameters
     ----------
-    frame : a pandas or polars DataFrame or a pyarrow Table. It is never modified.
+    frame : a pandas or polars DataFrame or a pyarrow Table. It is never modified. The records of a
+        polars LazyFrame are read batch by batch, those of a Spark DataFrame stay on the cluster.
     schema : who is what. Variables it leaves out have no role yet.
     source : where the records come from and how they were read, when from a file.
 
@@ -50,14 +52,21 @@ class Dataset:
 
     def __len__(self) -> int:
         frame = self.frame
+        if frames.is_lazy(frame):
+            return Stream.of(self).records
         if frames.is_distributed(frame):
-            return int(frame.count())
+            return self._counted
         return frame.height if isinstance(frame, pl.DataFrame) else len(frames.wrap(frame))
+
+    @cached_property
+    def _counted(self) -> int:
+        """Counting records on a cluster is a job: once is enough."""
+        return int(self.frame.count())
 
     def __repr__(self) -> str:
         # A frame's own text shows cells, and this may end up in a log or a notebook.
         library = type(self.frame).__module__.partition(".")[0]
-        if frames.is_distributed(self.frame):  # counting them is a job
+        if not frames.is_in_memory(self.frame):  # counting them is a job
             return f"Dataset({len(self.columns)} variables, {library})"
         return f"Dataset({len(self):,} records, {len(self.columns)} variables, {library})"
 
@@ -71,12 +80,14 @@ class Dataset:
         """What makes each record itself; given once, and kept through every step."""
         if self.given_identity is not None:
             return self.given_identity
+        if frames.is_lazy(self.frame):
+            return identify_stream(self.schema, Stream.of(self))
         return identify(self.schema, lambda name: frames.get_column(self.frame, name))
 
     def dtype(self, name: str) -> pl.DataType:
         """The type of a variable's column, without reading it where the frame tells."""
         self.schema.require([name])
-        if frames.is_distributed(self.frame):
+        if not frames.is_in_memory(self.frame):
             return frames.get_types(self.frame)[name]
         if not isinstance(self.frame, pl.DataFrame):
             return self.column(name).dtype
@@ -86,14 +97,16 @@ class Dataset:
     def column(self, name: str) -> pl.Series:
         """One variable as a polars column; declared missing codes and NaN are missing."""
         self.schema.require([name])
-        if frames.is_distributed(self.frame):
+        if not frames.is_in_memory(self.frame):
+            lazy = frames.is_lazy(self.frame)
             raise DataError(
-                f"The records of variable '{name}' are on a cluster, and are not fetched.",
-                hint="use a method or a measure that runs on Spark.",
+                f"The records of variable '{name}' are {'in a file' if lazy else 'on a cluster'}, "
+                "and are not fetched.",
+                hint="use a method or a measure that runs on "
+                + ("files larger than memory, or read the file whole." if lazy else "Spark."),
             )
-        values = frames.get_column(self.frame, name)
-        absent = find_missing_codes(values, self.schema[name])
-        return values if absent is None else values.set(absent, None)
+        values = frames.get_column(self.frame, name).to_frame()
+        return drop_missing_codes(values, self.schema).to_series()
 
     def batch(self, names: Sequence[str]) -> pl.DataFrame:
         """Some variables as polars columns, the records in their order."""
@@ -156,6 +169,15 @@ def find_missing_codes(values: pl.Series, column: Column) -> pl.Series | None:
     return missing
 
 
+def drop_missing_codes(batch: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """The values of some records, with the cells that hold a code for "missing" empty."""
+    columns = []
+    for values in batch.get_columns():
+        absent = find_missing_codes(values, schema[values.name])
+        columns.append(values if absent is None else values.set(absent, None))
+    return pl.DataFrame(columns)
+
+
 def _can_occur(code: Any, values: pl.Series) -> bool:
     """Whether a code can stand among these values; one of the wrong type is an error."""
     dtype = values.dtype
@@ -206,18 +228,58 @@ def read(
         raise DataError(
             "There is no variable in these data.", hint="is it the right file or table?"
         )
-    declared = {
+    data = Dataset(table.frame, Schema(_declare_read(table.source)), table.source)
+    return data if schema is None else data.with_schema(schema)
+
+
+def scan(
+    where: str | Path,
+    *,
+    schema: Schema | Mapping[str, Column | Role | None] | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Dataset:
+    """Records of a file that may be larger than memory: they are read batch by batch.
+
+    Question: what is in this file, which this machine cannot hold?
+    Assumes: the plan has methods and measures that run batch by batch; all others say so before
+    any work starts.
+
+    Parameters
+    ----------
+    where : path of a Parquet, Arrow or CSV file, or of a folder of Parquet files, which are read
+        in the order of their names. A CSV file is first turned into typed columns on the disk, a
+        few variables at a time, in a file without a name (in `$TMPDIR`).
+    schema, progress, options : as for `read`.
+
+    Examples
+    --------
+    >>> import tempfile, polars as pl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pl.DataFrame({"age": [34, 51]}).write_parquet(f"{folder}/ages.parquet")
+    ...     data = scan(f"{folder}/ages.parquet", schema={"age": "quasi"})
+    ...     len(data), data.schema.having("quasi")
+    (2, ('age',))
+    """
+    from sfumato.io.scanning import scan_table
+
+    frame, source = scan_table(Path(where), progress=part_of(progress, "reading"), **options)
+    data = Dataset(frame, Schema(_declare_read(source)), source)
+    return data if schema is None else data.with_schema(schema)
+
+
+def _declare_read(source: Source) -> dict[str, Column]:
+    """What a file itself says of its variables."""
+    return {
         name: Column(
             # Stata's `.a` among numbers is missing in the frame already.
             missing=tuple(code for code in reading.missing_codes if _is_in_frame(code, reading)),
             label=reading.label,
             labels=reading.values or None,
         )
-        for name, reading in table.source.columns.items()
+        for name, reading in source.columns.items()
         if reading.missing_codes or reading.label or reading.values
     }
-    data = Dataset(table.frame, Schema(declared), table.source)
-    return data if schema is None else data.with_schema(schema)
 
 
 def _is_in_frame(code: Any, reading: Reading) -> bool:

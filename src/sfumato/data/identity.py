@@ -14,6 +14,7 @@ missing or stand in two rows. 17, "17", "000017", 17.0, " 17" and "17.0" are one
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ _MIX = bytes(range(KEY_BYTES))
 _BLOCK = 16
 _BATCH = 1 << 17
 """Records for which ordinary memory is quicker to get."""
+_MANY = 1 << 24
+"""Records whose duplicates are numbered at once."""
 _MOST = 0.9
 """Share of the records that an identifier must tell apart, unless the plan names it."""
 # What a name may speak of that tells records apart, the plainest first.
@@ -144,10 +147,10 @@ def digest_records(
         return digest(column(name)[rows] for name in sorted(schema))
 
     if not names:
-        return _number_duplicates(read_content(slice(None)))
+        return number_duplicates(read_content(slice(None)))
     if digests is None:
         digests = digest_identifiers([column(name) for name in names])
-    return _fill_gaps(digests, read_content)
+    return fill_gaps(digests, read_content)
 
 
 def find_identifiers(
@@ -212,7 +215,7 @@ def _list_numbers(schema: Schema) -> list[str]:
     return sorted(ranks, key=lambda name: (ranks[name], fold_name(name)))
 
 
-def _fill_gaps(digests: Words, read_content: Callable[[npt.NDArray[np.intp]], Words]) -> Words:
+def fill_gaps(digests: Words, read_content: Callable[[npt.NDArray[np.intp]], Words]) -> Words:
     """Records without an identifier, or with one that others have too, by their content as well.
 
     All others keep the ids they have, whatever is in these. Rows of one identifier are numbered
@@ -231,12 +234,12 @@ def _fill_gaps(digests: Words, read_content: Callable[[npt.NDArray[np.intp]], Wo
     if len(missing):
         content = read_content(missing)
         content[:, 1] ^= np.uint64(1)
-        out[missing] = _number_duplicates(encrypt(content, _MIX))
+        out[missing] = number_duplicates(encrypt(content, _MIX))
     shared = shared[digests[shared].any(axis=1)]
     if len(shared):
         content = read_content(shared)
         ranked = np.lexsort((content[:, 1], content[:, 0]))
-        numbered = _number_duplicates(digests[shared[ranked]])
+        numbered = number_duplicates(digests[shared[ranked]])
         out[shared[ranked]] = numbered
     return out
 
@@ -375,8 +378,18 @@ def get_text_bytes(values: pl.Series) -> tuple[np.ndarray, np.ndarray]:
     return starts, np.frombuffer(data, np.uint8) if size else np.empty(0, np.uint8)
 
 
-def _number_duplicates(digests: Words) -> Words:
+def number_duplicates(digests: Words) -> Words:
     """Distinguish identical records by a counter; which of them gets which does not matter."""
+    if len(digests) <= _MANY:
+        return _number_at_once(digests)
+    # A sixteenth at a time, and in place, so that ordering them takes little memory.
+    for bucket in range(16):
+        rows = np.flatnonzero(digests[:, 0] >> np.uint64(60) == bucket)
+        digests[rows] = _number_at_once(digests[rows])
+    return digests
+
+
+def _number_at_once(digests: Words) -> Words:
     order = np.argsort(digests[:, 0], kind="stable")
     first = digests[order, 0]
     same = first[1:] == first[:-1]
@@ -396,6 +409,29 @@ def _number_duplicates(digests: Words) -> Words:
     result = digests.copy()
     result[order[later]] = encrypt(again, _MIX)
     return result
+
+
+_BUCKET_BITS = 12
+
+
+def find_buckets(words: Words) -> Words:
+    """To which of 4096 buckets each record belongs, by the leading bits of its digest."""
+    return words[:, 0] >> np.uint64(64 - _BUCKET_BITS)
+
+
+def digest_buckets(words: Words) -> dict[int, bytes]:
+    """SHA-256 of the sorted digests of each bucket that has any, by its number.
+
+    However records are split, as long as those of a bucket are together, all buckets are the same.
+    """
+    ordered = np.sort(_convert_sortable(words))
+    buckets = ordered.view(">u8")[::2] >> np.uint64(64 - _BUCKET_BITS)
+    numbers, starts = np.unique(buckets, return_index=True)
+    ends = [*starts[1:], len(ordered)]
+    return {
+        int(number): hashlib.sha256(ordered[start:end].tobytes()).digest()
+        for number, start, end in zip(numbers, starts, ends, strict=True)
+    }
 
 
 def match_identities(known: Words, wanted: Words) -> npt.NDArray[np.intp]:

@@ -6,34 +6,58 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
+from sfumato.data.identity import match_identities
 from sfumato.engines.summaries import Summary
-from sfumato.engines.verbs import Chance, Combinations, GroupFunction, RowFunction
-from sfumato.kernels.arrays import Integers
+from sfumato.engines.verbs import (
+    AFTER,
+    BEFORE,
+    PRESENT,
+    RANK,
+    Chance,
+    Combinations,
+    GroupFunction,
+    RowFunction,
+    Rows,
+    declare_pairs,
+)
+from sfumato.errors import MeasureError
+from sfumato.io import frames
+from sfumato.kernels.arrays import Integers, Positions, Words
 from sfumato.progress import Progress, silent
-from sfumato.randomness import Draws
+from sfumato.randomness import KEY_BYTES, Draws, encrypt
 
 BATCH = 1 << 17
 """Records a row-wise function gets at a time: what it needs in between stays small."""
 _INDEX = "__sfumato_at__"
-Rows = slice | npt.NDArray[np.int64]
+_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
+_SHORT = 1 << 16
+"""Records from which on, and a span of whole numbers up to which, a table of all is worth it."""
+_ORDER = bytes(reversed(range(KEY_BYTES)))  # public and fixed: a sample need not be secret
+Selection = slice | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class LocalEngine:
     """The verbs on frames that fit into memory."""
 
+    name: ClassVar[str] = "local"
+    in_memory: ClassVar[bool] = True
     progress: Progress = field(default=silent, repr=False)
 
     def prepare(self, data: Dataset) -> Dataset:
         """See `Engine.prepare`."""
         return data  # an id is worked out when it is asked for
+
+    def keep(self, data: Dataset) -> Dataset:
+        """See `Engine.keep`."""
+        return data
 
     def aggregate(
         self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
@@ -49,6 +73,49 @@ class LocalEngine:
         if not columns:
             return Combinations(pl.DataFrame(), np.array([len(data)]))
         return count_combinations(data.batch(columns))
+
+    def tabulate(self, data: Dataset, columns: Sequence[str]) -> Rows:
+        """See `Engine.tabulate`."""
+        del columns
+        return Rows(data, None)
+
+    def gather(
+        self, data: Dataset, function: Callable[[pl.DataFrame], Any], *, reads: Sequence[str]
+    ) -> list[Any]:
+        """See `Engine.gather`."""
+        return [function(data.batch(reads))]
+
+    def count(self, data: Dataset) -> int:
+        """See `Engine.count`."""
+        return len(data)
+
+    def sample(self, data: Dataset, columns: Sequence[str], size: int) -> pl.DataFrame:
+        """See `Engine.sample`."""
+        places = place_by_id(data.identity.digests)
+        return data.batch(columns)[np.lexsort(places.T[::-1])[:size]]
+
+    def attach(self, data: Dataset, table: pl.DataFrame, on: Sequence[str]) -> Dataset:
+        """See `Engine.attach`."""
+        return data.with_columns(look_up(data.batch(on), table, on))
+
+    def pairs(self, original: Dataset, released: Dataset, columns: Sequence[str]) -> Dataset:
+        """See `Engine.pairs`."""
+        rows = find_partners(original, released)
+        found = np.arange(len(original)) if rows is None else rows
+        index = pl.Series(found, dtype=pl.Int64).set(pl.Series(found < 0), None)
+        schema = declare_pairs(original, released, columns)
+        frame = pl.DataFrame(
+            [
+                *(frames.get_column(original.frame, n).alias(f"{BEFORE}{n}") for n in columns),
+                *(
+                    frames.get_column(released.frame, n).gather(index).alias(f"{AFTER}{n}")
+                    for n in columns
+                    if n in released.schema
+                ),
+                pl.Series(PRESENT, found >= 0),
+            ]
+        )
+        return Dataset(frame, schema, given_identity=original.identity)
 
     def map_rows(
         self,
@@ -106,15 +173,63 @@ class LocalEngine:
                 self.progress("working through the strata", len(results), len(parts))
         return results
 
-    def rank(self, data: Dataset, score: str) -> npt.NDArray[np.int64]:
+    def rank(self, data: Dataset, by: Sequence[str]) -> Dataset:
         """See `Engine.rank`."""
-        values = data.column(score).cast(pl.Float64).fill_null(np.inf).to_numpy()
-        # Ties go by record id, so that the order of the rows does not matter.
-        ids = data.identity.digests
-        order = np.lexsort((ids[:, 1], ids[:, 0], values))
-        ranks = np.empty(len(order), np.int64)
-        ranks[order] = np.arange(len(order))
-        return ranks
+        keys = list_sort_keys(data.batch(by), data.identity.digests)
+        ranks = np.empty(len(data), np.int64)
+        ranks[np.lexsort(keys[::-1])] = np.arange(len(ranks))
+        return data.with_columns(pl.DataFrame({RANK: ranks}))
+
+
+def list_sort_keys(batch: pl.DataFrame, ids: Words) -> list[npt.NDArray[Any]]:
+    """What records are sorted by, the most important first: values, missing last, then ids.
+
+    Ties go by record id, so that the order of the rows does not matter.
+    """
+    keys: list[npt.NDArray[Any]] = []
+    for values in batch.get_columns():
+        keys += [values.is_null().to_numpy(), values.fill_null(0).to_numpy()]
+    return [*keys, ids[:, 0], ids[:, 1]]
+
+
+def find_partners(original: Dataset, released: Dataset) -> Positions | None:
+    """Where each original record stands in the release, -1 where it was removed.
+
+    None where both stand row by row in one order.
+    """
+    theirs = released.given_identity
+    if theirs is not None and theirs.basis == original.identity.basis:
+        # By identity first: a release may have fewer records, in another order.
+        mine = original.identity.digests
+        if mine.shape == theirs.digests.shape and bool((mine == theirs.digests).all()):
+            return None
+        positions = match_identities(theirs.digests, mine)
+        # Otherwise the identity was given anew, and does not say which records belong together.
+        if int((positions >= 0).sum()) == len(released):
+            return positions
+    if len(original) != len(released):
+        raise refuse_to_pair(len(original), len(released))
+    return None
+
+
+def refuse_to_pair(original: int, released: int) -> MeasureError:
+    """What to say where nothing tells which records belong together."""
+    return MeasureError(
+        f"A measure compares record by record; the original has {original} records, the released "
+        f"data {released}.",
+        hint="evaluate a Release or its folder, so that the records can be paired.",
+    )
+
+
+def place_by_id(digests: Words) -> Integers:
+    """Numbers that put records in an order which follows from their ids, and from nothing else."""
+    return encrypt(digests, _ORDER).view(np.int64)
+
+
+def look_up(batch: pl.DataFrame, table: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
+    """The further columns of a table for each record, where the variables in `on` agree."""
+    index = _find_rows(batch.select(on), table.select(on))
+    return table.drop(on).select(pl.all().gather(index))
 
 
 def summarise(parts: Sequence[pl.Series], summaries: Sequence[Summary]) -> dict[str, Any]:
@@ -175,12 +290,43 @@ def cut_batches(starts: Integers) -> list[slice]:
 
 def find_class_of_each(batch: pl.DataFrame, classes: pl.DataFrame) -> npt.NDArray[np.int64]:
     """Which of the combinations each record has."""
-    keys, table = name_by_position(batch), name_by_position(classes).with_row_index(_INDEX)
-    joined = keys.join(table, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")
-    return joined[_INDEX].cast(pl.Int64).to_numpy()
+    return _find_rows(batch, classes).to_numpy()
 
 
-def make_draws(data: Dataset, chance: Chance | None, rows: Rows = slice(None)) -> Draws | None:
+def _find_rows(batch: pl.DataFrame, table: pl.DataFrame) -> pl.Series:
+    """In which row of a table each record's combination stands; missing where it does not."""
+    keys, numbered = name_by_position(batch), name_by_position(table).with_row_index(_INDEX)
+    joined = keys.join(
+        numbered, on=keys.columns, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined[_INDEX].cast(pl.Int64)
+
+
+def find_positions(values: pl.Series, levels: pl.Series) -> pl.Series:
+    """Which of the levels each value is; missing where it is none of them."""
+    if len(values) > _SHORT and values.dtype in _INTEGERS and levels.dtype == values.dtype:
+        ends: Any = levels.min(), levels.max()
+        if ends[0] is not None and ends[1] - ends[0] < _SHORT and not levels.null_count():
+            return _look_up(values, levels, *ends)
+    table = pl.DataFrame({"value": levels, "position": np.arange(len(levels), dtype=np.int32)})
+    frame = values.alias("value").to_frame()
+    # Nulls meet only where null is a level.
+    joined = frame.join(table, on="value", how="left", nulls_equal=True, maintain_order="left")
+    return joined["position"]
+
+
+def _look_up(values: pl.Series, levels: pl.Series, least: int, most: int) -> pl.Series:
+    """The same for whole numbers that lie close together: several times faster than a join."""
+    table = np.full(most - least + 3, -1, np.int32)  # with one more on either side
+    table[levels.to_numpy().astype(np.int64) - least + 1] = np.arange(len(levels))
+    numbers = values.fill_null(least).to_numpy().astype(np.int64)
+    codes = table[np.clip(numbers, least - 1, most + 1) - (least - 1)]
+    missing = values.is_null().to_numpy() | (codes < 0)
+    found = pl.Series("position", codes)
+    return found.set(pl.Series(missing), None) if missing.any() else found
+
+
+def make_draws(data: Dataset, chance: Chance | None, rows: Selection = slice(None)) -> Draws | None:
     """The draws that belong to some of the records, in their order."""
     if chance is None:
         return None  # a step without randomness

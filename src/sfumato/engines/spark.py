@@ -10,59 +10,112 @@ no user sees: it follows from content, so it must not leave.
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import reduce
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere in Spark
 
+from sfumato import errors
 from sfumato.data import Dataset
 from sfumato.data.identity import (
     Identity,
     describe_basis,
     digest,
+    digest_buckets,
     digest_identifiers,
     digest_records,
+    find_buckets,
     list_identifiers,
     tell_apart,
 )
-from sfumato.engines.local import LocalEngine
-from sfumato.engines.summaries import Distinct, Summary
-from sfumato.engines.verbs import Chance, Combinations, GroupFunction, RowFunction
-from sfumato.errors import MethodError
+from sfumato.engines.local import LocalEngine, list_sort_keys, look_up, place_by_id, refuse_to_pair
+from sfumato.engines.summaries import Distinct, Summary, order_by_need
+from sfumato.engines.verbs import (
+    AFTER,
+    BEFORE,
+    HIGH,
+    LEVELS,
+    LOW,
+    PRESENT,
+    RANK,
+    RECORDS,
+    ROWS,
+    Chance,
+    Combinations,
+    GroupFunction,
+    RowFunction,
+    Rows,
+    declare_pairs,
+    tabulate_distinct,
+)
+from sfumato.errors import MethodError, SfumatoError
 from sfumato.io import frames
-from sfumato.kernels.arrays import Words
+from sfumato.kernels.arrays import Mask, Words
 from sfumato.progress import Progress, silent
+from sfumato.randomness import Key
 from sfumato.schema import Schema
 
 MOST_COMBINATIONS = 5_000_000
 """Distinct combinations that are fetched from the cluster."""
 MOST_IN_ONE = 20_000_000
 """Records that a step without strata may bring together on one worker."""
-_IDS = ("__sfumato_id_0", "__sfumato_id_1")
+ID_COLUMNS = ("__sfumato_id_0", "__sfumato_id_1")
+"""Beside the records, never among them."""
+_MOST_TIMES = 4
+"""How many times more records than asked for a sample of whole classes may have."""
+_IN_RANGE, _SAMPLED = 1_000_000, 64
+"""Records that a range of ranks has at least, and those looked at for where each ends."""
 _KEY = "__sfumato_key"
 _COUNT = "__sfumato_count"
+_MARK = "an error of Sfumato: "
+_WORK = "_sfumato_work"
 Part = Callable[[pl.DataFrame], pl.DataFrame]
+Types = Mapping[str, pl.DataType]
 
 
 class SparkIdentity(Identity):
     """Ids that stay on the cluster, beside the records."""
 
-    def __init__(self, frame: DataFrame, basis: str) -> None:
+    def __init__(self, frame: DataFrame, basis: str, columns: tuple[str, ...] = ()) -> None:
         super().__init__(lambda: _refuse_to_fetch(basis))
         self.frame = frame
         self.known_basis = basis
+        self.known_columns = columns
+        self._sum = ""
 
     @property
     def basis(self) -> str:
         """Where the ids come from, in words."""
         return self.known_basis
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The variables that they come from, in alphabetical order."""
+        return self.known_columns
+
+    def total(self) -> str:
+        """A digest of all records together: one job, the first time it is asked for."""
+        self._sum = self._sum or _add_up(_choose(self.frame, ID_COLUMNS), _read_words)
+        return self._sum
+
+    def change_frame(self, frame: DataFrame) -> SparkIdentity:
+        """The same records in another frame."""
+        return SparkIdentity(frame, self.known_basis, self.known_columns)
 
 
 def _refuse_to_fetch(basis: str) -> Any:
@@ -76,6 +129,8 @@ def _refuse_to_fetch(basis: str) -> Any:
 class SparkEngine:
     """The verbs on Spark frames."""
 
+    name: ClassVar[str] = "spark"
+    in_memory: ClassVar[bool] = False
     progress: Progress = field(default=silent, repr=False)
 
     def prepare(self, data: Dataset) -> Dataset:
@@ -84,8 +139,106 @@ class SparkEngine:
             return data
         names = self._find_identifiers(data)
         frame = _number_records(data, names)
-        identity = SparkIdentity(frame, describe_basis(names))
-        return replace(data, frame=frame.drop(*_IDS), given_identity=identity)
+        columns = names or tuple(sorted(data.schema))
+        identity = SparkIdentity(frame, describe_basis(names), columns)
+        return replace(data, frame=frame.drop(*ID_COLUMNS), given_identity=identity)
+
+    def keep(self, data: Dataset) -> Dataset:
+        """See `Engine.keep`."""
+        kept = _records(data).persist(StorageLevel.MEMORY_AND_DISK)
+        identity = _get_identity(data).change_frame(kept)
+        return replace(data, frame=kept.drop(*ID_COLUMNS), given_identity=identity)
+
+    def let_go(self, data: Dataset) -> None:
+        """Give up the room that `keep` has taken."""
+        if isinstance(data.given_identity, SparkIdentity):
+            data.given_identity.frame.unpersist()
+
+    def align(self, original: Dataset, released: Dataset) -> Dataset:
+        """The original records that were released; all of them where none was removed."""
+        mine, theirs = _get_identity(original), _get_identity(released)
+        if mine.total() == theirs.total():
+            return original
+        kept = mine.frame.join(theirs.frame.select(*ID_COLUMNS), list(ID_COLUMNS), "left_semi")
+        identity = mine.change_frame(kept.select(*mine.frame.columns))
+        return replace(original, frame=identity.frame.drop(*ID_COLUMNS), given_identity=identity)
+
+    def list_removed(self, original: Dataset, released: Dataset, key: Key) -> Words:
+        """The keyed ids of the original records that were not released."""
+        mine, theirs = _get_identity(original), _get_identity(released)
+        if mine.total() == theirs.total():
+            return np.empty((0, 2), np.uint64)
+        ids = [frame.select(*ID_COLUMNS) for frame in (mine.frame, theirs.frame)]
+        gone = ids[0].join(ids[1], list(ID_COLUMNS), "left_anti").limit(MOST_COMBINATIONS + 1)
+        words = _read_words(pl.DataFrame(_fetch(gone)))
+        if len(words) > MOST_COMBINATIONS:
+            raise MethodError(
+                f"More than {MOST_COMBINATIONS:,} records were left out: too many to list.",
+                hint="leave out fewer.",
+            )
+        return Identity.known("left out", words).ids(key)
+
+    def sample_classes(
+        self, original: Dataset, released: Dataset, known: Sequence[str], size: int
+    ) -> tuple[Dataset, Dataset]:
+        """About so many records of both, in memory and in one order: all of some released classes.
+
+        A class is chosen by a digest of its cells, so that it is the same however records lie.
+        """
+        total = _get_identity(released).total().partition("-")[0]
+        share = min(1.0, size / max(int(total, 16), 1))
+        limit = np.uint64(min(int(share * 2**64), 2**64 - 1))
+        columns = (*released.columns, *ID_COLUMNS)
+
+        def choose(part: pl.DataFrame) -> pl.DataFrame:
+            words = digest(frames.get_column(part, name) for name in known)
+            return part.filter(words[:, 0] <= limit)
+
+        types = {name: released.dtype(name) for name in released.columns}
+        types |= dict.fromkeys(ID_COLUMNS, pl.Int64())
+        chosen = map_parts(_records(released), choose, types)
+        chosen = chosen.orderBy(*ID_COLUMNS).limit(_MOST_TIMES * size)
+        after = pl.DataFrame(_fetch(chosen.select(*(_quote(name) for name in columns))))
+        rows, described = after.select(ID_COLUMNS).rows(), " bigint, ".join(ID_COLUMNS) + " bigint"
+        ids = original.frame.sparkSession.createDataFrame(rows, described)
+        both = _records(original).join(F.broadcast(ids), list(ID_COLUMNS))
+        before = pl.DataFrame(_fetch(both.select(*map(_quote, (*original.columns, *ID_COLUMNS)))))
+        pair = [(original, before), (released, after)]
+        ordered = [(data, frame.sort(ID_COLUMNS)) for data, frame in pair]
+        identity = _read_ids(ordered[1][1].select(ID_COLUMNS))
+        here = [
+            Dataset(frame.select(data.columns), data.schema, given_identity=identity)
+            for data, frame in ordered
+        ]
+        return here[0], here[1]
+
+    def digest_values(self, data: Dataset) -> dict[int, bytes]:
+        """See `digest_buckets`: the digests stay on the cluster, those of buckets come here."""
+        names = sorted(data.columns)
+
+        def read(part: pl.DataFrame) -> pl.DataFrame:
+            words = digest(frames.get_column(part, name) for name in names)
+            bucket = pl.Series(_KEY, find_buckets(words).astype(np.int64))
+            return _write_words(words).with_columns(bucket)
+
+        def join(part: pl.DataFrame) -> pl.DataFrame:
+            buckets = digest_buckets(_read_words(part.select(ID_COLUMNS)))
+            numbers = pl.Series(_KEY, list(buckets), pl.Int64)
+            return pl.DataFrame([numbers, pl.Series(_COUNT, list(buckets.values()), pl.Binary)])
+
+        types = {_KEY: pl.Int64(), **dict.fromkeys(ID_COLUMNS, pl.Int64())}
+        records = map_parts(_choose(data.frame, names), read, types).repartition(F.col(_KEY))
+        rows = collect(map_parts(records, join, {_KEY: pl.Int64(), _COUNT: pl.Binary()}))
+        return {int(row[0]): bytes(row[1]) for row in rows}
+
+    def add_up(self, data: Dataset) -> str:
+        """A digest of all values of all records together, in one pass without a shuffle."""
+        names = sorted(data.columns)
+
+        def read(part: pl.DataFrame) -> Words:
+            return digest(frames.get_column(part, name) for name in names)
+
+        return _add_up(_choose(data.frame, names), read)
 
     def _find_identifiers(self, data: Dataset) -> tuple[str, ...]:
         stated, sets = list_identifiers(data.schema)
@@ -97,10 +250,10 @@ class SparkEngine:
                 columns = [frames.get_column(part, name) for name in names]
                 return pl.DataFrame({_KEY: digest_identifiers(columns)[:, 0].view(np.int64)})
 
-            keys = _map_parts(data.frame, read, {_KEY: pl.Int64()})
+            keys = map_parts(data.frame, read, {_KEY: pl.Int64()})
             known = F.when(F.col(_KEY) != 0, F.col(_KEY))
-            counts = keys.agg(F.countDistinct(known), F.count(F.lit(1))).first()
-            if counts is not None and tell_apart(*counts):
+            counts = collect(keys.agg(F.countDistinct(known), F.count(F.lit(1))))[0]
+            if tell_apart(*counts):
                 return names
         return ()
 
@@ -109,7 +262,7 @@ class SparkEngine:
     ) -> dict[str, dict[str, Any]]:
         """See `Engine.aggregate`."""
         known: dict[str, dict[str, Any]] = {name: {} for name in wanted}
-        open_ones = {name: _order_by_need(summaries) for name, summaries in wanted.items()}
+        open_ones = {name: order_by_need(summaries) for name, summaries in wanted.items()}
         while any(open_ones.values()):
             # All that can be taken by now, in one job over the records.
             ready = {
@@ -134,10 +287,11 @@ class SparkEngine:
         known: dict[str, dict[str, Any]],
     ) -> None:
         counted = [name for name, ones in ready.items() if any(_counts(s) for s in ones)]
-        for name in counted:
-            column = _read_column(data, name)
-            row = data.frame.agg(F.countDistinct(column)).first()
-            known[name][Distinct.name] = 0 if row is None else int(row[0])
+        if counted:
+            columns = [F.countDistinct(_read_column(data, name)) for name in counted]
+            row = collect(data.frame.agg(*columns))[0]
+            for number, name in enumerate(counted):
+                known[name][Distinct.name] = int(row[number])
         others = {name: [s for s in ones if not _counts(s)] for name, ones in ready.items()}
         others = {name: ones for name, ones in others.items() if ones}
         if not others:
@@ -147,20 +301,20 @@ class SparkEngine:
         def take(part: pl.DataFrame) -> pl.DataFrame:
             local = Dataset(part, Schema({name: schema[name] for name in others}))
             partials = {
-                name: [s.partial(local.column(name).drop_nulls(), known[name]) for s in ones]
+                name: [[s.partial(local.column(name).drop_nulls(), known[name])] for s in ones]
                 for name, ones in others.items()
             }
             return pl.DataFrame({_KEY: [pickle.dumps(partials)]})
 
-        wanted = data.frame.select(*(_quote(name) for name in others))
-        rows = _map_parts(wanted, take, {_KEY: pl.Binary()}).collect()
+        taken = map_parts(_choose(data.frame, list(others)), take, {_KEY: pl.Binary()})
+        rows = collect(_combine_parts(taken, others))
         parts = [pickle.loads(bytes(row[0])) for row in rows]  # noqa: S301 - our own workers'
         if not parts:
             empty = pl.DataFrame(schema={name: data.dtype(name) for name in others})
             parts = [pickle.loads(take(empty)[_KEY][0])]  # noqa: S301 - made a line above
         for name, ones in others.items():
             for number, summary in enumerate(ones):
-                partials = [part[name][number] for part in parts]
+                partials = [partial for part in parts for partial in part[name][number]]
                 known[name][summary.name] = summary.merge(partials, known[name])
 
     def distinct(self, data: Dataset, columns: Sequence[str]) -> Combinations:
@@ -180,6 +334,66 @@ class SparkEngine:
         values = found.drop(_COUNT)
         values.columns = list(columns)
         return Combinations(values, found[_COUNT].to_numpy())
+
+    def tabulate(self, data: Dataset, columns: Sequence[str]) -> Rows:
+        """See `Engine.tabulate`."""
+        return tabulate_distinct(self, data, columns)
+
+    def gather(
+        self, data: Dataset, function: Callable[[pl.DataFrame], Any], *, reads: Sequence[str]
+    ) -> list[Any]:
+        """See `Engine.gather`."""
+        schema = Schema({name: data.schema[name] for name in reads})
+
+        def take(part: pl.DataFrame) -> pl.DataFrame:
+            result = function(Dataset(part, schema).batch(reads))
+            return pl.DataFrame({_KEY: [pickle.dumps(result)]})
+
+        rows = collect(map_parts(_choose(data.frame, reads), take, {_KEY: pl.Binary()}))
+        if not rows:
+            empty = pl.DataFrame(schema={name: data.dtype(name) for name in reads})
+            return [function(Dataset(empty, schema).batch(reads))]
+        return [pickle.loads(bytes(row[0])) for row in rows]  # noqa: S301 - our own workers'
+
+    def count(self, data: Dataset) -> int:
+        """See `Engine.count`."""
+        return len(data)
+
+    def sample(self, data: Dataset, columns: Sequence[str], size: int) -> pl.DataFrame:
+        """See `Engine.sample`."""
+
+        def place(part: pl.DataFrame, ids: Identity) -> pl.DataFrame:
+            places = place_by_id(ids.digests)
+            return part.with_columns(pl.Series(_KEY, places[:, 0]), pl.Series(_COUNT, places[:, 1]))
+
+        types = {name: data.dtype(name) for name in columns}
+        keyed = types | dict.fromkeys((_KEY, _COUNT), pl.Int64())
+        records = map_records(data, place, keyed, reads=columns).orderBy(_KEY, _COUNT).limit(size)
+        frame = pl.DataFrame(_fetch(records)).select(
+            pl.col(name).cast(types[name]) for name in types
+        )
+        return Dataset(frame, Schema({name: data.schema[name] for name in columns})).batch(columns)
+
+    def attach(self, data: Dataset, table: pl.DataFrame, on: Sequence[str]) -> Dataset:
+        """See `Engine.attach`."""
+        return self.map_rows(data, lambda batch, _: look_up(batch, table, on), reads=on)
+
+    def pairs(self, original: Dataset, released: Dataset, columns: Sequence[str]) -> Dataset:
+        """See `Engine.pairs`."""
+        mine, theirs = _get_identity(original), _get_identity(released)
+        if mine.basis != theirs.basis:
+            raise refuse_to_pair(len(original), len(released))
+        before = [_quote(name).alias(f"{BEFORE}{name}") for name in columns]
+        after = [
+            _quote(name).alias(f"{AFTER}{name}") for name in columns if name in released.schema
+        ]
+        right = theirs.frame.select(*after, F.lit(True).alias(PRESENT), *ID_COLUMNS)
+        joined = mine.frame.select(*before, *ID_COLUMNS).join(right, list(ID_COLUMNS), "left")
+        present = F.coalesce(F.col(PRESENT), F.lit(False))
+        frame = joined.withColumn(PRESENT, present)
+        schema = declare_pairs(original, released, columns)
+        identity = mine.change_frame(frame)
+        return Dataset(frame.drop(*ID_COLUMNS), schema, given_identity=identity)
 
     def map_rows(
         self,
@@ -216,7 +430,7 @@ class SparkEngine:
                     f"Without strata all {len(data):,} records would come together on one worker.",
                     hint="name strata, or use a method that treats each record by itself.",
                 )
-            records = records.coalesce(1)
+            records = records.repartition(1)  # what comes before still runs in parallel
 
         def work(part: Dataset) -> Dataset:
             return local.map_groups(part, function, by=by, reads=reads, chance=chance)
@@ -238,25 +452,140 @@ class SparkEngine:
         types = {name: example.dtype(name) for name in example.columns}
 
         def map_part(part: pl.DataFrame) -> pl.DataFrame:
-            ids = part.select(_IDS)
-            local = Dataset(part.drop(_IDS), schema, given_identity=_read_ids(ids))
+            ids = part.select(ID_COLUMNS)
+            local = Dataset(part.drop(ID_COLUMNS), schema, given_identity=_read_ids(ids))
             frame: pl.DataFrame = work(local).frame
             return pl.concat([frame, ids], how="horizontal")
 
-        columns = types | dict.fromkeys(_IDS, pl.Int64())
-        frame = _map_parts(records, map_part, columns)
-        identity = SparkIdentity(frame, data.identity.basis)
+        columns = types | dict.fromkeys(ID_COLUMNS, pl.Int64())
+        frame = map_parts(records, map_part, columns)
+        identity = _get_identity(data).change_frame(frame)
         return replace(
-            data, frame=frame.drop(*_IDS), schema=example.schema, given_identity=identity
+            data,
+            frame=_choose(frame, example.columns),
+            schema=example.schema,
+            given_identity=identity,
         )
 
-    def rank(self, data: Dataset, score: str) -> Any:
+    def rank(self, data: Dataset, by: Sequence[str]) -> Dataset:
         """See `Engine.rank`."""
-        del data
-        raise MethodError(
-            f"An order of all records by '{score}' is not worked out on Spark.",
-            hint="run this step on one machine.",
+        records, total = _records(data), len(data)
+        ranges = max(_count_shuffle_partitions(records), -(-total // _IN_RANGE))
+        # Where ranges end is a matter of size only; each record is put where its own values say.
+        share = min(1.0, _SAMPLED * ranges / max(total, 1))
+        sampled = records.select(*(_quote(name) for name in (*by, *ID_COLUMNS)))
+        bounds = _choose_bounds(pl.DataFrame(_fetch(sampled.sample(share, seed=0))), by, ranges)
+        types = {name: data.dtype(name) for name in data.columns}
+        types |= dict.fromkeys(ID_COLUMNS, pl.Int64())
+
+        def place(part: pl.DataFrame) -> pl.DataFrame:
+            return part.with_columns(pl.Series(_KEY, _find_range(_list_keys(part, by), bounds)))
+
+        placed = map_parts(records, place, types | {_KEY: pl.Int64()})
+        counts = {row[0]: row[1] for row in collect(placed.groupBy(_KEY).count())}
+        before = np.cumsum([0, *(counts.get(number, 0) for number in range(ranges))])
+
+        def number(part: pl.DataFrame) -> pl.DataFrame:
+            own = part[_KEY].to_numpy()
+            order = np.lexsort((*_list_keys(part, by)[::-1], own))
+            inside = np.arange(len(own)) - np.searchsorted(own[order], own[order])
+            ranks = before[own[order]] + inside
+            return part[order].drop(_KEY).with_columns(pl.Series(RANK, ranks))
+
+        columns = types | {RANK: pl.Int64()}
+        frame = map_parts(placed.repartition(ranges, F.col(_KEY)), number, columns)
+        frame = frame.select(*(_quote(name) for name in (*data.columns, RANK, *ID_COLUMNS)))
+        return replace(
+            data,
+            frame=frame.drop(*ID_COLUMNS),
+            given_identity=_get_identity(data).change_frame(frame),
         )
+
+    def group(
+        self,
+        data: Dataset,
+        by: Sequence[str],
+        *,
+        weight: str | None = None,
+        extremes: Sequence[str] = (),
+        levels: Sequence[str] = (),
+    ) -> Dataset:
+        """See `GroupingEngine.group`."""
+        wanted = [F.count(F.lit(1)).alias(ROWS)]
+        wanted += [F.sum(_quote(weight)).alias(RECORDS)] if weight else []
+        for name in extremes:
+            wanted.append(F.min(_quote(name)).alias(name + LOW))
+            wanted.append(F.max(_quote(name)).alias(name + HIGH))
+        wanted += [F.countDistinct(_quote(name)).alias(name + LEVELS) for name in levels]
+        frame = data.frame.groupBy(*(_quote(name) for name in by)).agg(*wanted)
+        # Rows are nobody's: they have no ids.
+        frame = frame.select("*", *(F.lit(0).cast("bigint").alias(name) for name in ID_COLUMNS))
+        return Dataset(
+            frame.drop(*ID_COLUMNS), given_identity=SparkIdentity(frame, "no ids: rows of counts")
+        )
+
+    def filter(
+        self, data: Dataset, function: Callable[[pl.DataFrame], Mask], reads: Sequence[str]
+    ) -> Dataset:
+        """See `GroupingEngine.filter`."""
+
+        def mark(batch: pl.DataFrame, draws: object) -> pl.DataFrame:
+            del draws
+            return pl.DataFrame({_KEY: function(batch)})
+
+        marked = _records(self.map_rows(data, mark, reads=reads or data.columns[:1]))
+        frame, identity = split_off_ids(data, marked.filter(F.col(_KEY)).drop(_KEY))
+        return replace(data, frame=frame, given_identity=identity)
+
+    def fetch(self, data: Dataset) -> pl.DataFrame:
+        """See `GroupingEngine.fetch`."""
+        rows = pl.DataFrame(_fetch(data.frame.limit(MOST_COMBINATIONS + 1)))
+        if rows.height > MOST_COMBINATIONS:
+            raise MethodError(
+                f"There are more than {MOST_COMBINATIONS:,} rows: too many to bring together.",
+                hint="take fewer variables, or coarsen some first.",
+            )
+        return rows
+
+    def join(self, data: Dataset, table: Dataset, on: Sequence[str]) -> Dataset:
+        """See `GroupingEngine.join`."""
+        names = (*data.columns, *(name for name in table.columns if name not in data.columns))
+        joined = _records(data).join(table.frame, list(on), "left")
+        frame = joined.select(*(_quote(name) for name in (*names, *ID_COLUMNS)))
+        return replace(
+            data,
+            frame=frame.drop(*ID_COLUMNS),
+            given_identity=_get_identity(data).change_frame(frame),
+        )
+
+
+def _list_keys(part: pl.DataFrame, by: Sequence[str]) -> list[Any]:
+    return list_sort_keys(part.select(by), _read_words(part.select(ID_COLUMNS)))
+
+
+def _choose_bounds(sampled: pl.DataFrame, by: Sequence[str], ranges: int) -> list[Any]:
+    """Keys at which ranges of about equal size end."""
+    keys = _list_keys(sampled, by)
+    order = np.lexsort(keys[::-1])
+    ends = order[np.arange(1, ranges) * len(order) // ranges] if len(order) else order
+    return [key[ends] for key in keys]
+
+
+def _find_range(keys: Sequence[Any], bounds: Sequence[Any]) -> Any:
+    """In which range each record lies: how many bounds are not above it."""
+    low = np.zeros(len(keys[0]), np.int64)
+    high = np.full(len(low), len(bounds[0]))
+    while (open_ := low < high).any():
+        middle = np.minimum((low + high) // 2, len(bounds[0]) - 1)
+        reached = np.zeros(len(low), bool)
+        equal = np.ones(len(low), bool)
+        for key, bound in zip(keys, bounds, strict=True):
+            reached |= equal & (key > bound[middle])
+            equal &= key == bound[middle]
+        reached |= equal
+        low = np.where(open_ & reached, middle + 1, low)
+        high = np.where(open_ & ~reached, middle, high)
+    return low
 
 
 def _counts(summary: Summary) -> bool:
@@ -264,31 +593,109 @@ def _counts(summary: Summary) -> bool:
     return isinstance(summary, Distinct)
 
 
-def _order_by_need(summaries: Sequence[Summary]) -> list[Summary]:
-    """Summaries with all that they need."""
-    ordered: dict[str, Summary] = {}
-
-    def add(summary: Summary) -> None:
-        for needed in summary.needs:
-            add(needed)
-        ordered.setdefault(summary.name, summary)
-
-    for summary in summaries:
-        add(summary)
-    return list(ordered.values())
+def _get_identity(data: Dataset) -> SparkIdentity:
+    if not isinstance(data.given_identity, SparkIdentity):
+        raise MethodError("These records have no ids yet.", hint="call `engine.prepare` first.")
+    return data.given_identity
 
 
 def _records(data: Dataset) -> DataFrame:
     """The records with their ids."""
-    if not isinstance(data.given_identity, SparkIdentity):
-        raise MethodError("These records have no ids yet.", hint="call `engine.prepare` first.")
-    frame: DataFrame = data.given_identity.frame
-    return frame.select(*(_quote(name) for name in (*data.columns, *_IDS)))
+    frame = _get_identity(data).frame
+    return _choose(frame, (*data.columns, *ID_COLUMNS))
+
+
+def map_records(
+    data: Dataset,
+    work: Callable[[pl.DataFrame, Identity], pl.DataFrame],
+    types: Types,
+    *,
+    reads: Sequence[str] | None = None,
+) -> DataFrame:
+    """Apply a function to the records of each part, or some of their variables, and their ids."""
+
+    def run(part: pl.DataFrame) -> pl.DataFrame:
+        return work(part.drop(ID_COLUMNS), _read_ids(part.select(ID_COLUMNS)))
+
+    names = (*(data.columns if reads is None else reads), *ID_COLUMNS)
+    return map_parts(_choose(_get_identity(data).frame, names), run, types)
+
+
+def split_off_ids(data: Dataset, frame: DataFrame) -> tuple[DataFrame, SparkIdentity]:
+    """The records of a frame with the ids of `data` beside them; and its identity."""
+    return frame.drop(*ID_COLUMNS), _get_identity(data).change_frame(frame)
 
 
 def _read_ids(ids: pl.DataFrame) -> Identity:
-    words = np.ascontiguousarray(ids.to_numpy()).view(np.uint64)
-    return Identity.known("ids that came with the records", words)
+    return Identity.known("ids that came with the records", _read_words(ids))
+
+
+def _read_words(ids: pl.DataFrame) -> Words:
+    return np.ascontiguousarray(ids.to_numpy()).view(np.uint64)
+
+
+def _write_words(words: Words) -> pl.DataFrame:
+    return pl.DataFrame([pl.Series(ID_COLUMNS[i], words[:, i].view(np.int64)) for i in (0, 1)])
+
+
+def _add_up(frame: DataFrame, read: Callable[[pl.DataFrame], Words]) -> str:
+    """The sum of 128 bits a record, whatever their order; see `Identity.total`."""
+
+    def add(part: pl.DataFrame) -> pl.DataFrame:
+        sums = read(part).sum(axis=0, dtype=np.uint64).reshape(1, 2)
+        return _write_words(sums).with_columns(pl.Series(_COUNT, [part.height]))
+
+    rows = collect(map_parts(frame, add, dict.fromkeys((*ID_COLUMNS, _COUNT), pl.Int64())))
+    low, high = (sum(int(row[i]) for row in rows) % (1 << 64) for i in (0, 1))
+    return f"{sum(int(row[2]) for row in rows):x}-{high:016x}{low:016x}"
+
+
+_FEW_PARTS = 16
+"""What comes from so many parts is joined by the driver."""
+_USUAL_PARTS = 200
+
+
+def _combine_parts(taken: DataFrame, summaries: Mapping[str, Sequence[Summary]]) -> DataFrame:
+    """What was kept of each part, joined on the cluster until few parts are left (a tree).
+
+    A quantile keeps 512 kB of a part: of a thousand parts, the driver would get half a gigabyte.
+    """
+    if not any(_can_combine(summary) for ones in summaries.values() for summary in ones):
+        return taken
+
+    def join(part: pl.DataFrame) -> pl.DataFrame:
+        kept = [pickle.loads(content) for content in part[_KEY]]  # noqa: S301 - our own workers'
+        joined = {
+            name: [
+                _join(summary, [partial for one in kept for partial in one[name][number]])
+                for number, summary in enumerate(ones)
+            ]
+            for name, ones in summaries.items()
+        }
+        return pl.DataFrame({_KEY: [pickle.dumps(joined)]})
+
+    parts = _count_shuffle_partitions(taken)
+    while parts > _FEW_PARTS:
+        parts = -(-parts // _FEW_PARTS)
+        taken = map_parts(taken.repartition(parts), join, {_KEY: pl.Binary()})
+    return taken
+
+
+def _join(summary: Summary, partials: list[Any]) -> list[Any]:
+    """What was kept of several parts: in one piece where that is smaller."""
+    if not _can_combine(summary):
+        return partials
+    return [reduce(summary.combine, partials)]  # type: ignore[attr-defined]
+
+
+def _count_shuffle_partitions(frame: DataFrame) -> int:
+    """About how many parts a frame has; to count them exactly is a job."""
+    stated = frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
+    return int(stated) if stated.isdigit() else _USUAL_PARTS
+
+
+def _can_combine(summary: Summary) -> bool:
+    return hasattr(summary, "combine")
 
 
 def _make_draws(data: Dataset, chance: Chance) -> Any:
@@ -317,16 +724,16 @@ def _number_records(data: Dataset, names: Sequence[str]) -> DataFrame:
             key = np.where(own.any(axis=1), own[:, 0], content)
         return part.with_columns(pl.Series(_KEY, key.view(np.int64)))
 
-    keyed = _map_parts(data.frame, add_key, types | {_KEY: pl.Int64()})
+    keyed = map_parts(data.frame, add_key, types | {_KEY: pl.Int64()})
 
     # Whatever must be told apart has the same key, and so comes to the same part.
     def number(part: pl.DataFrame) -> pl.DataFrame:
         words = digest_records(schema, lambda name: frames.get_column(part, name), names)
-        ids = [pl.Series(_IDS[i], words[:, i].view(np.int64)) for i in (0, 1)]
+        ids = [pl.Series(ID_COLUMNS[i], words[:, i].view(np.int64)) for i in (0, 1)]
         return part.select(columns).with_columns(ids)
 
-    return _map_parts(
-        keyed.repartition(F.col(_KEY)), number, types | dict.fromkeys(_IDS, pl.Int64())
+    return map_parts(
+        keyed.repartition(F.col(_KEY)), number, types | dict.fromkeys(ID_COLUMNS, pl.Int64())
     )
 
 
@@ -345,32 +752,107 @@ def _read_column(data: Dataset, name: str) -> SparkColumn:
     return F.when(~column.isin(*codes), column) if codes else column
 
 
-def _map_parts(frame: DataFrame, work: Part, types: Mapping[str, pl.DataType]) -> DataFrame:
-    """Apply a function to whole parts of a frame; `types` says what it returns."""
-    target = pa.schema([(name, _ARROW[_name_type(dtype)]) for name, dtype in types.items()])
-    before = frames.get_types(frame)
+def _choose(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Some columns of a frame; work that is still to be done on its parts goes along."""
+    chosen = frame.select(*(_quote(name) for name in names))
+    source, work = _get_work(frame)
+    if work is not None:
+        wanted = list(names)
+        vars(chosen)[_WORK] = (source, lambda part: work(part).select(wanted))
+    return chosen
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+
+def _get_work(frame: DataFrame) -> tuple[DataFrame, Part | None]:
+    """The frame that another is made of part by part, and by what; the frame itself if by nothing.
+
+    What is kept on the cluster is not made once more.
+    """
+    made: tuple[DataFrame, Part] | None = vars(frame).get(_WORK)
+    return (frame, None) if made is None or frame.is_cached else made
+
+
+def map_parts(frame: DataFrame, work: Part, types: Types) -> DataFrame:
+    """Apply a function to whole parts of a frame; `types` says what it returns.
+
+    Functions that follow one another run in one process of a worker: each process takes memory of
+    its own, and records would be copied from one to the next.
+    """
+    target = pa.schema([(name, _ARROW[_name_type(dtype)]) for name, dtype in types.items()])
+    before, described_types = frames.get_types(frame), dict(types)
+    source, earlier = _get_work(frame)
+    read = frames.get_types(source)
+
+    def apply(part: pl.DataFrame) -> pl.DataFrame:
+        if earlier is not None:
+            part = earlier(part)
+            if not part.height:
+                return pl.DataFrame(schema=described_types)
+            part = part.cast({name: before[name] for name in part.columns})
+        return work(part).select(list(described_types))
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         tables = [pl.DataFrame(pl.from_arrow(batch)) for batch in batches]
-        part = pl.concat(tables) if tables else pl.DataFrame(schema=before)
-        part = part.cast({name: before[name] for name in part.columns})
+        part = pl.concat(tables) if tables else pl.DataFrame(schema=read)
+        part = part.cast({name: read[name] for name in part.columns})
         if not part.height:
             return
-        result = work(part).select(list(types))
+        with _send_errors():
+            result = apply(part)
         arrow = result.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(target)
         yield from arrow.to_batches(max_chunksize=1 << 16)
 
     described = ", ".join(
         f"`{name.replace('`', '``')}` {_name_type(dtype)}" for name, dtype in types.items()
     )
-    return frame.mapInArrow(run, described)
+    made = source.mapInArrow(run, described)
+    vars(made)[_WORK] = (source, apply)
+    return made
+
+
+@contextmanager
+def _send_errors() -> Iterator[None]:
+    """Mark an error of ours, so that it is found in what Spark makes of it."""
+    try:
+        yield
+    except SfumatoError as error:
+        parts = [type(error).__name__, error.what, error.hint]
+        raise RuntimeError(f"{_MARK}{json.dumps(parts)}") from None
+
+
+@contextmanager
+def _receive_errors() -> Iterator[None]:
+    """An error of ours as it was raised. The text of any other may quote cells: it is not shown."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if os.environ.get("SFUMATO_DEBUG"):
+            raise
+        if ours := re.search(rf"{_MARK}(\[.*\])", str(error)):
+            name, what, hint = json.loads(ours[1])
+            raise getattr(errors, name)(what, hint=hint) from None
+        raise MethodError(
+            f"The cluster could not do it ({type(error).__name__}).",
+            hint="the logs of its executors say why, and may quote values of the data; with "
+            "SFUMATO_DEBUG=1 it is shown here. Often memory is short: take more partitions.",
+        ) from None
+
+
+def collect(frame: DataFrame) -> list[Any]:
+    """The rows of a small frame on the driver."""
+    with _receive_errors():
+        return frame.collect()
 
 
 def _fetch(frame: DataFrame) -> pa.Table:
     """A small frame on the driver."""
+    with _receive_errors():
+        return _fetch_table(frame)
+
+
+def _fetch_table(frame: DataFrame) -> pa.Table:
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
-    batches = frame._collect_as_arrow()  # noqa: SLF001 - PySpark 3.5 has no other way
+    batches = frame._collect_as_arrow()  # type: ignore[operator]  # noqa: SLF001 - PySpark 3.5
     if not batches:
         types = {name: _ARROW[_name_type(dtype)] for name, dtype in frames.get_types(frame).items()}
         return pa.schema(list(types.items())).empty_table()

@@ -27,7 +27,11 @@ def to_floats(values: pl.Series) -> Floats:
 
 
 class Summary(Protocol):
-    """One number about a variable. `earlier` holds the summaries named in `needs`."""
+    """One number about a variable. `earlier` holds the summaries named in `needs`.
+
+    Where what is kept of a part is not a few numbers, `combine` makes one of two parts, so that an
+    engine with many parts need not hold all of them.
+    """
 
     @property
     def name(self) -> str:
@@ -100,6 +104,10 @@ class Distinct:
         """Digests of one part."""
         del earlier
         return values.hash(seed=0)
+
+    def combine(self, first: pl.Series, second: pl.Series) -> pl.Series:
+        """The digests of two parts, each once."""
+        return pl.concat([first, second]).unique()
 
     def merge(self, parts: Sequence[pl.Series], earlier: Mapping[str, Any]) -> int:
         """Count over all parts."""
@@ -259,6 +267,12 @@ class _LeadingBits:
             counts[prefix] = np.bincount(digits.astype(np.int64), minlength=1 << _DIGIT)
         return counts
 
+    def combine(
+        self, first: dict[int, Integers], second: dict[int, Integers]
+    ) -> dict[int, Integers]:
+        """The counts of two parts."""
+        return {prefix: counts + second[prefix] for prefix, counts in first.items()}
+
     def merge(
         self, parts: Sequence[dict[int, Integers]], earlier: Mapping[str, Any]
     ) -> tuple[_Narrowed, ...]:
@@ -315,6 +329,20 @@ class Quantile:
         return low if share == 0 else low + share * (high - low)
 
 
+def order_by_need(summaries: Sequence[Summary]) -> list[Summary]:
+    """Summaries with all that they need, each once, those that are needed first."""
+    ordered: dict[str, Summary] = {}
+
+    def add(summary: Summary) -> None:
+        for needed in summary.needs:
+            add(needed)
+        ordered.setdefault(summary.name, summary)
+
+    for summary in summaries:
+        add(summary)
+    return list(ordered.values())
+
+
 @dataclass(frozen=True)
 class Transformed:
     """A summary of the values as a function makes them."""
@@ -339,6 +367,12 @@ class Transformed:
         return self.inner.partial(
             pl.Series(self.function(to_floats(values))), self._read_earlier(earlier)
         )
+
+    @property
+    def combine(self) -> Callable[[Any, Any], Any]:
+        """As the inner one does; that has none where its parts are small."""
+        combine: Callable[[Any, Any], Any] = self.inner.combine  # type: ignore[attr-defined]
+        return combine
 
     def merge(self, parts: Sequence[Any], earlier: Mapping[str, Any]) -> Any:
         """The summary of all parts."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,9 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines.summaries import Summary
-from sfumato.kernels.arrays import Integers
+from sfumato.kernels.arrays import Integers, Mask
 from sfumato.randomness import Draws, Key
+from sfumato.schema import Column, Schema
 
 RowFunction = Callable[[pl.DataFrame, Draws | None], pl.DataFrame]
 """A batch of records in, new or replaced columns of the same records out."""
@@ -27,6 +28,12 @@ GroupFunction = Callable[[pl.DataFrame, Starts, Draws | None], pl.DataFrame]
 It gets several groups at once, because thousands of small ones would cost more in calls than in
 work. What it makes of a group must not depend on which others came with it.
 """
+
+
+ROWS, RECORDS, RANK = "__sfumato_rows", "__sfumato_records", "__sfumato_rank"
+"""Columns of `group` and `rank`."""
+LOW, HIGH, LEVELS = "__low", "__high", "__levels"
+"""How the names of further columns of `group` end."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +55,47 @@ class Combinations:
         return len(self.counts)
 
 
+BEFORE, AFTER, PRESENT = "original ", "released ", "is released"
+"""What stands before the name of an original and a released variable in `pairs`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows in memory that stand for all records in some variables.
+
+    Parameters
+    ----------
+    data : the rows.
+    counts : how many records each stands for; None: each is one record, and they are in the order
+        of the records.
+    """
+
+    data: Dataset
+    counts: Integers | None
+
+    @property
+    def total(self) -> int:
+        """How many records they stand for."""
+        return len(self.data) if self.counts is None else int(self.counts.sum())
+
+    def show_records(self, table: pl.DataFrame) -> Any:
+        """What a table says of each record; None where a row stands for several."""
+        return self.data.like(table) if self.counts is None else None
+
+
 class Engine(Protocol):
     """What an engine must be able to do. Same numbers on every engine, to the last bit."""
 
+    name: ClassVar[str]
+    """What `runs_on` calls it."""
+    in_memory: ClassVar[bool]
+    """Whether columns can be read as they are, without a verb."""
+
     def prepare(self, data: Dataset) -> Dataset:
         """The data with an id at every record, before anything is changed."""
+
+    def keep(self, data: Dataset) -> Dataset:
+        """The same data, worked out once: an engine that puts work off would do it each time."""
 
     def aggregate(
         self, data: Dataset, wanted: Mapping[str, Sequence[Summary]]
@@ -63,6 +106,44 @@ class Engine(Protocol):
         """The combinations that occur, in no particular order, with their counts.
 
         Missing is a value of its own here; what it means is the measure's business.
+        """
+
+    def tabulate(self, data: Dataset, columns: Sequence[str]) -> Rows:
+        """Rows that stand for all records: what a measure looks at, wherever the records are.
+
+        In memory they are the records themselves; elsewhere the distinct combinations. Cells are as
+        they stand: a code for missing is told from another.
+        """
+
+    def gather(
+        self, data: Dataset, function: Callable[[pl.DataFrame], Any], *, reads: Sequence[str]
+    ) -> list[Any]:
+        """What a function makes of each part of the records: something small, such as sums.
+
+        How the records are parted must not matter for what is made of all the results.
+        """
+
+    def count(self, data: Dataset) -> int:
+        """How many records there are."""
+
+    def sample(self, data: Dataset, columns: Sequence[str], size: int) -> pl.DataFrame:
+        """Some records, at most so many: those first in an order of the ids that is as good as any.
+
+        So they are the same however the records lie, and nobody can draw again.
+        """
+
+    def attach(self, data: Dataset, table: pl.DataFrame, on: Sequence[str]) -> Dataset:
+        """The data with further columns from a small table, where the variables in `on` agree.
+
+        Missing agrees with missing. Each combination is in the table once at most; a record whose
+        own is not there gets missing values.
+        """
+
+    def pairs(self, original: Dataset, released: Dataset, columns: Sequence[str]) -> Dataset:
+        """Every original record beside its released one, by record id.
+
+        Variables are called as in `BEFORE` and `AFTER`; those that the release lacks are left out.
+        `PRESENT` says whether the record was released.
         """
 
     def map_rows(
@@ -86,5 +167,66 @@ class Engine(Protocol):
     ) -> Dataset:
         """Apply a function to all records of each group (stratum), several groups at a time."""
 
-    def rank(self, data: Dataset, score: str) -> npt.NDArray[np.int64]:
-        """Each record's rank in the order of a score; equal scores by record id."""
+    def rank(self, data: Dataset, by: Sequence[str]) -> Dataset:
+        """The data with each record's rank, from 0, as a column `RANK`.
+
+        The order is that of the first variable, of the second where the first is equal, and so on,
+        missing last; what is equal in all goes by record id.
+        """
+
+
+class GroupingEngine(Engine, Protocol):
+    """An engine whose records are not in the memory of one machine, but can be grouped there."""
+
+    def group(
+        self,
+        data: Dataset,
+        by: Sequence[str],
+        *,
+        weight: str | None = None,
+        extremes: Sequence[str] = (),
+        levels: Sequence[str] = (),
+    ) -> Dataset:
+        """A row for each combination of some whole numbers; the rows stay where the records are.
+
+        `ROWS` counts what each stands for, `RECORDS` adds up `weight` instead. For each variable in
+        `extremes` the least and the greatest value are in columns whose names end in `LOW` and
+        `HIGH`; for each in `levels`, how many different values there are, in one that ends in
+        `LEVELS`.
+        """
+
+    def filter(
+        self, data: Dataset, function: Callable[[pl.DataFrame], Mask], reads: Sequence[str]
+    ) -> Dataset:
+        """The records for which a function of some variables is true."""
+
+    def fetch(self, data: Dataset) -> pl.DataFrame:
+        """All rows, in no particular order, where they are few enough; an error where not."""
+
+    def join(self, data: Dataset, table: Dataset, on: Sequence[str]) -> Dataset:
+        """The data with the further columns of a large table, where whole numbers agree.
+
+        Every record finds its one row in the table.
+        """
+
+
+def tabulate_distinct(engine: Engine, data: Dataset, columns: Sequence[str]) -> Rows:
+    """The distinct combinations as rows, for engines whose records are not in memory."""
+    as_shown = replace(data, schema=data.schema.changed(columns, missing=()))
+    combinations = engine.distinct(as_shown, columns)
+    schema = Schema({name: data.schema[name] for name in columns})
+    return Rows(Dataset(combinations.values, schema), combinations.counts)
+
+
+def declare_pairs(original: Dataset, released: Dataset, columns: Sequence[str]) -> Schema:
+    """What the variables are in `pairs`."""
+    sides = ((BEFORE, original.schema), (AFTER, released.schema))
+    return Schema(
+        {
+            f"{prefix}{name}": schema[name]
+            for prefix, schema in sides
+            for name in columns
+            if name in schema
+        }
+        | {PRESENT: Column()}
+    )

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import DataError, did_you_mean
-from sfumato.io.source import Progress, Reading, Source, SourceTable
+from sfumato.io.source import Batches, Progress, Reading, Source, SourceTable
 
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
 
 __all__ = [
+    "Batches",
     "Progress",
     "Reading",
     "Source",
@@ -24,6 +25,7 @@ __all__ = [
     "read_table",
     "require_options",
     "write_table",
+    "writes_batches",
 ]
 
 # Module and function by suffix: a format's libraries are loaded when a file of it is met.
@@ -41,6 +43,7 @@ _WRITERS = {
     **dict.fromkeys((".dta", ".sav", ".zsav", ".xpt"), "statistical.write_statistical"),
 }
 _TEXT = (".csv", ".tsv", ".txt")
+_COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
 
 
 def read_table(
@@ -79,7 +82,7 @@ def read_table(
 
 
 def write_table(
-    frame: pl.DataFrame,
+    frame: pl.DataFrame | Batches,
     path: Path,
     *,
     source: Source | None = None,
@@ -99,12 +102,22 @@ def write_table(
             hint=did_you_mean(str(formulas), ["escape", "refuse", "keep"]),
         )
     writer = _load_function(_find_function(path, _WRITERS, "write"))
+    if isinstance(frame, Batches) and not writes_batches(path):
+        raise DataError(
+            f"files that end in '{_get_suffix(path)}' are written from memory only.",
+            hint="write CSV, Parquet or Arrow.",
+        )
     available = {"source": source, "formulas": formulas, "order": order, "progress": progress}
     taken = inspect.signature(writer).parameters
     facts: dict[str, Any] = writer(
         frame, path, **{name: value for name, value in available.items() if name in taken}
     )
     return facts
+
+
+def writes_batches(path: Path) -> bool:
+    """Whether files of this suffix can be written batch by batch."""
+    return _get_suffix(path).removesuffix(".gz") in (*_TEXT, *_COLUMNAR)
 
 
 def choose_suffix(source: Source | None) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
+from polars.io.plugins import register_io_source
 from pyarrow import parquet
 
 from sfumato.errors import DataError
@@ -14,14 +15,17 @@ from sfumato.io.damage import refuse_damage
 from sfumato.io.declared_types import apply_declared_types, require_flat, require_present
 from sfumato.io.frames import forget_hidden_cells
 from sfumato.io.room import require_room
-from sfumato.io.source import Progress, Source, SourceTable
+from sfumato.io.source import Batches, Progress, Source, SourceTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
     import numpy as np
+
+GROUP = 1 << 18
+"""Records that are written as one group, on every machine."""
 
 
 def read_columnar(
@@ -81,21 +85,38 @@ def _read_arrow(path: Path, columns: Sequence[str] | None) -> pl.DataFrame:
 
 
 def write_columnar(
-    frame: pl.DataFrame,
+    frame: pl.DataFrame | Batches,
     path: Path,
     *,
     order: np.ndarray | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Write a Parquet or Arrow file, as the suffix says."""
+    """Write a Parquet or Arrow file, as the suffix says: the same bytes however records come."""
     require_flat(frame)
-    if order is not None:
-        frame = frame[order]
+    table = Batches.of(frame, order, GROUP)
+    is_parquet = path.suffix.lower() == ".parquet"
+    failed: list[BaseException] = []
+
+    def source(*_: Any) -> Iterator[pl.DataFrame]:
+        done = 0
+        try:
+            for part in table.regroup(GROUP):
+                yield part if is_parquet else forget_hidden_cells(part)
+                done += part.height
+                if progress:
+                    progress(done, table.height)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    lazy = register_io_source(source, schema=table.schema)
     with replace_file(path) as sibling:
-        if path.suffix.lower() == ".parquet":
-            frame.write_parquet(sibling)
-        else:
-            forget_hidden_cells(frame).write_ipc(sibling)
-    if progress:
-        progress(frame.height, frame.height)
-    return {"records": frame.height, "escaped_cells": 0}
+        try:
+            if is_parquet:
+                lazy.sink_parquet(sibling, row_group_size=GROUP, engine="streaming")
+            else:
+                lazy.sink_ipc(sibling, record_batch_size=GROUP, engine="streaming")
+        except pl.exceptions.PolarsError:
+            # What went wrong while records were read comes back as a text, and may quote cells.
+            raise (failed or [DataError(f"'{path.name}' could not be written.")])[0] from None
+    return {"records": table.height, "escaped_cells": 0}

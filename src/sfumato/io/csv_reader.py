@@ -351,6 +351,28 @@ def read_csv(  # noqa: PLR0913 - the options are the interface
     return SourceTable(frame, run.describe_source())
 
 
+def list_names(
+    path: Path,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    quote: str | None = '"',
+    formulas: str = "keep",
+    **_: Any,
+) -> list[str]:
+    """The names of the variables, without the records."""
+    dialect = _detect_dialect(path, delimiter, encoding, quote)
+    block = next(read_batches(path, dialect))
+    record = block[: find_first_record_end(block, quote)]
+    try:
+        header = record.decode()
+    except UnicodeDecodeError:
+        dialect = replace(dialect, encoding=guess_encoding(block))
+        header = record.decode(dialect.encoding)
+    names = parse_header(header, dialect)
+    return [unescape_name(name) for name in names] if formulas == "unescape" else names
+
+
 def _require_choice(option: str, value: str | None, allowed: list[str | None]) -> None:
     if value not in allowed:
         known = [repr(other) for other in allowed]

@@ -12,6 +12,7 @@ from sfumato.errors import DataError
 from sfumato.io.atomic import replace_file
 from sfumato.io.declared_types import require_flat
 from sfumato.io.formulas import escape, escape_name, find_dangerous, may_be_dangerous
+from sfumato.io.source import Batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ SLICE = 200_000
 
 
 def write_csv(
-    frame: pl.DataFrame,
+    frame: pl.DataFrame | Batches,
     path: Path,
     *,
     source: Source | None = None,
@@ -40,32 +41,29 @@ def write_csv(
     a quoted nothing, so that reading gives back what was written.
     """
     require_flat(frame)
-    if not frame.width:
+    if not frame.schema:
         raise DataError("there are no variables to write.")
+    table = Batches.of(frame, order, SLICE)
     if formulas == "refuse":
-        _refuse_formulas(frame)
+        _refuse_formulas(table)
     options = dict(source.options) if source and source.format == "csv" else {}
     dialect: dict[str, Any] = {
         "separator": "\t" if ".tsv" in path.suffixes else options.get("delimiter", ","),
         "decimal_comma": options.get("decimal") == ",",
     }
-    if order is not None and frame.n_chunks() > 1:
-        frame = frame.rechunk()  # gathering from many pieces costs ten times as much
     with replace_file(path) as sibling, _open_for_writing(sibling) as stream:
         if options.get("bom"):
             stream.write(b"\xef\xbb\xbf")
-        _write_header(frame, stream, dialect, formulas)
-        escaped = 0
-        for start in range(0, frame.height, SLICE):
-            stop = min(start + SLICE, frame.height)
-            part = frame[start:stop] if order is None else frame[order[start:stop]]
-            part, changed = _escape_formulas(_convert_columns(part), formulas)
+        _write_header(list(table.schema), stream, dialect, formulas)
+        escaped, done = 0, 0
+        for batch in table.regroup(SLICE):
+            part, changed = _escape_formulas(_convert_columns(batch), formulas)
             part.write_csv(stream, include_header=False, **dialect)
-            escaped += changed
+            escaped, done = escaped + changed, done + part.height
             if progress:
-                progress(stop, frame.height)
+                progress(done, table.height)
     return {
-        "records": frame.height,
+        "records": table.height,
         "escaped_cells": escaped,
         "delimiter": dialect["separator"],
         "decimal": "," if dialect["decimal_comma"] else ".",
@@ -84,10 +82,10 @@ def _open_for_writing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _write_header(
-    frame: pl.DataFrame, stream: IO[bytes], dialect: dict[str, Any], formulas: Formulas
+    variables: list[str], stream: IO[bytes], dialect: dict[str, Any], formulas: Formulas
 ) -> None:
     """Names are written as cells: they need the same quoting."""
-    names = [escape_name(name) if formulas == "escape" else name for name in frame.columns]
+    names = [escape_name(name) if formulas == "escape" else name for name in variables]
     row = pl.DataFrame([[name] for name in names], schema=[str(i) for i in range(len(names))])
     row.write_csv(stream, include_header=False, **dialect)
 
@@ -117,14 +115,15 @@ def _escape_formulas(part: pl.DataFrame, formulas: Formulas) -> tuple[pl.DataFra
     return part.with_columns(escape(pl.col(name)) for name in hit), sum(counts)
 
 
-def _refuse_formulas(frame: pl.DataFrame) -> None:
+def _refuse_formulas(table: Batches) -> None:
     """Refuse texts and names that a spreadsheet would run, with their number."""
-    problems = [f"the name '{name}'" for name in frame.columns if escape_name(name) != name]
-    for name, dtype in frame.schema.items():
-        if dtype in (pl.String, pl.Categorical, pl.Enum):
-            count = frame.select(find_dangerous(pl.col(name).cast(pl.String)).sum()).item()
-            if count:
-                problems.append(f"{count} cells of '{name}'")
+    problems = [f"the name '{name}'" for name in table.schema if escape_name(name) != name]
+    texts = [n for n, t in table.schema.items() if t in (pl.String, pl.Categorical, pl.Enum)]
+    counts = dict.fromkeys(texts, 0)
+    for part in table.read():
+        for name in texts:
+            counts[name] += part.select(find_dangerous(pl.col(name).cast(pl.String)).sum()).item()
+    problems += [f"{count} cells of '{name}'" for name, count in counts.items() if count]
     if problems:
         raise DataError(
             f"a spreadsheet would run as a formula: {', '.join(problems)}.",

@@ -13,6 +13,8 @@ from sfumato.io.source import DTYPES, KINDS, Kind, Reading, get_kind, has_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sfumato.io.source import Batches
+
 
 def check_declared_types(
     names: Sequence[str], types: Mapping[str, str] | None, dates: Mapping[str, str] | None
@@ -83,7 +85,7 @@ def apply_declared_types(
     return frame, readings, notes
 
 
-def require_flat(frame: pl.DataFrame) -> None:
+def require_flat(frame: pl.DataFrame | Batches) -> None:
     """Refuse columns whose cells are tables or objects themselves."""
     bad = [
         name

@@ -76,8 +76,26 @@ def is_distributed(frame: Any) -> bool:
     return type(frame).__module__.startswith("pyspark.sql")
 
 
+def is_lazy(frame: Any) -> bool:
+    """Whether a frame's records are read batch by batch (a polars LazyFrame)."""
+    return isinstance(frame, pl.LazyFrame)
+
+
+def is_in_memory(frame: Any) -> bool:
+    """Whether a frame's records are here: neither on a cluster nor still in a file."""
+    return not is_distributed(frame) and not is_lazy(frame)
+
+
 def get_types(frame: Any) -> dict[str, pl.DataType]:
-    """The types of a Spark frame's variables."""
+    """The types of the variables of a frame whose records are not in memory."""
+    if is_lazy(frame):
+        types = dict(frame.collect_schema())
+        categories = (pl.Categorical, pl.Enum)
+        return {n: pl.String() if isinstance(t, categories) else t for n, t in types.items()}
+    return _get_spark_types(frame)
+
+
+def _get_spark_types(frame: Any) -> dict[str, pl.DataType]:
     types: dict[str, pl.DataType] = {}
     for column in frame.schema.fields:
         dtype = SPARK_TYPES.get(column.dataType.simpleString())
@@ -95,7 +113,7 @@ def get_types(frame: Any) -> dict[str, pl.DataType]:
 
 def infer_kinds(frame: Any) -> dict[str, Kind | None]:
     """What the types alone say about the kind of each variable."""
-    if is_distributed(frame):
+    if not is_in_memory(frame):
         frame = pl.DataFrame(schema=get_types(frame))
     return {name: _infer_kind(dtype) for name, dtype in wrap(frame).schema.items()}
 
@@ -200,7 +218,7 @@ def _to_pandas(values: pl.Series, native: Any, old: Any) -> Any:
 def drop_columns(frame: Any, names: Iterable[str]) -> Any:
     """The frame less some variables."""
     gone = set(names)
-    if is_distributed(frame):
+    if not is_in_memory(frame):
         return frame.drop(*gone)
     wrapped = wrap(frame)
     remaining = [name for name in wrapped.columns if name not in gone]
@@ -211,8 +229,12 @@ def strip_metadata(frame: Any) -> Any:
     """The same records without what frames carry unseen: labels of rows, notes, unused levels.
 
     An index is often the identifier that the plan drops; levels that no record has, and cells that
-    a slice still points to, are of people who are not in the release.
+    a slice still points to, are of people who are not in the release. A Spark frame carries none.
     """
+    if is_distributed(frame):
+        return frame
+    if is_lazy(frame):
+        return frame  # nothing is in memory; what is written is written anew
     wrapped = wrap(frame)
     if wrapped.implementation.is_polars():
         return _strip_polars(frame)
@@ -299,7 +321,9 @@ def take(frame: Any, positions: Positions) -> Any:
 
 
 def convert_like(frame: Any, result: pl.DataFrame) -> Any:
-    """A frame of ours in the library of the user's."""
+    """A frame of ours in the library of the user's; what comes from elsewhere stays ours."""
+    if not is_in_memory(frame):
+        return result
     implementation = wrap(frame).implementation
     if implementation.is_polars():
         return result

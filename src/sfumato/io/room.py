@@ -26,6 +26,16 @@ def require_room(path: Path, *, records: int, variables: int, bytes_per_cell: in
         )
 
 
+def get_free_memory() -> int:
+    """The bytes of memory that a process can have now."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):  # not on every system
+        return get_memory() // 2
+    return min(int(free) << 10, get_memory())
+
+
 def get_memory() -> int:
     """The bytes of memory that a process can have here, at most."""
     try:

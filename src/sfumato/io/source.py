@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
@@ -14,6 +14,8 @@ from sfumato.errors import DataError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import numpy as np
 
 #: Called once per batch with what is done and the total, in a unit of the format's own
 #: (bytes, records); the total is 0 where it cannot be known beforehand.
@@ -67,6 +69,49 @@ class SourceTable:
 
     frame: pl.DataFrame = field(repr=False)
     source: Source
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Records that come batch by batch, since all of them may be too many to hold.
+
+    Parameters
+    ----------
+    schema : the types of the variables.
+    height : how many records there are.
+    read : gives them out, from the first to the last, as often as it is called.
+    """
+
+    schema: pl.Schema
+    height: int
+    read: Callable[[], Iterator[pl.DataFrame]] = field(repr=False)
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame | Batches, order: np.ndarray | None, size: int) -> Batches:
+        """Records in memory, in this order, so many at a time; others as they come."""
+        if isinstance(frame, Batches):
+            return frame
+        # Gathering from many pieces costs ten times as much.
+        table = frame.rechunk() if order is not None and frame.n_chunks() > 1 else frame
+
+        def read() -> Iterator[pl.DataFrame]:
+            for start in range(0, table.height, size):
+                rows = slice(start, start + size)
+                yield table[rows] if order is None else table[order[rows]]
+
+        return cls(table.schema, table.height, read)
+
+    def regroup(self, size: int) -> Iterator[pl.DataFrame]:
+        """The same records, exactly so many at a time."""
+        held: list[pl.DataFrame] = []
+        for batch in self.read():
+            held.append(batch)
+            while (count := sum(part.height for part in held)) >= size:
+                together = pl.concat(held)
+                yield together[:size]
+                held = [together[size:]] if count > size else []
+        if held:
+            yield pl.concat(held)
 
 
 def get_kind(dtype: pl.DataType | type[pl.DataType]) -> Kind:

@@ -17,3 +17,5 @@ Mask = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 AnyIntegers = npt.NDArray[np.integer[Any]]
 Array = npt.NDArray[Any]
+UNWEIGHTED: Integers = np.empty(0, np.int64)
+"""In place of weights: every row is one record."""

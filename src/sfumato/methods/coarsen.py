@@ -60,7 +60,7 @@ class Coarsen(RowWise):
     """
 
     name = "coarsen"
-    runs_on = ("local", "spark")
+    runs_on = ("local", "streaming", "spark")
     strength = Strength("intervals", stronger="down")
     examples = (
         {"variables": ["birth_date", "height"], "intervals": 5},

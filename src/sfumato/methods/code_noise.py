@@ -21,7 +21,7 @@ from sfumato.cells.codes import (
     restore_categories,
 )
 from sfumato.cells.noise import description as described
-from sfumato.data import Dataset
+from sfumato.data import Dataset, drop_missing_codes
 from sfumato.engines import Chance, Engine
 from sfumato.errors import PlanError
 from sfumato.method import Fitted, RowWise, require_draws
@@ -84,6 +84,7 @@ class CodeNoise(RowWise):
         {"variables": ["region", "children"], "variance": 1, "ends": "round"},
     )
     keyed = True
+    runs_on = ("local", "streaming", "spark")
     variables: Annotated[list[str], Field(min_length=1)]
     variance: Variance | dict[str, Variance | list[Variance]]
     ends: Literal["clip", "round", "free"] = "clip"
@@ -195,12 +196,14 @@ class CodeNoise(RowWise):
             released = super().transform(data, fitted, engine=engine, chance=chance)
             return restore_categories(data, released, self.variables)
         # A noisy code may be the very number that meant "missing" before.
-        bare = replace(
-            data,
-            schema=data.schema.changed(self.variables, missing=()),
-            given_identity=data.identity,
-        ).with_columns(data.batch(self.variables))
-        return super().transform(bare, fitted, engine=engine, chance=chance)
+        before, schema = data.schema, data.schema.changed(self.variables, missing=())
+        bare = replace(data, schema=schema, given_identity=data.identity)
+
+        def add_noise(batch: pl.DataFrame, draws: Draws | None) -> pl.DataFrame:
+            return self.rows(drop_missing_codes(batch, before), fitted, draws)
+
+        released = engine.map_rows(bare, add_noise, reads=self.variables, chance=chance)
+        return replace(released, schema=self.reschema(schema, fitted))
 
 
 def _describe_path(noise: described.CodeNoise) -> str:

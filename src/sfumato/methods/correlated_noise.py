@@ -89,7 +89,7 @@ class CorrelatedNoise(RowWise):
     """
 
     name = "correlated_noise"
-    runs_on = ("local", "spark")
+    runs_on = ("local", "streaming", "spark")
     strength = Strength("noise_share")
     attacks = ("averaging",)
     examples = (

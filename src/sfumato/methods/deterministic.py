@@ -17,6 +17,7 @@ from sfumato.errors import MethodError, WeakProtectionWarning
 from sfumato.method import Fitted, Method, Strength, is_integer, require_numbers
 from sfumato.methods._publishing.digits import fit_steps, round_like_original
 from sfumato.methods._strata.centres import (
+    GAP,
     MoveSettings,
     PreparedRecords,
     Stages,
@@ -24,23 +25,27 @@ from sfumato.methods._strata.centres import (
     find_centres,
     fit_spread,
     fit_weights,
+    move_elsewhere,
     move_records,
 )
 from sfumato.methods._strata.imputation import (
     fill_missing,
     fit_fills,
     impute_by_model,
+    mark_missing,
     refuse_empty,
     refuse_missing,
     require_within_domain,
     resolve_missing_codes,
     take_complete,
+    take_records,
 )
 from sfumato.methods._strata.strata import (
+    Merged,
+    find_large_strata,
     merge_small_strata,
     rename_levels,
     require_large,
-    select_large_strata,
 )
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
@@ -113,6 +118,7 @@ class Deterministic(Method):
     name = "deterministic"
     strength = Strength("k")
     attacks = ("undoing",)
+    runs_on = ("local", "streaming", "spark")
     reports = ("displacement",)
     examples = (
         {"variables": ["height", "weight_kg"], "strata": ["sex"], "k": 5, "missing": "median"},
@@ -173,14 +179,20 @@ class Deterministic(Method):
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Decide what is filled in, which levels are merged, and k."""
+        if not engine.in_memory and (self.missing == "model" or self.at_most is not None):
+            raise MethodError(
+                'The deterministic method takes missing = "model" and `at_most` only where one '
+                "machine holds the records.",
+                hint='fill in the "median" or the "mean", and name the k that a sample suggests.',
+            )
         if self.k == _PAIRS:
             warnings.warn(_WEAK, WeakProtectionWarning, stacklevel=3)
         self._check(data, engine)
-        complete = self._take_usable(data)
+        complete = self._take_usable(data, engine)
         filling = {}
         if self.missing in ("median", "mean"):
             filling = fit_fills(complete, self.variables, self.missing, engine)
-        full = self._impute(complete, filling)
+        full = self._impute(complete, filling, engine)
         merged = {}
         if self.small == "merge":
             spread = fit_spread(full, self.variables, engine)
@@ -194,8 +206,8 @@ class Deterministic(Method):
             "weights": fit_weights(records.full, spread, self.distance, engine),
             # Finer than the distance at which a record counts as moved, or it would be undone.
             "steps": fit_steps(data, self.variables, engine, steps=_FINE),
-            "incomplete": len(data) - len(complete),
-            "suppressed": len(complete) - len(records.full),
+            "incomplete": engine.count(data) - engine.count(complete),
+            "suppressed": engine.count(complete) - engine.count(records.full),
         }
         return {**fitted, **choose_k(records, self._settings(fitted), engine)}
 
@@ -205,15 +217,20 @@ class Deterministic(Method):
         """Move every record, then check that the strata are as large as promised."""
         del chance
         records = self._prepare(data, fitted, engine)
-        values = move_records(records, self._settings(fitted), fitted["k"], engine)
-        strata = [records.full.column(name) for name in fitted["joined"]]
         # Means of whole numbers are not whole, unless they are rounded.
         whole = [name for name in self.variables if is_integer(records.original, name)]
         broken = [] if self.whole else whole
         schema = records.original.schema.changed(broken, kind="continuous").changed(
             fitted["joined"], kind="nominal", domain=None, hierarchy=None
         )
-        released = records.original.with_columns(pl.DataFrame([*values, *strata]), schema)
+        settings = self._settings(fitted)
+        if records.elsewhere:
+            moved = move_elsewhere(records, settings, fitted["k"], engine)
+            released = replace(moved, schema=schema)
+        else:
+            values = move_records(records, settings, fitted["k"], engine)
+            strata = [records.full.column(name) for name in fitted["joined"]]
+            released = records.original.with_columns(pl.DataFrame([*values, *strata]), schema)
         released = round_like_original(data, released, self.variables, engine, steps=_FINE)
         schema = released.schema
         # A promise is checked on what leaves, not on what was planned.
@@ -254,53 +271,55 @@ class Deterministic(Method):
 
     def _check(self, data: Dataset, engine: Engine) -> None:
         data.schema.require([*self.variables, *self.strata])
-        refuse_empty(data, self.variables)
+        refuse_empty(data, self.variables, engine)
         require_numbers(
             data, tuple(self.variables), "The deterministic method", dates=False, engine=engine
         )
-        if not len(data):
+        if not engine.count(data):
             raise MethodError("There is no record to protect.", hint="is it the right file?")
         if self.bounds == "keep":
-            require_within_domain(data, self.variables)
+            require_within_domain(data, self.variables, engine)
         if self.missing == "refuse":
             hint = 'say what to do: missing = "drop", "median", "mean" or "model".'
-            refuse_missing(data, self.variables, hint=hint)
+            refuse_missing(data, self.variables, engine, hint=hint)
         if self.missing_strata == "refuse":
             hint = 'say what to do: missing_strata = "drop" or "level".'
-            refuse_missing(data, self.strata, hint=hint)
+            refuse_missing(data, self.strata, engine, hint=hint)
 
-    def _take_usable(self, data: Dataset) -> Dataset:
+    def _take_usable(self, data: Dataset, engine: Engine) -> Dataset:
         """The records that are not dropped for missing values, with those values in view."""
         names = [
             *(self.variables if self.missing == "drop" else ()),
             *(self.strata if self.missing_strata == "drop" else ()),
         ]
-        usable = take_complete(data, names) if names else data
-        return resolve_missing_codes(usable, self.variables, self.strata)
+        usable = take_complete(data, names, engine) if names else data
+        return resolve_missing_codes(usable, self.variables, self.strata, engine)
 
-    def _impute(self, records: Dataset, filling: dict[str, float]) -> Dataset:
+    def _impute(self, records: Dataset, filling: dict[str, float], engine: Engine) -> Dataset:
+        if not engine.in_memory:
+            return mark_missing(records, self.variables, filling, GAP, engine)
         if self.missing == "model":
             return impute_by_model(records, self.variables, self.strata)
         return fill_missing(records, filling)
 
     def _prepare(self, data: Dataset, fitted: Fitted, engine: Engine) -> PreparedRecords:
         """The records that will be released: with their gaps, and without."""
-        original = self._take_usable(data)
-        full = self._impute(original, fitted["fill"])
+        original = self._take_usable(data, engine)
+        full = self._impute(original, fitted["fill"], engine)
         merged = fitted["joined"]
         if merged:
-            new = [rename_levels(full.column(name), levels) for name, levels in merged.items()]
-            schema = full.schema.changed(merged, kind="nominal", domain=None, hierarchy=None)
-            full = full.with_columns(pl.DataFrame(new), schema)
+            full = self._rename(full, merged, engine)
         if self.small == "suppress":
-            rows = select_large_strata(full, self.strata, self.k, engine)
-            if not len(rows):
+            is_large = find_large_strata(full, self.strata, self.k, engine)
+            original, full = (
+                take_records(records, is_large, self.strata, engine) for records in (original, full)
+            )
+            if not engine.count(full):
                 raise MethodError(
                     f"Every stratum of {', '.join(self.strata)} has fewer than k = {self.k} "
                     "records.",
                     hint="use fewer variables in `strata`, or a smaller k.",
                 )
-            original, full = original.take(rows), full.take(rows)
         else:
             require_large(full, self.strata, self.k, engine)
         return PreparedRecords(
@@ -309,7 +328,21 @@ class Deterministic(Method):
             variables=tuple(self.variables),
             by=tuple(self.strata),
             codes={name: data.schema[name].missing for name in self.variables},
+            elsewhere=not engine.in_memory,
         )
+
+    def _rename(self, data: Dataset, merged: Merged, engine: Engine) -> Dataset:
+        """The records with levels under their new names."""
+
+        def rename(batch: pl.DataFrame, draws: object) -> pl.DataFrame:
+            del draws
+            return pl.DataFrame(
+                [rename_levels(batch[name], levels) for name, levels in merged.items()]
+            )
+
+        renamed = engine.map_rows(data, rename, reads=list(merged))
+        schema = data.schema.changed(merged, kind="nominal", domain=None, hierarchy=None)
+        return replace(renamed, schema=schema)
 
     def _settings(self, fitted: Fitted) -> MoveSettings:
         return MoveSettings(

@@ -30,7 +30,7 @@ class Drop(Method):
     """
 
     name = "drop"
-    runs_on = ("local", "spark")
+    runs_on = ("local", "streaming", "spark")
     examples = ({}, {"variables": ["postcode"]})
     variables: list[str] | None = None
 

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Literal
 
-import numpy as np
-import polars as pl
 from pydantic import Field
 
-from sfumato.data import Dataset
-from sfumato.engines import Engine
-from sfumato.engines.local import group_records
 from sfumato.errors import PlanError
-from sfumato.kernels.arrays import Integers
 from sfumato.method import Strength
-from sfumato.methods._clustering.cells import Clusters
 from sfumato.methods._clustering.method import ClusteringMethod
-from sfumato.methods._clustering.microaggregation import (
-    cluster_along_origin,
-    cluster_by_mdav,
-    cluster_by_mondrian,
-    rank_persons,
-)
+from sfumato.methods._clustering.microaggregation import Clustering
 from sfumato.methods._clustering.variables import Variable
-from sfumato.methods._strata.strata import require_large
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 
-Clustering = Literal["mondrian", "mdav", "origin"]
 _MOST_MDAV = 100_000
 """Records up to which MDAV is the default for means: its time grows faster than their number."""
 
@@ -96,6 +81,7 @@ class KAnonymity(ClusteringMethod):
     strength = Strength("k")
     treats = "records"
     reports = ("information_loss",)
+    runs_on = ("local", "streaming", "spark")
     examples = (
         {"variables": ["birth_date", "sex", "ethnicity", "region", "household_size"]},
         {
@@ -116,7 +102,7 @@ class KAnonymity(ClusteringMethod):
         },
     )
     k: Annotated[int, Field(ge=2)] = 5
-    clustering: Clustering | None = None
+    clustering: Literal["mondrian", "mdav", "origin"] | None = None
     strata: list[str] = Field(default_factory=list)
 
     def touches(self, schema: Schema) -> tuple[str, ...]:
@@ -126,57 +112,24 @@ class KAnonymity(ClusteringMethod):
             return names
         return tuple(name for name in names if name not in self.strata)
 
-    def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
-        """Clusters within each stratum, one stratum after the other."""
-        clustering = self._choose_clustering(coded)
-        # Mondrian never divides equal records, so it need not know who they are.
-        ranks = np.arange(len(data)) if clustering == "mondrian" else rank_persons(data)
-        if not self.strata:
-            return self._cluster_stratum(coded, ranks, clustering)
-        shown = self._show_strata(data, coded)
-        require_large(shown, self.strata, self.k, engine, hint="use fewer variables in `strata`.")
-        order, bounds = group_records(shown, self.strata)
-        orders, starts = [], [np.zeros(1, np.int64)]
-        # In the order of their levels: what is balanced is carried on from cluster to cluster.
-        levels = shown.batch(self.strata)[order[bounds[:-1]]].select(pl.all().cast(pl.String))
-        ranked = levels.with_row_index("\ufdd0").sort(self.strata, nulls_last=True)["\ufdd0"]
-        done = 0
-        for stratum in ranked.to_list():
-            rows = order[bounds[stratum] : bounds[stratum + 1]]
-            variables = [variable.take(rows) for variable in coded]
-            part = self._cluster_stratum(variables, ranks[rows], clustering)
-            orders.append(rows[part.order])
-            # Clusters of a stratum are numbered on from those before it.
-            starts.append(done + part.starts[1:])
-            done += len(rows)
-        return Clusters(np.concatenate(orders), np.concatenate(starts))
-
-    def _choose_clustering(self, coded: Sequence[Variable]) -> Clustering:
-        """MDAV where all become means of numbers: they lie nearer than those of Mondrian."""
-        if self.clustering is not None:
-            return self.clustering
-        outputs = self._resolve_outputs(coded)
-        means = all(output in ("mean", "median") for output in outputs.values())
-        numbers = all(
-            variable.column.kind in ("continuous", "integer") and variable.worth is not None
-            for variable in coded
-        )
-        return "mdav" if means and numbers and len(coded[0].codes) <= _MOST_MDAV else "mondrian"
-
-    def _show_strata(self, data: Dataset, coded: Sequence[Variable]) -> Dataset:
-        """The strata as the release shows them, every code for missing by itself."""
-        data.schema.require(self.strata)
-        if both := [variable.name for variable in coded if variable.name in self.strata]:
+    def by(self, schema: Schema) -> list[str]:
+        """The strata, which nothing may generalise at once."""
+        schema.require(self.strata)
+        if both := [name for name in self.touches(schema) if name in self.strata]:
             raise PlanError(
                 f"{', '.join(map(repr, both))} cannot be generalised and a stratum at once.",
                 hint="name it in one of `variables` and `strata`.",
             )
-        return replace(data, schema=data.schema.changed(self.strata, missing=()))
+        return self.strata
 
-    def _cluster_stratum(
-        self, variables: Sequence[Variable], ranks: Integers, clustering: Clustering
-    ) -> Clusters:
-        if clustering == "mondrian":
-            return cluster_by_mondrian(variables, self.k)
-        cluster = cluster_by_mdav if clustering == "mdav" else cluster_along_origin
-        return cluster(variables, self.k, ranks)
+    def choose_clustering(self, variables: Sequence[Variable], records: int) -> Clustering:
+        """MDAV where all become means of numbers: they lie nearer than those of Mondrian."""
+        if self.clustering is not None:
+            return self.clustering
+        outputs = self.resolve_outputs(variables)
+        means = all(output in ("mean", "median") for output in outputs.values())
+        numbers = all(
+            variable.column.kind in ("continuous", "integer") and variable.worth is not None
+            for variable in variables
+        )
+        return "mdav" if means and numbers and records <= _MOST_MDAV else "mondrian"

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field
 
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.method import Strength
-from sfumato.methods._clustering.cells import Clusters
 from sfumato.methods._clustering.method import ClusteringMethod
-from sfumato.methods._clustering.microaggregation import (
-    cluster_by_mondrian,
-    read_confidential,
-    require_diverse,
-)
-from sfumato.methods._clustering.variables import Variable
+from sfumato.methods._clustering.microaggregation import read_confidential, require_diverse
+from sfumato.methods._clustering.variables import ConfidentialRule
 from sfumato.parameters import parameters
 
 
@@ -58,6 +52,7 @@ class LDiversity(ClusteringMethod):
     name = "l_diversity"
     strength = Strength("k")
     treats = "records"
+    runs_on = ("local", "streaming", "spark")
     reports = ("diversity", "information_loss")
     examples = (
         {
@@ -79,14 +74,12 @@ class LDiversity(ClusteringMethod):
     kind: Literal["distinct", "entropy", "recursive"] = "distinct"
     c: Annotated[float, Field(gt=0)] = 3.0
 
-    def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
-        """Clusters that keep k and l."""
-        del engine
+    def rules(self, data: Dataset, known: Sequence[str], engine: Engine) -> list[ConfidentialRule]:
+        """Each confidential variable is l-diverse in every cluster, however its values are read."""
         from sfumato.kernels.clustering.closeness import Rule
 
-        secret = read_confidential(data, self.confidential, coded, apart=False)
-        codes = np.column_stack([variable.codes for variable in secret])
-        for variable, column in zip(secret, codes.T, strict=True):
-            require_diverse(variable.name, column, self.l, self.kind, self.c)
-        rules = [Rule(self.kind, self.l, column, c=self.c) for column in range(len(secret))]
-        return cluster_by_mondrian(coded, self.k, sensitive=codes, rules=rules)
+        rules = []
+        for levels in read_confidential(data, self.confidential, known, engine, apart=False):
+            require_diverse(levels, self.l, self.kind, self.c)
+            rules.append(levels.make_rule(levels.variable.codes, Rule(self.kind, self.l, c=self.c)))
+        return rules

@@ -102,7 +102,7 @@ class Misclassify(RowWise):
     """
 
     name = "misclassify"
-    runs_on = ("local", "spark")
+    runs_on = ("local", "streaming", "spark")
     examples = (
         {"variables": ["sex", "region"], "retention": 0.8},
         {"variables": ["education", "children"], "retention": 0.7, "towards": "near"},

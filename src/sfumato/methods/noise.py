@@ -91,7 +91,7 @@ class Noise(RowWise):
     """
 
     name = "noise"
-    runs_on = ("local", "spark")
+    runs_on = ("local", "streaming", "spark")
     strength = Strength("variance_share")
     attacks = ("averaging",)
     keyed = True

@@ -52,7 +52,7 @@ class Pseudonymise(RowWise):
     """
 
     name = "pseudonymise"
-    runs_on = ("local", "spark")
+    runs_on = ("local", "streaming", "spark")
     examples = ({"variables": ["person_id"]}, {"variables": ["nhs_number", "email"]})
     keyed = True
     variables: Annotated[list[str], Field(min_length=1)]

@@ -69,7 +69,7 @@ class Recode(RowWise):
     """
 
     name = "recode"
-    runs_on = ("local", "spark")
+    runs_on = ("local", "streaming", "spark")
     reports = ("information_loss",)
     examples = (
         {"variables": ["ethnicity", "diagnosis"], "level": 1},

@@ -69,6 +69,7 @@ class Suppress(Method):
     strength = Strength("k")
     treats = "records"
     reports = ("information_loss",)
+    runs_on = ("local", "streaming", "spark")
     examples = (
         {"variables": ["sex", "region", "education", "children"], "k": 3},
         {"k": 2, "missing": "wildcard", "spare": {"sex": 3}},
@@ -91,7 +92,6 @@ class Suppress(Method):
 
     def fit(self, data: Dataset, engine: Engine) -> Fitted:
         """Nothing to fit; what is asked for must be possible."""
-        del engine
         names = self.touches(data.schema)
         if not names:
             raise MethodError(
@@ -106,9 +106,10 @@ class Suppress(Method):
                         f"Variable '{name}' stands in {what} but may not be blanked.",
                         hint=did_you_mean(name, names),
                     )
-        if len(data) < self.k:
+        records = int(engine.distinct(data, ()).counts[0])
+        if records < self.k:
             raise MethodError(
-                f"Clusters of k need at least k records: k is {self.k}, there are {len(data)}.",
+                f"Clusters of k need at least k records: k is {self.k}, there are {records}.",
                 hint="take a smaller k.",
             )
         return {}
@@ -125,11 +126,16 @@ class Suppress(Method):
         used = [column for column in range(len(names)) if mask[:, column].any()]
         if not used:
             return data
-        batch = shown.batch(names)
-        # Found once for each distinct row, then carried over to all records that have it.
-        row_of = find_class_of_each(batch, distinct.values)
-        released = [_blank(batch[names[column]], mask[row_of, column]) for column in used]
-        return replace(shown.with_columns(pl.DataFrame(released)), schema=data.schema)
+
+        def blank(batch: pl.DataFrame, draws: object) -> pl.DataFrame:
+            del draws
+            # Found once for each distinct row, then carried over to all records that have it.
+            row_of = find_class_of_each(batch, distinct.values)
+            return pl.DataFrame(
+                [_blank(batch[names[column]], mask[row_of, column]) for column in used]
+            )
+
+        return replace(engine.map_rows(shown, blank, reads=names), schema=data.schema)
 
     def _as_outsider(self, data: Dataset, names: tuple[str, ...]) -> Dataset:
         """The data as an outsider reads them.

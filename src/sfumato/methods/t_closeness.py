@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
-from sfumato.cells.confidential import ConfidentialVariable
-from sfumato.cells.ground_distance import Distance, GroundDistance, choose_ground_distance
+from sfumato.cells.ground_distance import Distance, choose_ground_distance
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MethodError, PlanError
-from sfumato.kernels.arrays import Codes
 from sfumato.method import Strength
-from sfumato.methods._clustering.cells import Clusters
 from sfumato.methods._clustering.method import ClusteringMethod
 from sfumato.methods._clustering.microaggregation import (
-    cluster_by_mondrian,
-    cluster_by_spread,
-    rank_persons,
+    Clustering,
+    ConfidentialLevels,
     read_confidential,
     require_diverse,
 )
-from sfumato.methods._clustering.variables import Variable
+from sfumato.methods._clustering.variables import ConfidentialRule, Variable
 from sfumato.parameters import parameters
-
-if TYPE_CHECKING:
-    from sfumato.kernels.clustering.closeness import Rule
 
 Closest = Annotated[float, Field(ge=0, le=1)]
 Fewest = Annotated[int, Field(ge=1)]
@@ -79,6 +71,7 @@ class TCloseness(ClusteringMethod):
     name = "t_closeness"
     strength = Strength("k")
     treats = "records"
+    runs_on = ("local", "streaming", "spark")
     reports = ("closeness", "information_loss")
     examples = (
         {
@@ -117,18 +110,17 @@ class TCloseness(ClusteringMethod):
             raise ValueError(msg)
         return self
 
-    def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
-        """Clusters that keep k and t."""
-        del engine
+    def choose_clustering(self, variables: Sequence[Variable], records: int) -> Clustering:
+        """As the plan says."""
+        del variables, records
+        return self.clustering
+
+    def rules(self, data: Dataset, known: Sequence[str], engine: Engine) -> list[ConfidentialRule]:
+        """The confidential variables keep t, and l, in every cluster, however they are read."""
         named = self._find_confidential(data)
-        # The very codes, order and tree by which `closeness` measures.
-        secret = [
-            choose_ground_distance(data, variable, self.distance)
-            for variable in read_confidential(
-                data, named, coded, apart=True if self.clustering == "mondrian" else None
-            )
-        ]
-        names = {variable.name for variable in secret}
+        apart = True if self.clustering == "mondrian" else None
+        readings = read_confidential(data, named, known, engine, apart=apart)
+        names = {levels.variable.name for levels in readings}
         for bound in (self.t, self.l):
             if unknown := set(bound if isinstance(bound, dict) else ()) - names:
                 raise PlanError(
@@ -136,26 +128,29 @@ class TCloseness(ClusteringMethod):
                     "among the confidential variables.",
                     hint="name it in `confidential`, or leave `confidential` out.",
                 )
+        close = [rule for levels in readings for rule in self._keep_close(data, levels)]
         if self.clustering == "mondrian":
-            diverse = [] if self.l is None else read_confidential(data, named, coded, apart=False)
-            rules = [*self._keep_close(secret), *self._keep_diverse(diverse)]
-            columns = np.column_stack([codes for codes, _ in rules])
-            ruled = [replace(rule, column=column) for column, (_, rule) in enumerate(rules)]
-            return cluster_by_mondrian(coded, self.k, sensitive=columns, rules=ruled)
-        if len(secret) > 1 or secret[0].distance != "ordered":
+            diverse = (
+                [] if self.l is None else read_confidential(data, named, known, engine, apart=False)
+            )
+            return [*close, *(rule for levels in diverse for rule in self._keep_diverse(levels))]
+        self._require_ordered(data, readings)
+        return close
+
+    def _require_ordered(self, data: Dataset, readings: Sequence[ConfidentialLevels]) -> None:
+        first = choose_ground_distance(data, readings[0].variable, self.distance)
+        if len(readings) > 1 or first.distance != "ordered":
             raise MethodError(
                 'The clustering "spread" takes one confidential variable, with an order; '
-                f"{', '.join(repr(variable.name) for variable in secret)} will not do.",
+                f"{', '.join(repr(levels.variable.name) for levels in readings)} will not do.",
                 hint='name one, or choose clustering = "mondrian".',
             )
-        if secret[0].missing:
+        if first.missing:
             raise MethodError(
                 'The clustering "spread" needs a value of each record, and the confidential '
-                f"variable '{secret[0].name}' has missing values.",
+                f"variable '{first.name}' has missing values.",
                 hint='choose clustering = "mondrian", or fill them in first.',
             )
-        t = None if isinstance(self.t, dict) else self.t
-        return cluster_by_spread(coded, secret[0].codes, self.k, t, rank_persons(data))
 
     def _find_confidential(self, data: Dataset) -> list[str] | str | None:
         """The variables named, or those that a bound is named for."""
@@ -169,30 +164,29 @@ class TCloseness(ClusteringMethod):
         data.schema.require(named)
         return list(named)
 
-    def _keep_close(self, secret: Sequence[GroundDistance]) -> Iterator[tuple[Codes, Rule]]:
-        """Codes and the bound that they keep, with missing as a value and without."""
+    def _keep_close(self, data: Dataset, levels: ConfidentialLevels) -> Iterator[ConfidentialRule]:
+        """The bound on a variable, with missing as a value and without."""
         from sfumato.kernels.clustering.closeness import Rule
 
-        for variable in secret:
-            t = _bound_of(self.t, variable.name)
-            if t is None:
-                continue
-            kind: Literal["ordered", "equal"] = (
-                "ordered" if variable.distance == "ordered" else "equal"
-            )
-            yield variable.codes, Rule(kind, t, tree=variable.tree)
-            if variable.missing and len(variable.counts) > 1:
-                present = variable.leave_out_missing()
-                yield present.codes, Rule(kind, t, tree=present.tree)
+        # The very codes, order and tree by which `closeness` measures.
+        variable = choose_ground_distance(data, levels.variable, self.distance)
+        t = _bound_of(self.t, variable.name)
+        if t is None and self.clustering == "mondrian":
+            return
+        limit = math.inf if t is None else t
+        kind: Literal["ordered", "equal"] = "ordered" if variable.distance == "ordered" else "equal"
+        yield levels.make_rule(variable.codes, Rule(kind, limit, tree=variable.tree))
+        if variable.missing and len(variable.counts) > 1:
+            present = variable.leave_out_missing()
+            yield levels.make_rule(present.codes, Rule(kind, limit, tree=present.tree))
 
-    def _keep_diverse(self, secret: Sequence[ConfidentialVariable]) -> Iterator[tuple[Codes, Rule]]:
+    def _keep_diverse(self, levels: ConfidentialLevels) -> Iterator[ConfidentialRule]:
         from sfumato.kernels.clustering.closeness import Rule
 
-        for variable in secret:
-            least = _bound_of(self.l, variable.name)
-            if least is not None:
-                require_diverse(variable.name, variable.codes, least)
-                yield variable.codes, Rule("distinct", least)
+        least = _bound_of(self.l, levels.variable.name)
+        if least is not None:
+            require_diverse(levels, least)
+            yield levels.make_rule(levels.variable.codes, Rule("distinct", least))
 
 
 def _bound_of(bound: float | dict[str, float] | dict[str, int] | None, name: str) -> float | None:

@@ -45,7 +45,7 @@ class Topcode(RowWise):
     """
 
     name = "topcode"
-    runs_on = ("local", "spark")
+    runs_on = ("local", "streaming", "spark")
     examples = (
         {"variables": ["income"], "top_quantile": 0.99},
         {"variables": ["height", "children"], "top": 190, "bottom": 1},

@@ -70,7 +70,7 @@ class Weights(Grouped):
     """
 
     name = "weights"
-    runs_on = ("local", "spark")
+    runs_on = ("local", "streaming", "spark")
     examples = ({}, {"levels": 4, "domains": ["region"]})
     keyed = True
     variables: Annotated[list[str], Field(min_length=1)] | None = None

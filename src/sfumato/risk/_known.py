@@ -15,8 +15,6 @@ def known_variables(
     named: Sequence[str] | None, data: Dataset, subject: Subject
 ) -> tuple[str, ...]:
     """The variables an outsider can compare with; by default all whose role is "quasi"."""
-    if not len(data):
-        raise MeasureError("There is no record to measure.", hint="are the data empty?")
     known = data.schema.having("quasi") if named is None else tuple(named)
     if subject == "released":
         # What the release left out, nobody can compare with.
@@ -28,6 +26,12 @@ def known_variables(
             hint='give some variables the role "quasi", or name them: known = [...].',
         )
     return known
+
+
+def require_records(records: int) -> None:
+    """Refuse data without a record."""
+    if not records:
+        raise MeasureError("There is no record to measure.", hint="are the data empty?")
 
 
 def describe_known(known: Sequence[str]) -> str:

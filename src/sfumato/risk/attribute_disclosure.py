@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, field_validator, model_validator
 
-from sfumato.cells.classes import EquivalenceClasses, find_equivalence_classes
+from sfumato.cells.classes import ClassifiedRecords, EquivalenceClasses, classify_records
 from sfumato.cells.confidential import (
     ConfidentialVariable,
     count_by_class,
@@ -22,6 +22,7 @@ from sfumato.cells.notation import infer_cell_type
 from sfumato.cells.overlaps import describe_overlap, read_meanings, spell_levels
 from sfumato.cells.same_values import TOLERANCE, unite_texts, unite_values
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Mask
@@ -37,7 +38,7 @@ from sfumato.risk._disclosure.predicate import (
     replace_constants,
 )
 from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
-from sfumato.risk._known import describe_known, known_variables
+from sfumato.risk._known import describe_known, known_variables, require_records
 from sfumato.schema import Schema
 
 _WHERE = (
@@ -89,6 +90,7 @@ class AttributeDisclosure(Measure):
     """
 
     name = "attribute_disclosure"
+    runs_on = ("local", "streaming", "spark")
     examples = (
         {},
         {"known": ["sex", "region", "education"], "confidential": ["smoking", "diagnosis"]},
@@ -119,30 +121,33 @@ class AttributeDisclosure(Measure):
             raise ValueError(msg)
         return self
 
-    def look(self, data: Dataset, subject: Subject) -> Evidence:
+    def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Find the classes that give the answer away."""
         known = known_variables(self.known, data, subject)
-        classes = find_equivalence_classes(data, known)
+        records = classify_records(data, known, engine)
+        require_records(records.rows.total)
+        classes = records.classes
         if self.where is None:
             names = select_confidential(self.confidential, known, data, subject)
-            disclosure = _disclose_values(data, names, classes, self.same_within)
+            disclosure = _disclose_values(records, names, self.same_within)
         else:
             predicate = parse(self.where)
             names = list_variables(predicate)
             _require_present(names, known, data, subject)
-            disclosure = _disclose_statement(data, predicate, classes)
-            disclosure = _add_spellings(disclosure, data, predicate, classes)
+            rows, classes_of = records.read(names)
+            disclosure = _disclose_statement(rows, predicate, classes_of)
+            disclosure = _add_spellings(disclosure, rows, predicate, classes_of)
         return Evidence(
             name=self.name,
             subject=subject,
             value=max(disclosure.table[self.name]),
             direction=self.direction,
-            records=data.like(disclosure.records),
+            records=records.rows.show_records(disclosure.records),
             table=data.like(disclosure.table),
             details={
                 "disclosed_records": max(disclosure.table["disclosed_records"]),
                 **disclosure.details,
-                "records": len(data),
+                "records": records.rows.total,
                 "classes": len(classes),
                 "smallest_class": int(classes.sizes.min()),
                 "known": ", ".join(known),
@@ -184,37 +189,39 @@ def _disclose_statement(
     """Whose class consists only of records that satisfy the statement."""
     evaluation = evaluate_predicate(data, predicate)
     surely = evaluation.surely
-    holding = int(surely.sum())
+    holding = classes.count(surely)
     if not holding:
         raise MeasureError(
             "No record satisfies the statement, so there is no share of them to take.",
             hint="check the values in it, and the kinds of its variables in the schema.",
         )
-    disclosed = surely & _is_throughout(surely, classes)
+    disclosing = classes.are_all(surely)
+    disclosed = classes.count_in(disclosing)
     # If all cells that may satisfy the statement did.
-    at_most = int((evaluation.possibly & _is_throughout(evaluation.possibly, classes)).sum())
+    at_most = classes.count_in(classes.are_all(evaluation.possibly))
     table = pl.DataFrame(
         {
             "variable": [", ".join(list_variables(predicate))],
-            "attribute_disclosure": [int(disclosed.sum()) / holding],
-            "disclosed_records": [int(disclosed.sum())],
+            "attribute_disclosure": [disclosed / holding],
+            "disclosed_records": [disclosed],
         }
     )
     details: dict[str, Any] = {
         "satisfying_records": holding,
-        "may_satisfy_records": int((evaluation.possibly & ~evaluation.surely).sum()),
+        "may_satisfy_records": classes.count(evaluation.possibly & ~evaluation.surely),
         "disclosed_records_if_all_that_may_satisfy_do": at_most,
-        "undecided_for_missing": int(evaluation.unknown.sum()),
+        "undecided_for_missing": classes.count(evaluation.unknown),
     }
-    records = pl.DataFrame({"satisfies": surely, "disclosed": disclosed})
+    records = pl.DataFrame({"satisfies": surely, "disclosed": disclosing[classes.of]})
     # At worst it holds for all that may satisfy it, in classes where it is known to hold for some.
     undecided = (evaluation.possibly | evaluation.unknown) & ~surely
     if not undecided.any():
         return _Disclosure(table, records, details, (_WHERE,))
-    caught = _is_throughout(surely | undecided, classes) & ~_is_throughout(~surely, classes)
-    number = int(caught.sum())
+    caught = classes.are_all(surely | undecided) & ~classes.are_all(~surely)
+    number = classes.count_in(caught)
+    more = classes.count(caught[classes.of] & undecided)
     details |= {
-        f"attribute_disclosure{AT_WORST}": number / (holding + int((caught & undecided).sum())),
+        f"attribute_disclosure{AT_WORST}": number / (holding + more),
         f"disclosed_records{AT_WORST}": number,
     }
     return _Disclosure(table, records, details, (_WHERE, _UNDECIDED))
@@ -277,67 +284,58 @@ def _add_spellings(
     )
 
 
-def _is_throughout(flags: Mask, classes: EquivalenceClasses) -> Mask:
-    """For each record whether all records of its class are flagged."""
-    complete = np.ones(len(classes), bool)
-    complete[classes.of[~flags]] = False
-    return complete[classes.of]
-
-
 def _disclose_values(
-    data: Dataset, names: tuple[str, ...], classes: EquivalenceClasses, same_within: float
+    records: ClassifiedRecords, names: tuple[str, ...], same_within: float
 ) -> _Disclosure:
     """Whose class has a single value, variable by variable."""
     rows: list[dict[str, Any]] = []
-    learned, empty = np.zeros(len(data), np.int64), list[str]()
+    total, schema = records.rows.total, records.data.schema
+    learned, empty = np.zeros(len(records.classes), np.int64), list[str]()
     worst = WorstReading(max)
     remarks: tuple[str, ...] = ()
     for name in names:
-        confidential = encode_confidential(data, name)
+        rows_of, classes = records.read([name])
+        confidential = encode_confidential(rows_of, name, classes.counts)
         remarks += confidential.remarks
-        flags = _is_disclosed(confidential, classes)
-        learned += flags
+        disclosing = _have_one_cell(confidential, classes)
+        learned += disclosing
         empty += [] if len(confidential.distinct) else [name]
-        count = int(flags.sum())
-        plain = _list_numbers(count, len(data))
+        plain = _list_numbers(classes.count_in(disclosing), total)
         # Who is disclosed in one of the readings is disclosed.
-        either = flags.copy()
+        either = disclosing.copy()
         if confidential.missing:
-            either |= _may_be_disclosed(confidential, classes)
-            worst.add_filled(plain, _list_numbers(int(either.sum()), len(data)), confidential)
-        meanings = read_meanings(confidential, data.schema[name], same_within)
+            either |= _have_one_value(confidential, classes)
+            filled = _list_numbers(classes.count_in(either), total)
+            worst.add_filled(plain, filled, confidential)
+        meanings = read_meanings(confidential, schema[name], same_within)
         if meanings is not None and meanings.overlapping:
             fewest = count_fewest_values(classes, confidential.codes, meanings)
-            either |= (fewest.counts == 1)[classes.of] & _has_any_value(confidential, classes)
+            either |= (fewest.counts == 1) & ~classes.are_all(confidential.codes < 0)
             warning = describe_overlap(name, len(meanings))
-            worst.add(plain, _list_numbers(int(either.sum()), len(data)), warning, IN_SPELLING)
+            overlapping = _list_numbers(classes.count_in(either), total)
+            worst.add(plain, overlapping, warning, IN_SPELLING)
         else:
-            readings = unite_values(confidential, data.schema[name], same_within)
+            readings = unite_values(confidential, schema[name], same_within)
             for reading in readings:
-                either |= _may_be_disclosed(reading.variable, classes)
+                either |= _have_one_value(reading.variable, classes)
             for reading in readings[:1]:
-                disclosed = _list_numbers(int(either.sum()), len(data))
-                worst.add_united(plain, disclosed, reading)
-        rows.append(
-            {
-                "variable": name,
-                "attribute_disclosure": count / len(data),
-                "disclosed_records": count,
-            }
-        )
+                united = _list_numbers(classes.count_in(either), total)
+                worst.add_united(plain, united, reading)
+        rows.append({"variable": name, **plain})
     if len(empty) == len(names):
         raise MeasureError(
             f"No record has a value that could be learned: {', '.join(empty)}.",
             hint="are the confidential variables all missing?",
         )
-    records = pl.DataFrame({"disclosed_variables": learned, "disclosed": learned > 0})
+    by_record = learned[records.classes.of]
+    table = pl.DataFrame({"disclosed_variables": by_record, "disclosed": by_record > 0})
     most = max(row["disclosed_records"] for row in rows)
     details = {
-        "records_with_any_value_disclosed": int((learned > 0).sum()),
-        **worst.judge(_list_numbers(most, len(data))),
+        "records_with_any_value_disclosed": records.classes.count_in(learned > 0),
+        **worst.judge(_list_numbers(most, total)),
     }
     assumptions = (_VALUES, *dict.fromkeys(remarks), *worst.assumptions)
-    return _Disclosure(pl.DataFrame(rows), records, details, assumptions, tuple(worst.warnings))
+    return _Disclosure(pl.DataFrame(rows), table, details, assumptions, tuple(worst.warnings))
 
 
 def _list_numbers(disclosed: int, records: int) -> dict[str, float]:
@@ -345,25 +343,16 @@ def _list_numbers(disclosed: int, records: int) -> dict[str, float]:
     return {"attribute_disclosure": disclosed / records, "disclosed_records": disclosed}
 
 
-def _is_disclosed(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
-    """For each record whether its class gives its value away."""
-    return (confidential.codes >= 0) & _has_single_value(confidential, classes)
-
-
-def _may_be_disclosed(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
-    """For each record whether its class shows a single value: what is missing may be that one."""
+def _have_one_value(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
+    """For each class whether it shows a single value: what is missing may be that one."""
     both = count_by_class(classes, confidential.codes, len(confidential.distinct))
     alone: Mask = np.bincount(both.at, minlength=len(classes)) == 1
-    return alone[classes.of]
+    return alone
 
 
-def _has_any_value(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
-    """For each record whether its class shows a value at all."""
-    return ~_is_throughout(confidential.codes < 0, classes)
-
-
-def _has_single_value(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
-    """For each record whether all records of its class have the same cell."""
-    both = count_by_class(classes, confidential.codes + np.int32(1), len(confidential.distinct) + 1)
-    alone: Mask = np.bincount(both.at, minlength=len(classes)) == 1
-    return alone[classes.of]
+def _have_one_cell(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
+    """For each class whether it gives the value away that all its records have."""
+    one_value = _have_one_value(confidential, classes)
+    return (
+        one_value & classes.are_all(confidential.codes >= 0) if confidential.missing else one_value
+    )

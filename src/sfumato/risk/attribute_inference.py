@@ -13,6 +13,7 @@ from pydantic import Field
 from sfumato.cells.confidential import select_confidential
 from sfumato.cells.same_values import unite_texts
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Positions
@@ -27,7 +28,7 @@ from sfumato.risk._attacks.inference import (
     rate_of_best_guess,
 )
 from sfumato.risk._attacks.outcomes import bound_share, mean_of
-from sfumato.risk._known import known_variables
+from sfumato.risk._known import known_variables, require_records
 
 _TWO_SIDED = 1.959963984540054
 _FEWEST = 2
@@ -118,8 +119,9 @@ class AttributeInference(Measure):
     nearest: Annotated[int, Field(ge=1)] = 1
     individuals: Annotated[int, Field(ge=2)] = 1000
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Guess with and without the person's own record."""
+        del engine  # all records are in memory
         if len(original) < _FEWEST:
             raise MeasureError(
                 f"'{self.name}' needs somebody to compare with: at least two records.",
@@ -145,6 +147,7 @@ class AttributeInference(Measure):
         self, original: Dataset, released: Dataset
     ) -> tuple[list[tuple[pl.Series, pl.Series]], list[str]]:
         """The secrets of both with one spelling for each value, where there are several."""
+        require_records(len(original))
         known = known_variables(self.known, original, "original")
         united, warnings = [], []
         for name in select_confidential(self.confidential, known, original, "original"):

@@ -10,18 +10,19 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import EquivalenceClasses, find_equivalence_classes
+from sfumato.cells.classes import EquivalenceClasses, classify_records, count_codes
 from sfumato.cells.confidential import count_by_class, encode_confidential, select_confidential
 from sfumato.cells.ground_distance import Distance, GroundDistance, choose_ground_distance
 from sfumato.cells.same_values import TOLERANCE, unite_values
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.class_scores import score_classes
 from sfumato.risk._disclosure.united import WorstReading
-from sfumato.risk._known import describe_known, known_variables
+from sfumato.risk._known import describe_known, known_variables, require_records
 
 _ASSUMPTIONS = (
     "Everybody knows how each confidential variable is distributed in all released records.",
@@ -69,6 +70,7 @@ class Closeness(Measure):
     """
 
     name = "closeness"
+    runs_on = ("local", "streaming", "spark")
     examples = (
         {},
         {"known": ["sex", "region"], "confidential": ["income", "diagnosis", "smoking"]},
@@ -84,32 +86,35 @@ class Closeness(Measure):
     distance: Distance = "auto"
     same_within: Annotated[float, Field(ge=0, lt=1)] = TOLERANCE
 
-    def look(self, data: Dataset, subject: Subject) -> Evidence:
+    def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Compare every class with all records."""
         known = known_variables(self.known, data, subject)
         names = select_confidential(self.confidential, known, data, subject)
-        classes = find_equivalence_classes(data, known)
+        records = classify_records(data, known, engine)
+        require_records(records.rows.total)
+        classes = records.classes
         worst, rows, remarks, constant = np.zeros(len(classes)), [], [], []
         united = WorstReading(max)
         for name in names:
-            confidential = encode_confidential(data, name)
+            rows_of, classes_of = records.read([name])
+            confidential = encode_confidential(rows_of, name, classes_of.counts)
             by = choose_ground_distance(data, confidential, self.distance)
-            far = distances(by, classes)
+            far = distances(by, classes_of)
             worst = np.maximum(worst, far)
-            rows.append({"variable": name, self.name: float(far.max()), **_gains(by, classes)})
+            rows.append({"variable": name, self.name: float(far.max()), **_gains(by, classes_of)})
             rows[-1]["distance"] = by.distance
             remarks += [by.remarks, *confidential.remarks]
             constant += [name] if len(by.counts) == 1 else []
             column = data.schema[name]
             plain = _list_numbers(float(far.max()), rows[-1])
             if by.missing and len(by.counts) > 1:
-                united.add_filled(plain, _measure_present(by, classes), confidential)
+                united.add_filled(plain, _measure_present(by, classes_of), confidential)
             for reading in unite_values(confidential, column, self.same_within, apart=True):
                 again = choose_ground_distance(data, reading.variable, self.distance)
-                t = float(distances(again, classes).max())
-                united.add_united(plain, _list_numbers(t, _gains(again, classes)), reading)
+                t = float(distances(again, classes_of).max())
+                united.add_united(plain, _list_numbers(t, _gains(again, classes_of)), reading)
                 if again.missing and len(again.counts) > 1:
-                    united.add_united(plain, _measure_present(again, classes), reading)
+                    united.add_united(plain, _measure_present(again, classes_of), reading)
         table = pl.DataFrame(rows)
         strict = max(table["delta_strict"])
         largest = {number: max(table[number]) for number in ("beta", "delta")}
@@ -119,7 +124,7 @@ class Closeness(Measure):
             subject=subject,
             value=t_plain,
             direction=self.direction,
-            records=data.like(_records(worst, classes)),
+            records=records.rows.show_records(_records(worst, classes)),
             table=data.like(table.drop("delta_strict")),
             details={
                 "t": t_plain,
@@ -165,10 +170,10 @@ def _list_numbers(t: float, gains: Mapping[str, Any]) -> dict[str, float]:
 
 def _gains(by: GroundDistance, classes: EquivalenceClasses) -> dict[str, float]:
     """The beta and delta of the worst class and value; counts are multiplied as whole numbers."""
-    present = by.codes >= 0
     sizes = classes.sizes
-    if not present.all():
-        sizes = np.bincount(classes.of[present], minlength=len(classes))
+    if (by.codes < 0).any():
+        of = np.where(by.codes >= 0, classes.of, -1)
+        sizes = count_codes(of, classes.counts, len(classes))
     both = count_by_class(classes, by.codes, len(by.counts))
     observed = both.counts * int(by.counts.sum())
     expected = sizes[both.at] * by.counts[both.code]

@@ -13,6 +13,7 @@ import polars as pl
 from sfumato.cells.classes import find_equivalence_classes
 from sfumato.data import Dataset
 from sfumato.data.identity import digest_identifiers
+from sfumato.engines import Engine, engine_for
 from sfumato.errors import DataError, MeasureError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
@@ -133,8 +134,9 @@ class Composition(Measure):
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """The release by itself: nothing is known of earlier ones."""
+        del engine  # all records are in memory
         return self.compose(original, released, ()).evidence
 
     def compose(
@@ -204,7 +206,7 @@ class Composition(Measure):
         present = [name for name in known if name in best.dataset.columns]
         fitting = Reidentification(known=present, missing=self.missing)
         try:
-            evidence = fitting.look(best.dataset, "released")
+            evidence = fitting.look(best.dataset, "released", engine_for(best.dataset.frame))
         except DataError as error:
             why = {"composed_k_by_fitting_reason": error.what}
             return {"composed_k_by_fitting": math.nan, **why}

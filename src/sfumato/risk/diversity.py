@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.classes import EquivalenceClasses, find_equivalence_classes
+from sfumato.cells.classes import EquivalenceClasses, classify_records, count_codes
 from sfumato.cells.confidential import (
     ConfidentialVariable,
     encode_confidential,
@@ -18,13 +18,14 @@ from sfumato.cells.confidential import (
 from sfumato.cells.overlaps import CellMeanings, describe_overlap, read_meanings
 from sfumato.cells.same_values import TOLERANCE, unite_values
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Codes, Floats
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.class_scores import count_fewest_values, score_classes
 from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
-from sfumato.risk._known import describe_known, known_variables
+from sfumato.risk._known import describe_known, known_variables, require_records
 
 Reading = Literal["value", "none"]
 Kind = Literal["distinct", "entropy", "recursive"]
@@ -71,6 +72,7 @@ class Diversity(Measure):
     """
 
     name = "diversity"
+    runs_on = ("local", "streaming", "spark")
     direction = "higher"
     examples = (
         {},
@@ -91,35 +93,39 @@ class Diversity(Measure):
     c: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3.0
     same_within: Annotated[float, Field(ge=0, lt=1)] = TOLERANCE
 
-    def look(self, data: Dataset, subject: Subject) -> Evidence:
+    def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Count the values in every class."""
         known = known_variables(self.known, data, subject)
         names = select_confidential(self.confidential, known, data, subject)
-        classes = find_equivalence_classes(data, known)
+        records = classify_records(data, known, engine)
+        require_records(records.rows.total)
+        classes = records.classes
         other: Reading = "none" if self.missing_confidential == "value" else "value"
         fewest, others = np.full((2, len(classes)), np.inf)
         rows: list[dict[str, Any]] = []
         remarks: list[str] = []
         worst = WorstReading(min)
         for name in names:
-            confidential, column = encode_confidential(data, name), data.schema[name]
-            scores = self._scores(confidential, classes, self.missing_confidential)
+            rows_of, classes_of = records.read([name])
+            confidential = encode_confidential(rows_of, name, classes_of.counts)
+            column = data.schema[name]
+            scores = self._scores(confidential, classes_of, self.missing_confidential)
             fewest = np.minimum(fewest, scores["distinct"])
-            gaps = self._scores(confidential, classes, other) if confidential.missing else scores
+            gaps = self._scores(confidential, classes_of, other) if confidential.missing else scores
             others = np.minimum(others, gaps["distinct"])
             rows.append(_row(name, scores))
             plain = _list_numbers(scores)
             if confidential.missing:
-                filled = self._scores(confidential, classes, "filled")
+                filled = self._scores(confidential, classes_of, "filled")
                 worst.add_filled(plain, _list_numbers(filled), confidential)
             meanings = read_meanings(confidential, column, self.same_within)
             if meanings is not None and meanings.overlapping:
-                overlapping = self._score_overlaps(confidential, meanings, classes)
+                overlapping = self._score_overlaps(confidential, meanings, classes_of)
                 warning = describe_overlap(name, len(meanings))
                 worst.add(plain, _list_numbers(overlapping), warning, IN_SPELLING)
             else:
                 for reading in unite_values(confidential, column, self.same_within):
-                    united = self._scores(reading.variable, classes, "filled")
+                    united = self._scores(reading.variable, classes_of, "filled")
                     worst.add_united(plain, _list_numbers(united), reading)
             remarks += confidential.remarks
         table = pl.DataFrame(rows)
@@ -129,7 +135,7 @@ class Diversity(Measure):
             subject=subject,
             value=l_plain,
             direction=self.direction,
-            records=data.like(_records(fewest, classes)),
+            records=records.rows.show_records(_records(fewest, classes)),
             table=data.like(table),
             details={
                 "l": l_plain,
@@ -173,7 +179,7 @@ class Diversity(Measure):
     ) -> dict[Kind, Floats]:
         from sfumato.kernels.clustering.closeness import Rule
 
-        counts = np.bincount(codes[codes >= 0])
+        counts = count_codes(codes, classes.counts)
         rules = [Rule(kind, 0.0, c=self.c) for kind in _KINDS]
         by_kind = score_classes(classes, codes, counts, rules, filled=filled)
         scores = dict(zip(_KINDS, by_kind, strict=True))
@@ -189,7 +195,7 @@ class Diversity(Measure):
     ) -> dict[Kind, Floats]:
         """The least l of every class where cells may stand for the same value."""
         fewest = count_fewest_values(classes, confidential.codes, meanings)
-        scores = self._score_codes(fewest.codes, classes, filled=True)
+        scores = self._score_codes(fewest.codes, fewest.classes, filled=True)
         return {**scores, "distinct": fewest.counts}
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from sfumato.cells.standardisation import StandardisedPair, chance_shifts, standardise_pair
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.orders import order_by_content
@@ -103,8 +104,9 @@ class Mahalanobis(Measure):
     w2: Annotated[Finite, Field(ge=0)] = 0.05
     m: Annotated[int, Field(ge=1)] = 1
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """See who lies inside the intervals, and who has nobody near."""
+        del engine  # all records are in memory
         ready = standardise_pair(original, released, self.variables, owner=self.name)
         unit = self._unit(ready.distance)
         on_own_scale = self._judge(ready.original, ready.on_own_scale, unit)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from sfumato.cells.codes import encode_rows
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Positions
 from sfumato.kernels.exact_sums import exact_sum
@@ -25,7 +26,7 @@ from sfumato.risk._attacks.attacker_view import (
     view_release,
 )
 from sfumato.risk._attacks.outcomes import bound_share, mean_of, wilson
-from sfumato.risk._known import known_variables
+from sfumato.risk._known import known_variables, require_records
 
 _AT_ONCE = 1000
 """Records up to which all are assigned at once: time grows with their cube."""
@@ -98,8 +99,10 @@ class MixedLinkage(Measure):
     known: list[str] | None = None
     individuals: Annotated[int, Field(ge=1)] = 1000
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Look for each person among all released records."""
+        del engine  # all records are in memory
+        require_records(len(original))
         known = known_variables(self.known, original, "original")
         views, warnings = view_release(original, released, known, owner=self.name)
         rows = sample_records(views, self.individuals)

@@ -13,11 +13,13 @@ from pydantic import Field, model_validator
 
 from sfumato.cells.same_values import TOLERANCE
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.evidence import Evidence, Subject
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.united import WorstReading
+from sfumato.risk._known import require_records
 from sfumato.risk._peers.distinct_records import read_threshold
 from sfumato.risk._peers.gains import rank_gains
 from sfumato.risk._peers.groups import group_by_protection
@@ -97,6 +99,7 @@ class Peers(Measure):
     """
 
     name = "peers"
+    runs_on = ("local", "streaming", "spark")
     picture = "protection"
     examples = (
         {"known": ["sex", "region", "education"], "sensitive": ["smoking", "diagnosis"]},
@@ -142,14 +145,16 @@ class Peers(Measure):
             raise ValueError(msg)
         return self
 
-    def look(self, data: Dataset, subject: Subject) -> Evidence:
+    def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Go through every combination, and keep the worst for each record."""
         question = self._pose_question(data, subject)
-        search = find_peers(data, question)
+        rows = engine.tabulate(data, question.names)
+        require_records(rows.total)
+        search = find_peers(rows.data, question, rows.counts)
         table = _tabulate(search)
         united = WorstReading(max)
-        for reading in search_readings(data, question, self.same_within):
-            risks = _list_risks_of_reading(search, reading)
+        for reading in search_readings(rows, question, self.same_within):
+            risks = _list_risks_of_reading(search, reading, rows.counts)
             if reading.united is None:
                 united.add_filled(_list_risks(search), risks, reading.secret)
             else:
@@ -157,19 +162,19 @@ class Peers(Measure):
         omitted = _list_omissions(search, data)
         details = self._collect_details(search, table, omitted, subject)
         in_turn = self.sensitive is None and not data.schema.having("sensitive")
-        ends, records = _bound_breaches(search), len(search.row_of)
+        ends, records = _bound_breaches(search), search.records
         return Evidence(
             name=self.name,
             subject=subject,
             value=max(table[self.name]),
             direction=self.direction,
             interval=None if ends is None else (ends[0] / records, ends[1] / records),
-            records=data.like(_tabulate_records(search)),
+            records=rows.show_records(_tabulate_records(search)),
             table=data.like(table),
             details=details | _judge_worst(united, details, search),
             assumptions=(*_list_assumptions(search), *united.assumptions),
             warnings=(
-                *_list_warnings(search, omitted, data, in_turn=in_turn),
+                *_list_warnings(search, omitted, rows.data, in_turn=in_turn),
                 *united.warnings,
             ),
             audience="public" if subject == "released" else "custodian",
@@ -218,7 +223,7 @@ class Peers(Measure):
             details |= {
                 "individuals": int(search.counts.sum()),
                 "fewest_protective_peers_of_drawn": fewest,
-                f"{self.name}{AT_WORST}": ends[1] / len(search.row_of),
+                f"{self.name}{AT_WORST}": ends[1] / search.records,
                 f"breached_records{AT_WORST}": ends[1],
             }
         # They may name rare combinations of the original: not for the public.
@@ -242,7 +247,7 @@ class Peers(Measure):
 
 def _list_risks(search: PeerSearch) -> dict[str, float]:
     """The numbers on which a target may be set, at their bad end; each is worse if it is larger."""
-    records = len(search.row_of)
+    records = search.records
     ends = _bound_breaches(search)
     looked = int(search.counts.sum())
     most = max(
@@ -257,9 +262,11 @@ def _list_risks(search: PeerSearch) -> dict[str, float]:
     }
 
 
-def _list_risks_of_reading(search: PeerSearch, reading: PeerReading) -> dict[str, float]:
+def _list_risks_of_reading(
+    search: PeerSearch, reading: PeerReading, counts: Integers | None
+) -> dict[str, float]:
     """The same where a secret is read otherwise; who is breached in one search is breached."""
-    records, again = len(search.row_of), [_list_risks(part) for _, part in reading.searches]
+    records, again = search.records, [_list_risks(part) for _, part in reading.searches]
     fewest = max(
         [risks["fewest_protective_peers"] for risks in again],
         default=_list_risks(search)["fewest_protective_peers"],
@@ -273,7 +280,7 @@ def _list_risks_of_reading(search: PeerSearch, reading: PeerReading) -> dict[str
         flags = search.is_breached(index)[search.row_of]
         for rows, part in reading.searches:
             flags[rows] |= part.is_breached(0)[part.row_of]
-        breached = int(flags.sum())
+        breached = int(flags.sum() if counts is None else counts[flags].sum())
     return {
         "peers": breached / records,
         "breached_records": breached,
@@ -316,7 +323,7 @@ def _tabulate_records(search: PeerSearch) -> pl.DataFrame:
 def _tabulate(search: PeerSearch) -> pl.DataFrame:
     """A row per sensitive variable; of a sample also the ends of the interval."""
     rows = []
-    records, looked = len(search.row_of), int(search.counts.sum())
+    records, looked = search.records, int(search.counts.sum())
     least_ppp, least_poac = search.peers.least_ppp, search.peers.least_poac
     for index, name in enumerate(search.question.sensitive):
         breached = int(search.counts[search.is_breached(index)].sum())
@@ -381,7 +388,7 @@ def _bound_breaches(search: PeerSearch) -> tuple[int, int] | None:
     """
     if not search.sampled:
         return None
-    records, looked = len(search.row_of), int(search.counts.sum())
+    records, looked = search.records, int(search.counts.sum())
     # The worst of several variables must be covered too.
     level = 1 - (1 - LEVEL) / len(search.question.sensitive)
     ends = [
@@ -524,7 +531,7 @@ def _list_warnings(
     looked = int(search.counts.sum())
     if search.sampled:
         yield (
-            f"An estimate: {looked:,} of {len(search.row_of):,} records were drawn at random, and "
+            f"An estimate: {looked:,} of {search.records:,} records were drawn at random, and "
             "only these were looked at. The interval holds with 95 % confidence."
         )
     if not search.exact.all():

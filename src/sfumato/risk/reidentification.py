@@ -11,14 +11,15 @@ from typing import Annotated, Any, Literal, Self
 import polars as pl
 from pydantic import Field, model_validator
 
-from sfumato.cells.boxes import Boxes, read_boxes
+from sfumato.cells.boxes import Boxes, Missing, read_boxes
 from sfumato.cells.fitting import Fitting, find_fitting
 from sfumato.data import Dataset
+from sfumato.engines import Engine, Rows
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.trees.boxes import COVERED, UNDECIDED
 from sfumato.measure import AT_WORST, AttackWording, Measure
 from sfumato.parameters import parameters
-from sfumato.risk._known import describe_known, known_variables
+from sfumato.risk._known import describe_known, known_variables, require_records
 
 _WORST = "The true values are those, among all that a record may stand for, that fewest others fit."
 _MISSING = {
@@ -89,6 +90,7 @@ class Reidentification(Measure):
     """
 
     name = "reidentification"
+    runs_on = ("local", "streaming", "spark")
     attack = AttackWording(
         title="Standing alone",
         control="in the original",
@@ -136,12 +138,14 @@ class Reidentification(Measure):
                 raise ValueError(msg)
         return self
 
-    def look(self, data: Dataset, subject: Subject) -> Evidence:
+    def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Find the records that others do not cover."""
         known = known_variables(self.known, data, subject)
         combined = dict(self._combinations(data, subject))
         named = tuple(dict.fromkeys(chain(known, *combined.values())))
-        read = _read_boxes(data, named)
+        rows_of = engine.tabulate(data, named)
+        require_records(rows_of.total)
+        read = _read_boxes(rows_of, named)
         fitting, others = readings = self._both(read, known)
         rows = [
             self._row(
@@ -154,12 +158,12 @@ class Reidentification(Measure):
             subject=subject,
             value=fitting.share,
             direction=self.direction,
-            records=data.like(_records(fitting)),
+            records=rows_of.show_records(_records(fitting)),
             table=data.like(pl.DataFrame(rows) if rows else _distribution(fitting)),
             details={
                 "reidentifiable_records": fitting.unique,
                 "undecided_records": fitting.undecided,
-                "records": len(data),
+                "records": fitting.records,
                 "guess": fitting.guess,
                 "k_by_fitting": fitting.smallest,
                 "class_sizes": _describe_sizes(fitting),
@@ -211,7 +215,7 @@ class Reidentification(Measure):
         persons = min(reading.fewest_persons for reading in readings)
         exposed = max(reading.exposed for reading in readings)
         worst: dict[str, Any] = {
-            "reidentification": exposed / len(fitting.status),
+            "reidentification": exposed / fitting.records,
             "reidentifiable_records": exposed,
             "guess": max(max(reading.guess, reading.guess_of_persons) for reading in readings),
             "k_by_fitting": min(persons, *(reading.smallest for reading in readings)),
@@ -239,10 +243,11 @@ class Reidentification(Measure):
         }
 
 
-def _read_boxes(data: Dataset, names: tuple[str, ...]) -> _Read:
-    gaps = frozenset(name for name in names if data.column(name).null_count())
-    boxes = read_boxes(data, names, missing="value")
-    return _Read(boxes, read_boxes(data, names, missing="wildcard") if gaps else boxes, gaps)
+def _read_boxes(rows: Rows, names: tuple[str, ...]) -> _Read:
+    gaps = frozenset(name for name in names if rows.data.column(name).null_count())
+    readings: tuple[Missing, ...] = ("value", "wildcard") if gaps else ("value",)
+    boxes = [read_boxes(rows.data, names, missing=m, counts=rows.counts) for m in readings]
+    return _Read(boxes[0], boxes[-1], gaps)
 
 
 def _describe_sizes(fitting: Fitting) -> str:
@@ -264,7 +269,7 @@ def _list_warnings(fitting: Fitting, beyond: list[str]) -> Iterator[str]:
 
 def _describe_lone_records(fitting: Fitting) -> Iterator[str]:
     """A warning where records are hidden by wider ones only."""
-    lone = int(((fitting.status == COVERED) & (fitting.persons == 1)).sum())
+    lone = fitting.count((fitting.status == COVERED) & (fitting.persons == 1))
     if lone:
         yield (
             f"{lone} records are hidden only by records that may be anybody's: nobody else is sure "
@@ -298,5 +303,5 @@ def _distribution(fitting: Fitting) -> pl.DataFrame:
     for low, after in zip(_SIZES, [*_SIZES[1:], None], strict=True):
         mask = sizes >= low if after is None else (sizes >= low) & (sizes < after)
         label = f"{low} or more" if after is None else f"{low}-{after - 1}"
-        rows.append((str(low) if after == low + 1 else label, int(mask.sum())))
+        rows.append((str(low) if after == low + 1 else label, fitting.count(mask)))
     return pl.DataFrame(rows, schema=["class_size", "records"], orient="row")

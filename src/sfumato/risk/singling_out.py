@@ -11,6 +11,7 @@ import polars as pl
 from pydantic import Field
 
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.evidence import Evidence
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.parameters import parameters
@@ -30,7 +31,7 @@ from sfumato.risk._attacks.statements import (
     try_extremes,
     try_gaps,
 )
-from sfumato.risk._known import known_variables
+from sfumato.risk._known import known_variables, require_records
 
 _WORDS: dict[Form, str] = {
     "cells": "the values as they stand",
@@ -143,8 +144,10 @@ class SinglingOut(Measure):
     known: list[str] | None = None
     individuals: Annotated[int, Field(ge=1)] = 1000
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Make statements in every way, and those of the control."""
+        del engine  # all records are in memory
+        require_records(len(original))
         known = known_variables(self.known, original, "original")
         views, warnings = view_release(original, released, known, owner=self.name)
         ways = [*_try_conjunctions(views, self.individuals), *_try_others(views, self.individuals)]

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from sfumato.cells.codes import encode
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
@@ -102,7 +103,7 @@ class Undoing(Measure):
         against_release=True,
     )
     # As many as a first plan lets stay next to their original.
-    trial = Trial(acceptable=0.2, seconds=4.0)
+    trial = Trial(acceptable=0.2, seconds=4.0, in_sample="unknown")
     examples = (
         {"variables": ["height", "weight_kg"], "k": 5, "strata": ["sex"]},
         {"variables": ["glucose", "hdl"], "k": 3, "distance": "mahalanobis", "rounds": 5},
@@ -126,8 +127,9 @@ class Undoing(Measure):
             wrong = f"names '{both[0]}', which is among the variables too."
             raise ParameterError(type(self).__name__, [("strata", wrong)])
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Undo the centres, and see how near that comes to the original."""
+        del engine  # all records are in memory
         ready = self._prepare(original, released)
         guess_of_attacker = self._reconstruct(ready)
         guesses = {

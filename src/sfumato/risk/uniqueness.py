@@ -9,16 +9,18 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from sfumato.cells.classes import ClassifiedRecords, classify_records
 from sfumato.cells.codes import encode
 from sfumato.data import Dataset, find_missing_codes
-from sfumato.engines import Combinations, engine_for
-from sfumato.engines.local import count_combinations, find_class_of_each
+from sfumato.engines import Engine
+from sfumato.engines.local import count_combinations
+from sfumato.errors import MethodError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.lattice.wildcards import count_fitting
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
-from sfumato.risk._known import describe_known, known_variables
+from sfumato.risk._known import describe_known, known_variables, require_records
 from sfumato.schema import Schema
 
 _MISSING = {
@@ -32,6 +34,8 @@ _UNDERSTATED = 1.1
 _TERMS, _MANY = 200, 10
 """Terms of a series, and the class size from which they are enough for all digits."""
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
+_OF_POPULATION = ("journalist", "individual_risk")
+_OF_GROUPS = ("k_of_groups", "k_if_clusters_are_known")
 
 
 @parameters
@@ -74,6 +78,7 @@ class Uniqueness(Measure):
     """
 
     name = "uniqueness"
+    runs_on = ("local", "streaming", "spark")
     examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
     provides = (
         "k", "prosecutor", "journalist", "individual_risk", "marketer", "unique_records",
@@ -89,37 +94,32 @@ class Uniqueness(Measure):
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
 
-    def look(self, data: Dataset, subject: Subject) -> Evidence:
+    def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Count the classes and who is alone in one."""
         known = known_variables(self.known, data, subject)
-        # A release shows which code for "missing" a cell holds, so codes are values here.
-        undeclared = replace(data, schema=data.schema.changed(known, missing=()))
-        classes = engine_for(data.frame).distinct(undeclared, known)
-        class_of = (
-            find_class_of_each(undeclared.batch(known), classes.values)
-            if known
-            else np.zeros(len(data), int)
-        )
-        fitting, alike = _count_with_wildcards(classes, data.schema)
-        readings = {"value": classes.counts, "wildcard": fitting}
+        records = classify_records(data, known, engine)
+        require_records(records.rows.total)
+        counts = records.classes.sizes
+        fitting, alike = _count_with_wildcards(records)
+        readings = {"value": counts, "wildcard": fitting}
         sizes = readings.pop(self.missing)
         (other, others), names = readings.popitem(), ", ".join(known)
-        population = _estimate_population(data, class_of)
+        population = _estimate_population(records)
         return Evidence(
             name=self.name,
             subject=subject,
-            value=_share_unique(classes.counts, sizes),
+            value=_share_unique(counts, sizes),
             direction=self.direction,
-            records=data.like(_records(sizes[class_of])),
-            table=data.like(_distribution(classes.counts, sizes)),
+            records=records.rows.show_records(_records(sizes[records.classes.of])),
+            table=data.like(_distribution(counts, sizes)),
             details={
-                **_risks(classes.counts, sizes),
+                **_risks(counts, sizes),
                 **population,
-                **_count_with_clusters(undeclared, known),
+                **_count_with_clusters(records),
                 "reading_of_missing": self.missing,
                 f"k_if_missing_is_{other}": int(others.min()),
-                f"uniqueness_if_missing_is_{other}": _share_unique(classes.counts, others),
-                **(self._judge(classes.counts, sizes, alike) if self.missing == "wildcard" else {}),
+                f"uniqueness_if_missing_is_{other}": _share_unique(counts, others),
+                **(self._judge(counts, sizes, alike) if self.missing == "wildcard" else {}),
                 "known": names,
             },
             assumptions=(describe_known(known), _MISSING[self.missing]),
@@ -135,18 +135,19 @@ class Uniqueness(Measure):
         return {f"{number}{AT_WORST}": numbers[number] for number in judged}
 
 
-def _count_with_wildcards(classes: Combinations, schema: Schema) -> tuple[Integers, Integers]:
+def _count_with_wildcards(records: ClassifiedRecords) -> tuple[Integers, Integers]:
     """The size of each class when a missing value, or a code for it, could be anything.
 
     By fitting; and by records that show just the same, all codes for missing being one.
     """
-    values = [_blank_missing(column, schema) for column in classes.values]
+    sizes, schema = records.classes.sizes, records.data.schema
+    values = [_blank_missing(column, schema) for column in records.show_classes()]
     if not any(column.null_count() for column in values):
-        return classes.counts, classes.counts
+        return sizes, sizes
     # Two codes for "missing" become one pattern here, so patterns are counted once.
     codes = np.column_stack([encode(column).codes for column in values]).astype(np.int64)
     patterns, pattern_of = np.unique(codes, axis=0, return_inverse=True)
-    counts = np.bincount(pattern_of.ravel(), classes.counts, len(patterns)).astype(np.int64)
+    counts = np.bincount(pattern_of.ravel(), sizes, len(patterns)).astype(np.int64)
     of = pattern_of.ravel()
     fitting: Integers = count_fitting(patterns, counts).smaller[of]
     return fitting, counts[of]
@@ -178,26 +179,34 @@ def _risks(counts: Integers, sizes: Integers) -> dict[str, Any]:
     }
 
 
-def _estimate_population(data: Dataset, class_of: Integers) -> dict[str, Any]:
+def _estimate_population(records: ClassifiedRecords) -> dict[str, Any]:
     """The highest risk when the outsider does not know whether the person is in the data.
 
     Survey weights say how many people of the population a class stands for.
     """
-    weight = data.schema.having("weight")
+    weight = records.data.schema.having("weight")
     if not weight:
         why = "no variable has the role weight, so the population is unknown."
-        return _leave_population_open(why)
-    weights = data.column(weight[0]).cast(pl.Float64)
-    # Sorted first, so that a sum does not depend on the order of the records.
+        return _leave_open(why, *_OF_POPULATION)
+    try:
+        rows, classes = records.read(weight[:1])
+    except MethodError as error:  # too many different weights to be fetched from a cluster
+        return _leave_open(error.what, *_OF_POPULATION)
+    weights = rows.column(weight[0]).cast(pl.Float64)
+    counts = pl.lit(1) if classes.counts is None else pl.Series(classes.counts)
+    # Each weight once and sorted, so that a sum does not depend on the order of the records.
     people = (
-        pl.DataFrame({"at": class_of, "weight": weights})
+        pl.DataFrame({"at": classes.of, "weight": weights})
+        .with_columns(len=counts)
+        .group_by("at", "weight")
+        .agg(pl.col("len").sum())
         .sort("at", "weight")
         .group_by("at", maintain_order=True)
-        .agg(pl.col("weight").sum(), pl.len())
+        .agg((pl.col("weight") * pl.col("len")).sum(), pl.col("len").sum())
     )
     if weights.null_count() or bool((people["weight"] < people["len"]).any()):
         why = "the survey weights are missing, or some class stands for less than its records."
-        return _leave_population_open(why)
+        return _leave_open(why, *_OF_POPULATION)
     # Of the classes of one size, the one that stands for the fewest is the riskiest.
     fewest = people.group_by("len").agg(pl.col("weight").min())
     size, total = (fewest[name].cast(pl.Float64).to_numpy() for name in ("len", "weight"))
@@ -236,8 +245,7 @@ def estimate_individual_risk(sizes: Floats, people: Floats) -> Floats:
     return risks
 
 
-def _leave_population_open(why: str) -> dict[str, Any]:
-    names = ("journalist", "individual_risk")
+def _leave_open(why: str, *names: str) -> dict[str, Any]:
     return {**dict.fromkeys(names, math.nan), **{f"{name}_reason": why for name in names}}
 
 
@@ -254,28 +262,27 @@ def _warn_of_journalist(population: dict[str, Any]) -> tuple[str, ...]:
     return (warning,)
 
 
-def _count_with_clusters(data: Dataset, known: tuple[str, ...]) -> dict[str, Any]:
+def _count_with_clusters(records: ClassifiedRecords) -> dict[str, Any]:
     """What groups of records (schools, households, persons with several records) change.
 
     The smallest class if the outsider knew the group as well, and the smallest number of
     different groups in a class: five records of one person hide nobody.
     """
-    more = [name for name in data.schema.having("cluster") if name not in known]
+    known, engine = records.known, records.engine
+    more = [name for name in records.data.schema.having("cluster") if name not in known]
     if not more:
-        why = "no variable has the role cluster."
-        return {
-            "k_of_groups": math.nan,
-            "k_of_groups_reason": why,
-            "k_if_clusters_are_known": math.nan,
-            "k_if_clusters_are_known_reason": why,
-        }
-    engine = engine_for(data.frame)
-    by_cluster = {name: engine.distinct(data, [*known, name]) for name in more}
+        return _leave_open("no variable has the role cluster.", *_OF_GROUPS)
+    # A release shows which code for "missing" a cell holds, so codes are values here.
+    data = replace(records.data, schema=records.data.schema.changed(known, missing=()))
+    try:
+        by_cluster = {name: engine.distinct(data, [*known, name]) for name in more}
+        together = by_cluster[more[0]] if len(more) == 1 else engine.distinct(data, [*known, *more])
+    except MethodError as error:  # too many groups to be fetched from a cluster
+        return _leave_open(error.what, *_OF_GROUPS)
     fewest = [
         int(count_combinations(classes.values.drop(name)).counts.min()) if known else len(classes)
         for name, classes in by_cluster.items()
     ]
-    together = by_cluster[more[0]] if len(more) == 1 else engine.distinct(data, [*known, *more])
     return {"k_if_clusters_are_known": int(together.counts.min()), "k_of_groups": min(fewest)}
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from sfumato.cells.pairs import quote_names
 from sfumato.cells.unchanged import mark_unchanged
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Integers, Mask
@@ -67,8 +68,9 @@ class Untouched(Measure):
     k: Annotated[int, Field(ge=2)] = 5
     at_most: Annotated[float, Field(ge=0, lt=1)] = 0.05
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Compare variable by variable."""
+        del engine  # all records are in memory
         if not len(original):
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
         rows = [self._describe(name, original, released) for name in original.columns]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sfumato.errors import ReleaseError, RepeatedReleaseWarning
+from sfumato.io import frames
 from sfumato.progress import Progress
 from sfumato.release import Release
 from sfumato.run import HeldComposition, hold_composition, require_composition
@@ -119,7 +120,7 @@ def hold_together(
                 release.plan, release.original, release.dataset, earlier, progress=progress
             )
             require_composition(release.plan, held, release.evidence)
-            release = replace(release, evidence={**release.evidence, held.label: held.evidence})
+            release = release.with_evidence({**release.evidence, held.label: held.evidence})
             facts |= _list_verdict(release, held)
         yield Composing(release, facts, ledger)
 
@@ -196,9 +197,8 @@ def _warn(release: Release, found: Sequence[FoundRelease], target: Path) -> None
 
 
 def _describe(release: Release, ledger: Ledger, target: Path, seal: str) -> tuple[Entry, Any]:
-    """The entry of a release, and the ids of its records in the order of the file."""
-    original, order = release.original, release.order()
-    ids = release.dataset.identity.ids(release.key)
+    """The entry of a release, and the ids of its records in the order of the file, if here."""
+    original = release.original
     # The public one: fitted values that tell of the original stay in the custody record.
     manifest = release.manifest
     entry = Entry(
@@ -222,4 +222,7 @@ def _describe(release: Release, ledger: Ledger, target: Path, seal: str) -> tupl
         order_of_rows=manifest["order_of_rows"],
         paths=digest_paths(release.noise_paths),
     )
+    if not frames.is_in_memory(release.dataset.frame):
+        return entry, None  # as many as there are records: they stay where they are
+    order, ids = release.order(), release.dataset.identity.ids(release.key)
     return entry, ids if order is None else ids[order]

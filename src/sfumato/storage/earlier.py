@@ -17,7 +17,7 @@ from sfumato.io.json_reader import parse_json
 from sfumato.kernels.arrays import Positions
 from sfumato.release import Release
 from sfumato.risk.composition import EarlierRelease
-from sfumato.run import place_records
+from sfumato.run import NOT_ON_CLUSTER, place_records
 from sfumato.schema import Schema
 from sfumato.storage.contents import (
     CUSTODY,
@@ -132,6 +132,8 @@ def pair_earlier(
 
     None where it turns out to be of other people.
     """
+    if not frames.is_in_memory(release.original.frame):
+        return EarlierRelease(found.label, reason=NOT_ON_CLUSTER)
     entry = found.entry
     if entry and not is_file_with(found.folder / MANIFEST, entry.manifest_sha256):
         why = f"its folder is gone or was changed (release {entry.number} of the ledger)."

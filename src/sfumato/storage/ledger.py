@@ -261,18 +261,21 @@ class Ledger:
         """A digest that only the ledger's key can make."""
         return hmac.new(self.key.subkey("digest"), text.encode(), hashlib.sha256).hexdigest()
 
-    def add(self, entry: Entry, ids: Words) -> Entry:
-        """Write an entry down before its release is put in place, with who stands on which row."""
+    def add(self, entry: Entry, ids: Words | None) -> Entry:
+        """Write an entry down before its release is put in place, with who stands on which row.
+
+        Without ids (on a cluster) its records are found again only in the very same original.
+        """
         entries = self.read()
         if not entries:
             # First of all: records without a ledger would look as if the ledger were gone.
             self._write(entries)
         number = 1 + max((known.number for known in entries), default=0)
         numbered = replace(entry, number=number, created=_now(), pending=True)
-        table = pl.DataFrame({"id": ids[:, 0]})
         try:
-            with replace_file(self._get_records(number), mode=PRIVATE) as sibling:
-                table.write_parquet(sibling)
+            if ids is not None:
+                with replace_file(self._get_records(number), mode=PRIVATE) as sibling:
+                    pl.DataFrame({"id": ids[:, 0]}).write_parquet(sibling)
             self._write([*entries, numbered])
         except BaseException:
             self._get_records(number).unlink(missing_ok=True)

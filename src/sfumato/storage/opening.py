@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +12,33 @@ import numpy as np
 import polars as pl
 
 from sfumato.cells.vocabulary import vocabulary_from_json
-from sfumato.data import Dataset, read
+from sfumato.data import Dataset, read, scan
 from sfumato.data.identity import Identity, match_identities
+from sfumato.engines import engine_for
 from sfumato.errors import ReleaseError
 from sfumato.evidence import Evidence
+from sfumato.io import frames
 from sfumato.io.json_reader import parse_json
-from sfumato.kernels.arrays import Positions
+from sfumato.kernels.arrays import Positions, Words
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, judge
 from sfumato.randomness import Key, keyed_order
-from sfumato.release import values_digest
+from sfumato.release import buckets_digest, values_digest
 from sfumato.run import leave_out_composition, take_measures
 from sfumato.schema import Column, Schema
+from sfumato.storage.cluster import Arrangement, list_parts, pair_parts, read_parts
 from sfumato.storage.contents import (
     ACCREDITED,
     ACCREDITED_FILE,
     CUSTODY,
     MANIFEST,
+    PLAN_FILE,
     RECORD_FILE,
     REMOVED,
     is_plain_file,
 )
+
+_PART = re.compile(r"part-\d{5,}\.(parquet|csv)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +57,7 @@ class OpenedRelease:
     @property
     def has_custody(self) -> bool:
         """Whether the private part is here: it is for the custodian, not for an analyst."""
-        return (self.folder / CUSTODY / "custody.json").is_file()
+        return (self.folder / RECORD_FILE).is_file()
 
     @property
     def noise(self) -> Mapping[str, Any]:
@@ -61,44 +68,68 @@ class OpenedRelease:
 
     def key(self) -> Key:
         """The key of this release; only the custodian has it."""
-        self._require_custody()
+        _require_custody(self.folder)
         return Key.of(self.folder / CUSTODY / "key")
 
     def plan(self) -> Plan:
         """The plan of this release; only the custodian has it."""
-        self._require_custody()
-        return Plan.load(self.folder / CUSTODY / "plan.toml")
+        return read_plan_of(self.folder)
 
     def record(self) -> dict[str, Any]:
         """The custody record; only the custodian has it."""
-        self._require_custody()
+        _require_custody(self.folder)
         return read_custody(self.folder)
-
-    def _require_custody(self) -> None:
-        if not self.has_custody:
-            raise ReleaseError(
-                "The custody record is not here: key, plan and evidence are with the custodian.",
-                hint="use the custodian's copy of the release.",
-            )
 
     def paired(self, original: Dataset) -> Dataset:
         """The released records with the identity they have in the original."""
-        declared = original.with_schema(self.plan().schema)
+        declared = _prepare(original.with_schema(self.plan().schema))
         if declared.identity.total() != self.record()["input"]["records_digest"]:
             raise ReleaseError(
                 "These are not the data that the release was made from.",
                 hint="pass the exact file that was protected.",
             )
+        if frames.is_distributed(declared.frame):
+            return self._pair_on_cluster(declared)
         identity = Identity.known(
             declared.identity.basis, declared.identity.digests[self.find_rows(declared)]
         )
         return Dataset(self.dataset.frame, self.dataset.schema, self.dataset.source, identity)
 
+    def _pair_on_cluster(self, original: Dataset) -> Dataset:
+        """The released records beside the ids of the original on its cluster."""
+        if self.manifest["order_of_rows"] == "as given":
+            raise ReleaseError(
+                "The rows of this release are in the order of the original, which records on a "
+                "cluster do not have.",
+                hint="read the original on one machine.",
+            )
+        data, purpose = self.manifest["data"], str(self.record()["arrangement"])
+        arrangement = Arrangement(self.key(), purpose, data.get("files", 1))
+        frame, ids = pair_parts(
+            self.folder, data, _read_options(data), original, arrangement, self._read_removed()
+        )
+        return Dataset(frame, self.dataset.schema, self.dataset.source, ids)
+
+    def _read_removed(self) -> Words:
+        """The keyed ids of the records that were left out."""
+        path = self.folder / CUSTODY / REMOVED
+        return pl.read_parquet(path).to_numpy() if path.is_file() else np.empty((0, 2), np.uint64)
+
     def is_from(self, original: Dataset) -> bool:
         """Whether these are the very data that were protected: the same values, in any file."""
         recorded = self.record()["input"]
-        declared = original.with_schema(self.plan().schema)
-        digests = declared.identity.total(), values_digest(declared)
+        declared = _prepare(original.with_schema(self.plan().schema))
+        in_buckets = str(recorded["values_digest"]).startswith("buckets:")
+        if frames.is_distributed(declared.frame) and not in_buckets:
+            raise ReleaseError(
+                "The values of this release's original were digested on one machine, and those "
+                "on a cluster are digested otherwise.",
+                hint="verify it on one machine, or without the original.",
+            )
+        digests = (
+            declared.identity.total(),
+            (buckets_digest if in_buckets else values_digest)(declared),
+        )
         return digests == (recorded["records_digest"], recorded["values_digest"])
 
     def find_rows(self, original: Dataset) -> Positions:
@@ -106,8 +137,8 @@ class OpenedRelease:
         key = self.key()
         ids = original.identity.ids(key)
         rows = np.arange(len(ids))
-        if (removed := self.folder / CUSTODY / REMOVED).is_file():
-            rows = rows[match_identities(pl.read_parquet(removed).to_numpy(), ids) < 0]
+        if len(removed := self._read_removed()):
+            rows = rows[match_identities(removed, ids) < 0]
         if self.manifest["order_of_rows"] == "as given":
             return rows
         # Releases made before orders differed from plan to plan have none in their record.
@@ -122,24 +153,53 @@ class OpenedRelease:
         released = self.dataset
         if original is not None and released.given_identity is None:
             released = self.paired(original)
-        declared = None if original is None else original.with_schema(plan.schema)
+        declared = None if original is None else _prepare(original.with_schema(plan.schema))
         # Only what is compared needs the original: a target is held against the file as it is.
         evidence = take_measures(measures, declared, released, baselines=None)
         return judge(targets, measures, evidence), evidence
 
 
-def open_release(folder: Path) -> OpenedRelease:
-    """Open a release: the data by the types in its manifest, and the manifest itself."""
-    return open_data(folder, read_manifest(folder))
+def _prepare(data: Dataset) -> Dataset:
+    return engine_for(data.frame).prepare(data)
+
+
+def _require_custody(folder: Path) -> None:
+    if not (folder / RECORD_FILE).is_file():
+        raise ReleaseError(
+            "The custody record is not here: key, plan and evidence are with the custodian.",
+            hint="use the custodian's copy of the release.",
+        )
+
+
+def read_plan_of(folder: Path) -> Plan:
+    """The plan of a release; only the custodian has it."""
+    _require_custody(folder)
+    return Plan.load(folder / PLAN_FILE)
+
+
+def open_release(folder: Path, *, like: Any = None) -> OpenedRelease:
+    """Open a release: the data by the types in its manifest, and the manifest itself.
+
+    Parameters
+    ----------
+    folder : the release.
+    like : a frame, or the session of a cluster: its data are then read on the same cluster.
+    """
+    return open_data(folder, read_manifest(folder), like=like)
 
 
 def open_data(
-    folder: Path, manifest: Mapping[str, Any], identity: Identity | None = None
+    folder: Path,
+    manifest: Mapping[str, Any],
+    identity: Identity | None = None,
+    *,
+    like: Any = None,
 ) -> OpenedRelease:
     """Open the data of a release as a manifest describes them."""
-    path = folder / manifest["data"]["file"]
-    if not path.is_file():
-        raise ReleaseError(f"The file '{path.name}' of the release is missing.")
+    paths = [folder / name for name in list_parts(manifest["data"])]
+    for path in paths:
+        if not path.is_file():
+            raise ReleaseError(f"The file '{path.name}' of the release is missing.")
     try:
         options = _read_options(manifest["data"])
         schema = {
@@ -155,8 +215,19 @@ def open_data(
         records = manifest["records"]
     except (KeyError, TypeError, AttributeError, ValueError):
         raise _refuse_unreadable(folder) from None
-    data = read(path, **options)
-    if tuple(schema) != data.columns or len(data) != records:
+    if frames.is_distributed(like):
+        session = getattr(like, "sparkSession", like)
+        data = Dataset(read_parts(session, folder, manifest["data"], options))
+    elif frames.is_lazy(like):
+        data = scan(paths[0], **options)
+    else:
+        data = read(paths[0], **options)
+        if len(paths) > 1:
+            others = [read(path, **options).frame for path in paths[1:]]
+            data = replace(data, frame=pl.concat([data.frame, *others]))
+    # On a cluster, to count them is to read them all: what is read is checked by its digest.
+    counted = records if frames.is_distributed(like) else len(data)
+    if tuple(schema) != data.columns or counted != records:
         raise ReleaseError("The data have other variables or records than the manifest says.")
     return OpenedRelease(
         folder, Dataset(data.frame, Schema(schema), data.source, identity), manifest
@@ -183,6 +254,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ReleaseError("The manifest names a data file outside the release.")
     if name in (MANIFEST, CUSTODY, ACCREDITED) or not name.isprintable():
         raise ReleaseError("The manifest names a data file that is none.")
+    parts = manifest["data"].get("parts", {})
+    if not isinstance(parts, dict) or not all(_PART.fullmatch(part) for part in parts):
+        raise ReleaseError("The manifest names parts of the data that are none.")
     return manifest
 
 

@@ -15,12 +15,14 @@ from typing import Any
 
 from sfumato.cells.noise.description import is_accredited_version
 from sfumato.data import Dataset
+from sfumato.engines import engine_for
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target
 from sfumato.randomness import Key
 from sfumato.storage.authentication import is_as_written, is_authentic
+from sfumato.storage.cluster import digest_listing, list_parts
 from sfumato.storage.contents import (
     ACCREDITED_FILE,
     CUSTODY,
@@ -44,6 +46,7 @@ from sfumato.storage.opening import (
     read_accredited,
     read_custody,
     read_manifest,
+    read_plan_of,
 )
 from sfumato.verdict.attacks import try_attacks
 from sfumato.verdict.lights import describe_success, judge_attacks
@@ -66,6 +69,7 @@ def verify_release(
     *,
     key: Key | None = None,
     ledger: Ledger | None = None,
+    session: Any = None,
 ) -> tuple[Check, ...]:
     """Check every file of a release, measure its targets from its bytes, and try attacks again.
 
@@ -76,6 +80,7 @@ def verify_release(
     key : the key it must have been made under, from a place that nobody else can write to. Whoever
         replaces a whole release by one of their own has to use another key.
     ledger : where it was written down. Only there it shows that a genuine release is an older one.
+    session : of a Spark cluster, on which the targets are to be measured.
     """
     checks = verify_files(folder, key=key)
     if ledger is not None:
@@ -84,7 +89,7 @@ def verify_release(
         return (*checks, *_list_unchecked(original))
     if not is_intact(checks):
         return checks
-    return (*checks, *verify_targets(folder, original))
+    return (*checks, *verify_targets(folder, original, session=session))
 
 
 def is_intact(checks: Iterable[Check]) -> bool:
@@ -105,9 +110,15 @@ def verify_files(folder: Path, *, key: Key | None = None) -> tuple[Check, ...]:
     return (*checks, _check_permissions(folder))
 
 
-def verify_targets(folder: Path, original: Dataset | None = None) -> list[Check]:
+def verify_targets(
+    folder: Path, original: Dataset | None = None, *, session: Any = None
+) -> list[Check]:
     """Hold a release whose files were verified against its original, its targets and attacks."""
-    release = open_release(folder)
+    if original is not None:
+        original = engine_for(original.frame).prepare(
+            original.with_schema(read_plan_of(folder).schema)
+        )
+    release = open_release(folder, like=session if original is None else original.frame)
     plan, checks = release.plan(), [_check_stated_targets(release)]
     if original is not None:
         same = release.is_from(original)
@@ -135,8 +146,11 @@ def _list_unchecked(original: Dataset | None) -> list[Check]:
 
 
 def _check_data(folder: Path, manifest: dict[str, Any]) -> Check:
-    name = manifest["data"]["file"]
-    intact = is_file_with(folder / name, manifest["data"]["sha256"])
+    data = manifest["data"]
+    name = data["file"]
+    intact = not find_changed(folder, list_parts(data))
+    if "parts" in data:
+        intact = intact and digest_listing(data["parts"]) == data["sha256"]
     state = "is what the manifest says" if intact else "was changed or is missing"
     return Check(name="data", passed=intact, finding=f"{name} {state}")
 
@@ -157,7 +171,7 @@ def _check_accredited(
 def _check_public_part(folder: Path, manifest: dict[str, Any], key: Key | None) -> list[Check]:
     """A copy without custody: all that digests can tell, and no more."""
     public = _get_digests(manifest)
-    known = {MANIFEST, ACCREDITED_FILE, manifest["data"]["file"], *public}
+    known = {MANIFEST, ACCREDITED_FILE, *list_parts(manifest["data"]), *public}
     checks = [_check_manifest(folder, manifest, key)]
     if key is not None:
         checks.append(_check_key(manifest, key))
@@ -192,7 +206,7 @@ def _check_custody(folder: Path, manifest: dict[str, Any], key: Key | None) -> l
     others = {
         name: digest
         for name, digest in digests.items()
-        if name not in (MANIFEST, PLAN_FILE, manifest["data"]["file"])
+        if name not in (MANIFEST, PLAN_FILE, *list_parts(manifest["data"]))
     }
 
     def check(name: str, holds: Callable[[], bool], yes: str, no: str) -> Check:

@@ -1,7 +1,7 @@
 """A release on disk, written all or nothing.
 
 release/
-  data.csv          the protected records
+  data.csv          the protected records; on a cluster a folder of files, see cluster.py
   manifest.json     public: what was done, what holds, checksums
   report.html       public edition of the report
   codebook.html     public: every variable, and how to read its cells; codebook.json for programs
@@ -18,7 +18,6 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +31,7 @@ from sfumato.errors import (
     ReplacedReleaseWarning,
     TargetError,
 )
-from sfumato.io import choose_suffix, frames, write_table
+from sfumato.io import Batches, choose_suffix, frames, write_table
 from sfumato.io.atomic import (
     PRIVATE,
     PUBLIC,
@@ -42,13 +41,14 @@ from sfumato.io.atomic import (
     restore_interrupted,
 )
 from sfumato.io.locks import hold_new_lock, take_abandoned_lock
-from sfumato.kernels.arrays import Positions
+from sfumato.kernels.arrays import Words
 from sfumato.plan import Plan
-from sfumato.plan.targets import Judgement
+from sfumato.plan.targets import Judgement, judge
 from sfumato.progress import Progress, part_of, send_progress_to, silent
 from sfumato.release import Release
-from sfumato.run import require_met
+from sfumato.run import leave_out_composition, require_met, take_measures
 from sfumato.storage.authentication import encode_authenticated, encode_json
+from sfumato.storage.cluster import list_parts, write_parts
 from sfumato.storage.composing import Composing, hold_together, open_ledger
 from sfumato.storage.contents import (
     ACCREDITED_FILE,
@@ -66,6 +66,7 @@ from sfumato.storage.contents import (
 )
 from sfumato.storage.labelling import label_variables
 from sfumato.storage.opening import open_data, read_manifest
+from sfumato.storage.streamed import Digest, batches_to_write, digest_batches, digest_file
 from sfumato.storage.verifying import is_intact, verify_files
 from sfumato.verdict.lights import list_judged, list_public, require_acceptable
 
@@ -90,7 +91,7 @@ def write_release(
         _require_free(release, target, overwrite=overwrite)
     with send_progress_to(progress):
         require_acceptable(release)
-    release = replace(release, evidence={**release.evidence, **release.attacks})
+    release = release.with_evidence({**release.evidence, **release.attacks})
     with (
         _explain_failing_disk(),
         hold_together(release, target, open_ledger(ledger), progress) as composing,
@@ -132,26 +133,12 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     from sfumato.report import describe_codebook, render_codebook, render_report
 
     release = composing.release
-    plan, order = release.plan, release.order()
-    suffix = (
-        f".{plan.release.format}" if plan.release.format else choose_suffix(release.original.source)
-    )
-    data_file = folder / f"data{suffix}"
+    plan = release.plan
     report("writing", 0, 3)
-    frame = frame_to_write(release.dataset)
-    facts = write_table(
-        frame,
-        data_file,
-        source=label_variables(release.dataset, frame),
-        formulas=plan.release.formulas,
-        order=order,
-        progress=part_of(report, "writing"),
-    )
-    # Whatever the umask, nobody else can change it.
-    data_file.chmod(data_file.stat().st_mode & _NOT_FOR_OTHERS)
-    report("checking what was written", 1, 3)
-    manifest = {**release.manifest, "data": _describe_data(frame, data_file, facts, release)}
-    verdict = _measure_again(release, folder, manifest, frame)
+    write_data = _write_on_cluster if _is_on_cluster(release) else _write_here
+    if frames.is_lazy(release.dataset.frame):
+        write_data = _write_streamed
+    manifest, verdict = write_data(release, folder, report)
     manifest["targets"] = [judgement.public() for judgement in verdict]
     manifest["attacks"] = list_public(release)
     report("writing", 2, 3)
@@ -167,7 +154,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     _write_accredited(release, folder, manifest)
     create_file(folder / KEY_FILE, f"{release.key.text}\n".encode(), mode=PRIVATE)
     create_file(private / "plan.toml", plan.text(comments=True).encode(), mode=PRIVATE)
-    _write_records(release, private, order)
+    _write_records(release, private)
     custody = {
         **release.custody,
         "plan": plan.text(comments=True),
@@ -180,10 +167,108 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     }
     create_file(private / REPORT, render_report(manifest, custody).encode(), mode=PRIVATE)
     # The key is held against its commitment, and this record against the key.
-    custody["files"] = digest_files(folder, without=[KEY_FILE])
+    parts = list_parts(manifest["data"])
+    custody["files"] = {**parts, **digest_files(folder, without=[KEY_FILE, *parts])}
     encoded = encode_authenticated(custody, release.key, "custody")
     create_file(folder / RECORD_FILE, encoded, mode=PRIVATE)
     report("writing", 3, 3)
+
+
+def _write_here(
+    release: Release, folder: Path, report: Progress
+) -> tuple[dict[str, Any], Sequence[Judgement]]:
+    """Write the records into one file: what everybody may know, and the targets of the file."""
+    plan = release.plan
+    data_file = folder / f"data{_choose_suffix(release)}"
+    frame = frame_to_write(release.dataset)
+    facts = write_table(
+        frame,
+        data_file,
+        source=label_variables(release.dataset, frame),
+        formulas=plan.release.formulas,
+        order=release.order(),
+        progress=part_of(report, "writing"),
+    )
+    # Whatever the umask, nobody else can change it.
+    data_file.chmod(data_file.stat().st_mode & _NOT_FOR_OTHERS)
+    report("checking what was written", 1, 3)
+    manifest = {**release.manifest, "data": _describe_data(frame, data_file, facts, release)}
+    return manifest, _measure_again(release, folder, manifest, frame)
+
+
+def _write_streamed(
+    release: Release, folder: Path, report: Progress
+) -> tuple[dict[str, Any], Sequence[Judgement]]:
+    """Write the records batch by batch: the same file and manifest as `_write_here`."""
+    data_file = folder / f"data{_choose_suffix(release)}"
+    batches, written = batches_to_write(release, folder), Digest()
+    facts = write_table(
+        digest_batches(batches, written),
+        data_file,
+        source=release.dataset.source,
+        formulas=release.plan.release.formulas,
+        progress=part_of(report, "writing"),
+    )
+    data_file.chmod(data_file.stat().st_mode & _NOT_FOR_OTHERS)
+    report("checking what was written", 1, 3)
+    manifest = {**release.manifest, "data": _describe_data(batches, data_file, facts, release)}
+    opened = open_data(folder, manifest, like=release.dataset.frame)
+    if digest_file(opened.dataset, batches.schema) != written:
+        raise ReleaseError(
+            "The file does not hold the values that were protected.",
+            hint='write another format, such as format = "parquet".',
+        )
+    return manifest, _judge_file(release, opened.dataset)
+
+
+def _judge_file(release: Release, written: Dataset) -> Sequence[Judgement]:
+    """The targets of what was written, where all values were found again."""
+    if not release.plan.targets:
+        return []
+    targets, measures = leave_out_composition(release.plan)
+    own = {label: measure for label, measure in measures.items() if measure.of == "one"}
+    # The file holds the very values that were compared with the original, record by record.
+    evidence = {**release.evidence, **take_measures(own, None, written)}
+    verdict = judge(targets, measures, evidence)
+    require_met(verdict, evidence)
+    return verdict
+
+
+def _choose_suffix(release: Release) -> str:
+    stated = release.plan.release.format
+    return f".{stated}" if stated else choose_suffix(release.original.source)
+
+
+def _write_on_cluster(
+    release: Release, folder: Path, report: Progress
+) -> tuple[dict[str, Any], Sequence[Judgement]]:
+    """Let the workers write the records, many files in one folder; else as `_write_here`."""
+    from sfumato.engines.spark import SparkEngine
+
+    facts = write_parts(release, folder / f"data.{release.plan.release.format or 'parquet'}")
+    report("checking what was written", 1, 3)
+    data = release.dataset
+    described = {
+        "types": {name: name_type(data.dtype(name)) for name in data.columns},
+        "formulas": release.plan.release.formulas,
+    }
+    manifest = {**release.manifest, "data": {**facts, **described}}
+    engine, opened = SparkEngine(), open_data(folder, manifest, like=data.frame)
+    written = opened.dataset
+    kept = written.frame.persist()
+    try:
+        if engine.add_up(written) != engine.add_up(data):
+            raise ReleaseError(
+                "The files do not hold the values that were protected.",
+                hint='write another format, such as format = "parquet".',
+            )
+        return manifest, _judge_file(release, written)
+    finally:
+        kept.unpersist()
+
+
+def _is_on_cluster(release: Release) -> bool:
+    return frames.is_distributed(release.dataset.frame)
 
 
 def _write_accredited(release: Release, folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -196,7 +281,7 @@ def _write_accredited(release: Release, folder: Path, manifest: Mapping[str, Any
 
 
 def _describe_data(
-    frame: pl.DataFrame, data_file: Path, facts: Mapping[str, Any], release: Release
+    frame: pl.DataFrame | Batches, data_file: Path, facts: Mapping[str, Any], release: Release
 ) -> dict[str, Any]:
     return {
         "file": data_file.name,
@@ -223,11 +308,20 @@ def _measure_again(
     return verdict
 
 
-def _write_records(release: Release, private: Path, order: Positions | None) -> None:
+def _write_records(release: Release, private: Path) -> None:
     """What was measured of each record, in the order of the file, and which records were left out.
 
     Who stands on which row is not written down: key and original together tell it again.
     """
+    if frames.is_lazy(release.dataset.frame):
+        return  # nothing was measured of single records, and none was left out
+    if _is_on_cluster(release):
+        from sfumato.engines.spark import SparkEngine
+
+        removed = SparkEngine().list_removed(release.original, release.dataset, release.key)
+        _write_removed(private, removed)
+        return
+    order = release.order()
     measured = [
         frames.get_column(evidence.records, name).alias(f"{label}.{name}")
         for label, evidence in release.evidence.items()
@@ -239,7 +333,11 @@ def _write_records(release: Release, private: Path, order: Positions | None) -> 
         _put_table(private / RECORDS, table if order is None else table[order])
     if len(release.dataset) < len(release.original):
         rows = match_identities(release.dataset.identity.digests, release.original.identity.digests)
-        removed = release.original.identity.ids(release.key)[rows < 0]
+        _write_removed(private, release.original.identity.ids(release.key)[rows < 0])
+
+
+def _write_removed(private: Path, removed: Words) -> None:
+    if len(removed):
         _put_table(private / REMOVED, pl.DataFrame({"id_1": removed[:, 0], "id_2": removed[:, 1]}))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.cells.pairs import find_numeric_variables
 from sfumato.data import Dataset
+from sfumato.engines import engine_for
 from sfumato.errors import PlanError, SfumatoError, did_you_mean
 from sfumato.measure import Measure
 from sfumato.methods.drop import Drop
@@ -99,7 +100,7 @@ def _already_holds(target: Target, number: str, measure: Measure, prepared: Data
     if measure.of == "pair":
         return False
     try:
-        evidence = measure.look(prepared, "released")
+        evidence = measure.look(prepared, "released", engine_for(prepared.frame))
     except SfumatoError:
         return False
     return target.met_by(read_for_target(target, number, evidence)[0])

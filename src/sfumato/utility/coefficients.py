@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
@@ -91,8 +92,9 @@ class Coefficients(Measure):
         read_formula(formula)
         return formula
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Fit the same model to both and hold the terms side by side."""
+        del engine  # all records are in memory
         if not len(original) or not len(released):
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
         formula = read_formula(self.formula)

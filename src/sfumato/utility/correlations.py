@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -12,9 +13,12 @@ import polars as pl
 
 from sfumato.cells.intervals import Intervals, read_intervals
 from sfumato.cells.level_sets import read_bounds
-from sfumato.cells.pairs import name_left_out
-from sfumato.cells.standardisation import pairwise_correlations
+from sfumato.cells.pairs import name_left_out, require_finite
+from sfumato.cells.standardisation import correlate_sums, pairwise_correlations, sum_products
 from sfumato.data import Dataset
+from sfumato.engines import Engine
+from sfumato.engines.local import look_up
+from sfumato.engines.summaries import Count, exact_sum
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
@@ -23,6 +27,7 @@ from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.schema import Column
 
+_MIDPOINT = "midpoint of the cell"
 _KINDS = ("continuous", "integer", "ordinal")
 _KIND_ASSUMPTIONS = {
     "pearson": "Correlations are Pearson's; ordinal variables count by the rank of their level.",
@@ -68,6 +73,7 @@ class Correlations(Measure):
     """
 
     name = "correlations"
+    runs_on = ("local", "streaming", "spark")
     examples = (
         {},
         {"variables": ["education", "income", "height", "children"], "kind": "spearman"},
@@ -81,17 +87,13 @@ class Correlations(Measure):
     variables: list[str] | None = None
     kind: Literal["pearson", "spearman"] = "pearson"
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Correlate each data set by itself, then compare pair by pair."""
-        if not len(original) or not len(released):
+        if not engine.count(original) or not engine.count(released):
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
-        names, left_out = self._choose_variables(original, released)
-        read = [
-            [_read_values(original, data, name) for name in names] for data in (original, released)
-        ]
-        before, after = (
-            self._correlate([intervals.midpoints() for intervals in side]) for side in read
-        )
+        names, left_out = self._choose_variables(original, released, engine)
+        sides = [self._read_side(original, data, names, engine) for data in (original, released)]
+        before, after = (side.correlations for side in sides)
         rows = list(_build_rows(names, before, after))
         constant = [name for index, name in enumerate(names) if np.isnan(before[index, index])]
         known = [row for row in rows if not math.isnan(row["original"])]
@@ -116,13 +118,13 @@ class Correlations(Measure):
                 "variables": ", ".join(names),
                 **name_left_out(left_out),
             },
-            assumptions=(_KIND_ASSUMPTIONS[self.kind], _COMPLETE, *_list_midpoints(names, read)),
+            assumptions=(_KIND_ASSUMPTIONS[self.kind], _COMPLETE, *_list_midpoints(names, sides)),
             warnings=_list_warnings(left_out, constant, rows),
             reason=lost,
         )
 
     def _choose_variables(
-        self, original: Dataset, released: Dataset
+        self, original: Dataset, released: Dataset, engine: Engine
     ) -> tuple[list[str], dict[str, str]]:
         """The variables to correlate, and those left out with the reason."""
         wanted = self.variables
@@ -133,7 +135,12 @@ class Correlations(Measure):
                 if declared.kind in _KINDS and declared.role not in ("direct", "weight")
             ]
         original.schema.require(wanted)
-        reasons = {name: _explain_missing(original, released, name) for name in wanted}
+        present = [name for name in wanted if name in released.columns]
+        before, after = (
+            engine.aggregate(data, {name: [Count()] for name in present})
+            for data in (original, released)
+        )
+        reasons = {name: _explain_missing(before, after, name) for name in wanted}
         left_out = {name: why for name, why in reasons.items() if why}
         names = [name for name in wanted if name not in left_out]
         if left_out and self.variables is not None:
@@ -149,6 +156,35 @@ class Correlations(Measure):
             )
         return names, left_out
 
+    def _read_side(
+        self, original: Dataset, data: Dataset, names: Sequence[str], engine: Engine
+    ) -> _Side:
+        """The correlations of one data set."""
+        if engine.in_memory:
+            read = {name: _read_values(original, data, name) for name in names}
+            columns = [cells.midpoints() for cells in read.values()]
+            return _Side(self._correlate(columns), _find_wide(read))
+        if self.kind == "spearman":
+            raise MeasureError(
+                "Ranks of all records are worked out in memory only.", hint='use kind = "pearson".'
+            )
+        cells = {
+            name: engine.tabulate(data, [name]).data
+            for name in names
+            if original.schema[name].kind == "ordinal" or not data.dtype(name).is_numeric()
+        }
+        read = {
+            name: _read_values(engine.tabulate(original, [name]).data, rows, name)
+            for name, rows in cells.items()
+        }
+        tables = {
+            name: rows.batch([name])
+            .with_columns(pl.Series(_MIDPOINT, read[name].midpoints()))
+            .unique([name])
+            for name, rows in cells.items()
+        }
+        return _Side(_correlate_by_sums(data, names, tables, engine), _find_wide(read))
+
     def _correlate(self, columns: Sequence[Floats]) -> Floats:
         # Summed in one and the same order, whatever the order of the records.
         values = np.column_stack(columns)[canonical_order(columns)]
@@ -160,14 +196,64 @@ class Correlations(Measure):
             return _correlate_ranks(values)
 
 
-def _explain_missing(original: Dataset, released: Dataset, name: str) -> str:
-    if name not in released.columns:
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The correlations of one data set, and the variables with cells that are ranges or sets."""
+
+    correlations: Floats
+    wide: frozenset[str]
+
+
+def _find_wide(read: Mapping[str, Intervals]) -> frozenset[str]:
+    return frozenset(
+        name for name, cells in read.items() if bool((cells.low < cells.high)[~cells.open].any())
+    )
+
+
+def _correlate_by_sums(
+    data: Dataset, names: Sequence[str], tables: Mapping[str, pl.DataFrame], engine: Engine
+) -> Floats:
+    """Correlations from sums over the parts of the records.
+
+    `tables` has the midpoint of each cell of variables that do not hold plain numbers.
+    """
+
+    def read(batch: pl.DataFrame) -> Floats:
+        columns = [
+            look_up(batch, tables[name], [name])[_MIDPOINT] if name in tables else batch[name]
+            for name in names
+        ]
+        numbers = [column.cast(pl.Float64).fill_null(np.nan).to_numpy() for column in columns]
+        return np.column_stack(numbers)
+
+    def add_up(batch: pl.DataFrame) -> list[tuple[Any, ...]]:
+        known = [column[~np.isnan(column)] for column in read(batch).T]
+        return [
+            (len(v), exact_sum(v), v.min(initial=math.inf), v.max(initial=-math.inf)) for v in known
+        ]
+
+    parts = zip(*engine.gather(data, add_up, reads=names), strict=True)
+    means, spreads = np.zeros(len(names)), np.zeros(len(names))
+    for index, part in enumerate(parts):
+        counts, terms, lows, highs = zip(*part, strict=True)
+        require_finite(math.isinf(max(highs) - min(lows)) and sum(counts) > 0, names[index])
+        means[index] = math.fsum(chain.from_iterable(terms)) / max(sum(counts), 1)
+        # Any scale does on which values are about 1; a constant has none.
+        spreads[index] = max(highs) - min(lows) if sum(counts) else 0.0
+
+    def multiply(batch: pl.DataFrame) -> Floats:
+        with use_one_thread():
+            return sum_products(read(batch), means, spreads)
+
+    return correlate_sums(sum(engine.gather(data, multiply, reads=names)))
+
+
+def _explain_missing(original: Mapping[str, Any], released: Mapping[str, Any], name: str) -> str:
+    if name not in released:
         return "it is not in the release"
-    if original.column(name).null_count() == len(original):
+    if not original[name]["count"]:
         return "the original has no value"
-    if released.column(name).null_count() == len(released):
-        return "the release has no value"
-    return ""
+    return "" if released[name]["count"] else "the release has no value"
 
 
 def _read_values(original: Dataset, data: Dataset, name: str) -> Intervals:
@@ -252,12 +338,8 @@ def correlate_correlations(original: Sequence[float], released: Sequence[float])
     return float(pairwise_correlations(pairs)[0, 1])
 
 
-def _list_midpoints(names: Sequence[str], read: Sequence[Sequence[Intervals]]) -> tuple[str, ...]:
-    wide = [
-        name
-        for name, *sides in zip(names, *read, strict=True)
-        if any(bool((side.low < side.high)[~side.open].any()) for side in sides)
-    ]
+def _list_midpoints(names: Sequence[str], sides: Sequence[_Side]) -> tuple[str, ...]:
+    wide = [name for name in names if any(name in side.wide for side in sides)]
     return (_MIDDLE.format(", ".join(f"'{name}'" for name in wide)),) if wide else ()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,20 +21,29 @@ from sfumato.cells.pairs import (
     original_deviation,
 )
 from sfumato.cells.subsets import (
+    Closeness,
     WorstSubset,
+    count_patterns,
     find_close,
+    find_worst_share,
     find_worst_subset,
     share_by_chance,
     share_rescaled,
 )
 from sfumato.data import Dataset
-from sfumato.errors import MeasureError
+from sfumato.engines import Engine
+from sfumato.engines.summaries import Quantile
+from sfumato.engines.summaries import exact_sum as exact_terms
+from sfumato.engines.verbs import AFTER, BEFORE
+from sfumato.errors import MeasureError, MethodError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Mask
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
+from sfumato.utility._paired.number_sums import NumberPairs, fit_rescaling, read_number_pairs
 
+_DISTANCE = "distance moved"
 _SCALE = "A distance is counted in standard deviations of the original, over all variables."
 _MISSING = (
     "Only values present in both data sets are compared; a record with none of them has not stayed."
@@ -82,6 +93,7 @@ class Displacement(Measure):
     """
 
     name = "displacement"
+    runs_on = ("local", "streaming", "spark")
     picture = "displacement"
     examples = (
         {},
@@ -106,40 +118,36 @@ class Displacement(Measure):
     role: Literal["quasi", "sensitive", "other"] | None = None
     within: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Compare value by value, then record by record."""
         named = self._list_variables(original, released)
-        pair = compare_numbers(original, released, named, owner=self.name)
-        spread = np.array([original_deviation(pair, index) for index in range(len(pair.names))])
-        table = self._build_table(original, pair, spread)
-        moved = measure_distances(pair.original, pair.released, spread)
-        known = moved[~np.isnan(moved)]
-        in_all = np.less_equal(moved, self.within)  # False where nothing can be compared
-        closeness = find_close(pair.original, pair.released, spread, self.within)
-        worst = find_worst_subset(closeness)
-        stayed = closeness.mark(worst.columns)
-        rescaled = share_rescaled(pair.original, pair.released, spread, self.within)
+        if engine.in_memory:
+            pair = self._compare_arrays(original, released, named)
+        else:
+            pair = self._compare_sums(original, released, named, engine)
+        table, rescaled = pl.DataFrame(pair.rows), pair.rescaled
+        worst = find_worst_subset(pair.closeness)
         deltas = table["displacement"].to_list()
         return Evidence(
             name=self.name,
             subject="pair",
             value=max(deltas),
             direction=self.direction,
-            records=original.like(_build_records(moved, stayed, in_all)),
+            records=pair.show_records(original, worst),
             table=original.like(table),
             details={
                 "stayed": worst.share,
-                "stayed_records": int(stayed.sum()),
+                "stayed_records": pair.closeness.count(worst.columns),
                 "stayed_rescaled": rescaled,
                 f"stayed{AT_WORST}": max(worst.share, rescaled),
                 "worst_variable": pair.names[worst.variable],
                 "worst_subset": ", ".join(pair.names[column] for column in worst.columns),
                 **_describe_pair(worst, pair.names),
-                "stayed_in_all": int(in_all.sum()) / len(known),
-                "compared_records": len(known),
+                "stayed_in_all": pair.stayed_in_all / pair.compared,
+                "compared_records": pair.compared,
                 "within": self.within,
                 "mean_delta": math.fsum(deltas) / len(deltas),
-                "median_distance": float(np.median(known)),
+                "median_distance": pair.median,
                 "outside_domain": sum(table["outside_domain"]),
                 "variables": ", ".join(pair.names),
                 **pair.not_compared,
@@ -150,7 +158,89 @@ class Displacement(Measure):
                 _WORST if worst.exhaustive else f"{_WORST} {_GREEDY}",
                 *_list_without_domain(original, pair.names),
             ),
-            warnings=(*pair.warnings(), *_report_incomparable(moved)),
+            warnings=(*pair.warnings, *_report_incomparable(pair.records - pair.compared)),
+        )
+
+    def _compare_arrays(
+        self, original: Dataset, released: Dataset, named: list[str] | None
+    ) -> _Movement:
+        pair = compare_numbers(original, released, named, owner=self.name)
+        spread = np.array([original_deviation(pair, index) for index in range(len(pair.names))])
+        rows = self._build_rows(original, pair, spread)
+        moved = measure_distances(pair.original, pair.released, spread)
+        known = moved[~np.isnan(moved)]
+        return _Movement(
+            names=pair.names,
+            rows=rows,
+            closeness=find_close(pair.original, pair.released, spread, self.within),
+            rescaled=share_rescaled(pair.original, pair.released, spread, self.within),
+            records=len(moved),
+            compared=len(known),
+            stayed_in_all=int((known <= self.within).sum()),
+            median=float(np.median(known)),
+            not_compared=pair.not_compared,
+            warnings=pair.warnings(),
+            moved=moved,
+            within=self.within,
+        )
+
+    def _compare_sums(
+        self, original: Dataset, released: Dataset, named: list[str] | None, engine: Engine
+    ) -> _Movement:
+        """The same from sums over the parts of the records."""
+        pair = read_number_pairs(original, released, named, engine, owner=self.name)
+        spread, within = pair.spreads, self.within
+        bounds = [original.schema[name].bounds for name in pair.names]
+
+        def add_up(before: Floats, after: Floats) -> tuple[Any, ...]:
+            change = (after - before) / spread
+            changes = [column[~np.isnan(column)] for column in change.T]
+            with np.errstate(over="ignore"):
+                squares = [exact_terms(column * column) for column in changes]
+                moved = measure_distances(before, after, spread)
+            patterns = count_patterns(find_close(before, after, spread, within))
+            outside = [_count_outside(*item) for item in zip(bounds, after.T, strict=True)]
+            counts = np.array([[len(c), (np.abs(c) <= within).sum()] for c in changes])
+            return squares, counts, np.array(outside), patterns, int((moved <= within).sum())
+
+        squares, counts, outside, patterns, stayed = zip(*pair.gather(add_up), strict=True)
+        compared, close = sum(counts).T
+        rows = [
+            {
+                "variable": name,
+                "displacement": _require_countable(
+                    name, math.fsum(chain.from_iterable(terms)) / number
+                ),
+                "stayed": near / number,
+                "by_chance": _pair_by_chance(pair, name, within * scale),
+                "outside_domain": beyond,
+            }
+            for name, terms, number, near, scale, beyond in zip(
+                pair.names,
+                zip(*squares, strict=True),
+                compared.tolist(),
+                close.tolist(),
+                spread.tolist(),
+                sum(outside).tolist(),
+                strict=True,
+            )
+        ]
+        closeness = Closeness(
+            np.concatenate([part.close for part in patterns]),
+            np.concatenate([part.known for part in patterns]),
+            np.concatenate([part.counts for part in patterns]),
+        )
+        return _Movement(
+            names=pair.names,
+            rows=rows,
+            closeness=count_patterns(closeness),
+            rescaled=_share_rescaled_by_sums(pair, within),
+            records=pair.records,
+            compared=closeness.compared(range(len(pair.names))),
+            stayed_in_all=sum(stayed),
+            median=_find_median_distance(pair),
+            not_compared=pair.not_compared,
+            warnings=pair.warnings(),
         )
 
     def _list_variables(self, original: Dataset, released: Dataset) -> list[str] | None:
@@ -168,7 +258,7 @@ class Displacement(Measure):
             )
         return named
 
-    def _build_table(self, original: Dataset, pair: Pair, spread: Floats) -> pl.DataFrame:
+    def _build_rows(self, original: Dataset, pair: Pair, spread: Floats) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         for index, name in enumerate(pair.names):
             change = compute_changes(pair, index) / spread[index]
@@ -182,26 +272,107 @@ class Displacement(Measure):
                         pair.released[:, index],
                         self.within * spread[index],
                     ),
-                    "outside_domain": _count_outside(original, name, pair.released[:, index]),
+                    "outside_domain": _count_outside(
+                        original.schema[name].bounds, pair.released[:, index]
+                    ),
                 }
             )
-        return pl.DataFrame(rows)
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Movement:
+    """How far the values and the records moved.
+
+    Parameters
+    ----------
+    names : the variables compared.
+    rows : a row of the table for each.
+    closeness : which records, or patterns of them, stayed in which variables.
+    rescaled : the share that stayed but for the unit.
+    records, compared : how many there are, and how many have something to compare.
+    stayed_in_all : how many stayed in all variables together.
+    median : the median distance.
+    not_compared, warnings : what is not part of it.
+    moved, within : the distance of each record, and how far is close, where they are in memory.
+    """
+
+    names: tuple[str, ...]
+    rows: list[dict[str, Any]]
+    closeness: Closeness
+    rescaled: float
+    records: int
+    compared: int
+    stayed_in_all: int
+    median: float
+    not_compared: dict[str, str]
+    warnings: tuple[str, ...]
+    moved: Floats | None = None
+    within: float = 0.0
+
+    def show_records(self, original: Dataset, worst: WorstSubset) -> Any:
+        """The distance of each record, and whether it stayed."""
+        if self.moved is None:
+            return None
+        in_all = np.less_equal(self.moved, self.within)  # False where nothing can be compared
+        return original.like(_build_records(self.moved, self.closeness.mark(worst.columns), in_all))
+
+
+def _pair_by_chance(pair: NumberPairs, name: str, width: float) -> float | None:
+    """The share that is close by chance; None where there are too many pairs of values."""
+    try:
+        values = pair.engine.distinct(pair.pairs, [f"{BEFORE}{name}", f"{AFTER}{name}"])
+    except MethodError:
+        return None
+    before, after = values.values.cast(pl.Float64).fill_null(np.nan).to_numpy().T
+    return share_by_chance(before, after, width, values.counts)
+
+
+def _find_median_distance(pair: NumberPairs) -> float:
+    width, spread = len(pair.names), pair.spreads
+
+    def measure(batch: pl.DataFrame, _: Any) -> pl.DataFrame:
+        values = batch.cast(pl.Float64).fill_null(np.nan).to_numpy()
+        moved = measure_distances(values[:, :width], values[:, width:], spread)
+        return pl.DataFrame({_DISTANCE: pl.Series(moved).fill_nan(None)})
+
+    measured = pair.engine.map_rows(pair.pairs, measure, reads=pair.columns)
+    median = Quantile(0.5)
+    return float(pair.engine.aggregate(measured, {_DISTANCE: [median]})[_DISTANCE][median.name])
+
+
+def _share_rescaled_by_sums(pair: NumberPairs, within: float) -> float:
+    """The share that stayed but for the unit, in the worst variable."""
+    fitted, spread = fit_rescaling(pair), pair.spreads
+
+    def count_close(before: Floats, after: Floats) -> Integers:
+        rescaled = np.column_stack(
+            [scale.apply(column) for scale, column in zip(fitted, after.T, strict=True)]
+        )
+        closeness = find_close(before, rescaled, spread, within)
+        return np.stack([closeness.close.sum(axis=0), closeness.known.sum(axis=0)])
+
+    return find_worst_share(*sum(pair.gather(count_close)))
 
 
 def _mean_square(name: str, change: Floats) -> float:
     with np.errstate(over="ignore"):
         squares = change * change
-    if not np.isfinite(squares).all():
+    _require_countable(name, float(squares.max(initial=0.0)))
+    return exact_mean(squares)
+
+
+def _require_countable(name: str, number: float) -> float:
+    if not math.isfinite(number):
         raise MeasureError(
             f"Variable '{name}' changed by more than can be counted in its own spread.",
             hint="leave it out of `variables`, or look at its values.",
         )
-    return exact_mean(squares)
+    return number
 
 
-def _count_outside(original: Dataset, name: str, released: Floats) -> int:
+def _count_outside(bounds: Any, released: Floats) -> int:
     """How many released values lie outside the domain that was declared for the original."""
-    bounds = original.schema[name].bounds
     if bounds is None:
         return 0
     return int(((released < bounds[0]) | (released > bounds[1])).sum())
@@ -215,8 +386,7 @@ def _list_without_domain(original: Dataset, names: Sequence[str]) -> tuple[str, 
     return (f"No domain is declared, so no value counts as outside it: {names}.",)
 
 
-def _report_incomparable(moved: Floats) -> tuple[str, ...]:
-    count = int(np.isnan(moved).sum())
+def _report_incomparable(count: int) -> tuple[str, ...]:
     if not count:
         return ()
     return (f"{count} records have no value to compare; shares are of the others.",)

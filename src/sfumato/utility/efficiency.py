@@ -7,6 +7,7 @@ import math
 from pydantic import field_validator
 
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.exact_sums import use_one_thread
@@ -73,8 +74,9 @@ class Efficiency(Measure):
         read_formula(formula)
         return formula
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Hold the terms of the released records against those of the original ones."""
+        del engine  # all records are in memory
         from sfumato.utility.models.covariates import align_covariates
         from sfumato.utility.models.regression import build_matrices, estimate_original
         from sfumato.utility.models.sandwich import OriginalModel, compute_loss

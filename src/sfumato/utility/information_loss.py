@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.pairs import align_records, count_class_sizes
+from sfumato.cells.pairs import count_class_sizes, pair_rows
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Positions
@@ -83,6 +84,7 @@ class InformationLoss(Measure):
     """
 
     name = "information_loss"
+    runs_on = ("local", "streaming", "spark")
     examples = ({}, {"variables": ["birth_date", "sex", "education", "height"]})
     of = "pair"
     whole = True
@@ -100,46 +102,52 @@ class InformationLoss(Measure):
     }
     variables: list[str] | None = None
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Add up what each variable lost, record by record."""
-        match = align_records(original, released, owner=self.name)
         names = self._choose_variables(original)
-        total = np.zeros(len(original))
+        rows_of = pair_rows(original, released, names, engine)
+        records, counts = rows_of.records, rows_of.counts
+        if not records:
+            raise MeasureError("There is no record to compare.", hint="are the data empty?")
+        total = np.zeros(len(rows_of.original))
         rows, losses, codes = [], [], []
         without: list[str] = []
         for name in names:
-            variable_loss = measure_variable_loss(original, released, name, match)
+            variable_loss = measure_variable_loss(rows_of, name)
             if variable_loss is None:
                 without.append(name)
                 continue
             total += (
                 variable_loss.lost.squares()
             )  # one after the other: the same sum for every layout
-            rows.append(_build_row(name, variable_loss.lost, len(original)))
+            rows.append(_build_row(name, variable_loss.lost, records))
             if variable_loss.code is not None:
                 codes.append(variable_loss.code)
             losses.append(variable_loss)
         self._require_some(rows, without)
         loss = np.sqrt(total) / len(rows)
-        sizes = count_class_sizes(codes, len(released))
+        sizes = count_class_sizes(codes, rows_of.released_records, rows_of.released_counts)
+        removed = records - rows_of.released_records
         return Evidence(
             name=self.name,
             subject="pair",
-            value=exact_sum(loss) / len(loss),
+            value=exact_sum(loss if counts is None else loss * counts) / records,
             direction=self.direction,
             records=original.like(
-                pl.DataFrame({"information_loss": _order_by_release(loss, match)})
-            ),
+                pl.DataFrame({"information_loss": _order_by_release(loss, rows_of.match)})
+            )
+            if counts is None
+            else None,
             table=original.like(pl.DataFrame(rows)),
             details={
                 **_average_rows(rows),
                 **_measure_entropy([loss_of.lost for loss_of in losses]),
-                **_describe_classes(sizes, len(original)),
-                "removed_records": len(original) - len(released),
+                **_describe_classes(sizes, records),
+                "removed_records": removed,
                 "variables": ", ".join(row["variable"] for row in rows),
             },
             assumptions=(*_ASSUMPTIONS, *_list_without_domain(losses)),
-            warnings=_list_warnings(without, losses, len(original) - len(released)),
+            warnings=_list_warnings(without, losses, removed),
         )
 
     def _choose_variables(self, original: Dataset) -> Sequence[str]:

@@ -22,6 +22,7 @@ from sfumato.cells.level_sets import (
 )
 from sfumato.cells.pairs import name_left_out, quote_names
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Codes, Floats, Mask
@@ -83,8 +84,9 @@ class Marginals(Measure):
     variables: list[str] | None = None
     bins: Annotated[int, Field(ge=2, le=200)] = 20
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Compare every two-way table."""
+        del engine  # all records are in memory
         if not len(original) or not len(released):
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
         names, left_out = self._choose(original, released)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,12 @@ from sfumato.cells.pairs import (
     compute_changes,
     find_numeric_variables,
     original_deviation,
+    quote_names,
 )
-from sfumato.cells.standardisation import pairwise_correlations
+from sfumato.cells.standardisation import correlate_sums, pairwise_correlations, sum_products
 from sfumato.data import Dataset
+from sfumato.engines import Engine
+from sfumato.engines.summaries import exact_sum as exact_terms
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
@@ -31,6 +36,7 @@ from sfumato.kernels.exact_sums import (
 )
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.utility._paired.number_sums import Marginal, read_number_pairs
 
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _LARGEST = {
@@ -84,6 +90,7 @@ class Moments(Measure):
     """
 
     name = "moments"
+    runs_on = ("local", "streaming", "spark")
     picture = "moments"
     examples = ({}, {"variables": ["height", "weight_kg", "glucose"]})
     of = "pair"
@@ -91,17 +98,19 @@ class Moments(Measure):
     reach = dict.fromkeys(("moments", *provides), (0.0, math.inf))
     variables: list[str] | None = None
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Compare value by value, then what an analyst would describe."""
         wanted = find_numeric_variables(original) if self.variables is None else self.variables
         original.schema.require(wanted)
-        drawn = draw_numbers(original, released, wanted)
-        pair = compare_numbers(original, released, self.variables, owner=self.name, drawn=drawn)
-        changes = [_scaled_changes(pair, index) for index in range(len(pair.names))]
-        total = math.fsum(exact_sum(change) for change in changes)
-        loss = total / sum(map(len, changes))
-        with use_one_thread():
-            rows = [*_compare_marginals(pair), *_compare_joint(pair)]
+        if engine.in_memory:
+            pair = self._describe_arrays(original, released, wanted)
+        else:
+            pair = self._describe_sums(original, released, wanted, engine)
+        loss = pair.total / pair.values
+        rows = [
+            *_compare_marginals(pair.names, pair.before, pair.after),
+            *_compare_joint(pair.names, *pair.correlations),
+        ]
         return Evidence(
             name=self.name,
             subject="pair",
@@ -110,13 +119,120 @@ class Moments(Measure):
             table=original.like(pl.DataFrame(rows)),
             details={
                 "il1s": loss,
-                "il1s_total": total,
+                "il1s_total": pair.total,
                 **_find_largest(rows),
                 "variables": ", ".join(pair.names),
                 **pair.not_compared,
             },
             assumptions=(*_ASSUMPTIONS, *describe_draws(released, pair.names)),
-            warnings=pair.warnings(lost=False),
+            warnings=pair.warnings,
+        )
+
+    def _describe_arrays(
+        self, original: Dataset, released: Dataset, wanted: Sequence[str]
+    ) -> _Description:
+        drawn = draw_numbers(original, released, wanted)
+        pair = compare_numbers(original, released, self.variables, owner=self.name, drawn=drawn)
+        changes = [_scaled_changes(pair, index) for index in range(len(pair.names))]
+        # Summed in one and the same order, whatever the order of the records.
+        order = canonical_order([*pair.original.T, *pair.released.T])
+        with use_one_thread():
+            before, after = (
+                pairwise_correlations(side[order]) for side in (pair.original, pair.released)
+            )
+        return _Description(
+            pair.names,
+            math.fsum(exact_sum(change) for change in changes),
+            sum(map(len, changes)),
+            [_describe(column) for column in pair.original.T],
+            [_describe(column) for column in pair.released.T],
+            (before, after),
+            pair.not_compared,
+            pair.warnings(lost=False),
+        )
+
+    def _describe_sums(
+        self, original: Dataset, released: Dataset, wanted: Sequence[str], engine: Engine
+    ) -> _Description:
+        """The same from sums over the parts of the records."""
+        ranges = [n for n in wanted if n in released.schema and released.schema[n].generalised]
+        if ranges:
+            raise MeasureError(
+                f"The release has ranges in {quote_names(ranges)}, and numbers are drawn from "
+                "ranges in memory only.",
+                hint="name variables without ranges: variables = [...].",
+            )
+        pair = read_number_pairs(
+            original, released, self.variables, engine, owner=self.name, shares=_SHARES
+        )
+        sides = [
+            np.array([[one.mean, one.sd] for one in side]).T for side in (pair.before, pair.after)
+        ]
+        spreads = pair.spreads
+
+        def add_up(before: Floats, after: Floats) -> tuple[Any, ...]:
+            with np.errstate(over="ignore"):
+                # What became missing moved to the mean.
+                changes = np.where(np.isnan(after), before - sides[0][0], after - before)
+                losses = np.abs(changes) / (math.sqrt(2) * spreads)
+                products = [
+                    sum_products(values, *side)
+                    for values, side in zip((before, after), sides, strict=True)
+                ]
+            known = [column[~np.isnan(column)] for column in losses.T]
+            return [exact_terms(column) for column in known], sum(map(len, known)), products
+
+        terms, values, products = zip(*pair.gather(add_up), strict=True)
+        totals = [math.fsum(chain.from_iterable(column)) for column in zip(*terms, strict=True)]
+        for name, total in zip(pair.names, totals, strict=True):
+            _require_countable(math.isfinite(total), name)
+        correlations = [correlate_sums(sum(side)) for side in zip(*products, strict=True)]
+        return _Description(
+            pair.names,
+            math.fsum(totals),
+            sum(values),
+            pair.before,
+            pair.after,
+            (correlations[0], correlations[1]),
+            pair.not_compared,
+            pair.warnings(lost=False),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Description:
+    """What an analyst would describe of both data sets.
+
+    Parameters
+    ----------
+    names : the variables.
+    total, values : the sum of all changes, and of how many values.
+    before, after : each variable by itself.
+    correlations : of both data sets.
+    not_compared, warnings : what is not part of it.
+    """
+
+    names: tuple[str, ...]
+    total: float
+    values: int
+    before: Sequence[Marginal]
+    after: Sequence[Marginal]
+    correlations: tuple[Floats, Floats]
+    not_compared: dict[str, str]
+    warnings: tuple[str, ...]
+
+
+def _describe(column: Floats) -> Marginal:
+    values = column[~np.isnan(column)]
+    quantiles = tuple(float(np.quantile(values, share)) for share in _SHARES)
+    return Marginal(exact_mean(values), standard_deviation(values), quantiles)
+
+
+def _require_countable(countable: bool, name: str) -> None:  # noqa: FBT001 - the only argument
+    if not countable:
+        raise MeasureError(
+            f"Variable '{name}' changed by more than can be counted in its own spread.",
+            hint="leave it out of `variables`, or look at its values.",
         )
 
 
@@ -130,12 +246,7 @@ def _scaled_changes(pair: Pair, index: int) -> Floats:
             mean = exact_mean(values[~np.isnan(values)])
             changes = np.concatenate([changes, became_missing - mean])
         loss: Floats = np.abs(changes) / (math.sqrt(2) * original_deviation(pair, index))
-    if not np.isfinite(loss).all():
-        raise MeasureError(
-            f"Variable '{pair.names[index]}' changed by more than can be counted in its own "
-            "spread.",
-            hint="leave it out of `variables`, or look at its values.",
-        )
+    _require_countable(bool(np.isfinite(loss).all()), pair.names[index])
     return loss
 
 
@@ -151,22 +262,16 @@ def _build_row(
     }
 
 
-def _compare_marginals(pair: Pair) -> Iterator[dict[str, Any]]:
+def _compare_marginals(
+    names: Sequence[str], before: Sequence[Marginal], after: Sequence[Marginal]
+) -> Iterator[dict[str, Any]]:
     """Mean, standard deviation and quantiles of each variable; never an extreme value."""
-    for index, name in enumerate(pair.names):
-        before, after = (
-            side[~np.isnan(side[:, index]), index] for side in (pair.original, pair.released)
-        )
-        scale = standard_deviation(before)
-        means = exact_mean(before), exact_mean(after)
-        yield _build_row("mean", name, *means, _standardise_change(*means, scale))
-        spreads = scale, standard_deviation(after)
-        yield _build_row("sd", name, *spreads, _standardise_change(*spreads, scale))
-        for share in _SHARES:
-            quantiles = float(np.quantile(before, share)), float(np.quantile(after, share))
-            yield _build_row(
-                f"quantile {share:g}", name, *quantiles, _standardise_change(*quantiles, scale)
-            )
+    kinds = ("mean", "sd", *(f"quantile {share:g}" for share in _SHARES))
+    for name, was, now in zip(names, before, after, strict=True):
+        sides = [(side.mean, side.sd, *side.quantiles) for side in (was, now)]
+        for kind, first, second in zip(kinds, *sides, strict=True):
+            change = _standardise_change(first, second, was.sd)
+            yield _build_row(kind, name, first, second, change)
 
 
 def _standardise_change(before: float, after: float, scale: float) -> float:
@@ -177,26 +282,21 @@ def _standardise_change(before: float, after: float, scale: float) -> float:
     return (after - before) / scale if scale > 0 else math.nan
 
 
-def _compare_joint(pair: Pair) -> Iterator[dict[str, Any]]:
+def _compare_joint(
+    names: Sequence[str], original: Floats, released: Floats
+) -> Iterator[dict[str, Any]]:
     """Correlations of all pairs of variables, and the eigenvalues of their matrix."""
-    # Summed in one and the same order, whatever the order of the records.
-    order = canonical_order([*pair.original.T, *pair.released.T])
-    original, released = (
-        pairwise_correlations(pair.original[order]),
-        pairwise_correlations(pair.released[order]),
-    )
     # A constant has no correlation that could be lost.
-    varying = [index for index in range(len(pair.names)) if not np.isnan(original[index, index])]
+    varying = [index for index in range(len(names)) if not np.isnan(original[index, index])]
     for rank, first in enumerate(varying):
         for second in varying[rank + 1 :]:
             both = float(original[first, second]), float(released[first, second])
-            label = f"{pair.names[first]} × {pair.names[second]}"  # noqa: RUF001 - it says "times"
+            label = f"{names[first]} × {names[second]}"  # noqa: RUF001 - it says "times"
             yield _build_row("correlation", label, *both, both[1] - both[0])
     varying_only = np.ix_(varying, varying)
-    sizes = zip(
-        _eigenvalues(original[varying_only]), _eigenvalues(released[varying_only]), strict=True
-    )
-    for rank, (before, after) in enumerate(sizes, 1):
+    with use_one_thread():
+        sizes = [_eigenvalues(side[varying_only]) for side in (original, released)]
+    for rank, (before, after) in enumerate(zip(*sizes, strict=True), 1):
         yield _build_row("eigenvalue", f"number {rank}", before, after, after - before)
 
 

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from sfumato.cells.draws import describe_draws
 from sfumato.cells.pairs import name_left_out
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats
@@ -129,8 +130,9 @@ class Propensity(Measure):
         """Without permutations, which U does not need; unless somebody has asked for them."""
         return self if self.permutations is not None else replace(self, permutations=0)
 
-    def compare(self, original: Dataset, released: Dataset) -> Evidence:
+    def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Fit the model to both data sets together, and to permuted labels."""
+        del engine  # all records are in memory
         merged = merge_records(
             original, released, self.variables, categories=self.categories or (), owner=self.name
         )

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from sfumato import catalogue
 from sfumato.data import Dataset
+from sfumato.engines import engine_for
 from sfumato.errors import PlanError
 from sfumato.evidence import Evidence
+from sfumato.io import frames
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
@@ -34,6 +36,8 @@ _FEWEST = 5_000
 """Fewer records hardly make an attack quicker."""
 _WIDE = 25
 """Variables from which on their pairs cost more than they do."""
+SAMPLE = 20_000
+"""Records on a cluster on which an attack is tried that does not run there."""
 _LEDGER = Untouched.name
 _USUAL_K = 5
 
@@ -139,8 +143,59 @@ def try_attacks(
                 f"{left:,.0f} s are left ([release] attack_seconds)."
             )
             evidence[label] = Evidence.failed(attack.name, "pair", why)
+    if not frames.is_in_memory(released.frame):
+        return {**_try_elsewhere(chosen, original, released, plan), **evidence}
     tried_now = take_measures(chosen, original, released, progress=current_progress())
     return {**tried_now, **evidence}
+
+
+def _try_elsewhere(
+    chosen: Mapping[str, Measure], original: Dataset, released: Dataset, plan: Plan
+) -> dict[str, Evidence]:
+    """Attacks on records that are not in memory: on all where they run there, else on some classes.
+
+    People are rarer among fewer others. So an attack that achieves little there achieves little
+    among all; what it achieves beyond is not known, and said.
+    """
+    engine: Any = engine_for(released.frame, current_progress())
+    there = {label: attack for label, attack in chosen.items() if engine.name in attack.runs_on}
+    here = {label: attack for label, attack in chosen.items() if label not in there}
+    evidence = take_measures(there, original, released, progress=current_progress())
+    if not here:
+        return evidence
+    known = released.schema.having("quasi") or released.columns
+    some = engine.sample_classes(original, released, known, SAMPLE)
+    looked_at, records = len(some[1]), len(released)
+    can_be_tried = {
+        label: attack
+        for label, attack in here.items()
+        if attack.trial is None or attack.trial.in_sample != "unknown" or looked_at == records
+    }
+    tried_here = take_measures(can_be_tried, *some, progress=current_progress())
+    said = f"It was tried on {looked_at:,} of {records:,} records, all of some classes."
+    for label, attack in here.items():
+        item = tried_here.get(label)
+        if item is None:
+            why = "it was not tried: it needs all records together, in memory."
+            evidence[label] = Evidence.failed(attack.name, "pair", why)
+        elif looked_at == records or not item.computed:
+            evidence[label] = item
+        elif attack.trial and attack.trial.in_sample == "overstated" and not _is_met(item, plan):
+            why = f"it is not known for all records. {said} It does better than is acceptable there"
+            evidence[label] = Evidence.failed(
+                attack.name, "pair", f"{why}, where people are rarer."
+            )
+        else:
+            noted = {**item.details, "tried_on_records": looked_at}
+            lines = (*item.warnings, said)
+            evidence[label] = replace(item, details=noted, warnings=lines, records=None)
+    return evidence
+
+
+def _is_met(evidence: Evidence, plan: Plan) -> bool:
+    from sfumato.verdict.lights import judge_attacks
+
+    return all(judgement.met for judgement in judge_attacks(plan, {evidence.name: evidence}))
 
 
 def promise_k(plan: Plan, usual: int = _USUAL_K) -> int:
@@ -161,7 +216,10 @@ def estimate_seconds(attack: Measure, released: Dataset) -> float:
     if attack.trial is None or attack.name == _LEDGER:
         return 0.0
     width = len(released.columns)
-    cells = max(len(released), _FEWEST) * width * max(1.0, width / _WIDE)
+    records = len(released)
+    if engine_for(released.frame).name not in attack.runs_on:
+        records = min(records, SAMPLE)
+    cells = max(records, _FEWEST) * width * max(1.0, width / _WIDE)
     return attack.trial.seconds * cells / _MILLION
 
 

@@ -19,8 +19,12 @@ import polars as pl
 
 from sfumato import catalogue
 from sfumato.cells.pairs import quote_names
+from sfumato.data import Dataset
+from sfumato.engines import engine_for
+from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import TargetError
 from sfumato.evidence import Evidence
+from sfumato.io import frames
 from sfumato.measure import Trial
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target, find_number, read_for_target
@@ -204,6 +208,11 @@ def _light_targets(release: Release) -> Light:
         if _is_barely_met(judgement, plan)
     ]
     reasons += _list_repeated_persons(release)
+    if frames.is_distributed(release.dataset.frame) and plan.targets:
+        reasons.append(
+            "Targets are measured of the cells as they stand. On a cluster, what other variables "
+            "give away of them is only looked for among some records (recoverable)."
+        )
     measures = plan.measures
     reasons += [
         f"{label} could not be computed: {release.evidence[label].reason}"
@@ -220,10 +229,14 @@ def _list_repeated_persons(release: Release) -> list[str]:
     A number repeats because its rows are one person's if they agree in something that few others
     agree in; of a name, which many bear, they do not.
     """
-    original = align_original(release.original, release.dataset)
-    known = [name for name in release.dataset.schema.having("quasi") if name in original.schema]
+    known = [
+        name for name in release.dataset.schema.having("quasi") if name in release.original.schema
+    ]
     if not known:
         return []
+    if not frames.is_in_memory(release.original.frame):
+        return _list_repeated_on_cluster(release.original)
+    original = align_original(release.original, release.dataset)
     k, reasons = promise_k(release.plan), []
     # Under names of their own, whatever the variables are called.
     cells = pl.DataFrame({str(i): release.dataset.column(n) for i, n in enumerate(known)})
@@ -242,6 +255,18 @@ def _list_repeated_persons(release: Release) -> list[str]:
                 f"The smallest class has {fewest} of the persons that '{identifier}' names."
             )
     return reasons
+
+
+def _list_repeated_on_cluster(original: Dataset) -> list[str]:
+    """Identifiers that repeat; whether their rows are one person's is not looked into there."""
+    identifiers = original.schema.having("direct")
+    wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in identifiers}
+    found = engine_for(original.frame).aggregate(original, wanted)
+    repeated = [name for name, number in found.items() if number["distinct"] < number["count"]]
+    if not repeated:
+        return []
+    what = f"Values of {quote_names(repeated)} repeat, and k counts rows"
+    return [f"{what}: on a cluster it is not looked into whether rows are of one person."]
 
 
 def _agree_in(values: pl.Series, owners: pl.Series, repeated: pl.Series) -> bool:
@@ -298,6 +323,11 @@ def _list_untried(release: Release) -> list[str]:
         else f"{_title(evidence)}: {evidence.reason or 'it could not be computed.'}"
         for label, evidence in tried.items()
         if not evidence.computed
+    ]
+    reasons += [
+        f"{_title(evidence)}: {evidence.warnings[-1]}"
+        for evidence in tried.values()
+        if "tried_on_records" in evidence.details
     ]
     if not release.original.schema.having("quasi"):
         reasons.append(

@@ -159,7 +159,7 @@ def _list_drawings(
         return {label: lambda: displacement(evidence)}
     if picture == "known_groups" and evidence.table is not None:
         # Beside what the original would have given away, measured alike.
-        draw = lambda: known_groups(measure.look(original, "original"), evidence)  # noqa: E731
+        draw = lambda: known_groups(measure.measure(original), evidence)  # noqa: E731
         fits = _fits(_FROM_TABLES[picture], evidence.table)
         return {f"{label}-by-knowledge": draw} if fits else {}
     if picture in _FROM_TABLES:

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers
+from sfumato.kernels.arrays import UNWEIGHTED, AnyIntegers, Codes, Floats, Integers
 from sfumato.kernels.compiled import compiled, inlined, inner
 
 Kind = Literal["ordered", "equal", "distinct", "entropy", "recursive"]
@@ -34,6 +34,11 @@ _FEW = 24
 """Up to so many codes are sorted by insertion."""
 _LIMB = 60
 """Bits of the lower half of a long sum."""
+HALF = 32
+"""Bits of a code beside a count in one sortable number; there are fewer than 2^31 records."""
+MASK = (1 << HALF) - 1
+_MOST_RANKS = 1 << 26
+"""Up to so many records the code of each rank is written down; beyond, it is searched for."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,8 @@ class Population(NamedTuple):
     kinds, columns, limits, ratios : of each rule its kind, variable, limit and c.
     firsts : where the codes of each variable begin in `below`.
     below : records with at most this code, variable after variable; `sums` adds them up, with a 0
-        in front of each variable; `ranked` has the code of each rank, and a variable's ranks begin
-        at `ranks`.
+        in front of each variable; `ranked` has the code of each rank, unless there are too many,
+        and a variable's ranks begin at `ranks`; it has `sizes` records in all.
     level_starts, heights : where the levels of each rule's hierarchy begin, and how many it has.
     groups, totals : the group of each code at each level, and how many records it has.
     """
@@ -78,6 +83,7 @@ class Population(NamedTuple):
     sums: Integers
     ranked: Integers
     ranks: Integers
+    sizes: Integers
     level_starts: Integers
     heights: Integers
     groups: Integers
@@ -95,10 +101,12 @@ class PartTally(NamedTuple):
     bins: Integers
 
 
-def prepare_rules(sensitive: AnyIntegers, rules: Sequence[Rule]) -> tuple[Codes, Population]:
+def prepare_rules(
+    sensitive: AnyIntegers, rules: Sequence[Rule], weights: Integers = UNWEIGHTED
+) -> tuple[Codes, Population]:
     """The codes, a row per variable and only codes that occur, and what the rules compare with.
 
-    Negative codes are missing, and -1 afterwards.
+    Negative codes are missing, and -1 afterwards. With weights, a row stands for so many records.
     """
     sensitive = sensitive.reshape(len(sensitive), -1)
     codes = np.empty((sensitive.shape[1], len(sensitive)), np.int32)
@@ -109,6 +117,9 @@ def prepare_rules(sensitive: AnyIntegers, rules: Sequence[Rule]) -> tuple[Codes,
         )
         gap = int(len(distinct) > 0 and distinct[0] < 0)
         codes[variable] = inverse.ravel() - gap
+        if len(weights):
+            count = np.zeros(len(distinct), np.int64)
+            np.add.at(count, inverse.ravel(), weights)
         counts.append(count[gap:])
         values.append(distinct[gap:])
     return codes, summarise_whole(counts, values, rules)
@@ -133,8 +144,16 @@ def summarise_whole(
         firsts=_find_starts([len(count) for count in counts]),
         below=_join(below),
         sums=_join([np.concatenate(([0], np.cumsum(count))) for count in below]),
-        ranked=_join([np.repeat(np.arange(len(count)), count) for count in counts]),
-        ranks=_find_starts([int(count.sum()) for count in counts]),
+        ranked=_join(
+            [
+                np.repeat(np.arange(len(count)), count if count.sum() <= _MOST_RANKS else 0)
+                for count in counts
+            ]
+        ),
+        ranks=_find_starts(
+            [int(count.sum()) if count.sum() <= _MOST_RANKS else 0 for count in counts]
+        ),
+        sizes=np.array([int(count.sum()) for count in counts], np.int64),
         level_starts=_find_starts([tree.size for tree in trees]),
         heights=np.array([len(tree) for tree in trees], np.int64),
         groups=_join([tree.ravel() for tree in trees]),
@@ -187,6 +206,7 @@ def achieved_l(
     starts: Integers,
     kind: Literal["distinct", "entropy", "recursive"] = "distinct",
     c: float = 1.0,
+    weights: Integers = UNWEIGHTED,
 ) -> Floats:
     """The diversity of every cluster: the largest l that it keeps, 0 where it keeps none.
 
@@ -195,28 +215,56 @@ def achieved_l(
     >>> achieved_l(np.array([0, 0, 0, 3]), np.arange(4), np.array([0, 2, 4])).tolist()
     [1.0, 2.0]
     """
-    return score_clusters(sensitive, order, starts, Rule(kind, 0.0, c=c))
+    return score_clusters(sensitive, order, starts, Rule(kind, 0.0, c=c), weights)
 
 
-def score_clusters(sensitive: AnyIntegers, order: Integers, starts: Integers, rule: Rule) -> Floats:
+def score_clusters(
+    sensitive: AnyIntegers,
+    order: Integers,
+    starts: Integers,
+    rule: Rule,
+    weights: Integers = UNWEIGHTED,
+) -> Floats:
     """The t or l of every cluster."""
-    codes, population = prepare_rules(sensitive, [rule])
-    scores: Floats = score_parts(codes[rule.column], order, starts, 0, population)
+    codes, population = prepare_rules(sensitive, [rule], weights)
+    return score_parts(codes[rule.column], order, starts, 0, population, weights)
+
+
+def score_parts(
+    codes: AnyIntegers,
+    order: Integers,
+    starts: Integers,
+    rule: int,
+    population: Population,
+    weights: Integers = UNWEIGHTED,
+) -> Floats:
+    """The t or l of the parts `order[starts[i]:starts[i + 1]]`, by one of the rules."""
+    scores: Floats = _score_parts(codes, weights, order, starts, rule, population)
     return scores
 
 
+def keep_rule(codes: AnyIntegers, weights: Integers, rule: int, population: Population) -> bool:
+    """Whether records, given as codes and how many have each, keep one of the rules."""
+    everyone = np.arange(len(codes)), np.array([0, len(codes)])
+    score = float(score_parts(codes, *everyone, rule, population, weights)[0])
+    limit = float(population.limits[rule])
+    if population.kinds[rule] <= _EQUAL:
+        return score <= limit * (1.0 + ROUNDING)
+    return score >= limit * (1.0 - ROUNDING)
+
+
 @compiled
-def score_parts(codes, order, starts, rule, population):  # type: ignore[no-untyped-def]
-    """The t or l of the parts `order[starts[i]:starts[i + 1]]`, by one of the rules."""
+def _score_parts(codes, weights, order, starts, rule, population):  # type: ignore[no-untyped-def]
     scores = np.empty(len(starts) - 1)
     widest = 0
     for part in range(len(scores)):
         widest = max(widest, starts[part + 1] - starts[part])
     tally = make_tally(widest, population)
     for part in range(len(scores)):
-        size = _list_codes(codes, order, starts[part], starts[part + 1], tally)
-        missing = starts[part + 1] - starts[part] - size
-        scores[part] = _score(rule, tally, count_codes(tally, size), size, missing, population)
+        distinct, size, missing = _tally_part(
+            codes, weights, order, starts[part], starts[part + 1], tally
+        )
+        scores[part] = _score(rule, tally, distinct, size, missing, population)
     return scores
 
 
@@ -231,19 +279,53 @@ def make_tally(size, population):  # type: ignore[no-untyped-def]
 
 
 @inner
-def keeps_rules(codes, order, first, last, population, tally):  # type: ignore[no-untyped-def]
+def keeps_rules(codes, weights, order, first, last, population, tally):  # type: ignore[no-untyped-def]
     """Whether the records of a part, `order[first:last]`, keep every rule."""
     limits = population.limits
     for rule in range(len(population.kinds)):
-        size = _list_codes(codes[population.columns[rule]], order, first, last, tally)
-        missing = last - first - size
-        score = _score(rule, tally, count_codes(tally, size), size, missing, population)
+        column = codes[population.columns[rule]]
+        distinct, size, missing = _tally_part(column, weights, order, first, last, tally)
+        score = _score(rule, tally, distinct, size, missing, population)
         if population.kinds[rule] <= _EQUAL:
             if score > limits[rule] * (1.0 + ROUNDING):
                 return False
         elif score < limits[rule] * (1.0 - ROUNDING):
             return False
     return True
+
+
+@inlined
+def _tally_part(codes, weights, order, first, last, tally):  # type: ignore[no-untyped-def]
+    """Tally a part: how many values, records that have one, and records that have none."""
+    if len(weights):
+        return _tally_weighted(codes, weights, order, first, last, tally)
+    size = _list_codes(codes, order, first, last, tally)
+    return count_codes(tally, size), size, last - first - size
+
+
+@inner
+def _tally_weighted(codes, weights, order, first, last, tally):  # type: ignore[no-untyped-def]
+    """The same where each row stands for some records."""
+    listed, counts = tally.codes, tally.counts
+    rows, size, missing = np.int64(0), np.int64(0), np.int64(0)
+    for i in range(first, last):
+        row = order[i]
+        if codes[row] < 0:
+            missing += weights[row]
+            continue
+        listed[rows] = (np.int64(codes[row]) << HALF) | weights[row]
+        rows += 1
+        size += weights[row]
+    sort_few(listed, rows)
+    distinct = np.int64(0)
+    for i in range(rows):
+        code, weight = listed[i] >> HALF, listed[i] & MASK
+        if distinct and listed[distinct - 1] == code:
+            counts[distinct - 1] += weight
+        else:
+            listed[distinct], counts[distinct] = code, weight
+            distinct += 1
+    return distinct, size, missing
 
 
 @inlined
@@ -309,7 +391,7 @@ def _score(rule, tally, distinct, size, missing, population):  # type: ignore[no
     firsts, ranks, counts = population.firsts, population.ranks, tally.counts
     kind, column = population.kinds[rule], population.columns[rule]
     first, last = firsts[column], firsts[column + 1]
-    n = ranks[column + 1] - ranks[column]
+    n = population.sizes[column]
     if kind <= _EQUAL and size == 0:
         return 0.0
     if kind == _ORDERED:
@@ -369,7 +451,10 @@ def earth_movers_distance(tally, distinct, size, n, below, sums, ranked):  # typ
     for i in range(distinct + 1):
         end = tally.codes[i] if i < distinct else codes - 1
         reached = here * n
-        turn = ranked[(reached + size - 1) // size - 1] if here else 0
+        turn = np.int64(0)
+        if here:
+            rank = (reached + size - 1) // size - 1
+            turn = np.int64(ranked[rank] if len(ranked) else np.searchsorted(below, rank + 1))
         while code < end:
             to = min(end, code + step)
             cross = min(max(turn, code), to)

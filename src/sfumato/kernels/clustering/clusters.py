@@ -10,10 +10,11 @@ Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, supplement, algor
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
-from sfumato.kernels.arrays import Array, Integers
+from sfumato.kernels.arrays import UNWEIGHTED, Array, Floats, Integers
 from sfumato.kernels.clustering.closeness import (
     ROUNDING,
     PartTally,
@@ -128,10 +129,45 @@ def _sort_by_distance(values: Array, tied: Array | None = None) -> Integers:
     """
     if values.dtype not in (np.int32, np.int64, np.float64):  # compiled once for each type
         values = values.astype(np.float64)
-    far = _squared_distances(values, np.array([_inverse_variance(column) for column in values.T]))
+    far = measure_distances(values, np.array([_inverse_variance(column) for column in values.T]))
+    return sort_by_number(far, values, far[:0] if tied is None else tied)[0]
+
+
+def measure_distances(values: Array, scale: Floats) -> Floats:
+    """Squared standardised distances to the zero record, given one over the variances (Eq. 2)."""
+    far: Floats = _squared_distances(values, scale)
     if not np.isfinite(far).all():
         raise ValueError("A distance needs numbers; some values are missing or infinite.")
-    return sort_by_number(far, values, far[:0] if tied is None else tied)[0]
+    return far
+
+
+def count_inverse_variance(numbers: Array, records: Integers) -> float:
+    """One over the variance of numbers of which each is that of so many records; 0 without.
+
+    The same to the last bit as of the numbers of all records one by one.
+
+    Examples
+    --------
+    >>> count_inverse_variance(np.array([1, 4]), np.array([2, 1])), float(np.var([1, 1, 4]))
+    (0.5, 2.0)
+    """
+    n = int(records.sum())
+    weights = [int(weight) for weight in records]
+    most = 2.0**31 / np.sqrt(n)
+    if all(-most < number < most and number == int(number) for number in numbers.tolist()):
+        whole = [int(number) for number in numbers.tolist()]
+        total = sum(w * x for w, x in zip(weights, whole, strict=True))
+        spread = sum(w * x * x for w, x in zip(weights, whole, strict=True)) * n - total**2
+        return n * n / spread if spread else 0.0
+    floats = np.asarray(numbers, np.float64)
+    mean = _add_exactly(floats, weights) / n
+    variance = _add_exactly((floats - mean) ** 2, weights) / n
+    return 1.0 / variance if variance > 0 else 0.0
+
+
+def _add_exactly(numbers: Floats, weights: list[int]) -> float:
+    exact = (Fraction(number) * w for number, w in zip(numbers.tolist(), weights, strict=True))
+    return float(sum(exact, Fraction(0)))
 
 
 def _inverse_variance(column: Array) -> float:
@@ -211,7 +247,9 @@ def _find_level_sets(codes, order, starts, last_cluster):  # type: ignore[no-unt
     return levels[:to], ends
 
 
-def balance_levels(codes: Array, order: Integers, starts: Integers) -> Integers:
+def balance_levels(
+    codes: Array, order: Integers, starts: Integers, weights: Integers = UNWEIGHTED
+) -> Integers:
     """One of its levels for each cluster, so that over the clusters shares stay as they were.
 
     Cluster after cluster, each takes that of its levels which is owed to most records so far:
@@ -228,24 +266,27 @@ def balance_levels(codes: Array, order: Integers, starts: Integers) -> Integers:
     [0, 1, 0]
     """
     owed = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
-    chosen: Integers = _balance_levels(codes, order, starts, owed)
+    chosen: Integers = _balance_levels(codes, weights, order, starts, owed)
     return chosen
 
 
 @compiled(small=_SMALL)
-def _balance_levels(codes, order, starts, owed):  # type: ignore[no-untyped-def]
+def _balance_levels(codes, weights, order, starts, owed):  # type: ignore[no-untyped-def]
     chosen = np.empty(len(starts) - 1, np.int64)
     for cluster in range(len(chosen)):
         first, last = starts[cluster], starts[cluster + 1]
+        records = np.int64(0)
         for i in range(first, last):
-            owed[codes[order[i]]] += 1
+            weight = weights[order[i]] if len(weights) else np.int64(1)
+            owed[codes[order[i]]] += weight
+            records += weight
         best = codes[order[first]]
         for i in range(first + 1, last):
             code = codes[order[i]]
             # Of levels owed alike the lowest, whatever the order of the records.
             if owed[code] > owed[best] or (owed[code] == owed[best] and code < best):
                 best = code
-        owed[best] -= last - first
+        owed[best] -= records
         chosen[cluster] = best
     return chosen
 

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask
+from sfumato.kernels.arrays import UNWEIGHTED, AnyIntegers, Codes, Floats, Integers, Mask
 from sfumato.kernels.clustering.closeness import (
     DIVERSITY,
+    HALF,
+    MASK,
     ROUNDING,
     Population,
     Rule,
@@ -33,16 +35,15 @@ _FEW = 32
 """Up to so many rows a part is sorted instead of counted."""
 _BINS = 4096
 """At most so many bins when counting towards a median."""
-_MANY = 16
+MANY = 16
 """A part of more than so many times k rows is large."""
 _SPENT = 0.5
 """The share of t that a cut of a large part may use up."""
 _DISTANCES = 2
 """The kinds of rules below this are distances, where less is safer; see `closeness`."""
 _WORD = 64
-_HALF = 32
-"""Bits of a code beside a count in one sortable number; there are fewer than 2^31 records."""
 _SMALL = 1 << 14
+_MANY_GROUPS = 1 << 18
 
 
 def mondrian(
@@ -53,6 +54,7 @@ def mondrian(
     values: Values | None = None,
     sensitive: AnyIntegers | None = None,
     rules: Sequence[Rule] = (),
+    weights: Integers = UNWEIGHTED,
 ) -> tuple[Integers, Integers]:
     """Clusters of at least k records with narrow ranges, as (order, starts).
 
@@ -80,6 +82,7 @@ def mondrian(
         in these units, not in codes.
     sensitive : confidential codes, a column per variable; -1 is missing, see `closeness`.
     rules : what every cluster must keep about them.
+    weights : how many records each row stands for; by default one.
 
     Examples
     --------
@@ -88,26 +91,55 @@ def mondrian(
     ([0, 2, 3, 1], [0, 2, 4])
     """
     codes = np.asarray(codes)
-    _check(codes, k, ordered, sensitive, rules)
+    _check(codes, k, ordered, sensitive, rules, weights)
     hidden = np.zeros((len(codes), 0), np.int64) if sensitive is None else np.asarray(sensitive)
-    secret, population = prepare_rules(hidden, rules)
-    _check_possible(rules, secret, population)
+    secret, population = prepare_rules(hidden, rules, weights)
+    _check_possible(rules, secret, weights, population)
     order, starts = group_equal_rows(codes)
-    scale = _measure_scale(codes, ordered, values)
-    alone = _find_untouched(codes, order, starts, k, scale, secret, population)
+    lowest, highest = _find_extremes(codes)
+    scale = measure_scale(highest.astype(np.int64) + 1, ordered, values, lowest)
+    alone = _find_untouched(codes, weights, order, starts, k, scale, secret, population)
     untouched, edges = _list_members(order, starts, np.flatnonzero(alone))
-    groups = np.flatnonzero(~alone)
-    if not len(groups):
+    if alone.all():
         return untouched, edges
-    if rules:  # each record counts by itself
-        order, _ = _list_members(order, starts, groups)
-        starts, groups = np.arange(len(order) + 1), np.arange(len(order))
-    cut, cut_edges = _cut_rows(codes, order, starts, groups, k, scale, secret, population)
+    others = order, starts, np.flatnonzero(~alone)
+    cut, cut_edges = _cut_groups(codes, weights, *others, k, scale, secret, population)
     return np.concatenate([untouched, cut]), np.concatenate([edges, len(untouched) + cut_edges[1:]])
 
 
+def cut_piece(
+    codes: AnyIntegers,
+    weights: Integers,
+    k: int,
+    *,
+    scale: Scale,
+    secret: Codes,
+    population: Population,
+) -> tuple[Integers, Integers]:
+    """Go on cutting a part of some data, given their scale and their distribution.
+
+    What `mondrian` does with the rows that are not clusters by themselves.
+    """
+    order, starts = group_equal_rows(codes)
+    groups = np.arange(len(starts) - 1)
+    return _cut_groups(codes, weights, order, starts, groups, k, scale, secret, population)
+
+
+def tighten(population: Population) -> Population:
+    """The rules for large parts: only a share of each distance may be used up; none without one.
+
+    A cut at a variable that goes with the confidential one brings both halves close to the bound
+    at once, and then nothing can be cut any more. Cuts at other variables come first that way.
+    """
+    distances = population.kinds < _DISTANCES
+    return population._replace(
+        kinds=population.kinds if distances.any() else population.kinds[:0],
+        limits=np.where(distances, population.limits * _SPENT, population.limits),
+    )
+
+
 @dataclass(frozen=True)
-class _Scale:
+class Scale:
     """Units of the variables: which are nominal, their levels, what a code is worth."""
 
     nominal: Mask
@@ -165,32 +197,39 @@ def _check(
     ordered: Sequence[bool],
     sensitive: AnyIntegers | None,
     rules: Sequence[Rule],
+    weights: Integers,
 ) -> None:
     if codes.ndim != 2 or len(ordered) != codes.shape[1] or not codes.shape[1]:  # noqa: PLR2004
         raise ValueError("Codes need a column per variable, and `ordered` an entry for each.")
-    if k < 1 or len(codes) < k:
-        raise ValueError(f"Clusters of {k} records need at least as many: there are {len(codes)}.")
+    records = int(weights.sum()) if len(weights) else len(codes)
+    if k < 1 or records < k:
+        raise ValueError(f"Clusters of {k} records need at least as many: there are {records}.")
     if codes.min() < 0 or (sensitive is not None and sensitive.min() < -1):
         raise ValueError("Codes start at 0; confidential ones at -1, which is missing.")
     if rules and sensitive is None:
         raise ValueError("Rules need confidential codes.")
 
 
-def _check_possible(rules: Sequence[Rule], secret: Codes, population: Population) -> None:
+def _check_possible(
+    rules: Sequence[Rule], secret: Codes, weights: Integers, population: Population
+) -> None:
     """Refuse a diversity that even all records together do not have; every t is possible."""
     everyone = np.arange(secret.shape[1]), np.array([0, secret.shape[1]])
     for number, rule in enumerate(rules):
-        best = score_parts(secret[rule.column], *everyone, number, population)[0]
-        if rule.kind in DIVERSITY and best < rule.limit * (1 - ROUNDING):
+        if rule.kind not in DIVERSITY:
+            continue
+        best = score_parts(secret[rule.column], *everyone, number, population, weights)[0]
+        if best < rule.limit * (1 - ROUNDING):
             raise ValueError(
                 f"No cluster can reach a diversity ({rule.kind}) of {rule.limit:g}: "
                 f"all records together have {best:.6g}."
             )
 
 
-def _measure_scale(codes: AnyIntegers, ordered: Sequence[bool], values: Values | None) -> _Scale:
-    lowest, highest = _find_extremes(codes)
-    levels = highest.astype(np.int64) + 1
+def measure_scale(
+    levels: Integers, ordered: Sequence[bool], values: Values | None, lowest: AnyIntegers
+) -> Scale:
+    """The units of variables with so many levels, of which the lowest that occurs is given."""
     worth = []
     for variable, count in enumerate(levels):
         numbers = values[variable] if values is not None and ordered[variable] else None
@@ -199,7 +238,7 @@ def _measure_scale(codes: AnyIntegers, ordered: Sequence[bool], values: Values |
         span = float(units[-1] - units[lowest[variable]])
         worth.append(units / span if span > 0 else units * 0.0)
     firsts = np.concatenate(([0], np.cumsum(levels)))
-    return _Scale(~np.asarray(ordered, np.bool_), levels, np.concatenate(worth), firsts)
+    return Scale(~np.asarray(ordered, np.bool_), levels, np.concatenate(worth), firsts)
 
 
 def group_equal_rows(codes: AnyIntegers) -> tuple[Integers, Integers]:
@@ -216,22 +255,33 @@ def group_equal_rows(codes: AnyIntegers) -> tuple[Integers, Integers]:
     return group_equal(key)
 
 
+def _count_records(weights: Integers, order: Integers, starts: Integers) -> Integers:
+    """The records of each group of rows."""
+    if not len(weights):
+        return np.diff(starts)
+    records: Integers = np.add.reduceat(weights[order], starts[:-1])
+    return records
+
+
 def _find_untouched(
     codes: AnyIntegers,
+    weights: Integers,
     order: Integers,
     starts: Integers,
     k: int,
-    scale: _Scale,
+    scale: Scale,
     secret: Codes,
     population: Population,
 ) -> Mask:
     """Which groups of equal rows are clusters by themselves."""
-    sizes = np.diff(starts)
+    sizes = _count_records(weights, order, starts)
     alone = sizes >= k
     ruled = len(population.kinds) > 0
     if ruled:
         groups = np.flatnonzero(alone)
-        alone[alone] = _test_rules(secret, order, starts[groups], starts[groups + 1], population)
+        alone[alone] = check_parts(
+            secret, weights, order, starts[groups], starts[groups + 1], population
+        )
     back = 1
     free = np.flatnonzero(alone)
     while True:
@@ -241,20 +291,23 @@ def _find_untouched(
             return alone
         if count >= k:
             members, _ = _list_members(order, starts, others)
-            if _test_rules(secret, members, np.array([0]), np.array([count]), population)[0]:
+            whole = np.array([0]), np.array([len(members)])
+            if check_parts(secret, weights, members, *whole, population)[0]:
                 return alone
         if back == 1:
-            cost = _measure_cost(codes, order[starts[others]], order[starts[free]], scale)
-            free = free[np.argsort(cost * sizes[free], kind="stable")]
+            rows = order[starts[free]]
+            cost = measure_cost(codes[order[starts[others]]], codes[rows], scale)
+            # Of groups that cost the same the lowest codes come first.
+            free = free[np.lexsort((*codes[rows].T[::-1], cost * sizes[free]))]
         alone[free[:back]] = False
         back *= 2
 
 
-def _measure_cost(codes: AnyIntegers, others: Integers, rows: Integers, scale: _Scale) -> Floats:
+def measure_cost(others: AnyIntegers, groups: AnyIntegers, scale: Scale) -> Floats:
     """How wide each group would be as one cluster with all the others."""
-    wide = np.zeros(len(rows))
+    wide = np.zeros(len(groups))
     for variable, first in enumerate(scale.firsts[:-1]):
-        theirs, ours = codes[others, variable], codes[rows, variable]
+        theirs, ours = others[:, variable], groups[:, variable]
         if scale.nominal[variable]:
             there = np.unique(theirs)
             wide += (len(there) - np.isin(ours, there)) / max(1, scale.levels[variable] - 1)
@@ -268,27 +321,37 @@ def _list_members(order: Integers, starts: Integers, groups: Integers) -> tuple[
     """The records of some groups, group after group, as (order, starts)."""
     sizes = starts[groups + 1] - starts[groups]
     ends = np.concatenate(([0], np.cumsum(sizes)))
-    return order[np.arange(ends[-1]) + np.repeat(starts[groups] - ends[:-1], sizes)], ends
+    members = np.empty(ends[-1], order.dtype)
+    for first in range(0, len(groups), _MANY_GROUPS):  # what is needed in between stays small
+        some = slice(first, first + _MANY_GROUPS)
+        low, high = ends[first], ends[min(some.stop, len(groups))]
+        shift = starts[groups[some]] - ends[some.start : some.stop][: len(groups[some])]
+        members[low:high] = order[np.arange(low, high) + np.repeat(shift, sizes[some])]
+    return members, ends
 
 
-def _cut_rows(
+def _cut_groups(
     codes: AnyIntegers,
+    weights: Integers,
     order: Integers,
     starts: Integers,
     groups: Integers,
     k: int,
-    scale: _Scale,
+    scale: Scale,
     secret: Codes,
     population: Population,
 ) -> tuple[Integers, Integers]:
-    """Cut groups of equal rows, each counting with its size; the clusters of their records."""
-    first = order[starts[groups]]
+    """Cut groups of equal rows, each counting with its records; the clusters of the rows."""
     ruled = len(population.kinds) > 0
+    if ruled:  # each row counts by itself
+        order, _ = _list_members(order, starts, groups)
+        starts, groups = np.arange(len(order) + 1), np.arange(len(order))
+    first = order[starts[groups]]
     rows = _Rows(
         columns=_take_columns(codes, first),
-        # With rules a group is one record, and the compiled code needs to know which.
+        # With rules a group is one row, and the compiled code needs to know which.
         ids=first.copy() if ruled else groups.copy(),
-        weights=np.diff(starts)[groups],
+        weights=_count_records(weights, order, starts)[groups],
         nominal=scale.nominal,
         levels=scale.levels,
         worth=scale.worth,
@@ -296,11 +359,13 @@ def _cut_rows(
     )
     ends = np.empty(len(groups), np.int64)
     cut = _cut_all.kernel if ruled else _cut_all  # logarithms have other last bits in Python
-    clusters = cut(rows, k, secret, population, ends)
+    clusters = cut(rows, k, secret, weights, population, tighten(population), ends)
     edges = np.concatenate(([0], ends[:clusters]))
+    ids = rows.ids
     if ruled:
-        return rows.ids, edges
-    records, inner_starts = _list_members(order, starts, rows.ids)
+        return ids, edges
+    del rows  # they are the largest of all
+    records, inner_starts = _list_members(order, starts, ids)
     return records, inner_starts[edges]
 
 
@@ -326,7 +391,7 @@ def _take_columns(codes, rows):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _test_rules(secret, order, firsts, lasts, population):  # type: ignore[no-untyped-def]
+def check_parts(secret, weights, order, firsts, lasts, population):  # type: ignore[no-untyped-def]
     """Which stretches of the order keep all rules."""
     most = 0
     for part in range(len(firsts)):
@@ -334,12 +399,14 @@ def _test_rules(secret, order, firsts, lasts, population):  # type: ignore[no-un
     tally = make_tally(most, population)
     kept = np.empty(len(firsts), np.bool_)
     for part in range(len(firsts)):
-        kept[part] = keeps_rules(secret, order, firsts[part], lasts[part], population, tally)
+        kept[part] = keeps_rules(
+            secret, weights, order, firsts[part], lasts[part], population, tally
+        )
     return kept
 
 
 @compiled(small=_SMALL)
-def _cut_all(rows, k, secret, population, ends):  # type: ignore[no-untyped-def]
+def _cut_all(rows, k, secret, weights, population, tight, ends):  # type: ignore[no-untyped-def]
     """Cut until no part can be cut; the clusters' ends among the rows, and how many there are.
 
     The rows are rearranged so that clusters are stretches of them. A part is cut at the variable
@@ -356,7 +423,6 @@ def _cut_all(rows, k, secret, population, ends):  # type: ignore[no-untyped-def]
     )
     tally = make_tally(count if len(population.kinds) else 0, population)
     widths, tries = np.empty(len(columns)), np.empty(len(columns))
-    tight = _tighten(population)
     lasts[0], totals[0], top, clusters = count, 0, 1, 0
     for row in range(count):
         totals[0] += rows.weights[row]
@@ -366,11 +432,13 @@ def _cut_all(rows, k, secret, population, ends):  # type: ignore[no-untyped-def]
         heavy = np.int64(0)
         if part.records >= 2 * k and part.last - part.first > 1:
             _measure_widths(rows, part, scratch, widths)
-            if len(tight.kinds) > 0 and part.last - part.first > _MANY * k:
+            if len(tight.kinds) > 0 and part.records > MANY * k:
                 tries[:] = widths
-                heavy = _find_cut(rows, part, tries, k, secret, tight, scratch, tally)
+                heavy = _find_cut(rows, part, tries, k, secret, weights, tight, scratch, tally)
             if heavy == 0:
-                heavy = _find_cut(rows, part, widths, k, secret, population, scratch, tally)
+                heavy = _find_cut(
+                    rows, part, widths, k, secret, weights, population, scratch, tally
+                )
         if heavy == 0:
             ends[clusters], first = part.last, part.last
             clusters, top = clusters + 1, top - 1
@@ -386,36 +454,7 @@ def _cut_all(rows, k, secret, population, ends):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _tighten(population):  # type: ignore[no-untyped-def]
-    """The rules for large parts: only a share of each distance may be used up; none without one.
-
-    A cut at a variable that goes with the confidential one brings both halves close to the bound
-    at once, and then nothing can be cut any more. Cuts at other variables come first that way.
-    """
-    limits, close = population.limits.copy(), 0
-    for rule in range(len(limits)):
-        if population.kinds[rule] < _DISTANCES:
-            limits[rule] *= _SPENT
-            close += 1
-    return Population(
-        population.kinds if close else population.kinds[:0],
-        population.columns,
-        limits,
-        population.ratios,
-        population.firsts,
-        population.below,
-        population.sums,
-        population.ranked,
-        population.ranks,
-        population.level_starts,
-        population.heights,
-        population.groups,
-        population.totals,
-    )
-
-
-@inner
-def _find_cut(rows, part, widths, k, secret, population, scratch, tally):  # type: ignore[no-untyped-def]
+def _find_cut(rows, part, widths, k, secret, weights, population, scratch, tally):  # type: ignore[no-untyped-def]
     """Mark the front of the cut at the widest variable that allows one; its records, or 0."""
     variable = _find_widest(widths)
     while variable >= 0:
@@ -424,7 +463,7 @@ def _find_cut(rows, part, widths, k, secret, population, scratch, tally):  # typ
         else:
             heavy = _cut_at_median(rows.columns[variable], variable, rows.weights, part, scratch)
         if min(heavy, part.records - heavy) >= k and _keep_rules(
-            secret, rows.ids, part, population, scratch, tally
+            secret, weights, rows.ids, part, population, scratch, tally
         ):
             return heavy
         widths[variable] = -1.0
@@ -443,7 +482,7 @@ def _find_widest(widths):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _keep_rules(secret, ids, part, population, scratch, tally):  # type: ignore[no-untyped-def]
+def _keep_rules(secret, weights, ids, part, population, scratch, tally):  # type: ignore[no-untyped-def]
     """Whether both halves of a cut keep all rules."""
     if len(population.kinds) == 0:
         return True
@@ -456,8 +495,8 @@ def _keep_rules(secret, ids, part, population, scratch, tally):  # type: ignore[
         else:
             end -= 1
             trial[end] = ids[part.first + row]
-    return keeps_rules(secret, trial, zero, middle, population, tally) and keeps_rules(
-        secret, trial, middle, size, population, tally
+    return keeps_rules(secret, weights, trial, zero, middle, population, tally) and keeps_rules(
+        secret, weights, trial, middle, size, population, tally
     )
 
 
@@ -538,20 +577,19 @@ def _find_median_by_sorting(column, weights, part, keys):  # type: ignore[no-unt
     """The records below the median, the records at it, and its code."""
     size = part.last - part.first
     for row in range(size):
-        key = (np.int64(column[part.first + row]) << _HALF) | weights[part.first + row]
+        key = (np.int64(column[part.first + row]) << HALF) | weights[part.first + row]
         to = row
         while to and keys[to - 1] > key:
             keys[to] = keys[to - 1]
             to -= 1
         keys[to] = key
-    mask = (np.int64(1) << _HALF) - 1
     below, equal, median = np.int64(0), np.int64(0), np.int64(-1)
     for row in range(size):
-        if keys[row] >> _HALF != median:
+        if keys[row] >> HALF != median:
             if 2 * (below + equal) >= part.records:
                 break
-            below, equal, median = below + equal, np.int64(0), keys[row] >> _HALF
-        equal += keys[row] & mask
+            below, equal, median = below + equal, np.int64(0), keys[row] >> HALF
+        equal += keys[row] & MASK
     return below, equal, median
 
 
@@ -596,12 +634,11 @@ def _deal_levels(column, weights, part, scratch):  # type: ignore[no-untyped-def
             present += 1
         bins[column[row]] += weights[row]
     for i in range(present):
-        keys[i] -= bins[keys[i]] << _HALF
+        keys[i] -= bins[keys[i]] << HALF
     sort_few(keys, present)
     front, back = np.int64(0), np.int64(0)
-    mask = (np.int64(1) << _HALF) - 1
     for i in range(present):
-        level = keys[i] & mask
+        level = keys[i] & MASK
         if front <= back:
             front += bins[level]
             bins[level] = -1
@@ -610,5 +647,5 @@ def _deal_levels(column, weights, part, scratch):  # type: ignore[no-untyped-def
     for row in range(part.first, part.last):
         scratch.front[row - part.first] = bins[column[row]] < 0
     for i in range(present):
-        bins[keys[i] & mask] = 0
+        bins[keys[i] & MASK] = 0
     return front

@@ -125,16 +125,19 @@ class _Index(NamedTuple):
     stop: Integers
 
 
-def find_covered(cells: Codes, tables: Sequence[Cells], *, budget: int) -> Status:
-    """For each record whether others hide it: COVERED, OPEN, or UNDECIDED within the budget.
+def find_covered(
+    cells: Codes, tables: Sequence[Cells], *, budget: int, records: Integers | None = None
+) -> Status:
+    """For each row whether others hide it: COVERED, OPEN, or UNDECIDED within the budget.
 
     Parameters
     ----------
-    cells : (variable, record) the number of each record's cell among those of the variable.
+    cells : (variable, row) the number of each row's cell among those of the variable.
     tables : the distinct cells of each variable.
     budget : how many comparisons may be made for one box.
+    records : how many records each row stands for; without, one each.
     """
-    equal = find_classes(cells, [len(table) for table in tables])
+    equal = find_classes(cells, [len(table) for table in tables], records)
     if all(table.disjoint for table in tables):
         return np.where(equal.counts > 1, COVERED, OPEN).astype(np.int8)[equal.of]
     if equal.counts.min(initial=2) > 1:

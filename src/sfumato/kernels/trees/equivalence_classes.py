@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,14 +25,14 @@ class Classes:
     counts: Integers
 
 
-def find_classes(cells: Codes, sizes: Sequence[int]) -> Classes:
-    """Classes of equal columns of `cells` (variable, record); exact, without sorting.
+def find_classes(cells: Codes, sizes: Sequence[int], records: Integers | None = None) -> Classes:
+    """Classes of equal columns of `cells` (variable, row); exact, without sorting.
 
     `sizes` says how many different cells each variable has. As many variables as fit are packed
     into one number of 63 bits; where they do not all fit, the class so far is packed with the next.
+    `records` says how many records each row stands for; without, one each.
     """
-    records = cells.shape[1]
-    keys, span = np.zeros(records, np.int64), 1
+    keys, span = np.zeros(cells.shape[1], np.int64), 1
     start = 0
     for variable, size in enumerate(sizes):
         if span * max(size, 1) >= 1 << 63:
@@ -41,7 +41,12 @@ def find_classes(cells: Codes, sizes: Sequence[int]) -> Classes:
             keys, span, start = so_far.of.astype(np.int64), len(so_far.first), variable
         span *= max(size, 1)
     _pack_cells(cells[start:], np.array(sizes[start:], np.int64), keys)
-    return _group(keys)
+    classes = _group(keys)
+    if records is None:
+        return classes
+    # Sums of whole numbers in floats are exact below 2**53.
+    counts = np.bincount(classes.of, records, len(classes.first)).astype(np.int64)
+    return replace(classes, counts=counts)
 
 
 def number_distinct(codes: Integers) -> tuple[Codes, Codes]:

@@ -1,4 +1,9 @@
-"""One cell for all records of a cluster: a range, a set, a group, or a single value."""
+"""One cell for all records of a cluster: a range, a set, a group, or a single value.
+
+What a cell says of its cluster is first reduced to a few whole numbers, its key: the lowest and the
+highest code for a range, the codes for a set, a total and a size for a mean. Cells are written once
+for each key that occurs, wherever the clusters were found.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,29 +20,38 @@ from sfumato.cells.grids import PARTS, Grid, format_ends
 from sfumato.cells.group_grids import GroupGrid
 from sfumato.cells.notation import WILDCARD, format_range, format_set, format_value
 from sfumato.errors import MethodError
-from sfumato.kernels.arrays import Codes, Floats, Integers
+from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers
 from sfumato.methods._clustering.variables import Variable, common_prefix
 
 Output = Literal["range", "set", "level", "value", "mean", "median", "middle", "mode", "balanced"]
 AVERAGES = ("mean", "median", "middle")
 """Outputs that are numbers computed from those of a cluster."""
+Keys = Integers | list[bytes]
+"""Of each cluster what its cell says: a row of whole numbers, or the codes of a set as bytes."""
 # Up to here floats hold every whole number.
 _EXACT = 2**53
 _INT64 = 2**63
+# In place of the one code that all records of a cluster have.
+_MIXED, _GAP = -1, -2
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """The records cluster after cluster, and where each cluster begins."""
+    """The rows cluster after cluster, and where each cluster begins."""
 
     order: Integers
     starts: Integers
 
-    def number_records(self) -> Integers:
-        """The number of each record's cluster."""
-        numbers = np.empty(len(self.order), np.int64)
-        numbers[self.order] = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+    def number_records(self) -> AnyIntegers:
+        """The number of each row's cluster."""
+        numbers = np.empty(len(self.order), np.int32)
+        count = len(self.starts) - 1
+        numbers[self.order] = np.repeat(np.arange(count, dtype=np.int32), np.diff(self.starts))
         return numbers
+
+    def sum_rows(self, amounts: Any) -> Any:
+        """The sum of some amounts of rows over each cluster."""
+        return np.add.reduceat(amounts[self.order], self.starts[:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +59,11 @@ class ClusterCells:
     """The distinct cells of a variable, and which of them each cluster has."""
 
     table: pl.Series
-    of_cluster: Integers
+    of_cluster: AnyIntegers
+
+    def to_table(self, name: str) -> pl.Series:
+        """The cell of each cluster."""
+        return self.table.alias(name).gather(self.of_cluster)
 
 
 @dataclass(frozen=True)
@@ -66,38 +84,149 @@ class CellForm:
     outwards: bool = False
 
 
-def write_cells(variable: Variable, clusters: Clusters, form: CellForm) -> ClusterCells | None:
+class RowCodes(NamedTuple):
+    """One variable in rows that stand for records: their codes, the lowest and the highest.
+
+    low, high : the same unless a row stands for records with different codes.
+    weights : how many records a row stands for; empty: one.
+    """
+
+    low: Codes
+    high: Codes
+    weights: Integers
+
+
+def write_cells(
+    variable: Variable, rows: RowCodes, clusters: Clusters, form: CellForm
+) -> ClusterCells | None:
     """The cell of each cluster; None where every cluster has a single value already."""
-    low, high = _code_ranges(variable.codes, clusters)
-    if bool((low == high).all()):
+    keys = describe_clusters(variable, rows, clusters, form)
+    if not vary(variable, keys, form):
         return None
-    output, grid = form.output, form.grid
-    if output in ("mode", "balanced", *AVERAGES):
-        return _represent(variable, clusters, form)
-    if output == "range" and variable.column.kind == "text" and variable.levels.dtype == pl.String:
-        return _write_masks(variable, clusters, low, high)
-    if output == "set" and grid is not None and not isinstance(grid, GroupGrid):
-        # A set of numbers or dates would print every one of its people's values.
-        output = "range"
-    if output == "set" or (output == "range" and not _is_ordered(variable)):
-        return _write_sets(variable, clusters, whole_groups=form.outwards and output == "range")
+    if form.output in AVERAGES:
+        return ClusterCells(write_keys(variable, keys, form), np.arange(len(keys)))
+    if form.output in ("mode", "balanced") and not isinstance(keys, list):
+        return ClusterCells(variable.levels, keys[:, 0])
+    distinct, of_cluster = _find_distinct(keys)
+    return ClusterCells(write_keys(variable, distinct, form), of_cluster)
+
+
+def describe_clusters(
+    variable: Variable, rows: RowCodes, clusters: Clusters, form: CellForm
+) -> Keys:
+    """The key of each cluster's cell: all that is needed to write it."""
+    style = _choose_style(variable, form)
+    if style == "set":
+        return _list_sets(rows, clusters)
+    low, high = _code_ranges(rows, clusters)
+    if style == "range":
+        return np.column_stack([low, high])
+    if style == "mask":
+        lengths = variable.levels.str.len_chars().fill_null(0).cast(pl.Int32).to_numpy()[rows.low]
+        shortest, longest = _code_ranges(RowCodes(lengths, lengths, rows.weights), clusters)
+        return np.column_stack([low, high, shortest == longest]).astype(np.int64)
+    if style == "group":
+        return np.column_stack([low, high, *_find_groups(variable, rows, clusters)])
+    if style in AVERAGES:
+        return _describe_averages(variable, rows, clusters, style, low != high)
+    return np.column_stack([_choose_codes(variable, rows, clusters, style), low != high])
+
+
+def vary(variable: Variable, keys: Keys, form: CellForm) -> bool:
+    """Whether some cluster has more than one value, so that cells must be written."""
+    if isinstance(keys, list):
+        return any(len(key) > _CODE for key in keys)
+    if _choose_style(variable, form) in ("mode", "balanced", *AVERAGES):
+        return bool(keys[:, -1].any())
+    return bool((keys[:, 0] != keys[:, 1]).any())
+
+
+def write_keys(variable: Variable, keys: Keys, form: CellForm) -> pl.Series:
+    """The cell for each key."""
+    _require_possible(variable, form.output)
+    if isinstance(keys, list):
+        return _write_sets(variable, keys, whole_groups=form.outwards and form.output == "range")
+    style = _choose_style(variable, form)
+    if style == "range":
+        return _write_ranges(variable, form, keys)
+    if style == "mask":
+        return _write_masks(variable, keys)
+    if style == "group":
+        return _write_groups(variable, keys)
+    if style in AVERAGES:
+        return _write_averages(variable, keys, form)
+    return variable.levels.gather(keys[:, 0])
+
+
+def _choose_style(variable: Variable, form: CellForm) -> str:
+    """How the cells of a variable are written; "range" also where they cannot be."""
+    output, column = form.output, variable.column
+    if output in ("mode", "balanced"):
+        return output
+    if output in AVERAGES:
+        return output if _has_average(variable, output) else "range"
     if output == "level":
-        return _write_groups(variable, clusters, low, high)
-    return _write_ranges(variable, form, low, high)
+        return "group" if column.hierarchy is not None else "range"
+    if output == "range" and column.kind == "text" and variable.levels.dtype == pl.String:
+        return "mask"
+    # A set of numbers or dates would print every one of its people's values.
+    on_grid = form.grid is not None and not isinstance(form.grid, GroupGrid)
+    if (output == "set" and not on_grid) or (output == "range" and not _is_ordered(variable)):
+        return "set"
+    return "range"
 
 
-def _code_ranges(codes: Codes, clusters: Clusters) -> tuple[Integers, Integers]:
-    """The lowest and the highest code of each cluster."""
-    from sfumato.kernels.clustering.clusters import find_ranges
+def _require_possible(variable: Variable, output: Output) -> None:
+    if output in AVERAGES and not _has_average(variable, output):
+        raise MethodError(
+            f"Variable '{variable.name}' has no {output}: it is {variable.column.kind}.",
+            hint='choose another output, such as {"' + variable.name + '" = "mode"}.',
+        )
+    if output == "level" and variable.column.hierarchy is None:
+        raise MethodError(
+            f"Variable '{variable.name}' has no hierarchy, so there is no level to write.",
+            hint='declare one in the schema, or choose the output "range" or "set".',
+        )
 
-    ends = find_ranges(codes[:, None], clusters.order, clusters.starts)
-    low, high = (end[:, 0].astype(np.int64) for end in ends)
-    return low, high
+
+def _has_average(variable: Variable, output: Output) -> bool:
+    ranked = variable.column.kind == "ordinal" and variable.column.levels is not None
+    return _is_ordered(variable) and not (ranked and output == "mean")
 
 
 def _is_ordered(variable: Variable) -> bool:
     """Whether a range can be written; along a hierarchy there is an order, but no range."""
     return variable.worth is not None and variable.column.kind not in ("nominal", "text")
+
+
+def _find_distinct(keys: Keys) -> tuple[Keys, Integers]:
+    """The different keys, and which of them each cluster has."""
+    if isinstance(keys, list):
+        table: dict[bytes, int] = {}
+        numbers = [table.setdefault(key, len(table)) for key in keys]
+        return list(table), np.array(numbers)
+    # One number for each key, so that each text is written once.
+    lowest = keys.min(axis=0)
+    spans = [int(span) for span in keys.max(axis=0) - lowest + 1]
+    packed = np.zeros(len(keys), np.int64)
+    for column, span in enumerate(spans):
+        packed = packed * span + (keys[:, column] - lowest[column])
+    left, of_cluster = np.unique(packed, return_inverse=True)
+    columns = []
+    for span, least in zip(spans[::-1], lowest[::-1], strict=True):
+        columns.append(left % span + least)
+        left //= span
+    return np.column_stack(columns[::-1]), of_cluster.ravel()
+
+
+def _code_ranges(rows: RowCodes, clusters: Clusters) -> tuple[Integers, Integers]:
+    """The lowest and the highest code of each cluster."""
+    from sfumato.kernels.clustering.clusters import find_ranges
+
+    low, high = find_ranges(rows.low[:, None], clusters.order, clusters.starts)
+    if rows.high is not rows.low:
+        high = find_ranges(rows.high[:, None], clusters.order, clusters.starts)[1]
+    return low[:, 0].astype(np.int64), high[:, 0].astype(np.int64)
 
 
 def _text(variable: Variable, code: int) -> str:
@@ -115,42 +244,35 @@ def _write_single(variable: Variable, low: int, high: int) -> tuple[bool, str | 
     return low < variable.missing, WILDCARD
 
 
-def _tabulate(
-    variable: Variable, low: Integers, high: Integers, between: Callable[[int, int], str | None]
-) -> ClusterCells:
-    """A table with one text for each distinct pair of ends."""
-    count = len(variable.levels)
-    # One number for each pair of codes, so that each text is written once.
-    pairs, of_cluster = np.unique(low * count + high, return_inverse=True)
+def _write_each(
+    variable: Variable, keys: Integers, between: Callable[..., str | None]
+) -> pl.Series:
+    """A text for each key; `between` writes those of several values, none of them missing."""
     texts = []
-    for pair in pairs.tolist():
-        done, text = _write_single(variable, *divmod(pair, count))
-        texts.append(text if done else between(*divmod(pair, count)))
-    return ClusterCells(pl.Series(variable.name, texts, dtype=pl.String), of_cluster.ravel())
+    for low, high, *more in keys.tolist():
+        done, text = _write_single(variable, low, high)
+        texts.append(text if done else between(low, high, *more))
+    return pl.Series(variable.name, texts, dtype=pl.String)
 
 
-def _write_ranges(
-    variable: Variable, form: CellForm, low: Integers, high: Integers
-) -> ClusterCells:
+def _write_ranges(variable: Variable, form: CellForm, keys: Integers) -> pl.Series:
     """Ranges whose ends lie on a grid, at or outside those of their records."""
     if form.grid is None:
 
         def write_range(first: int, last: int) -> str:
             return format_range(_text(variable, first), _text(variable, last), variable.name)
 
-        return _tabulate(variable, low, high, write_range)
-    count = len(variable.levels)
-    pairs, of_cluster = np.unique(low * count + high, return_inverse=True)
-    first, last = np.divmod(pairs, count)
+        return _write_each(variable, keys, write_range)
+    first, last = keys.T
     several = np.flatnonzero((first >= variable.missing) & (first != last))
     ends = _find_ends(variable, form.grid, form.parts, first[several], last[several])
-    texts: list[str | None] = [None] * len(pairs)
+    texts: list[str | None] = [None] * len(keys)
     begins, finishes = (format_ends(side) for side in ends)
-    for pair, begin, finish in zip(several.tolist(), begins, finishes, strict=True):
-        texts[pair] = f"[{begin};{finish}]"
-    for pair in np.setdiff1d(np.arange(len(pairs)), several).tolist():
-        texts[pair] = _write_single(variable, int(first[pair]), int(last[pair]))[1]
-    return ClusterCells(pl.Series(variable.name, texts, dtype=pl.String), of_cluster.ravel())
+    for key, begin, finish in zip(several.tolist(), begins, finishes, strict=True):
+        texts[key] = f"[{begin};{finish}]"
+    for key in np.setdiff1d(np.arange(len(keys)), several).tolist():
+        texts[key] = _write_single(variable, int(first[key]), int(last[key]))[1]
+    return pl.Series(variable.name, texts, dtype=pl.String)
 
 
 def _find_ends(
@@ -179,41 +301,35 @@ def _stop_at_domain(variable: Variable, side: int, ends: list[Any]) -> list[Any]
     return [min(end, bound) if bound >= values[-1] else end for end in ends]
 
 
-def _write_masks(
-    variable: Variable, clusters: Clusters, low: Integers, high: Integers
-) -> ClusterCells:
+def _write_masks(variable: Variable, keys: Integers) -> pl.Series:
     """What codes of one length begin with, `937**`; `*` where they share no beginning.
 
     In the order of spelling the first and the last share what all of them share.
     """
 
-    def write_mask(first: int, last: int) -> str:
+    def write_mask(first: int, last: int, same_length: int) -> str:
         text = _text(variable, first)
         start = common_prefix(text, _text(variable, last))
-        return start + "*" * (len(text) - len(start)) if start else WILDCARD
+        return start + "*" * (len(text) - len(start)) if start and same_length else WILDCARD
 
-    lengths = variable.levels.str.len_chars().fill_null(0).cast(pl.Int32).to_numpy()
-    shortest, longest = _code_ranges(lengths[variable.codes], clusters)
-    cells = _tabulate(variable, low, high, write_mask)
-    texts = cells.table.to_list()
-    single = (low == high) | (high < variable.missing)
-    of_cluster = np.where((shortest == longest) | single, cells.of_cluster, len(texts))
-    return ClusterCells(pl.Series(variable.name, [*texts, WILDCARD], dtype=pl.String), of_cluster)
+    return _write_each(variable, keys, write_mask)
 
 
-def _write_sets(variable: Variable, clusters: Clusters, *, whole_groups: bool) -> ClusterCells:
+_CODE = np.dtype(np.int32).itemsize
+
+
+def _list_sets(rows: RowCodes, clusters: Clusters) -> list[bytes]:
     from sfumato.kernels.clustering.clusters import find_level_sets
 
-    levels, starts = find_level_sets(variable.codes, clusters.order, clusters.starts)
+    levels, starts = find_level_sets(rows.low, clusters.order, clusters.starts)
+    written = levels.astype(np.int32).tobytes()
+    return [written[first:last] for first, last in pairwise((starts * _CODE).tolist())]
+
+
+def _write_sets(variable: Variable, keys: list[bytes], *, whole_groups: bool) -> pl.Series:
     names: list[Any] = [format_value(level) for level in variable.levels.to_list()]
-    table: dict[bytes, int] = {}
-    codes_of_clusters = levels.astype(np.int32)
-    of_cluster = [
-        table.setdefault(codes_of_clusters[first:last].tobytes(), len(table))
-        for first, last in pairwise(starts.tolist())
-    ]
     texts = []
-    for key in table:
+    for key in keys:
         codes = np.frombuffer(key, np.int32).tolist()
         done, text = _write_single(variable, codes[0], codes[-1])
         members = [names[code] for code in codes]
@@ -222,7 +338,7 @@ def _write_sets(variable: Variable, clusters: Clusters, *, whole_groups: bool) -
         if not done:
             text = _write_set(members, variable, whole_groups=whole_groups)
         texts.append(text)
-    return ClusterCells(pl.Series(variable.name, texts, dtype=pl.String), np.array(of_cluster))
+    return pl.Series(variable.name, texts, dtype=pl.String)
 
 
 def _write_set(members: list[str], variable: Variable, *, whole_groups: bool) -> str:
@@ -237,110 +353,166 @@ def _write_set(members: list[str], variable: Variable, *, whole_groups: bool) ->
     return WILDCARD if len(spread) == len(paths) else format_set(sorted(spread), variable.name)
 
 
-def _write_groups(
-    variable: Variable, clusters: Clusters, low: Integers, high: Integers
-) -> ClusterCells:
-    """The narrowest group of the hierarchy that holds a whole cluster; else `*`."""
-    groups = variable.groups
-    if groups is None:
-        raise MethodError(
-            f"Variable '{variable.name}' has no hierarchy, so there is no level to write.",
-            hint='declare one in the schema, or choose the output "range" or "set".',
+def _find_groups(
+    variable: Variable, rows: RowCodes, clusters: Clusters
+) -> tuple[Integers, Integers]:
+    """The lowest level of the hierarchy with one group for a whole cluster, and which; else -1."""
+    depth = np.full(len(clusters.starts) - 1, -1)
+    number = np.zeros(len(depth), np.int64)
+    for level, names in enumerate(zip(*variable.groups or (), strict=True)):
+        numbers = {name: index for index, name in enumerate(dict.fromkeys(names))}
+        # What is missing has no group.
+        codes = np.array([-1] * variable.missing + [numbers[name] for name in names], np.int32)
+        least, most = _code_ranges(
+            RowCodes(codes[rows.low], codes[rows.high], rows.weights), clusters
         )
-    single = _tabulate(variable, low, high, lambda *_: None)
-    texts = single.table.to_list()
-    of_cluster = np.where(low == high, single.of_cluster, -1)
-    of_cluster[high < variable.missing] = single.of_cluster[high < variable.missing]
-    several = (low >= variable.missing) & (low != high)
-    for names in zip(*groups, strict=True):
-        known = list(dict.fromkeys(names))
-        number = {name: index for index, name in enumerate(known)}
-        codes = np.array([-1] * variable.missing + [number[name] for name in names], np.int32)
-        least, most = _code_ranges(codes[variable.codes], clusters)
-        fits = (of_cluster < 0) & several & (least == most)
-        of_cluster[fits] = len(texts) + least[fits]
-        texts += known
-    of_cluster[of_cluster < 0] = len(texts)
-    return ClusterCells(pl.Series(variable.name, [*texts, WILDCARD], dtype=pl.String), of_cluster)
+        fits = (depth < 0) & (least == most) & (least >= 0)
+        depth[fits], number[fits] = level, least[fits]
+    return depth, number
+
+
+def _write_groups(variable: Variable, keys: Integers) -> pl.Series:
+    """The narrowest group of the hierarchy that holds a whole cluster; else `*`."""
+    levels = [list(dict.fromkeys(names)) for names in zip(*variable.groups or (), strict=True)]
+
+    def write_group(first: int, last: int, depth: int, number: int) -> str:
+        del first, last
+        return levels[depth][number] if depth >= 0 else WILDCARD
+
+    return _write_each(variable, keys, write_group)
 
 
 # Single values -----------------------------------------------------------------------------------
 
 
-def _represent(variable: Variable, clusters: Clusters, form: CellForm) -> ClusterCells:
-    """A single value for each cluster."""
+def _choose_codes(variable: Variable, rows: RowCodes, clusters: Clusters, style: str) -> Integers:
+    """One of the codes of each cluster: the commonest, or in turn as often as each occurs."""
     from sfumato.kernels.clustering.clusters import balance_levels
 
-    if form.output == "mode":
-        return ClusterCells(variable.levels, _find_modes(variable, clusters))
-    if form.output == "balanced":
-        chosen = balance_levels(variable.codes, clusters.order, clusters.starts)
-        return ClusterCells(variable.levels, chosen)
-    _require_average(variable, form.output)
-    return _average_present(variable, clusters, form)
+    if style == "balanced":
+        return balance_levels(rows.low, clusters.order, clusters.starts, rows.weights)
+    cluster, code, records = _tally_codes(rows, clusters, len(variable.levels))
+    # Cluster by cluster, the commonest first, and of those the lowest code.
+    order = np.lexsort((code, -records, cluster))
+    first = np.unique(cluster[order], return_index=True)[1]
+    modes: Integers = code[order][first]
+    return modes
 
 
-def _require_average(variable: Variable, output: Output) -> None:
-    ranked = variable.column.kind == "ordinal" and variable.column.levels is not None
-    if variable.worth is None or not _is_ordered(variable) or (ranked and output == "mean"):
-        raise MethodError(
-            f"Variable '{variable.name}' has no {output}: it is {variable.column.kind}.",
-            hint='choose another output, such as {"' + variable.name + '" = "mode"}.',
-        )
+def _tally_codes(
+    rows: RowCodes, clusters: Clusters, levels: int
+) -> tuple[Integers, Integers, Integers]:
+    """The codes of each cluster and how many records have them: clusters, codes, records."""
+    sizes = np.diff(clusters.starts)
+    pairs = np.repeat(np.arange(len(sizes)), sizes) * levels + rows.low[clusters.order]
+    if not len(rows.weights):
+        distinct, records = np.unique(pairs, return_counts=True)
+    else:
+        distinct, inverse = np.unique(pairs, return_inverse=True)
+        records = np.zeros(len(distinct), np.int64)
+        np.add.at(records, inverse.ravel(), rows.weights[clusters.order])
+    cluster, code = np.divmod(distinct, levels)
+    return cluster, code, records
 
 
-def _average_present(variable: Variable, clusters: Clusters, form: CellForm) -> ClusterCells:
-    """The average of the values that are present; missing where they are not more than half.
+def _describe_averages(
+    variable: Variable, rows: RowCodes, clusters: Clusters, style: str, several: Any
+) -> Integers:
+    """Of each cluster what its average follows from, its only code, and whether it had several.
 
+    It is the average of the values that are present, and missing where they are no more than half.
     All records of a cluster get it, so that what is missing tells nobody apart. Of a few values an
     average would come too near to one person's.
     """
-    if not variable.missing:
-        return _average(variable, clusters, form)
-    present = variable.codes[clusters.order] >= variable.missing
-    counts = np.add.reduceat(present, clusters.starts[:-1], dtype=np.int64)
-    sizes = np.diff(clusters.starts)
-    enough = 2 * counts > sizes
-    of_cluster = np.zeros(len(sizes), np.int64)
+    keys = np.zeros((len(several), 4), np.int64)
+    keys[:, 2], keys[:, 3] = _GAP, several
+    weights = rows.weights if len(rows.weights) else np.ones(len(rows.low), np.int64)
+    present = rows.low >= variable.missing
+    enough = 2 * clusters.sum_rows(np.where(present, weights, 0)) > clusters.sum_rows(weights)
     if not enough.any():
-        return ClusterCells(pl.Series(variable.name, [None], variable.levels.dtype), of_cluster)
-    worth = variable.worth
-    known = replace(
-        variable,
-        codes=variable.codes - np.int32(variable.missing),
-        levels=variable.levels[variable.missing :],
-        missing=0,
-        worth=None if worth is None else worth[variable.missing :],
+        return keys
+    counts = clusters.sum_rows(present.astype(np.int64))
+    members = present[clusters.order] & np.repeat(enough, np.diff(clusters.starts))
+    among = Clusters(
+        clusters.order[members], np.concatenate([[0], np.cumsum(counts[enough])]).astype(np.int64)
     )
-    rows = clusters.order[present & np.repeat(enough, sizes)]
-    among = Clusters(rows, np.concatenate([[0], np.cumsum(counts[enough])]))
-    cells = _average(known, among, form)
-    of_cluster[enough] = 1 + cells.of_cluster
-    gap = pl.Series(variable.name, [None], cells.table.dtype)
-    return ClusterCells(pl.concat([gap, cells.table.alias(variable.name)]), of_cluster)
-
-
-def _average(variable: Variable, clusters: Clusters, form: CellForm) -> ClusterCells:
-    if form.output == "middle":
-        return _write_middles(variable, form, *_code_ranges(variable.codes, clusters))
-    middle = _find_middles(variable, clusters)
-    if variable.column.kind == "ordinal" and variable.column.levels is not None:
-        return ClusterCells(variable.levels, middle[0])
-    worth = np.zeros(0) if variable.worth is None else variable.worth
-    if form.output == "median":
-        averages = _compute_medians(variable, worth, *middle)
+    low, high = _code_ranges(rows, among)
+    if style == "middle":
+        first, second = low, high
+    elif style == "median":
+        first, second = _find_middles(rows, among, len(variable.levels))
     else:
-        codes = variable.codes[clusters.order]
-        averages = _compute_means(variable, worth, codes, clusters.starts)
-    return ClusterCells(averages, np.arange(len(averages)))
+        first, second = _sum_values(variable, rows, among), among.sum_rows(weights)
+    if first.dtype == object:
+        keys = keys.astype(object)
+    keys[enough, 0], keys[enough, 1] = first, second
+    keys[enough, 2] = np.where(low == high, low, _MIXED)
+    return keys
 
 
-def _write_middles(
+def _find_middles(rows: RowCodes, clusters: Clusters, levels: int) -> tuple[Integers, Integers]:
+    """The codes of the two middle records of each cluster; one twice where the size is odd."""
+    cluster, code, records = _tally_codes(rows, clusters, levels)
+    ends = np.cumsum(records)
+    begins = np.append(0, ends[np.flatnonzero(np.diff(cluster))])
+    sizes = np.diff(np.append(begins, ends[-1]))
+    # Sorted within each cluster, the middle records stand at fixed positions.
+    middles = (begins + (sizes - 1) // 2, begins + sizes // 2)
+    first, last = (code[np.searchsorted(ends, middle, side="right")] for middle in middles)
+    return first, last
+
+
+def _sum_values(variable: Variable, rows: RowCodes, clusters: Clusters) -> Any:
+    """The total of each cluster: whole numbers exactly, others as the bits of a float."""
+    values, missing = _to_integers(variable.levels[variable.missing :]), variable.missing
+    if values is None:
+        worth = np.zeros(0) if variable.worth is None else variable.worth
+        cluster, code, records = _tally_codes(rows, clusters, len(variable.levels))
+        # In the order of the codes: whichever the order of the records, the same to the last bit.
+        starts = np.append(0, np.flatnonzero(np.diff(cluster)) + 1)
+        return (np.add.reduceat(worth[code] * records, starts) + 0.0).view(np.int64)
+    weights = rows.weights if len(rows.weights) else np.ones(1, np.int64)
+    largest = max(abs(int(values.min())), abs(int(values.max())))
+    most = int(clusters.sum_rows(np.broadcast_to(weights, len(rows.low))).max())
+    exact = values.astype(np.int64 if largest * most < _INT64 else object)
+    return clusters.sum_rows(exact[rows.low - missing] * weights)
+
+
+def _write_averages(variable: Variable, keys: Integers, form: CellForm) -> pl.Series:
+    known = np.flatnonzero(keys[:, 2] != _GAP)
+    if not len(known):
+        return pl.Series(variable.name, [None] * len(keys), variable.levels.dtype)
+    missing = variable.missing
+    present = replace(
+        variable,
+        levels=variable.levels[missing:],
+        missing=0,
+        worth=None if variable.worth is None else variable.worth[missing:],
+    )
+    first, second, single = keys[known, :3].T
+    if form.output == "mean":
+        single = np.where(single >= 0, single - missing, -1).astype(np.int64)
+        averages = _compute_means(present, first, second, single)
+    else:
+        codes = [(codes - missing).astype(np.int64) for codes in (first, second)]
+        compute = _compute_middles if form.output == "middle" else _compute_medians
+        averages = compute(present, form, *codes)
+    position = np.full(len(keys), -1)
+    position[known] = np.arange(len(known))
+    gaps = pl.Series(position).set(pl.Series(position < 0), None)
+    return averages.gather(gaps).alias(variable.name)
+
+
+def _is_ranked(variable: Variable) -> bool:
+    return variable.column.kind == "ordinal" and variable.column.levels is not None
+
+
+def _compute_middles(
     variable: Variable, form: CellForm, low: Integers, high: Integers
-) -> ClusterCells:
+) -> pl.Series:
     """The middle of the range that would be written; of ordered levels, the middle level."""
-    if variable.column.kind == "ordinal" and variable.column.levels is not None:
-        return ClusterCells(variable.levels, (low + high) // 2)
+    if _is_ranked(variable):
+        return variable.levels.gather((low + high) // 2)
     first, last = (variable.levels.gather(codes) for codes in (low, high))
     several = np.flatnonzero(low != high)
     numbers = [values.to_physical().cast(pl.Float64).to_numpy().copy() for values in (first, last)]
@@ -350,43 +522,23 @@ def _write_middles(
             bounded = pl.Series(ends[side], strict=False)
             numbers[side][several] = bounded.to_physical().cast(pl.Float64).to_numpy()
     middles = np.where(low == high, numbers[0], numbers[0] / 2 + numbers[1] / 2)
-    return ClusterCells(_restore_type(variable, middles), np.arange(len(middles)))
-
-
-def _find_middles(variable: Variable, clusters: Clusters) -> tuple[Integers, Integers]:
-    """The codes of the two middle records of each cluster; one twice where the size is odd."""
-    sizes = np.diff(clusters.starts)
-    codes = variable.codes[clusters.order]
-    # Sorted within each cluster, the middle records stand at fixed positions.
-    ranked = codes[np.lexsort((codes, np.repeat(np.arange(len(sizes)), sizes)))].astype(np.int64)
-    first = clusters.starts[:-1]
-    return ranked[first + (sizes - 1) // 2], ranked[first + sizes // 2]
-
-
-def _find_modes(variable: Variable, clusters: Clusters) -> Integers:
-    """The commonest code of each cluster; among equally common ones the lowest."""
-    count = len(variable.levels)
-    sizes = np.diff(clusters.starts)
-    pairs = np.repeat(np.arange(len(sizes)), sizes) * count + variable.codes[clusters.order]
-    distinct, often = np.unique(pairs, return_counts=True)
-    cluster, code = np.divmod(distinct, count)
-    # Cluster by cluster, the commonest first, and of those the lowest code.
-    order = np.lexsort((code, -often, cluster))
-    first = np.unique(cluster[order], return_index=True)[1]
-    modes: Integers = code[order][first]
-    return modes
+    return _restore_type(variable, middles)
 
 
 def _compute_medians(
-    variable: Variable, worth: Floats, first: Integers, last: Integers
+    variable: Variable, form: CellForm, first: Integers, last: Integers
 ) -> pl.Series:
-    """The median of each cluster, given the codes of its two middle records.
+    """The medians, given the codes of the two middle records; of ordered levels the first.
 
     Of whole numbers it is whole or ends in .5. Where floats would not hold all of them, halves
     are rounded down: any number between the two middles is a median.
     """
+    del form
+    if _is_ranked(variable):
+        return variable.levels.gather(first)
     levels = _to_integers(variable.levels)
     if levels is None:
+        worth = np.zeros(0) if variable.worth is None else variable.worth
         low, high = worth[first], worth[last]
         # Halves of halves stay exact, but for the very smallest numbers.
         return _restore_type(variable, np.where(low == high, low, low / 2 + high / 2))
@@ -399,29 +551,28 @@ def _compute_medians(
     return _restore_type(variable, numbers + half / 2)
 
 
-def _compute_means(variable: Variable, worth: Floats, codes: Codes, starts: Integers) -> pl.Series:
-    """The mean of each cluster, given all codes cluster after cluster; of one value that value."""
-    levels, sizes = _to_integers(variable.levels), np.diff(starts)
-    firsts = codes[starts[:-1]]
-    single = np.add.reduceat(codes != np.repeat(firsts, sizes), starts[:-1]) == 0
+def _compute_means(variable: Variable, totals: Any, sizes: Any, single: Integers) -> pl.Series:
+    """The means, given totals and sizes; of clusters with one value (`single` >= 0) that value."""
+    levels, constant = _to_integers(variable.levels), single >= 0
     if levels is None:
-        means = np.add.reduceat(worth[codes], starts[:-1]) / sizes
+        worth = np.zeros(0) if variable.worth is None else variable.worth
+        means = totals.astype(np.int64).view(np.float64) / sizes
         # A sum of equal numbers, divided by how many, need not be that number again.
-        return _restore_type(variable, np.where(single, worth[firsts], means))
-    largest = max(abs(int(levels.min())), abs(int(levels.max())))
-    exact = levels.astype(np.int64 if largest * int(sizes.max()) < _INT64 else object)
-    totals = np.add.reduceat(exact[codes], starts[:-1])
+        means[constant] = worth[single[constant]]
+        return _restore_type(variable, means)
     if not (totals % sizes).any():
         return _restore_integers(variable, totals // sizes)
-    constant = exact[firsts[single]]
-    if any(int(float(value)) != value for value in constant.tolist()):
+    values = levels[single[constant]]
+    if any(int(float(value)) != value for value in values.tolist()):
         raise MethodError(
             f"Variable '{variable.name}' has whole numbers too large to stand beside means with a "
             "fraction.",
             hint='choose the output "median" or "range" for it.',
         )
+    if np.abs(totals).max() >= _EXACT:  # Python divides long numbers without rounding them first
+        totals = totals.astype(object)
     means = (totals / sizes).astype(np.float64)
-    means[single] = constant
+    means[constant] = values
     return _restore_type(variable, means)
 
 

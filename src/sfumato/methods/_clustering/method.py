@@ -3,33 +3,51 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
+import numpy as np
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.codes import encode
 from sfumato.cells.grids import PARTS, CalendarStep, Grid, count_enough
 from sfumato.cells.group_grids import GroupGrid
 from sfumato.data import Dataset
-from sfumato.engines import Chance, Engine
+from sfumato.data.stream import number_records
+from sfumato.engines import Chance, Engine, GroupingEngine
+from sfumato.engines.local import find_class_of_each
+from sfumato.engines.streaming import StreamingEngine, require_memory
 from sfumato.errors import HeavyLossWarning, MethodError, PlanError
-from sfumato.io import frames
+from sfumato.kernels.arrays import UNWEIGHTED, AnyIntegers, Codes
 from sfumato.method import Fitted, Method
-from sfumato.methods._clustering.cells import AVERAGES, CellForm, Clusters, Output, write_cells
+from sfumato.methods._clustering.cells import (
+    AVERAGES,
+    CellForm,
+    ClusterCells,
+    Output,
+    RowCodes,
+    write_cells,
+)
+from sfumato.methods._clustering.microaggregation import Clustering, cluster_rows, rank_persons
 from sfumato.methods._clustering.variables import (
+    CodedRows,
+    ConfidentialRule,
     Variable,
     align_to_grid,
     choose_variable_grid,
     encode_variables,
 )
 from sfumato.methods._publishing.digits import round_like_original
+from sfumato.methods._strata.strata import require_large
 from sfumato.parameters import parameters
 from sfumato.schema import Schema
 
 Step = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_RECORD, _CODE = 48, 6
+"""Bytes that finding clusters takes, for each record and for each of its codes."""
+_INDEX = "\ufdd0"
 # From so many times k records on, one cluster for all is a surprise.
 _ROOM = 4
 
@@ -44,9 +62,20 @@ class ClusteringMethod(Method):
     ends: Literal["grid", "observed"] = "grid"
     grid: dict[str, Step | CalendarStep] = Field(default_factory=dict)
 
-    @abstractmethod
-    def clusters(self, data: Dataset, coded: Sequence[Variable], engine: Engine) -> Clusters:
-        """Clusters of at least k records, whatever order the records have."""
+    def by(self, schema: Schema) -> list[str]:
+        """The strata within which clusters are formed."""
+        del schema
+        return []
+
+    def rules(self, data: Dataset, known: Sequence[str], engine: Engine) -> list[ConfidentialRule]:
+        """What every cluster must keep about confidential variables, beside having k records."""
+        del data, known, engine
+        return []
+
+    def choose_clustering(self, variables: Sequence[Variable], records: int) -> Clustering:
+        """How clusters are found."""
+        del variables, records
+        return "mondrian"
 
     def touches(self, schema: Schema) -> tuple[str, ...]:
         """The variables whose values become those of a cluster."""
@@ -60,43 +89,74 @@ class ClusteringMethod(Method):
         """Find the clusters, and write one cell for each."""
         del fitted, chance
         names = self.touches(data.schema)
+        if engine.name not in ("local", "streaming"):
+            from sfumato.methods._clustering.distributed import cluster_elsewhere
+
+            return cluster_elsewhere(self, data, cast("GroupingEngine", engine))
+        if isinstance(engine, StreamingEngine):
+            require_memory(len(data) * (_RECORD + _CODE * len(names)), self.name)
         variables = encode_variables(data, names, type(self).__name__)
-        outputs = self._resolve_outputs(variables)
-        if len(data) < self.k:
+        forms, seen = self.prepare(variables, len(data))
+        strata = number_strata(self, data, engine)
+        rules = self.rules(data, names, engine)
+        rows = CodedRows(
+            seen,
+            UNWEIGHTED,
+            None if strata is None else _find_strata(data, strata),
+            _read_sensitive(data, rules),
+            [replace(rule.rule, column=column) for column, rule in enumerate(rules)],
+            lambda: rank_persons(data),
+        )
+        clusters = cluster_rows(rows, self.k, self.choose_clustering(seen, len(data)))
+        released = {}
+        for variable, form in zip(variables, forms, strict=True):
+            codes = RowCodes(variable.codes, variable.codes, UNWEIGHTED)
+            cells = write_cells(variable, codes, clusters, form)
+            if cells is not None:
+                released[variable.name] = cells
+            # Days that counted as equal may still differ by the time of the day.
+            elif data.dtype(variable.name) == pl.Datetime:
+                firsts = clusters.order[clusters.starts[:-1]]
+                released[variable.name] = ClusterCells(variable.levels, variable.codes[firsts])
+        if released and len(clusters.starts) - 1 == 1:
+            self.warn_of_loss(len(data))
+        outputs = self.resolve_outputs(variables)
+        averaged = [name for name in released if outputs[name] in AVERAGES]
+        shown = _show_cells(data, released, clusters.number_records(), engine)
+        return round_like_original(data, shown, averaged, engine)
+
+    def prepare(
+        self, variables: Sequence[Variable], records: int
+    ) -> tuple[list[CellForm], list[Variable]]:
+        """What the cells will look like, and the variables as a clustering may see them."""
+        outputs = self.resolve_outputs(variables)
+        if records < self.k:
             raise MethodError(
-                f"There are {len(data)} records, and k = {self.k} needs at least {self.k}.",
+                f"There are {records} records, and k = {self.k} needs at least {self.k}.",
                 hint="choose a smaller k.",
             )
-        grids = self._choose_grids(variables, outputs, len(data))
+        grids = self._choose_grids(variables, outputs, records)
         # A clustering that sees cells of a grid cannot tell where in its cell a value lies.
         seen = [
             variable if grid is None else align_to_grid(variable, grid)
             for variable, grid in zip(variables, grids, strict=True)
         ]
-        clusters = self.clusters(data, seen, engine)
-        cluster_of_record = clusters.number_records()
-        released = {}
-        for variable, grid in zip(variables, grids, strict=True):
-            name = variable.name
-            outwards = self.ends == "grid"
-            form = CellForm(outputs[name], grid, min(PARTS, self.k), outwards)
-            cells = write_cells(variable, clusters, form)
-            if cells is not None:
-                cell_of_record = cells.of_cluster[cluster_of_record]
-                released[name] = cells.table.gather(cell_of_record).alias(name)
-            # Days that counted as equal may still differ by the time of the day.
-            elif frames.get_column(data.frame, name).dtype == pl.Datetime:
-                released[name] = variable.levels.gather(variable.codes)
-        if released and len(clusters.starts) - 1 == 1 and len(data) >= _ROOM * self.k:
+        forms = [
+            CellForm(outputs[variable.name], grid, min(PARTS, self.k), self.ends == "grid")
+            for variable, grid in zip(variables, grids, strict=True)
+        ]
+        return forms, seen
+
+    def warn_of_loss(self, records: int) -> None:
+        """Say that all records became one cluster, where that is a surprise."""
+        if records >= _ROOM * self.k:
             warnings.warn(
-                f"{self.name}: all {len(data):,} records became one cluster, so the release says "
+                f"{self.name}: all {records:,} records became one cluster, so the release says "
                 "next to nothing about them. Loosen the bound, or name fewer confidential "
                 "variables.",
                 HeavyLossWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        averaged = [name for name in released if outputs[name] in AVERAGES]
-        return round_like_original(data, _replace_columns(data, released), averaged, engine)
 
     def _choose_grids(
         self, variables: Sequence[Variable], outputs: Mapping[str, Output], records: int
@@ -119,7 +179,8 @@ class ClusteringMethod(Method):
             for variable in variables
         ]
 
-    def _resolve_outputs(self, variables: Sequence[Variable]) -> dict[str, Output]:
+    def resolve_outputs(self, variables: Sequence[Variable]) -> dict[str, Output]:
+        """What a cluster gets, by variable."""
         names = [variable.name for variable in variables]
         if not isinstance(self.output, dict):
             return {v.name: _choose_value(v, self.output) for v in variables}
@@ -130,6 +191,50 @@ class ClusteringMethod(Method):
                 hint="name only variables of this step.",
             )
         return {v.name: _choose_value(v, self.output.get(v.name, "range")) for v in variables}
+
+
+def number_strata(method: ClusteringMethod, data: Dataset, engine: Engine) -> pl.DataFrame | None:
+    """The strata as the release shows them, in the order of their levels; None without."""
+    by = method.by(data.schema)
+    if not by:
+        return None
+    # Every code for missing is a level by itself.
+    shown = replace(data, schema=data.schema.changed(by, missing=()))
+    require_large(shown, by, method.k, engine, hint="use fewer variables in `strata`.")
+    levels = engine.distinct(shown, by).values
+    texts = levels.select(pl.all().cast(pl.String)).with_row_index(_INDEX)
+    return levels[texts.sort(by, nulls_last=True)[_INDEX]]
+
+
+def _find_strata(data: Dataset, strata: pl.DataFrame) -> Any:
+    """The number of each record's stratum."""
+    names = strata.columns
+    shown = replace(data, schema=data.schema.changed(names, missing=()))
+    return number_records(
+        shown, names, lambda part: find_class_of_each(part.batch(names), strata).astype(np.int32)
+    )
+
+
+def _read_sensitive(data: Dataset, rules: Sequence[ConfidentialRule]) -> Any:
+    """The codes of all records, a column for each rule."""
+    if not rules:
+        return None
+    names = list(dict.fromkeys(rule.name for rule in rules))
+
+    def encode_part(part: Dataset) -> AnyIntegers:
+        codes = encode_sensitive(rules, part.column)
+        return np.empty((0, len(rules)), np.int32) if codes is None else codes
+
+    return number_records(data, names, encode_part)
+
+
+def encode_sensitive(
+    rules: Sequence[ConfidentialRule], read: Callable[[str], pl.Series]
+) -> Codes | None:
+    """A column of codes for each rule, of records whose confidential values are given."""
+    levels = {rule.name: rule.levels for rule in rules}
+    position = {name: encode(read(name), values).codes for name, values in levels.items()}
+    return np.column_stack([rule.codes[position[rule.name]] for rule in rules]) if rules else None
 
 
 def _choose_value(variable: Variable, output: Output) -> Output:
@@ -145,15 +250,30 @@ def _choose_value(variable: Variable, output: Output) -> Output:
     return "mean" if is_number else "balanced"
 
 
-def _replace_columns(data: Dataset, released: dict[str, pl.Series]) -> Dataset:
-    """The data with new cells; what they mean by missing is in the cells already."""
+def declare_cells(data: Dataset, types: Mapping[str, pl.DataType]) -> Schema:
+    """What the variables are with cells of these types."""
     schema = data.schema
-    for name, values in released.items():
-        if values.dtype != frames.get_column(data.frame, name).dtype:
+    for name, dtype in types.items():
+        if dtype != data.dtype(name):
             schema = schema.changed([name], missing=())
-        if values.dtype == pl.Float64 and schema[name].kind == "integer":
+        if dtype == pl.Float64 and schema[name].kind == "integer":
             schema = schema.changed([name], kind="continuous")
+    return schema
+
+
+def _show_cells(
+    data: Dataset, released: dict[str, ClusterCells], cluster: AnyIntegers, engine: Engine
+) -> Dataset:
+    """The data with the cells of each record's cluster; what they mean by missing is in them."""
+    schema = declare_cells(data, {name: cells.table.dtype for name, cells in released.items()})
+    tables = {name: cells.to_table(name) for name, cells in released.items()}
+
+    def write(clusters: AnyIntegers) -> pl.DataFrame:
+        return pl.DataFrame([table.gather(clusters) for table in tables.values()])
+
+    if isinstance(engine, StreamingEngine):
+        return engine.write_numbered(data, cluster, write, schema)
     bare = replace(
         data, schema=data.schema.changed(released, missing=()), given_identity=data.identity
     )
-    return bare.with_columns(pl.DataFrame(list(released.values())), schema)
+    return bare.with_columns(write(cluster), schema)

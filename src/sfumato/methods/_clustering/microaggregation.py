@@ -8,7 +8,9 @@ variable. The compiled searches are in `kernels/clustering`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,50 +23,66 @@ from sfumato.cells.confidential import (
 )
 from sfumato.cells.same_values import unite_values
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Array, Codes, Floats, Integers
 from sfumato.methods._clustering.cells import Clusters
-from sfumato.methods._clustering.variables import Variable
+from sfumato.methods._clustering.variables import CodedRows, ConfidentialRule, Variable
+from sfumato.schema import Schema
 
 if TYPE_CHECKING:
     from sfumato.kernels.clustering.closeness import Rule
 
+Clustering = Literal["mondrian", "mdav", "origin", "spread"]
 Diversity = Literal["distinct", "entropy", "recursive"]
 _ROUNDING = 1e-12
 _APART = 2.0
 """How far missing lies below the least value, in standard deviations."""
 
 
-def cluster_by_mondrian(
-    variables: Sequence[Variable],
-    k: int,
-    *,
-    sensitive: Codes | None = None,
-    rules: Sequence[Rule] = (),
-) -> Clusters:
+def cluster_rows(rows: CodedRows, k: int, clustering: Clustering) -> Clusters:
+    """Clusters of at least k records that keep all rules, within each stratum."""
+    if rows.strata is None:
+        return _CLUSTERINGS[clustering](rows, k)
+    order = np.argsort(rows.strata, kind="stable")
+    bounds = np.flatnonzero(np.diff(rows.strata[order], prepend=-1, append=-1))
+    orders, starts, done = [], [np.zeros(1, np.int64)], 0
+    # In the order of their numbers: what is balanced is carried on from cluster to cluster.
+    for first, last in pairwise(bounds.tolist()):
+        members = order[first:last]
+        part = _CLUSTERINGS[clustering](rows.take(members), k)
+        orders.append(members[part.order])
+        # Clusters of a stratum are numbered on from those before it.
+        starts.append(done + part.starts[1:])
+        done += len(members)
+    return Clusters(np.concatenate(orders), np.concatenate(starts))
+
+
+def cluster_by_mondrian(rows: CodedRows, k: int) -> Clusters:
     """Mondrian: cut in two as long as both halves have k records and keep the rules."""
     from sfumato.kernels.clustering.mondrian import mondrian
 
     # LeFevre, DeWitt & Ramakrishnan (2006); the rules are those of l-diversity and t-closeness.
     order, starts = mondrian(
-        _stack_codes(variables),
+        stack_codes(rows.variables),
         k,
-        ordered=[variable.worth is not None for variable in variables],
-        values=[variable.worth for variable in variables],
-        sensitive=sensitive,
-        rules=rules,
+        ordered=[variable.worth is not None for variable in rows.variables],
+        values=[variable.worth for variable in rows.variables],
+        sensitive=rows.sensitive,
+        rules=rows.rules,
+        weights=rows.weights,
     )
     return Clusters(order, starts)
 
 
-def cluster_by_mdav(variables: Sequence[Variable], k: int, rank: Integers) -> Clusters:
+def cluster_by_mdav(rows: CodedRows, k: int) -> Clusters:
     """MDAV on standardised values; k and more equal records are a cluster of their own."""
     from sfumato.kernels.clustering.mdav import mdav
     from sfumato.kernels.clustering.mondrian import group_equal_rows
 
-    values = standardise_variables(variables, 'The clustering "mdav"')
-    persons = np.argsort(rank)
-    order, starts = group_equal_rows(_stack_codes(variables)[persons])
+    values = standardise_variables(rows.variables, 'The clustering "mdav"')
+    persons = _sort_persons(rows)
+    order, starts = group_equal_rows(stack_codes(rows.variables)[persons])
     order = persons[order]
     sizes = np.diff(starts)
     complete = sizes >= k
@@ -82,28 +100,43 @@ def cluster_by_mdav(variables: Sequence[Variable], k: int, rank: Integers) -> Cl
     )
 
 
-def cluster_along_origin(variables: Sequence[Variable], k: int, rank: Integers) -> Clusters:
+def cluster_along_origin(rows: CodedRows, k: int) -> Clusters:
     """Algorithm S2: k after k along the distance to the zero record."""
     from sfumato.kernels.clustering.clusters import origin_order
 
-    persons = np.argsort(rank)
-    values = read_numbers(variables, 'The clustering "origin"')[persons]
+    persons = _sort_persons(rows)
+    values = read_numbers(rows.variables, 'The clustering "origin"')[persons]
     # Sánchez et al. (2016), Algorithm S2.
     order, starts = origin_order(values, k)
     return Clusters(persons[order], starts)
 
 
-def cluster_by_spread(
-    variables: Sequence[Variable], confidential: Codes, k: int, t: float | None, rank: Integers
-) -> Clusters:
+def cluster_by_spread(rows: CodedRows, k: int) -> Clusters:
     """Algorithm S4: each cluster takes records from the whole range of a confidential variable."""
     from sfumato.kernels.clustering.clusters import spread_order
 
-    persons = np.argsort(rank)
-    values = read_numbers(variables, 'The clustering "spread"')[persons]
+    persons = _sort_persons(rows)
+    values = read_numbers(rows.variables, 'The clustering "spread"')[persons]
+    codes = np.zeros((0, 1), np.int32) if rows.sensitive is None else rows.sensitive
+    t = None if math.isinf(rows.rules[0].limit) else rows.rules[0].limit
     # Sánchez et al. (2016), Algorithm S4.
-    order, starts = spread_order(values, confidential[persons], k, t)
+    order, starts = spread_order(values, codes[persons, 0], k, t)
     return Clusters(persons[order], starts)
+
+
+_CLUSTERINGS: dict[Clustering, Callable[[CodedRows, int], Clusters]] = {
+    "mondrian": cluster_by_mondrian,
+    "mdav": cluster_by_mdav,
+    "origin": cluster_along_origin,
+    "spread": cluster_by_spread,
+}
+
+
+def _sort_persons(rows: CodedRows) -> Integers:
+    """The rows in an order that follows the person."""
+    if rows.rank_persons is None:
+        raise TypeError("This clustering needs to know who is who.")
+    return np.argsort(rows.rank_persons())
 
 
 def rank_persons(data: Dataset) -> Integers:
@@ -119,7 +152,8 @@ def rank_persons(data: Dataset) -> Integers:
     return ranks
 
 
-def _stack_codes(variables: Sequence[Variable]) -> Any:
+def stack_codes(variables: Sequence[Variable]) -> Any:
+    """A row per record or row, a column per variable."""
     return np.column_stack([variable.codes for variable in variables])
 
 
@@ -131,19 +165,19 @@ def read_numbers(variables: Sequence[Variable], owner: str) -> Array:
 
     Categories without numbers count by their rank among the levels.
     """
-    columns = []
-    for variable in variables:
-        _require_complete(variable, owner)
-        units: Any = variable.worth
-        if variable.levels.dtype.is_integer():
-            units = variable.levels.to_numpy()
-        elif variable.levels.dtype.is_numeric():
-            units = variable.levels.cast(pl.Float64).to_numpy()
-        elif units is None:
-            units = np.arange(len(variable.levels))
-        columns.append(units[variable.codes])
+    columns = [read_units(variable, owner)[variable.codes] for variable in variables]
     integers = all(column.dtype.kind in "iu" for column in columns)
     return np.column_stack(columns).astype(np.int64 if integers else np.float64)
+
+
+def read_units(variable: Variable, owner: str) -> Array:
+    """What each level of a variable is as a number."""
+    _require_complete(variable, owner)
+    if variable.levels.dtype.is_integer():
+        return variable.levels.to_numpy()
+    if variable.levels.dtype.is_numeric():
+        return variable.levels.cast(pl.Float64).to_numpy()
+    return np.arange(len(variable.levels)) if variable.worth is None else variable.worth
 
 
 def standardise_variables(variables: Sequence[Variable], owner: str) -> Floats:
@@ -160,7 +194,7 @@ def standardise_variables(variables: Sequence[Variable], owner: str) -> Floats:
                 hint='choose clustering = "mondrian", which takes any variable.',
             )
         # Sums over the distinct values, in their order, do not depend on the records' order.
-        counts = np.bincount(variable.codes, minlength=len(variable.levels))[variable.missing :]
+        counts = variable.counts[variable.missing :]
         worth, present = variable.worth[variable.missing :], int(counts.sum())
         mean = math.fsum(counts * worth) / present if present else 0.0
         centred = worth - mean
@@ -182,45 +216,64 @@ def _require_complete(variable: Variable, owner: str) -> None:
 # Confidential variables --------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class ConfidentialLevels:
+    """The values of a confidential variable that occur, and one way to read them.
+
+    Parameters
+    ----------
+    variable : the values as read, a code for each.
+    plain : the same as they stand.
+    counts : how many records have each.
+    """
+
+    variable: ConfidentialVariable
+    plain: ConfidentialVariable
+    counts: Integers
+
+    def make_rule(self, codes: Codes, rule: Rule) -> ConfidentialRule:
+        """A rule about codes of the values as read."""
+        by_level = np.full(len(self.plain.distinct) + 1, -1, np.int32)
+        by_level[self.plain.codes] = codes  # -1 is the last: missing
+        return ConfidentialRule(self.plain.name, self.plain.distinct, by_level, rule)
+
+
 def read_confidential(
     data: Dataset,
     named: str | list[str] | None,
-    changed: Sequence[Variable],
+    changed: Sequence[str],
+    engine: Engine,
     *,
     apart: bool | None = None,
-) -> list[ConfidentialVariable]:
-    """The confidential variables as codes, by default all whose role is "sensitive".
+) -> list[ConfidentialLevels]:
+    """The values of the confidential variables, by default all whose role is "sensitive".
 
     Unless `apart` is None, each is followed by its readings in which values that say the same, in
     other spellings or digits, are one: what is promised must hold in all of them.
     """
     names = [named] if isinstance(named, str) else named
-    known = [variable.name for variable in changed]
-    selected = select_confidential(names, known, data, "original")
-    secrets = [encode_confidential(data, name) for name in selected]
-    if apart is None:
-        return secrets
-    return [
-        reading
-        for secret in secrets
-        for reading in (
-            secret,
-            *(
-                united.variable
-                for united in unite_values(secret, data.schema[secret.name], apart=apart)
-            ),
-        )
-    ]
+    readings = []
+    for name in select_confidential(names, changed, data, "original"):
+        occurring, column = engine.distinct(data, [name]), data.schema[name]
+        few = Dataset(occurring.values, Schema({name: column}))
+        plain = encode_confidential(few, name)
+        united = [] if apart is None else unite_values(plain, column, apart=apart)
+        readings += [
+            ConfidentialLevels(variable, plain, occurring.counts)
+            for variable in (plain, *(reading.variable for reading in united))
+        ]
+    return readings
 
 
 def require_diverse(
-    name: str, codes: Codes, least: float, kind: Diversity = "distinct", c: float = 1.0
+    levels: ConfidentialLevels, least: float, kind: Diversity = "distinct", c: float = 1.0
 ) -> None:
     """Fail, with the best that is possible, where even all records together are not diverse."""
     from sfumato.kernels.clustering.closeness import achieved_l
 
+    name, codes = levels.variable.name, levels.variable.codes
     everyone = np.arange(len(codes)), np.array([0, len(codes)])
-    best = float(achieved_l(codes, *everyone, kind, c)[0])
+    best = float(achieved_l(codes, *everyone, kind, c, levels.counts)[0])
     if best < least * (1 - _ROUNDING):
         missing = ", where what is missing has the commonest value" if (codes < 0).any() else ""
         raise MethodError(

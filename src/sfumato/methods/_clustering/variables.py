@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -13,13 +15,21 @@ from sfumato.cells.grids import Grid, choose_grid, require_grid
 from sfumato.cells.group_grids import GroupGrid
 from sfumato.cells.notation import format_value, is_generalised
 from sfumato.data import Dataset, find_missing_codes
+from sfumato.data.stream import Stream
+from sfumato.engines import Combinations
 from sfumato.errors import DataError, MethodError, PlanError
 from sfumato.io import frames
 from sfumato.kernels.arrays import Codes, Floats, Integers
+from sfumato.kernels.memory import allocate
 from sfumato.schema import Column
 from sfumato.schema.hierarchies import Hierarchy
 
+if TYPE_CHECKING:
+    from sfumato.kernels.clustering.closeness import Rule
+
 _NUMBERS = ("integer", "continuous")
+_MANY = 1 << 20
+"""Records from which on codes are as short as possible."""
 # How far missing lies below the lowest value, as a share of the span of the values.
 _APART = 0.5
 
@@ -36,6 +46,7 @@ class Variable:
     levels : what each code stands for; those that mean missing come first.
     missing : how many of the levels mean missing.
     worth : what each code is worth as a number; None where levels have no order.
+    known_counts : how many records have each code, where `codes` are not those of all records.
     """
 
     name: str
@@ -44,6 +55,7 @@ class Variable:
     levels: pl.Series
     missing: int
     worth: Floats | None
+    known_counts: Integers | None = None
 
     def take(self, positions: Integers) -> Variable:
         """Some of the records, with the levels that they have."""
@@ -57,6 +69,13 @@ class Variable:
         )
 
     @property
+    def counts(self) -> Integers:
+        """How many records have each code."""
+        if self.known_counts is not None:
+            return self.known_counts
+        return np.bincount(self.codes, minlength=len(self.levels))
+
+    @property
     def groups(self) -> list[tuple[str, ...]] | None:
         """The ever broader groups of each level, where the schema has a hierarchy."""
         if self.column.hierarchy is None:
@@ -66,11 +85,73 @@ class Variable:
         unknown = [code >= self.missing and name not in paths for code, name in enumerate(names)]
         if any(unknown):
             raise MethodError(
-                f"Variable '{self.name}' has {int(np.array(unknown)[self.codes].sum())} records "
-                "with a value that its hierarchy does not know.",
+                f"Variable '{self.name}' has {int(self.counts[unknown].sum())} records with a "
+                "value that its hierarchy does not know.",
                 hint="add all values to the hierarchy; codes are text, so 01067 is not 1067.",
             )
         return [paths[name] for name in names[self.missing :]]
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidentialRule:
+    """What every cluster must keep about a confidential variable.
+
+    Parameters
+    ----------
+    name : the variable.
+    levels : its values in rising order.
+    codes : the code that the rule sees for each of them, and at the end for missing.
+    rule : the rule.
+    """
+
+    name: str
+    levels: pl.Series
+    codes: Codes
+    rule: Rule
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """What a clustering sees: rows, each of which stands for one or more records.
+
+    Parameters
+    ----------
+    variables : their codes in each variable.
+    weights : how many records each stands for; empty: one.
+    strata : the number of each row's stratum; None: there are no strata.
+    sensitive : a column of codes for each rule.
+    rules : what every cluster must keep about them.
+    rank_persons : the rank of each row in an order that follows the person, where rows are records.
+    """
+
+    variables: Sequence[Variable]
+    weights: Integers
+    strata: Integers | None = None
+    sensitive: Codes | None = None
+    rules: Sequence[Rule] = ()
+    rank_persons: Callable[[], Integers] | None = None
+
+    def take(self, positions: Integers) -> CodedRows:
+        """Some of the rows, with the levels that they have, and without strata."""
+        rank = self.rank_persons
+        return replace(
+            self,
+            variables=[variable.take(positions) for variable in self.variables],
+            weights=self.weights[positions] if len(self.weights) else self.weights,
+            strata=None,
+            sensitive=None if self.sensitive is None else self.sensitive[positions],
+            rank_persons=None if rank is None else lambda: rank()[positions],
+        )
+
+
+def read_levels(occurring: Combinations, column: Column, owner: str) -> Variable:
+    """The levels of one variable, given its distinct values; `codes` has each of them once."""
+    values = occurring.values.to_series()
+    variable = _order_levels(values, column, owner)
+    codes, count = encode_values(values, variable, owner), len(variable.levels)
+    records = np.zeros(count, np.int64)
+    np.add.at(records, codes, occurring.counts)
+    return replace(variable, codes=np.arange(count, dtype=np.int32), known_counts=records)
 
 
 def encode_variables(data: Dataset, names: tuple[str, ...], owner: str) -> list[Variable]:
@@ -81,13 +162,48 @@ def encode_variables(data: Dataset, names: tuple[str, ...], owner: str) -> list[
             f"{owner} has no variable to work on.",
             hint='give some variables the role "quasi", or name them: variables = [...].',
         )
+    if frames.is_lazy(data.frame):
+        return _encode_stream(data, names, owner)
     return [encode_variable(data, name, owner) for name in names]
 
 
 def encode_variable(data: Dataset, name: str, owner: str) -> Variable:
     """One variable as codes."""
-    column = data.schema[name]
     raw = frames.get_column(data.frame, name)
+    variable = _order_levels(raw.unique(), data.schema[name], owner)
+    dtype = choose_code_type(len(variable.levels), len(raw))
+    return replace(variable, codes=encode_values(raw, variable, owner).astype(dtype, copy=False))
+
+
+def _encode_stream(data: Dataset, names: tuple[str, ...], owner: str) -> list[Variable]:
+    """The same of records that are read batch by batch: once for the levels, once for the codes."""
+    stream, levels = Stream.of(data), dict[str, pl.Series]()
+    for _, batch in stream.read(names):
+        for name in names:
+            values = frames.get_column(batch, name).unique()
+            levels[name] = pl.concat([levels[name], values]).unique() if name in levels else values
+    records = stream.records
+    variables = [_order_levels(levels[name], data.schema[name], owner) for name in names]
+    variables = [
+        replace(v, codes=allocate((records,), choose_code_type(len(v.levels), records)))
+        for v in variables
+    ]
+    for rows, batch in stream.read(names):
+        for variable in variables:
+            values = frames.get_column(batch, variable.name)
+            variable.codes[rows] = encode_values(values, variable, owner)
+    return variables
+
+
+def choose_code_type(levels: int, records: int) -> type[np.signedinteger[Any]]:
+    """A type for codes: that of the kernels, or for many records the smallest that does."""
+    if records <= _MANY:
+        return np.int32
+    return next(t for t in (np.int8, np.int16, np.int32) if levels - 1 <= np.iinfo(t).max)
+
+
+def _order_levels(raw: pl.Series, column: Column, owner: str) -> Variable:
+    """A variable without records yet, given its distinct values."""
     absent = find_missing_codes(raw, column)
     values = to_comparable(raw, column, owner)
     missing = values.is_null() if absent is None else values.is_null() | absent
@@ -95,14 +211,18 @@ def encode_variable(data: Dataset, name: str, owner: str) -> Variable:
     missing_codes = values.filter(missing).unique().sort(nulls_last=False)
     levels = values.filter(~missing).unique().sort()
     if column.kind == "ordinal" and column.levels is not None:
-        levels = _sort_by_domain(levels, column, name)
+        levels = _sort_by_domain(levels, column, raw.name)
     elif _has_tree(column):
         levels = _sort_along_tree(levels, column)
-    coded = encode(values, pl.concat([missing_codes, levels]).rename(name))
     gaps = len(missing_codes)
-    return Variable(
-        name, column, coded.codes, coded.levels, gaps, _scale_levels(levels, column, gaps)
-    )
+    worth = _scale_levels(levels, column, gaps)
+    all_levels = pl.concat([missing_codes, levels]).rename(raw.name)
+    return Variable(raw.name, column, np.empty(0, np.int32), all_levels, gaps, worth)
+
+
+def encode_values(raw: pl.Series, variable: Variable, owner: str) -> Codes:
+    """Which of the levels each value is."""
+    return encode(to_comparable(raw, variable.column, owner), variable.levels).codes
 
 
 def choose_variable_grid(
@@ -141,11 +261,14 @@ def align_to_grid(variable: Variable, grid: Grid | GroupGrid) -> Variable:
     )
     begins = grid.begin(cells).rename(variable.name)
     code = np.concatenate([np.arange(variable.missing), variable.missing + of_level.ravel()])
+    codes = variable.codes
+    if len(cells) < len(of_level):  # else each level is a cell
+        codes = code.astype(choose_code_type(len(cells) + variable.missing, len(codes)))[codes]
     # What means missing is only told apart, so any other number will do.
     missing = pl.Series(variable.name, [None] * variable.missing, dtype=begins.dtype)
     return replace(
         variable,
-        codes=code.astype(np.int32)[variable.codes],
+        codes=codes,
         levels=pl.concat([missing, begins]),
         worth=_scale_levels(begins, variable.column, variable.missing),
     )
@@ -162,7 +285,8 @@ def to_comparable(values: pl.Series, column: Column, owner: str) -> pl.Series:
             hint="leave it out, or turn it into a number.",
         )
     if dtype.is_float():
-        numbers = values.cast(pl.Float64) + 0.0  # no negative zero
+        numbers = values.cast(pl.Float64)
+        numbers = numbers.set(numbers == 0, 0.0)  # no negative zero
         if numbers.is_infinite().any():
             raise DataError(
                 f"Variable '{name}' holds infinite values.",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -167,12 +167,11 @@ def round_like_original(
     Whole numbers are whole again, in type and kind, where they are rounded to a whole step.
     """
     computed = [
-        name
-        for name in names
-        if frames.get_column(released.frame, name).dtype.is_float()
-        and data.dtype(name).is_numeric()
+        name for name in names if released.dtype(name).is_float() and data.dtype(name).is_numeric()
     ]
     sizes = fit_steps(data, computed, engine, steps=steps)
+    if not engine.in_memory:
+        return _round_elsewhere(data, released, {n: sizes[n] for n in computed if sizes[n]}, engine)
     schema, columns = released.schema, []
     for name in (name for name in computed if sizes[name]):
         values = frames.get_column(released.frame, name)
@@ -184,6 +183,41 @@ def round_like_original(
         else:
             columns.append(rounded.cast(values.dtype))
     return released.with_columns(pl.DataFrame(columns), schema) if columns else released
+
+
+def _round_elsewhere(
+    data: Dataset, released: Dataset, sizes: Mapping[str, float], engine: Engine
+) -> Dataset:
+    """The same for records that are not in memory: rounded first, then made whole."""
+    if not sizes:
+        return released
+    columns = {name: data.schema[name] for name in sizes}
+
+    def round_batch(batch: pl.DataFrame, draws: object) -> pl.DataFrame:
+        del draws
+        return pl.DataFrame(
+            [
+                round_to_step(batch[name], size, columns[name]).cast(batch[name].dtype)
+                for name, size in sizes.items()
+            ]
+        )
+
+    rounded = engine.map_rows(released, round_batch, reads=list(sizes))
+    whole = [name for name in sizes if sizes[name] >= 1 and is_integer(data, name)]
+    largest = engine.aggregate(rounded, {name: [_LARGEST] for name in whole})
+    exact = [name for name in whole if not largest[name][_LARGEST.name] >= _EXACT]
+    if not exact:
+        return rounded
+
+    def cast_batch(batch: pl.DataFrame, draws: object) -> pl.DataFrame:
+        del draws
+        return batch.cast(dict.fromkeys(exact, pl.Int64))
+
+    cast = engine.map_rows(rounded, cast_batch, reads=exact)
+    schema = cast.schema
+    for name in exact:
+        schema = schema.changed([name], kind=data.schema[name].kind)
+    return replace(cast, schema=schema)
 
 
 # Where the original has all digits --------------------------------------------------------------

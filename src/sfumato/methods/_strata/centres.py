@@ -18,13 +18,25 @@ from sfumato.cells.subsets import Closeness, find_close, find_worst_subset, shar
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.local import find_class_of_each
-from sfumato.engines.summaries import Deviation, Mean
+from sfumato.engines.summaries import (
+    Count,
+    Deviation,
+    Distinct,
+    Maximum,
+    Mean,
+    Minimum,
+    Summary,
+    Transformed,
+)
 from sfumato.errors import HeavyLossWarning, MethodError
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.method import is_integer
 from sfumato.methods._publishing.digits import round_to_step
 from sfumato.methods._strata.strata import format_levels
+from sfumato.schema import Column
 
+GAP = "__sfumato_gap_"
+"""Before the name of a variable: the column that says where it was missing."""
 Spread = Mapping[str, Mapping[str, float]]
 """The mean and standard deviation of each variable."""
 _COLLINEAR = 1e-10
@@ -52,10 +64,17 @@ class PreparedRecords:
     by: tuple[str, ...]
     codes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Codes that mean "missing" to whoever reads the release, so no new value may be one."""
+    elsewhere: bool = False
+    """Whether the records are not in memory; columns of `full` then say what was missing."""
 
     @cached_property
     def slim(self) -> Dataset:
-        """Only what is needed to find neighbours, so that no other variable is carried along."""
+        """Only what is needed to find neighbours, so that no other variable is carried along.
+
+        Records that are elsewhere stay together with all they have.
+        """
+        if self.elsewhere:
+            return self.full
         batch = self.full.batch([*self.variables, *self.by])
         numbers = [batch[name].cast(pl.Float64) for name in self.variables]
         return Dataset(batch.with_columns(numbers), given_identity=self.full.identity)
@@ -122,7 +141,7 @@ def fit_weights(
         z = [(batch[n].cast(pl.Float64) - spread[n]["mean"]) / spread[n]["sd"] for n in names]
         return pl.DataFrame([(z[a] * z[b]).alias(f"{a} {b}") for a, b in pairs])
 
-    slim = Dataset(data.batch(names), given_identity=data.identity)
+    slim = Dataset(data.batch(names), given_identity=data.identity) if engine.in_memory else data
     multiplied = engine.map_rows(slim, products, reads=names)
     means = engine.aggregate(multiplied, {f"{a} {b}": [Mean()] for a, b in pairs})
     relation = np.empty((len(names), len(names)))
@@ -139,13 +158,90 @@ def fit_weights(
     return weights
 
 
+@dataclass(frozen=True)
+class Move:
+    """How the centres of a variable become the values that are released.
+
+    Parameters
+    ----------
+    name, column : the variable.
+    slope, shift : what stretches centres about the mean, back to the spread of the original.
+    mean, factor : the same where no bounds are to be kept.
+    bounds : where the values must lie, if anywhere.
+    whole, step : round to whole numbers, or to a step.
+    codes : what means "missing" to whoever reads the release.
+    """
+
+    name: str
+    column: Column
+    mean: float
+    factor: float
+    slope: float
+    shift: float
+    bounds: tuple[Any, Any] | None
+    whole: bool
+    step: float
+    codes: tuple[Any, ...]
+
+    def apply(self, centres: pl.Series, gaps: pl.Series | None) -> pl.Series:
+        """The values of some records; missing again where they were, if `gaps` says so."""
+        # Centres lie closer together than the records: stretch them about the mean.
+        new = self.mean + (centres - self.mean) * self.factor
+        if self.bounds is not None:
+            new = (centres * self.slope + self.shift).clip(*map(float, self.bounds))
+        if self.whole:
+            new = _round_values(new.alias(self.name), self.bounds)
+        elif self.step:
+            new = round_to_step(new.alias(self.name), self.step, self.column)
+        new = _avoid_codes(new, self.codes)
+        return (new if gaps is None else new.set(gaps, None)).alias(self.name)
+
+
 def move_records(
     records: PreparedRecords, settings: MoveSettings, k: Mapping[str, Any], engine: Engine
 ) -> list[pl.Series]:
     """The new values of each variable: centres, stretched back to the original spread."""
     centre = find_centres(records, settings, k, engine)
+    moves = fit_moves(records, settings, k, centre, engine)
+    gaps = {
+        name: records.original.column(name).is_null() if settings.keep_gaps else None
+        for name in records.variables
+    }
+    return [moves[name].apply(centre.column(name), gaps[name]) for name in records.variables]
+
+
+def move_elsewhere(
+    records: PreparedRecords, settings: MoveSettings, k: Mapping[str, Any], engine: Engine
+) -> Dataset:
+    """The records with their new values, where they lie."""
+    centre = engine.keep(find_centres(records, settings, k, engine))
+    moves = fit_moves(records, settings, k, centre, engine)
+    gaps = {name: f"{GAP}{name}" for name in records.variables}
+    keep_gaps = settings.keep_gaps
+
+    def move(batch: pl.DataFrame, draws: object) -> pl.DataFrame:
+        del draws
+        return pl.DataFrame(
+            [
+                moves[name].apply(batch[name], batch[gap] if keep_gaps else None)
+                for name, gap in gaps.items()
+            ]
+        )
+
+    reads = [*records.variables, *gaps.values()]
+    return engine.map_rows(centre, move, reads=reads).without(gaps.values())
+
+
+def fit_moves(
+    records: PreparedRecords,
+    settings: MoveSettings,
+    k: Mapping[str, Any],
+    centre: Dataset,
+    engine: Engine,
+) -> dict[str, Move]:
+    """How far centres must be stretched, by variable."""
     shrunk = engine.aggregate(centre, {name: [Deviation()] for name in records.variables})
-    released = []
+    moves = {}
     for name in records.variables:
         mean, sd = settings.spread[name]["mean"], settings.spread[name]["sd"]
         if not shrunk[name]["sd"] > 0:
@@ -153,22 +249,23 @@ def move_records(
                 f"With k = {k['all'] or 'this'} every record would get the same '{name}'.",
                 hint="choose a smaller k.",
             )
-        values = centre.column(name)
-        factor = sd / shrunk[name]["sd"]
-        # Centres lie closer together than the records: stretch them about the mean.
-        new = mean + (values - mean) * factor
-        bounds = _find_bounds(records, settings, name)
+        factor, slope, shift = sd / shrunk[name]["sd"], 1.0, 0.0
+        bounds = _find_bounds(records, settings, name, engine)
         if bounds is not None:
-            new = _stretch_within(values, factor, settings.spread[name], bounds, engine)
-        if settings.round_integers and is_integer(records.original, name):
-            new = _round_values(new.alias(name), bounds)
-        elif step := settings.steps.get(name):
-            new = round_to_step(new.alias(name), step, records.original.schema[name])
-        new = _avoid_codes(new, records.codes.get(name, ()))
-        if settings.keep_gaps:
-            new = new.set(records.original.column(name).is_null(), None)
-        released.append(new.alias(name))
-    return released
+            slope, shift = _fit_stretch(centre, name, factor, settings.spread[name], bounds, engine)
+        moves[name] = Move(
+            name,
+            records.original.schema[name],
+            mean,
+            factor,
+            slope,
+            shift,
+            bounds,
+            settings.round_integers and is_integer(records.original, name),
+            settings.steps.get(name, 0.0),
+            tuple(records.codes.get(name, ())),
+        )
+    return moves
 
 
 def find_centres(
@@ -180,6 +277,7 @@ def find_centres(
     inverse = [1 / settings.spread[name]["sd"] for name in names]
     scale = np.array(settings.weights if settings.weights is not None else inverse)
     chosen = {tuple(row[:-1]): row[-1] for row in k["strata"]}
+    by, for_all = records.by, k["all"]
 
     def centre(batch: pl.DataFrame, starts: Integers, draws: object) -> pl.DataFrame:
         from sfumato.kernels.trees.neighbours import centroids
@@ -187,12 +285,10 @@ def find_centres(
         del draws
         if chosen:
             first = batch[starts[:-1]]
-            levels = zip(
-                *(format_levels(first[name]).to_list() for name in records.by), strict=True
-            )
+            levels = zip(*(format_levels(first[name]).to_list() for name in by), strict=True)
             sizes = np.array([chosen[stratum] for stratum in levels])
         else:
-            sizes = np.full(len(starts) - 1, k["all"])
+            sizes = np.full(len(starts) - 1, for_all)
         values = np.column_stack([batch[name].to_numpy() for name in names])
         try:
             means = centroids(values, scale, starts, sizes)
@@ -204,11 +300,11 @@ def find_centres(
         return pl.DataFrame({name: means[:, column] for column, name in enumerate(names)})
 
     reads = [*names, *records.by] if chosen else names
-    return engine.map_groups(records.slim, centre, by=records.by, reads=reads)
+    return engine.map_groups(records.slim, centre, by=by, reads=reads)
 
 
 def _find_bounds(
-    records: PreparedRecords, settings: MoveSettings, name: str
+    records: PreparedRecords, settings: MoveSettings, name: str, engine: Engine
 ) -> tuple[Any, Any] | None:
     """Where the new values of a variable must lie, if anywhere.
 
@@ -219,41 +315,45 @@ def _find_bounds(
         return declared
     if not (settings.round_integers and is_integer(records.original, name)):
         return None
-    values = records.original.column(name).drop_nulls()
-    distinct = values.n_unique()
-    if distinct > min(_MOST_CODES, len(values) // _RECORDS_A_CODE):
+    wanted: list[Summary] = [Count(), Distinct(), Minimum(), Maximum()]
+    values = engine.aggregate(records.original, {name: wanted})[name]
+    if values["distinct"] > min(_MOST_CODES, values["count"] // _RECORDS_A_CODE):
         return None
-    return declared or (values.min(), values.max())
+    return declared or (values["min"], values["max"])
 
 
-def _stretch_within(
-    values: pl.Series,
+def _fit_stretch(
+    centre: Dataset,
+    name: str,
     factor: float,
     spread: Mapping[str, float],
     bounds: tuple[Any, Any],
     engine: Engine,
-) -> pl.Series:
+) -> tuple[float, float]:
     """Stretch and shift so that, cut off at the bounds, mean and SD are those of the original."""
     mean, sd = spread["mean"], spread["sd"]
+    low, high = map(float, bounds)
     slope, shift = factor, mean - mean * factor
     # Clipping pulls mean and SD inwards; correct both by what was lost, and clip again.
-    best = (values * slope + shift).clip(*map(float, bounds))
     for _ in range(_ROUNDS):
-        clipped = Dataset(pl.DataFrame({"x": best}))
-        moments = engine.aggregate(clipped, {"x": [Mean(), Deviation()]})["x"]
-        off, ratio = moments["mean"] - mean, moments["sd"] / sd
+
+        def clip(values: Floats, slope: float = slope, shift: float = shift) -> Floats:
+            return np.clip(values * slope + shift, low, high)
+
+        inside = [Transformed(clip, summary, "inside") for summary in (Mean(), Deviation())]
+        moments = engine.aggregate(centre, {name: inside})[name]
+        off, ratio = moments["mean inside"] - mean, moments["sd inside"] / sd
         if (abs(off) < _CLOSE * sd and abs(ratio - 1) < _CLOSE) or not ratio > 0:
             break
-        slope, shift = slope / ratio, mean + (shift - moments["mean"]) / ratio
-        best = (values * slope + shift).clip(*map(float, bounds))
-    return best
+        slope, shift = slope / ratio, mean + (shift - moments["mean inside"]) / ratio
+    return slope, shift
 
 
 def _round_values(values: pl.Series, bounds: tuple[Any, Any] | None) -> pl.Series:
     rounded = pl.Series(values.name, np.rint(values.to_numpy()))
     if bounds is not None:
         rounded = rounded.clip(float(np.ceil(bounds[0])), float(np.floor(bounds[1])))
-    if float(np.abs(rounded.to_numpy()).max()) >= _EXACT:
+    if float(np.abs(rounded.to_numpy()).max(initial=0.0)) >= _EXACT:
         raise MethodError(
             f"Variable '{values.name}' is too large to be rounded to whole numbers.",
             hint="give it in a larger unit, or leave out `whole`.",

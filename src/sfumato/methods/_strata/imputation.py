@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import polars as pl
 
 from sfumato.cells.pairs import quote_names
-from sfumato.data import Dataset
-from sfumato.engines import Engine
-from sfumato.engines.summaries import Mean, Quantile, Summary
+from sfumato.data import Dataset, drop_missing_codes
+from sfumato.engines import Engine, GroupingEngine
+from sfumato.engines.summaries import Count, Mean, Quantile, Summary
 from sfumato.errors import MethodError
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Mask
 
 Missing = Literal["refuse", "drop", "median", "mean", "model"]
 # Imputations by chained equations whose mean is taken.
@@ -25,15 +25,18 @@ _SEED = 20_210_323
 _MOST_LEVELS = 50
 
 
-def count_missing(data: Dataset, names: Sequence[str]) -> dict[str, int]:
+def count_missing(data: Dataset, names: Sequence[str], engine: Engine) -> dict[str, int]:
     """How many values each of these variables lacks; those that lack none are left out."""
-    counts = {name: data.column(name).null_count() for name in names}
-    return {name: count for name, count in counts.items() if count}
+    records = engine.count(data)
+    counts = engine.aggregate(data, {name: [Count()] for name in names})
+    lacking = {name: records - counts[name]["count"] for name in names}
+    return {name: count for name, count in lacking.items() if count}
 
 
-def refuse_empty(data: Dataset, names: Sequence[str]) -> None:
+def refuse_empty(data: Dataset, names: Sequence[str], engine: Engine) -> None:
     """Fail, naming the variables that have no value at all."""
-    empty = [name for name, count in count_missing(data, names).items() if count == len(data)]
+    records = engine.count(data)
+    empty = [n for n, count in count_missing(data, names, engine).items() if count == records]
     if empty:
         names_quoted = quote_names(empty)
         raise MethodError(
@@ -41,48 +44,78 @@ def refuse_empty(data: Dataset, names: Sequence[str]) -> None:
         )
 
 
-def refuse_missing(data: Dataset, names: Sequence[str], *, hint: str) -> None:
+def refuse_missing(data: Dataset, names: Sequence[str], engine: Engine, *, hint: str) -> None:
     """Fail, naming the variables that lack values and how many."""
-    lacking = count_missing(data, names)
+    lacking = count_missing(data, names, engine)
     if lacking:
         counts = ", ".join(f"'{name}' ({count})" for name, count in lacking.items())
         raise MethodError(f"These variables have missing values: {counts}.", hint=hint)
 
 
-def require_within_domain(data: Dataset, names: Sequence[str]) -> None:
+@dataclass(frozen=True)
+class _Outside:
+    """How many values lie outside two bounds."""
+
+    bounds: tuple[Any, Any]
+    name: ClassVar[str] = "outside"
+    needs: ClassVar[tuple[Summary, ...]] = ()
+
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> int:
+        """Count one part."""
+        del earlier
+        return int(((values < self.bounds[0]) | (values > self.bounds[1])).sum())
+
+    def merge(self, parts: Sequence[int], earlier: Mapping[str, Any]) -> int:
+        """Add the counts."""
+        del earlier
+        return sum(parts)
+
+
+def require_within_domain(data: Dataset, names: Sequence[str], engine: Engine) -> None:
     """Fail when no domain is declared, or when values lie outside theirs."""
-    bounds = {name: data.schema[name].bounds for name in names}
-    if not any(bounds.values()):
+    bounds = {name: ends for name in names if (ends := data.schema[name].bounds) is not None}
+    if not bounds:
         raise MethodError(
             'bounds = "keep" needs a declared domain for at least one of the variables.',
             hint="for instance domain = [0, 120] in the plan's [columns].",
         )
-    for name, ends in bounds.items():
-        if ends is None:
-            continue
-        values = data.column(name).drop_nulls()
-        outside = int(((values < ends[0]) | (values > ends[1])).sum())
-        if outside:
+    counted = engine.aggregate(data, {name: [_Outside(ends)] for name, ends in bounds.items()})
+    for name, summary in counted.items():
+        if summary["outside"]:
             raise MethodError(
-                f"Variable '{name}' has {outside} values outside its declared domain.",
+                f"Variable '{name}' has {summary['outside']} values outside its declared domain.",
                 hint='correct the domain or the values, or say bounds = "report".',
             )
 
 
-def take_complete(data: Dataset, names: Sequence[str]) -> Dataset:
+def take_complete(data: Dataset, names: Sequence[str], engine: Engine) -> Dataset:
     """The records that lack none of these values; fail when there are none."""
-    batch = data.batch(names)
-    full = ~np.logical_or.reduce([batch[name].is_null().to_numpy() for name in names])
-    if not full.any():
+
+    def is_complete(batch: pl.DataFrame) -> Mask:
+        lacking: Mask = np.logical_or.reduce([batch[name].is_null().to_numpy() for name in names])
+        return ~lacking
+
+    complete = take_records(data, is_complete, names, engine)
+    if not engine.count(complete):
         raise MethodError(
             f"No record has all of these values: {quote_names(names)}.",
             hint="leave out the variable that is mostly missing.",
         )
-    return data if full.all() else data.take(np.flatnonzero(full))
+    return complete
+
+
+def take_records(
+    data: Dataset, function: Callable[[pl.DataFrame], Mask], reads: Sequence[str], engine: Engine
+) -> Dataset:
+    """The records for which a function of some variables is true."""
+    if not engine.in_memory:
+        return cast("GroupingEngine", engine).filter(data, function, reads)
+    wanted = function(data.batch(reads)) if reads else function(pl.DataFrame(height=len(data)))
+    return data if wanted.all() else data.take(np.flatnonzero(wanted))
 
 
 def resolve_missing_codes(
-    data: Dataset, variables: Sequence[str], strata: Sequence[str]
+    data: Dataset, variables: Sequence[str], strata: Sequence[str], engine: Engine
 ) -> Dataset:
     """The records without codes for "missing" in the numbers, and with them as levels in strata.
 
@@ -91,10 +124,17 @@ def resolve_missing_codes(
     coded = [name for name in (*variables, *strata) if data.schema[name].missing]
     if not coded:
         return data
-    bare = replace(
-        data, schema=data.schema.changed(coded, missing=()), given_identity=data.identity
-    )
-    return bare.with_columns(data.batch([name for name in variables if name in coded]))
+    before = data.schema
+    bare = replace(data, schema=before.changed(coded, missing=()), given_identity=data.identity)
+    numbers = [name for name in variables if name in coded]
+    if not numbers:
+        return bare
+
+    def resolve(batch: pl.DataFrame, draws: object) -> pl.DataFrame:
+        del draws
+        return drop_missing_codes(batch, before)
+
+    return engine.map_rows(bare, resolve, reads=numbers)
 
 
 def fit_fills(
@@ -102,9 +142,28 @@ def fit_fills(
 ) -> dict[str, float]:
     """The value that stands in for missing ones in each variable, for "median" and "mean"."""
     summary: Summary = Quantile(0.5) if how == "median" else Mean()
-    lacking = list(count_missing(data, names))
+    lacking = list(count_missing(data, names, engine))
     values = engine.aggregate(data, {name: [summary] for name in lacking})
     return {name: values[name][summary.name] for name in lacking}
+
+
+def mark_missing(
+    data: Dataset, names: Sequence[str], values: Mapping[str, float], mark: str, engine: Engine
+) -> Dataset:
+    """The records with numbers only, and columns that say where they were missing."""
+
+    def fill(batch: pl.DataFrame, draws: object) -> pl.DataFrame:
+        del draws
+        columns = []
+        for name in names:
+            numbers = batch[name].cast(pl.Float64)
+            columns += [
+                numbers.fill_null(values[name]) if name in values else numbers,
+                batch[name].is_null().alias(f"{mark}{name}"),
+            ]
+        return pl.DataFrame(columns)
+
+    return engine.map_rows(data, fill, reads=names)
 
 
 def fill_missing(data: Dataset, values: Mapping[str, float]) -> Dataset:
@@ -125,7 +184,7 @@ def impute_by_model(data: Dataset, names: Sequence[str], categories: Sequence[st
     prediction is drawn from its posterior (scikit-learn's IterativeImputer with Bayesian ridge
     regression). Records go in in an order of their own, so that the order of rows is no matter.
     """
-    lacking = count_missing(data, names)
+    lacking = {name for name in names if data.column(name).null_count()}
     if not lacking:
         return data
     batch = data.batch(names)

@@ -14,7 +14,7 @@ from sfumato.engines import Engine
 from sfumato.engines.local import find_class_of_each
 from sfumato.engines.summaries import exact_sum
 from sfumato.errors import MethodError, StrataError
-from sfumato.kernels.arrays import Integers
+from sfumato.kernels.arrays import Integers, Mask
 
 Level = str | None
 """A category as text; None where the value is missing."""
@@ -55,12 +55,14 @@ def require_large(
     raise error
 
 
-def select_large_strata(data: Dataset, by: Sequence[str], k: int, engine: Engine) -> Integers:
-    """The rows of the records whose stratum has at least k."""
+def find_large_strata(
+    data: Dataset, by: Sequence[str], k: int, engine: Engine
+) -> Callable[[pl.DataFrame], Mask]:
+    """Which records are of a stratum that has at least k, as a function of their strata."""
     strata = engine.distinct(data, by)
     if not by:
-        return np.arange(len(data) if strata.counts[0] >= k else 0)
-    return np.flatnonzero(strata.counts[find_class_of_each(data.batch(by), strata.values)] >= k)
+        return lambda batch: np.full(batch.height, bool(strata.counts[0] >= k))
+    return lambda batch: strata.counts[find_class_of_each(batch, strata.values)] >= k
 
 
 def format_levels(values: pl.Series) -> pl.Series:
@@ -144,7 +146,7 @@ def _find_level_centres(
             means[name] = np.repeat(sums, sizes)
         return pl.DataFrame(means)
 
-    slim = Dataset(data.batch([variable, *names]))
+    slim = Dataset(data.batch([variable, *names])) if engine.in_memory else data
     averaged = engine.map_groups(slim, average, by=[variable], reads=names)
     rows = engine.distinct(averaged, [variable, *names]).values
     return {

@@ -13,6 +13,7 @@ from sfumato.cells.notation import find_notation
 from sfumato.cells.pairs import quote_names
 from sfumato.cells.unchanged import write_cells
 from sfumato.data import Dataset
+from sfumato.engines import engine_for
 from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.measure import AT_WORST, FILLED_IN, Measure
@@ -65,7 +66,7 @@ class FilledIn:
 
     def add_to(self, measure: Measure, evidence: Evidence) -> Evidence:
         """Evidence on the release, with the numbers that are worse on what the attacker has."""
-        again = measure.look(self.dataset, "released")
+        again = measure.look(self.dataset, "released", engine_for(self.dataset.frame))
         numbers = {
             name: number
             for name in (measure.name, *measure.provides)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.cells.classes import EquivalenceClasses
+from sfumato.cells.confidential import count_by_class
 from sfumato.kernels.arrays import Codes, Floats, Integers
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def score_classes(
 ) -> list[Floats]:
     """Each rule's score of every class.
 
-    Records whose code is -1 are left out; a class of which nothing is left has 0. Or, if `filled`,
+    Rows whose code is -1 are left out; a class of which nothing is left has 0. Or, if `filled`,
     their value is the one by which l is worst. All classes of one record with the same code have
     the same score, so it is taken once: in data that nobody has protected yet, most classes are
     of one record.
@@ -35,34 +36,41 @@ def score_classes(
     Parameters
     ----------
     classes : the classes.
-    codes : for each record a number from 0 on, or -1.
+    codes : for each row a number from 0 on, or -1.
     counts : how many records have each code.
     rules : t or l; what they are about is always this variable.
     """
+    from sfumato.kernels.arrays import UNWEIGHTED
     from sfumato.kernels.clustering.closeness import score_parts, summarise_whole
 
     order, starts = classes.order, classes.starts
     class_codes = codes[order]
+    weights = UNWEIGHTED if classes.counts is None else classes.counts[order]
     if not filled and (class_codes < 0).any():
         present = class_codes >= 0
         starts = np.concatenate([[0], np.cumsum(present)])[starts]
-        class_codes = class_codes[present]
-    sizes = np.diff(starts)
-    large, single = np.flatnonzero(sizes > 1), np.flatnonzero(sizes == 1)
+        class_codes, weights = class_codes[present], weights[present[: len(weights)]]
+    rows = np.diff(starts)
+    single = rows == 1
+    if len(weights):
+        single[single] = weights[starts[:-1][single]] == 1
+    large = (rows > 0) & ~single
     width = len(counts)
-    within = np.repeat(sizes > 1, sizes)
+    within = np.repeat(large, rows)
     # Behind the large classes one class for each code stands for all classes of one record; the
     # last is that of -1.
     codes_of_single = np.append(np.arange(width, dtype=np.int32), np.int32(-1))
     all_codes = np.concatenate([class_codes[within], codes_of_single])
-    ends = np.cumsum(np.concatenate([[0], sizes[large], np.ones(width + 1, np.int64)]))
+    if len(weights):
+        weights = np.concatenate([weights[within], np.ones(width + 1, np.int64)])
+    ends = np.cumsum(np.concatenate([[0], rows[large], np.ones(width + 1, np.int64)]))
     summary = summarise_whole([counts], [np.arange(width)], rules)
     result = []
     for index in range(len(rules)):
-        scores = score_parts(all_codes, np.arange(len(all_codes)), ends, index, summary)
-        by_class = np.zeros(len(classes))
-        by_class[large] = scores[: len(large)]
-        by_class[single] = scores[len(large) :][class_codes[starts[single]]]
+        scores = score_parts(all_codes, np.arange(len(all_codes)), ends, index, summary, weights)
+        by_class, many = np.zeros(len(classes)), int(large.sum())
+        by_class[large] = scores[:many]
+        by_class[single] = scores[many:][class_codes[starts[:-1][single]]]
         result.append(by_class)
     return result
 
@@ -74,11 +82,13 @@ class FewestValues:
     Parameters
     ----------
     counts : how many different values each class has at least; 1 where all are missing.
-    codes : a code for each record, -1 where missing: within each class no true distribution of
-        values is more unequal than theirs.
+    classes : the classes, with a row for each value of each.
+    codes : the values, -1 for missing: within each class no true distribution of values is more
+        unequal than theirs.
     """
 
     counts: Floats
+    classes: EquivalenceClasses
     codes: Codes
 
 
@@ -90,21 +100,28 @@ def count_fewest_values(
     Parameters
     ----------
     classes : the classes.
-    codes : for each record which cell it has, or -1.
+    codes : for each row which cell it has, or -1.
     meanings : what each cell may stand for.
     """
-    fewest, at_worst = np.ones(len(classes)), np.full(len(codes), -1, np.int32)
+    fewest, missing = np.ones(len(classes)), classes.sizes.copy()
+    values: list[tuple[int, int, int]] = []
     known: dict[tuple[int, ...], int] = {}
-    for number, (first, last) in enumerate(itertools.pairwise(classes.starts.tolist())):
-        rows = classes.order[first:last]
-        rows = rows[codes[rows] >= 0]
-        if not len(rows):
+    both = count_by_class(classes, codes, len(meanings))
+    order = np.lexsort((both.code, both.at))
+    starts = np.searchsorted(both.at[order], np.arange(len(classes) + 1))
+    for number, (first, last) in enumerate(itertools.pairwise(starts.tolist())):
+        if first == last:
             continue
-        distinct, counts = np.unique(codes[rows], return_counts=True)
-        cells = tuple(distinct.tolist())
+        rows = order[first:last]
+        cells, counts = tuple(both.code[rows].tolist()), both.counts[rows]
         if cells not in known:
             known[cells] = meanings.count_fewest(cells)
         fewest[number] = known[cells]
+        missing[number] -= counts.sum()
         blocks = meanings.list_blocks(cells, counts)
-        at_worst[rows] = np.repeat(np.arange(len(blocks)), blocks)
-    return FewestValues(fewest, at_worst)
+        values += [(number, code, records) for code, records in enumerate(blocks)]
+    left = np.flatnonzero(missing)
+    values += zip(left.tolist(), [-1] * len(left), missing[left].tolist(), strict=True)
+    of, at_worst, records = np.array(values, np.int64).reshape(-1, 3).T
+    again = EquivalenceClasses(of.astype(np.int32), classes.sizes, records)
+    return FewestValues(fewest, again, at_worst.astype(np.int32))

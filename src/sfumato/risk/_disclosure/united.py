@@ -74,8 +74,8 @@ class WorstReading:
 
     def add_filled(self, plain: Numbers, filled: Numbers, variable: ConfidentialVariable) -> None:
         """Take in a reading in which missing values protect nobody."""
-        missing = int((variable.codes < 0).sum())
-        self.add(plain, filled, describe_missing(variable.name, missing), IF_MISSING)
+        warning = describe_missing(variable.name, variable.missing_records)
+        self.add(plain, filled, warning, IF_MISSING)
 
     def judge(self, plain: Numbers) -> dict[str, Any]:
         """The details against which targets are held; none where there is one reading only."""

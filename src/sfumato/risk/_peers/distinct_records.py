@@ -11,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from sfumato.cells.classes import count_codes
 from sfumato.cells.codes import cast_untyped, encode
 from sfumato.data import Dataset
 from sfumato.engines.local import count_combinations, find_class_of_each
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import AnyIntegers
-from sfumato.risk._known import known_variables
+from sfumato.kernels.arrays import AnyIntegers, Integers
+from sfumato.risk._known import known_variables, require_records
 
 _MOST = (1 << 31) - 1
 """Records at most: below this, products of two counts are exact in 64 bits."""
@@ -72,6 +73,7 @@ def find_distinct_records(
     (np.int64(3), (2, 2))
     """
     data.schema.require([sensitive])
+    require_records(len(data))
     named = known_variables(known, data, "original")
     others = tuple(dict.fromkeys(name for name in named if name != sensitive))
     if not others:
@@ -84,18 +86,21 @@ def find_distinct_records(
     return DistinctRecords(others, *code_rows(data, [*others, sensitive]))
 
 
-def code_rows(data: Dataset, names: Sequence[str]) -> CodedRows:
+def code_rows(data: Dataset, names: Sequence[str], records: Integers | None = None) -> CodedRows:
     """The distinct rows of some variables, with codes and counts.
 
     Missing is a value of its own, and a release shows which code for missing a cell holds.
+    `records` says how many records each row of the data stands for.
     """
     # Codes for missing are compared like values: whoever sees the file sees them.
     undeclared = replace(data, schema=data.schema.changed(names, missing=()))
     batch = pl.DataFrame([_read_column(undeclared, name) for name in names])
     distinct = count_combinations(batch)
     columns = [encode(column).missing_last for column in distinct.values.get_columns()]
-    counts = np.asarray(distinct.counts, np.int64)
     row_of = find_class_of_each(batch, distinct.values)
+    counts = np.asarray(distinct.counts, np.int64)
+    if records is not None:
+        counts = count_codes(row_of, records, len(counts))
     return CodedRows(distinct.values, np.column_stack(columns), counts, row_of)
 
 

@@ -13,7 +13,7 @@ from sfumato.cells.codes import encode
 from sfumato.data import Dataset, find_missing_codes
 from sfumato.errors import MeasureError
 from sfumato.evidence import Subject
-from sfumato.kernels.arrays import AnyIntegers, Mask
+from sfumato.kernels.arrays import AnyIntegers, Integers, Mask
 from sfumato.progress import current_progress
 from sfumato.risk._known import known_variables
 from sfumato.risk._peers.distinct_records import code_rows
@@ -66,6 +66,7 @@ def match_records(
     names: Sequence[str],
     tolerance: Mapping[str, float],
     relative: Mapping[str, float],
+    records: Integers | None = None,
 ) -> MatchedRecords:
     """Read variables; tolerances by name, absolute or relative to the record's own value.
 
@@ -79,7 +80,7 @@ def match_records(
     """
     from sfumato.kernels.lattice.matches import match_equal
 
-    rows = code_rows(data, names)
+    rows = code_rows(data, names, records)
     relations, tolerated, generalised = [], [], []
     for index, name in enumerate(names):
         column, values, codes = data.schema[name], rows.values[name], rows.codes[:, index]
@@ -227,7 +228,8 @@ class PeerSearch:
     question : what was asked.
     peers : what protects them: arrays of sensitive variables x distinct records looked at.
     counts : how many records looked at each of these is.
-    row_of : which of them each record is, -1 where a record was not drawn.
+    row_of : which of them each row of the data is, -1 where a record was not drawn.
+    records : how many records there are.
     exact : for each of them, whether its numbers are not bounds but the numbers themselves.
     matched : how records match.
     """
@@ -236,6 +238,7 @@ class PeerSearch:
     peers: PeerCounts
     counts: AnyIntegers
     row_of: AnyIntegers
+    records: int
     exact: Mask
     matched: MatchedRecords
 
@@ -275,8 +278,12 @@ def resolve_variables(
     return by, secrets
 
 
-def find_peers(data: Dataset, question: PeerQuestion) -> PeerSearch:
+def find_peers(
+    data: Dataset, question: PeerQuestion, records: Integers | None = None
+) -> PeerSearch:
     """Count the peers of all records, or of those drawn.
+
+    `records` says how many records each row of the data stands for; without, one each.
 
     Examples
     --------
@@ -287,8 +294,15 @@ def find_peers(data: Dataset, question: PeerQuestion) -> PeerSearch:
     array([[0.5, 0.5, 0. ]])
     """
     _check_tolerances(data, question)
-    rows = match_records(data, question.names, question.tolerance, question.relative_tolerance)
+    rows = match_records(
+        data, question.names, question.tolerance, question.relative_tolerance, records
+    )
     row_of, counts, targets = rows.row_of, rows.counts, None
+    if question.individuals is not None and records is not None:
+        raise MeasureError(
+            "Individuals are drawn from records in memory only.",
+            hint="leave `individuals` out: all are looked at.",
+        )
     if question.individuals is not None and question.individuals < len(data):
         sample = draw_individuals(data, question.individuals)
         # Equal records have equal peers, so distinct rows of the sample suffice.
@@ -305,7 +319,7 @@ def find_peers(data: Dataset, question: PeerQuestion) -> PeerSearch:
             hint="name fewer variables in `known`, a smaller `most`, a larger `budget`, or look "
             "at a sample: individuals = 1000.",
         ) from None
-    return PeerSearch(question, peers, counts, row_of, exact, rows)
+    return PeerSearch(question, peers, counts, row_of, int(rows.counts.sum()), exact, rows)
 
 
 def _count_peers(

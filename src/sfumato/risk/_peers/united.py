@@ -13,6 +13,7 @@ from sfumato.cells.confidential import ConfidentialVariable, count_by_class, enc
 from sfumato.cells.overlaps import CellMeanings, read_meanings
 from sfumato.cells.same_values import UnitedReading, unite_values
 from sfumato.data import Dataset
+from sfumato.engines import Rows
 from sfumato.kernels.arrays import Codes, Integers
 from sfumato.risk._peers.matching import PeerQuestion, PeerSearch, find_peers
 from sfumato.schema import Column, Schema
@@ -35,7 +36,7 @@ class PeerReading:
 
 
 def search_readings(
-    data: Dataset, question: PeerQuestion, same_within: float
+    rows: Rows, question: PeerQuestion, same_within: float
 ) -> Iterator[PeerReading]:
     """Search again for each secret of which some values may be the same.
 
@@ -45,30 +46,31 @@ def search_readings(
     --------
     >>> data = Dataset(pl.DataFrame({"age": [30, 30, 40], "ill": ["HIV", "hiv", "flu"]}))
     >>> question = PeerQuestion(known=("age",), sensitive=("ill",))
-    >>> [reading] = search_readings(data, question, 0.0)
+    >>> [reading] = search_readings(Rows(data, None), question, 0.0)
     >>> [(_, search)] = reading.searches
     >>> search.peers.least_ppp[:, search.row_of]
     array([[0., 0., 0.]])
     """
     for name in question.sensitive:
-        column, secret = data.schema[name], encode_confidential(data, name)
+        column = rows.data.schema[name]
+        secret = encode_confidential(rows.data, name, rows.counts)
         near = question.tolerance.get(name) or question.relative_tolerance.get(name)
         own = _ask_for(question, name)
         meanings = None if near else read_meanings(secret, column, same_within)
         if meanings is not None:
             codes = UnitedReading(_write_codes(secret, meanings), len(meanings), "overlap")
             column = Column(role=column.role, kind="integer", cells="generalised")
-            yield PeerReading(secret, codes, _search_complete(data, codes.variable, column, own))
+            yield PeerReading(secret, codes, _search_complete(rows, codes.variable, column, own))
             continue
         if secret.missing:
-            yield PeerReading(secret, None, _search_complete(data, secret, column, own))
+            yield PeerReading(secret, None, _search_complete(rows, secret, column, own))
         for reading in [] if near else unite_values(secret, column, same_within):
-            searches = _search_complete(data, reading.variable, column, own)
+            searches = _search_complete(rows, reading.variable, column, own)
             yield PeerReading(secret, reading, searches)
 
 
 def _search_complete(
-    data: Dataset, variable: ConfidentialVariable, column: Column, question: PeerQuestion
+    rows: Rows, variable: ConfidentialVariable, column: Column, question: PeerQuestion
 ) -> tuple[tuple[Integers, PeerSearch], ...]:
     """The peers of all records, if all have a value; else without those that have none.
 
@@ -78,20 +80,21 @@ def _search_complete(
     fillings = [variable.codes]
     if variable.missing:
         known = tuple(name for name in question.known if name != variable.name)
-        fillings.append(_fill_missing(data, variable, known))
+        fillings.append(_fill_missing(rows, variable, known))
     searches = []
     for codes in fillings:
-        rows = np.flatnonzero(codes >= 0)
-        if len(rows):
-            read = _rewrite(data, variable, codes, column)
-            part = read if len(rows) == len(codes) else read.take(rows)
-            searches.append((rows, find_peers(part, question)))
+        present = np.flatnonzero(codes >= 0)
+        if len(present):
+            read = _rewrite(rows.data, variable, codes, column)
+            part = read if len(present) == len(codes) else read.take(present)
+            counts = None if rows.counts is None else rows.counts[present]
+            searches.append((present, find_peers(part, question, counts)))
     return tuple(searches)
 
 
-def _fill_missing(data: Dataset, variable: ConfidentialVariable, known: tuple[str, ...]) -> Codes:
+def _fill_missing(rows: Rows, variable: ConfidentialVariable, known: tuple[str, ...]) -> Codes:
     """Missing codes become the commonest of their class; where it has none, they stay."""
-    classes = find_equivalence_classes(data, known)
+    classes = find_equivalence_classes(rows.data, known, rows.counts)
     both = count_by_class(classes, variable.codes, len(variable.distinct))
     # Of values that are equally common, the first.
     order = np.lexsort((-both.code, both.counts))

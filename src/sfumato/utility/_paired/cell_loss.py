@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from sfumato.cells.classes import count_codes
 from sfumato.cells.intervals import Intervals, are_same_cells, read_intervals
 from sfumato.cells.level_sets import (
     NUMBER_TYPES,
@@ -27,8 +27,7 @@ from sfumato.cells.level_sets import (
     read_bounds,
     read_level_sets,
 )
-from sfumato.cells.pairs import encode_cells
-from sfumato.data import Dataset
+from sfumato.cells.pairs import PairedRows, encode_cells
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Codes, Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean, exact_sum
@@ -58,10 +57,9 @@ class VariableLoss:
     extremes: bool
 
 
-def measure_variable_loss(
-    original: Dataset, released: Dataset, name: str, match: npt.NDArray[np.intp] | None
-) -> VariableLoss | None:
+def measure_variable_loss(rows: PairedRows, name: str) -> VariableLoss | None:
     """What a variable lost; None where the original has no value that could be lost."""
+    original, released, match = rows.original, rows.released, rows.match
     values = original.column(name)
     after = released.column(name) if name in released.columns else None
     column = _add_hierarchy(original.schema[name], released.schema.get(name))
@@ -76,14 +74,14 @@ def measure_variable_loss(
     shown = _declare_released(column, released.schema.get(name))
     if column.kind in (*NUMBER_TYPES, "ordinal"):
         both = (column, shown)
-        return _measure_numeric(values, after_values, both, match, dropped=after is None)
+        return _measure_numeric(values, after_values, both, rows, dropped=after is None)
     original_cells = read_level_sets(values, levels, column)
     cells = read_level_sets(after_values, levels, shown)
     if original_cells.open[original_cells.of].all():
         return None
     code = None if after is None else encode_cells(cells)
     matched = cells.take(match)
-    lost = measure_level_loss(name, original_cells, matched, len(levels))
+    lost = measure_level_loss(name, original_cells, matched, len(levels), rows.counts)
     unknown = bool(matched.open[matched.of].any())
     return VariableLoss(name, lost, code, unknown and not column.levels)
 
@@ -113,7 +111,7 @@ def _measure_numeric(
     values: pl.Series,
     released_values: pl.Series,
     columns: tuple[Column, Column],
-    match: npt.NDArray[np.intp] | None,
+    rows: PairedRows,
     *,
     dropped: bool,
 ) -> VariableLoss | None:
@@ -122,10 +120,10 @@ def _measure_numeric(
     if original_cells.per_record(original_cells.open).all():
         return None
     cells = read_bounds(released_values, shown, values)
-    matched = cells.take(match)
+    matched = cells.take(rows.match)
     domain, declared = _find_domain(values, column, original_cells)
     unknown = bool(matched.per_record(matched.open).any())
-    lost = measure_number_loss(values.name, original_cells, matched, domain)
+    lost = measure_number_loss(values.name, original_cells, matched, domain, rows.counts)
     return VariableLoss(
         values.name, lost, None if dropped else encode_cells(cells), unknown and not declared
     )
@@ -196,17 +194,21 @@ class CellLosses:
 
 
 def measure_number_loss(
-    name: str, original: Intervals, released: Intervals, domain: tuple[float, float]
+    name: str,
+    original: Intervals,
+    released: Intervals,
+    domain: tuple[float, float],
+    counts: Integers | None = None,
 ) -> CellLosses:
-    """The loss of numbers, dates or ranks."""
-    pairs = _count_pairs(original.of, released.of, (len(original.low), len(released.low)))
+    """The loss of numbers, dates or ranks; `counts` are the records each row stands for."""
+    pairs = _count_pairs(original.of, released.of, (len(original.low), len(released.low)), counts)
     first, second = pairs.first, pairs.second
     low, high = (
         np.where(released.open, end, ends)
         for end, ends in zip(domain, (released.low, released.high), strict=True)
     )
     moved = np.maximum(original.low[first] - low[second], high[second] - original.high[first])
-    moved = _standardise(name, np.maximum(moved, 0.0), _deviation(original))
+    moved = _standardise(name, np.maximum(moved, 0.0), _deviation(original, counts))
     width = domain[1] - domain[0]
     before, after = (
         _measure_widths(original, width)[first],
@@ -234,27 +236,35 @@ def _sum_losses(
 
 
 def _count_pairs(
-    original: Codes | None, released: Codes | None, cells: tuple[int, int]
+    original: Codes | None,
+    released: Codes | None,
+    cells: tuple[int, int],
+    times: Integers | None,
 ) -> CellPairs:
     """The pairs of cells, counted where there are few."""
     if original is None or released is None or cells[0] * cells[1] > max(_PAIRS, len(original)):
         first, second = (slice(None) if of is None else of for of in (original, released))
         records = next(len(of) for of in (original, released, range(cells[0])) if of is not None)
-        return CellPairs(None, first, second, np.ones(records, np.int64))
+        return CellPairs(
+            None, first, second, np.ones(records, np.int64) if times is None else times
+        )
     # Few enough pairs to be counted in a table instead of sorted.
     keys = original * np.int32(cells[1]) + released
-    counts = np.bincount(keys, minlength=cells[0] * cells[1])
+    counts = count_codes(keys, times, cells[0] * cells[1])
     used = np.flatnonzero(counts)
     number = np.zeros(len(counts), np.int32)
     number[used] = np.arange(len(used))
     return CellPairs(number[keys], used // cells[1], used % cells[1], counts[used])
 
 
-def _deviation(cells: Intervals) -> float:
+def _deviation(cells: Intervals, counts: Integers | None) -> float:
     """The standard deviation over all records of the data set (with n), ranges at their middle."""
     middles = cells.cell_midpoints()
     known = ~np.isnan(middles)
-    times = np.ones(len(known)) if cells.of is None else np.bincount(cells.of, minlength=len(known))
+    if cells.of is not None:
+        times = count_codes(cells.of, counts, len(known))
+    else:
+        times = np.ones(len(known), np.int64) if counts is None else counts
     known &= times > 0
     values, times = middles[known], times[known]
     if not len(values) or values.min() == values.max():
@@ -365,18 +375,22 @@ def _find_members(cells: Intervals, cell: Integers, values: Floats) -> Mask:
 
 
 def measure_level_loss(
-    name: str, original: LevelSets, released: LevelSets, levels: int
+    name: str,
+    original: LevelSets,
+    released: LevelSets,
+    levels: int,
+    times: Integers | None = None,
 ) -> CellLosses:
     """The loss of categories: every level is as far from every other."""
     single = original.single_levels()
-    cells = np.bincount(original.of, minlength=len(single))
+    cells = count_codes(original.of, times, len(single))
     counts = np.zeros(levels, np.int64)
     np.add.at(counts, single[single >= 0], cells[single >= 0])
     records = int(counts.sum())
     apart = records**2 - sum(count**2 for count in counts.tolist())
     # The distance of two indicator vectors over the spread of the indicators.
     unit = math.sqrt(2 * records**2 / apart) if apart else 0.0
-    pairs = _count_distinct_pairs(original, released)
+    pairs = _count_distinct_pairs(original, released, times)
     first, second = pairs.first, pairs.second
     # All levels are equally far apart: a cell either still says the same or moved one unit.
     gone = ~_is_no_wider(original, released, first, second)
@@ -388,14 +402,18 @@ def measure_level_loss(
     return _sum_losses(pairs, moved, share, changed & ~original.open[first], bits)
 
 
-def _count_distinct_pairs(original: LevelSets, released: LevelSets) -> CellPairs:
-    pairs = _count_pairs(original.of, released.of, (len(original.open), len(released.open)))
+def _count_distinct_pairs(
+    original: LevelSets, released: LevelSets, times: Integers | None
+) -> CellPairs:
+    sizes = len(original.open), len(released.open)
+    pairs = _count_pairs(original.of, released.of, sizes, times)
     if pairs.of is not None:
         return pairs
     cells = len(released.open)
     keys = original.of.astype(np.int64) * cells + released.of
-    used, of, times = np.unique(keys, return_inverse=True, return_counts=True)
-    return CellPairs(of.ravel().astype(np.int32), used // cells, used % cells, times)
+    used, of = np.unique(keys, return_inverse=True)
+    number = of.ravel().astype(np.int32)
+    return CellPairs(number, used // cells, used % cells, count_codes(number, times))
 
 
 def _is_no_wider(

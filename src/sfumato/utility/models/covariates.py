@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.codes import find_positions
 from sfumato.cells.draws import align_variables
 from sfumato.cells.pairs import ComparableVariable, quote_names
 from sfumato.data import Dataset
+from sfumato.engines.local import find_positions
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Integers
 from sfumato.kernels.exact_sums import canonical_order

@@ -1,0 +1,158 @@
+"""What each verb costs on a Spark cluster of two workers on this machine: time, bytes, memory.
+
+`python -m benchmarks.bench_spark 100000 1000000` prints, for each size and piece of work, wall
+seconds, seconds of tasks, bytes shuffled per record, and the largest process of a worker (Java or
+Python). It starts and stops a cluster of its own; records have nine quasi-identifiers of 10 values
+each and one measurement.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tools.spark_cluster import Cluster, open_session, start_cluster
+
+import sfumato as sf
+from sfumato.engines.spark import SparkEngine
+from sfumato.engines.summaries import Deviation, Mean, Quantile, Summary
+from sfumato.plan import Writing
+from sfumato.storage.cluster import count_files
+
+SIZES = (100_000, 1_000_000)
+_RECORD, _ID, _DIGEST, _PLACE = 100, 8, 24, 24
+"""Bytes: of a record, and what goes with each through a shuffle for its id, digest and place."""
+_PART, _LISTED = 100e6, 100
+"""Bytes of a part, and of a file's line in the manifest."""
+KNOWN = [f"q{number}" for number in range(9)]
+ROLES: dict[str, Any] = {"id": "direct", **dict.fromkeys(KNOWN, "quasi"), "x": "sensitive"}
+KEY = "3" * 64
+
+
+def make_records(session: Any, records: int, folder: Path) -> Any:
+    """Records that depend on nothing but their number, written and read as Parquet."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everywhere in Spark
+
+    frame = session.range(records, numPartitions=8)
+    for number, name in enumerate(KNOWN):
+        frame = frame.withColumn(name, F.pmod(F.xxhash64("id", F.lit(number)), F.lit(10)))
+    frame = frame.withColumn("x", F.pmod(F.xxhash64("id"), F.lit(1_000_003)) / 1000.0)
+    frame.write.parquet(str(folder))
+    return session.read.parquet(str(folder))
+
+
+def read_totals(session: Any) -> tuple[float, float]:
+    """Seconds of tasks and bytes shuffled so far, of all executors."""
+    store = session.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 - no other door to it
+    executors = store.executorList(False)
+    summaries = [executors.apply(i) for i in range(executors.size())]
+    duration = sum(summary.totalDuration() for summary in summaries) / 1000
+    return duration, sum(summary.totalShuffleWrite() for summary in summaries)
+
+
+def find_largest(cluster: Cluster) -> float:
+    """The most memory that a process under the workers has had, in GB."""
+    parents, peaks = {}, {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            parents[int(lines["Pid"])] = int(lines["PPid"])
+            peaks[int(lines["Pid"])] = int(lines["VmHWM"].split()[0]) / 1e6
+        except (OSError, KeyError):
+            continue  # it ended meanwhile, or is a thread of the kernel
+    roots = {worker.pid for worker in cluster.workers}
+
+    def is_below(process: int) -> bool:
+        while process in parents:
+            process = parents[process]
+            if process in roots:
+                return True
+        return False
+
+    return max((peak for process, peak in peaks.items() if is_below(process)), default=0.0)
+
+
+def print_paper() -> None:
+    """What ids, digest and writing shuffle of so many records, and what becomes of them."""
+    shuffled = 2 * _RECORD + _ID + _DIGEST + _PLACE
+    print(f"{shuffled} bytes a record; {_PLACE + 2 * _ID} to pair it, {_ID} for its id")
+    for records in (10**9, 10**11):
+        files, size = count_files(records), records * _RECORD
+        print(
+            f"{records:,} records: {size / 1e9:,.0f} GB, {records * shuffled / 1e9:,.0f} GB "
+            f"shuffled, {size / _PART:,.0f} parts, {files:,} files, "
+            f"{files * _LISTED / 1e6:,.1f} MB of digests, {records / 4096 / 1e6:,.1f} million in "
+            f"each of 4096 buckets, {records / 4096 * 16 / 1e9:,.2f} GB"
+        )
+
+
+def main() -> None:
+    """Print a row for each size and piece of work; the model alone with `paper`."""
+    if sys.argv[1:] == ["paper"]:
+        print_paper()
+        return
+    sizes = tuple(map(int, sys.argv[1:])) or SIZES
+    print(f"{'records':>12} {'work':<22} {'wall s':>8} {'task s':>8} {'shuffled':>9} {'GB':>5}")
+    with tempfile.TemporaryDirectory() as place, start_cluster(memory="3g") as cluster:
+        session = open_session(
+            cluster.master,
+            **{"spark.executor.memory": "1500m", "spark.sql.shuffle.partitions": "8"},
+        )
+        make_records(session, 1000, Path(place) / "warm").count()
+        for records in sizes:
+            _measure(session, cluster, records, Path(place) / str(records))
+        session.stop()
+
+
+def _measure(session: Any, cluster: Cluster, records: int, place: Path) -> None:
+    engine = SparkEngine()
+    state: dict[str, Any] = {}
+
+    def run(name: str, work: Callable[[], object]) -> None:
+        seconds, shuffled = read_totals(session)
+        start = time.perf_counter()
+        work()
+        wall = time.perf_counter() - start
+        after = read_totals(session)
+        print(
+            f"{records:>12,} {name:<22} {wall:>8.1f} {after[0] - seconds:>8.1f} "
+            f"{(after[1] - shuffled) / records:>7.0f} B {find_largest(cluster):>5.2f}",
+            flush=True,
+        )
+
+    def prepare() -> None:
+        data = sf.Dataset(make_records(session, records, place / "in"), sf.Schema(ROLES))
+        state["data"] = engine.keep(engine.prepare(data))
+        len(state["data"])
+
+    def noise() -> None:
+        step = sf.methods.Noise(variables=["x"], variance=1.0)
+        len(step.apply(state["data"], key=KEY))
+
+    summaries: dict[str, list[Summary]] = {"x": [Mean(), Deviation(), Quantile(0.5)]}
+    plan = sf.Plan(
+        schema=sf.Schema(ROLES),
+        steps=[
+            sf.methods.Drop(),
+            sf.methods.Drop(variables=KNOWN[3:]),
+            sf.methods.Noise(variables=["x"], variance=1.0),
+        ],
+        targets={"k": {"min": 2}},
+        release=Writing(accept_attacks="a benchmark"),
+    )
+    run("prepare (ids)", prepare)
+    run("aggregate", lambda: engine.aggregate(state["data"], summaries))
+    run("distinct, 5 variables", lambda: engine.distinct(state["data"], KNOWN[:5]))
+    run("noise (map_rows)", noise)
+    run("protect", lambda: state.update(release=sf.protect(state["data"], plan, key=KEY)))
+    run("write", lambda: state["release"].write(place / "release", ledger=False))
+    for data in (state["data"], state["release"].dataset, state["release"].original):
+        engine.let_go(data)
+
+
+if __name__ == "__main__":
+    main()
