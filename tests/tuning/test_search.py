@@ -10,6 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.data import Dataset
+from sfumato.engines import Engine
 from sfumato.errors import MeasureError, PlanError
 from sfumato.evidence import Evidence
 from sfumato.io.frames import wrap
@@ -112,8 +113,8 @@ def test_when_nothing_meets_the_nearest_is_told(people: Dataset, crowd: Plan) ->
 def test_an_estimate_that_failed_is_never_called_safe(
     people: Dataset, crowd: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: object, data: Dataset, subject: str) -> Evidence:
-        del self
+    def fail(self: object, data: Dataset, subject: str, engine: Engine) -> Evidence:
+        del self, data, engine
         if subject == "released":
             raise MeasureError("it went wrong.")
         return Evidence(name="uniqueness", subject="original", value=1.0)
@@ -131,8 +132,8 @@ def test_a_detail_that_is_not_a_number_is_never_called_safe(
 ) -> None:
     real = sf.risk.Uniqueness.look
 
-    def lose(self: object, data: Dataset, subject: str) -> Evidence:
-        made: Evidence = real(self, data, subject)
+    def lose(self: object, data: Dataset, subject: str, engine: Engine) -> Evidence:
+        made: Evidence = real(self, data, subject, engine)
         return replace(made, details={**made.details, "k_at_worst": math.nan})
 
     monkeypatch.setattr(sf.risk.Uniqueness, "look", lose)

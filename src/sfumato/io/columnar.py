@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-GROUP = 1 << 18
+GROUP = 262_144
 """Records that are written as one group, on every machine."""
 
 
