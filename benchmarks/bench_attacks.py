@@ -97,7 +97,7 @@ def lights() -> None:
     import numpy as np
 
     import sfumato as sf
-    from sfumato.verdict.lights import judge_attacks
+    from sfumato.run.lights import judge_attacks
 
     folder = Path(os.environ["SFUMATO_DATA"])
     kept = ["sex", "region", "education", "height", "smoking", "systolic", "diagnosis"]
@@ -143,7 +143,7 @@ def compare_times(name: str, data: Any) -> None:
 
     import sfumato as sf
     from sfumato.run import take_measures
-    from sfumato.verdict.attacks import estimate_seconds
+    from sfumato.run.attacks import estimate_seconds
 
     found = data.schema if data.schema.having("quasi") else sf.Schema.infer(data.frame)
     schema = sf.Schema({key: c if c.role else "other" for key, c in found.items()})

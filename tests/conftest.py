@@ -70,7 +70,7 @@ def time_for_attacks(request) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         parts = request.path.relative_to(Path(__file__).parent).parts
         if not {*parts} & {*_ATTACKED}:
-            patch.setattr("sfumato.verdict.attacks.SECONDS", 0.0)
+            patch.setattr("sfumato.run.attacks.SECONDS", 0.0)
         yield
 
 

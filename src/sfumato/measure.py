@@ -49,7 +49,7 @@ class Trial:
         where a step invites it (`Method.attacks`).
     number : which of its numbers is judged. Default: the one named like the measure.
     acceptable : the most of that number that a release may show unless the plan says otherwise.
-        "by k": what a class of k people gives away, see `sfumato.verdict.lights`. None: it is
+        "by k": what a class of k people gives away, see `sfumato.run.lights`. None: it is
         reported, and decides nothing.
     unremarkable : the most of it that is not worth a second look. Default: what is acceptable, less
         a tenth.

@@ -36,7 +36,7 @@ from sfumato.randomness import Key, keyed_order
 
 if TYPE_CHECKING:
     from sfumato.risk.composition import EarlierRelease
-    from sfumato.verdict.lights import Lights
+    from sfumato.run.lights import Lights
 
 FORMAT = 1
 
@@ -70,7 +70,7 @@ class Release:
     @cached_property
     def attacks(self) -> dict[str, Evidence]:
         """The ledger of variables and every attack that applies, tried when first asked for."""
-        from sfumato.verdict.attacks import try_attacks
+        from sfumato.run.attacks import try_attacks
 
         return try_attacks(
             self.plan, self.manifest, self.original, self.dataset, measured=self.evidence
@@ -79,7 +79,7 @@ class Release:
     @cached_property
     def lights(self) -> Lights:
         """Whether the targets hold, and what attacks achieve: green, amber or red, and why."""
-        from sfumato.verdict.lights import show_lights
+        from sfumato.run.lights import show_lights
 
         return show_lights(self)
 

@@ -35,8 +35,8 @@ from sfumato.plan import Writing
 from sfumato.randomness import Draws
 from sfumato.report import describe_codebook, render_codebook, render_report
 from sfumato.run import take_measures
+from sfumato.run.lights import list_public
 from sfumato.schema import ROLES
-from sfumato.verdict.lights import list_public
 
 KEY = bytes(range(32))
 RECORDS = 240

@@ -13,7 +13,7 @@ Each of the others must be **in the evidence of its passage**: in a block of cod
 in what a comment directly before it names. A comment above the title holds for the whole page.
 
     <!-- run: print(len(data)) -->             run on the page's own data: what it prints
-    <!-- in: src/sfumato/verdict/lights.py --> a constant, or what a test expects: our files
+    <!-- in: src/sfumato/run/lights.py --> a constant, or what a test expects: our files
     <!-- measured: 2026-11-16 04b76e7 python -m benchmarks.bench_national -->
     <!-- timed: 2026-11-16 04b76e7 python -m benchmarks.bench_plots -->
     <!-- published: Kroes et al. (2021), Table 2 -->

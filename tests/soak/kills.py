@@ -59,7 +59,7 @@ def write(folder: str, trial: Trial) -> None:
     """Write a release and be struck."""
     import sfumato as sf
     from sfumato.io import atomic
-    from sfumato.verdict import attacks
+    from sfumato.run import attacks
 
     def try_none(*_: Any, **__: Any) -> dict[str, Any]:
         return {}

@@ -16,10 +16,10 @@ from sfumato.data import Dataset
 from sfumato.method import Fitted, Method, Strength
 from sfumato.parameters import parameters
 from sfumato.plan import Plan
+from sfumato.run.attacks import attacks
 from sfumato.tuning.candidates import propose_families, vary_plan
 from sfumato.tuning.requirements import read_requirements
 from sfumato.tuning.search import tune
-from sfumato.verdict.attacks import attacks
 
 if TYPE_CHECKING:
     from sfumato.engines import Chance, Engine

@@ -42,7 +42,7 @@ def test_every_candidate_is_a_point_and_the_best_a_star(found: Tuned) -> None:
     hollow = [line for line in points if line.get_fillstyle() == "none"]
     assert len(hollow) == sum(not one.met for one in found.candidates)
     assert "Recommended" in told(picture)
-    assert found.best.said() in picture.caption
+    assert found.best.describe() in picture.caption
 
 
 def test_it_stays_inside_unless_somebody_says_otherwise(found: Tuned) -> None:

@@ -90,7 +90,7 @@ def _measure_more(
     if names:
         evidence |= evaluate(data, opened.folder, names, progress=progress)
     if attacks:
-        from sfumato.verdict.attacks import tried
+        from sfumato.run.attacks import tried
 
         evidence |= tried(data, opened.folder, progress=progress)
     return {label: item.plain() for label, item in evidence.items()}

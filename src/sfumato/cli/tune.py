@@ -142,7 +142,7 @@ def _show(tuned: Tuned, compared: Compared | None) -> None:
     rows = [
         (
             f"{candidate.number}{'*' * (candidate.number == tuned.best.number)}",
-            candidate.said(),
+            candidate.describe(),
             *(_format_number(judged.number) for judged in candidate.verdict),
             *(_format_number(candidate.utility[label]) for label in tuned.weights),
             _format_number(candidate.loss),

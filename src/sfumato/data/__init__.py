@@ -55,11 +55,11 @@ class Dataset:
         if frames.is_lazy(frame):
             return Stream.of(self).records
         if frames.is_distributed(frame):
-            return self._counted
+            return self._row_count
         return frame.height if isinstance(frame, pl.DataFrame) else len(frames.wrap(frame))
 
     @cached_property
-    def _counted(self) -> int:
+    def _row_count(self) -> int:
         """Counting records on a cluster is a job: once is enough."""
         return int(self.frame.count())
 

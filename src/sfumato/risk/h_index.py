@@ -189,7 +189,9 @@ class HIndex(Measure):
                 **numbers,
                 "h_index_rescaled": others[_RESCALED][self.name],
                 "h_index_by_noise": others[BY_LIKELIHOOD][self.name],
-                **self._choose_worst({self.name: value, **numbers}, others, self._unseen(known)),
+                **self._choose_worst(
+                    {self.name: value, **numbers}, others, self._explain_unseen_values(known)
+                ),
                 "best_attacker": best if others[best][self.name] > value else _PLAIN,
                 "p": self.p,
                 "targets": table["targets"][0],
@@ -242,7 +244,7 @@ class HIndex(Measure):
             **weigh_by_noise(where, noise),
         }
 
-    def _unseen(self, known: Knowledge) -> str:
+    def _explain_unseen_values(self, known: Knowledge) -> str:
         """Why no target can be held against this: some were not compared, or not looked for."""
         if self.at is not None:
             return (

@@ -14,11 +14,11 @@ from sfumato.io import frames
 from sfumato.progress import Progress
 from sfumato.release import Release
 from sfumato.run import HeldComposition, hold_composition, require_composition
+from sfumato.run.lights import Lights
 from sfumato.storage.contents import KEY_FILE, MANIFEST, is_file_with, sha256
 from sfumato.storage.earlier import FoundRelease, find_earlier, list_beside, pair_earlier
 from sfumato.storage.ledger import Entry, Ledger
 from sfumato.storage.same_draws import digest_paths, require_same_draws
-from sfumato.verdict.lights import Lights
 
 _PSEUDONYMS = "pseudonymise"
 
@@ -50,7 +50,7 @@ class Composing:
             f"Together with earlier releases of the same people, these targets are missed: {names}."
             f" The plan accepts that: {self.facts['accepted']}"
         )
-        return replace(lights, targets=lights.targets.dimmed([line]))
+        return replace(lights, targets=lights.targets.dim([line]))
 
     @contextmanager
     def write_down(self, folder: Path, target: Path, *, overwrite: bool) -> Iterator[None]:
@@ -113,7 +113,7 @@ def hold_together(
         earlier = [*release.earlier, *(item for item in paired if item is not None)]
         facts: dict[str, Any] = {
             "ledger": None if ledger is None else str(ledger.folder),
-            "earlier": [_list_found(item) for item in found],
+            "earlier": [_describe_earlier(item) for item in found],
         }
         if earlier:
             held = hold_composition(
@@ -133,7 +133,7 @@ def _list_different(found: Sequence[FoundRelease]) -> list[FoundRelease]:
     return list(different.values())
 
 
-def _list_found(found: FoundRelease) -> dict[str, Any]:
+def _describe_earlier(found: FoundRelease) -> dict[str, Any]:
     number = found.entry.number if found.entry else None
     return {"folder": str(found.folder), "number_in_ledger": number}
 

@@ -177,7 +177,7 @@ class Ledger:
         """Nobody else makes a release meanwhile: two made at once would not know of each other."""
         path = self.folder / _LOCK
         folder = str(path.parent.resolve())
-        if folder in _get_held():
+        if folder in _get_locks():
             yield  # by ourselves, further out: waiting would be for ever
             return
         try:
@@ -193,11 +193,11 @@ class Ledger:
                 hint=f"set {PLACE} to a private folder that can be written to.",
             ) from None
         with hold_lock(path):
-            _get_held().add(folder)
+            _get_locks().add(folder)
             try:
                 yield
             finally:
-                _get_held().discard(folder)
+                _get_locks().discard(folder)
 
     @property
     def key(self) -> Key:
@@ -344,7 +344,7 @@ class Ledger:
         )
 
 
-def _get_held() -> set[str]:
+def _get_locks() -> set[str]:
     """The ledgers whose lock this thread holds."""
     held: set[str] = _of_thread.__dict__.setdefault("held", set())
     return held

@@ -21,6 +21,8 @@ from sfumato.evidence import Evidence
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target
 from sfumato.randomness import Key
+from sfumato.run.attacks import try_attacks
+from sfumato.run.lights import describe_success, judge_attacks
 from sfumato.storage.authentication import is_as_written, is_authentic
 from sfumato.storage.cluster import digest_listing, list_parts
 from sfumato.storage.contents import (
@@ -48,8 +50,6 @@ from sfumato.storage.opening import (
     read_manifest,
     read_plan_of,
 )
-from sfumato.verdict.attacks import try_attacks
-from sfumato.verdict.lights import describe_success, judge_attacks
 
 _PERMISSIONS, _LEDGER, _ATTACKS = "permissions", "ledger", "attacks"
 

@@ -47,6 +47,7 @@ from sfumato.plan.targets import Judgement, judge
 from sfumato.progress import Progress, part_of, send_progress_to, silent
 from sfumato.release import Release
 from sfumato.run import leave_out_composition, require_met, take_measures
+from sfumato.run.lights import list_judged, list_public, require_acceptable
 from sfumato.storage.authentication import encode_authenticated, encode_json
 from sfumato.storage.cluster import list_parts, write_parts
 from sfumato.storage.composing import Composing, hold_together, open_ledger
@@ -68,7 +69,6 @@ from sfumato.storage.labelling import label_variables
 from sfumato.storage.opening import open_data, read_manifest
 from sfumato.storage.streamed import Digest, batches_to_write, digest_batches, digest_file
 from sfumato.storage.verifying import is_intact, verify_files
-from sfumato.verdict.lights import list_judged, list_public, require_acceptable
 
 # Formats that cannot hold every value; what they hold is compared with what was protected.
 _LOSSY = (".dta", ".sav", ".xpt", ".xlsx")

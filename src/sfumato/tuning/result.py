@@ -103,7 +103,7 @@ class Tuned:
         if isinstance(chosen, Plan):
             return chosen, name
         if isinstance(chosen, Candidate):
-            return chosen.plan, chosen.said()
+            return chosen.plan, chosen.describe()
         if not 0 <= chosen < len(self.candidates):
             raise PlanError(
                 f"There is no candidate {chosen}.",
@@ -175,7 +175,7 @@ def explain(tuned: Tuned) -> Iterator[str]:
 def _explain_success(tuned: Tuned) -> Iterator[str]:
     best, safe = tuned.best, [candidate for candidate in tuned.candidates if candidate.met]
     yield (
-        f"Recommended: {best.said()}. Of {_count(len(tuned.candidates), 'candidate')}, "
+        f"Recommended: {best.describe()}. Of {_count(len(tuned.candidates), 'candidate')}, "
         f"{len(safe)} {'meets' if len(safe) == 1 else 'meet'} every target, and this one loses "
         f"least: {best.loss:.3f}."
     )
@@ -196,7 +196,7 @@ def _explain_success(tuned: Tuned) -> Iterator[str]:
     )
     if others:
         yield (
-            f"The next best that meets every target is {others[0].said()}: "
+            f"The next best that meets every target is {others[0].describe()}: "
             f"loss {others[0].loss:.3f}."
         )
     # A custodian will ask why not these: they lose less, but are not safe.
@@ -209,7 +209,7 @@ def _explain_success(tuned: Tuned) -> Iterator[str]:
         nearest = min(cheaper, key=lambda candidate: (candidate.excess, candidate.number))
         yield (
             f"{_count(len(cheaper), 'candidate')} would lose less, but miss a target. The nearest "
-            f"of them is {nearest.said()}: {_describe_shortfall(nearest)}."
+            f"of them is {nearest.describe()}: {_describe_shortfall(nearest)}."
         )
 
 
@@ -217,7 +217,7 @@ def _explain_failure(tuned: Tuned) -> Iterator[str]:
     best = tuned.best
     yield (
         f"No candidate meets every target; {len(tuned.candidates)} were tried. "
-        f"What comes nearest is {best.said()}: {_describe_shortfall(best)}."
+        f"What comes nearest is {best.describe()}: {_describe_shortfall(best)}."
     )
     judged = [candidate for candidate in tuned.candidates if candidate.verdict]
     for index, target in enumerate(tuned.runner.plan.targets):

@@ -65,7 +65,7 @@ class Candidate:
             return math.inf
         return max(excess(judgement.target, judgement.number) for judgement in self.verdict)
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """What it is, in words."""
         values = self.describe_parameters()
         return f"{self.family} ({values})" if values else self.family

@@ -112,7 +112,7 @@ def tune(  # noqa: PLR0913 - the options are the interface
     >>> age = sf.Column(role="quasi", kind="integer", domain=(0, 99))
     >>> plan = sf.Plan(schema={"age": age, "x": "sensitive"}, targets={"k.min": 2})
     >>> found = tune(sf.Dataset(frame), plan)
-    >>> found.met, found.best.said()
+    >>> found.met, found.best.describe()
     (True, 'k_anonymity, mean (k = 2)')
 
     References: Duncan, Keller-McNulty & Stokes (2001), Disclosure risk vs. data utility: the R-U

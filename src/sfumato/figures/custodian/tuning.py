@@ -227,7 +227,7 @@ def _draw_front(axes: Axes, points: Sequence[tuple[float, float]], *, turned: bo
 
 
 def _describe_search(found: Any, shown: int, panels: int) -> str:
-    best = found.best.said()
+    best = found.best.describe()
     text = (
         "Each point is a plan, in each panel held against one target. Down is safer, left is more "
         "useful. Filled points meet every target. "

@@ -11,17 +11,17 @@ from sfumato.risk._attacks.knowledge import Knowledge, knowledge
 from sfumato.risk._attacks.targets import Groups, at_quantiles, order_values, tenths
 
 if TYPE_CHECKING:
+    from sfumato.run.attacks import attacks, tried
     from sfumato.tuning.redraws import Redrawn, averaged_over, redrawn, several
-    from sfumato.verdict.attacks import attacks, tried
 
 # What runs whole plans stands above the measures; `sf.attackers` is only a door to it.
 _ABOVE = {
     "Redrawn": "tuning.redraws",
-    "attacks": "verdict.attacks",
+    "attacks": "run.attacks",
     "averaged_over": "tuning.redraws",
     "redrawn": "tuning.redraws",
     "several": "tuning.redraws",
-    "tried": "verdict.attacks",
+    "tried": "run.attacks",
 }
 
 __all__ = [

@@ -17,10 +17,10 @@ from sfumato.errors import TargetError
 from sfumato.evidence import Evidence
 from sfumato.plan import Writing
 from sfumato.report import render_report
+from sfumato.run import attacks as attacking
+from sfumato.run.lights import Light, judge_attacks
 from sfumato.storage.opening import read_custody, read_manifest
 from sfumato.storage.verifying import verify_release
-from sfumato.verdict import attacks as attacking
-from sfumato.verdict.lights import Light, judge_attacks
 
 KEY = bytes(range(32))
 ROLES: dict[str, Any] = {

@@ -193,7 +193,7 @@ def _try_elsewhere(
 
 
 def _is_met(evidence: Evidence, plan: Plan) -> bool:
-    from sfumato.verdict.lights import judge_attacks
+    from sfumato.run.lights import judge_attacks
 
     return all(judgement.met for judgement in judge_attacks(plan, {evidence.name: evidence}))
 

@@ -8,7 +8,7 @@ import pytest
 import sfumato as sf
 from sfumato.plan import Writing
 from sfumato.risk._attacks import attacks
-from sfumato.verdict.attacks import tried
+from sfumato.run.attacks import tried
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.errors.HeavyLossWarning")
 DIRECT = ["person_id", "name", "email", "nhs_number", "address", "postcode"]

@@ -30,7 +30,7 @@ from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target, find_number, read_for_target
 from sfumato.release import Release, align_original
 from sfumato.run import is_on_risk
-from sfumato.verdict.attacks import NOT_TRIED, SECONDS, promise_k
+from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
 
 Colour = Literal["green", "amber", "red"]
 _BARELY = 0.9
@@ -47,14 +47,14 @@ class Light:
 
     Examples
     --------
-    >>> Light().colour, Light().dimmed(["nobody looked"]).colour
+    >>> Light().colour, Light().dim(["nobody looked"]).colour
     ('green', 'amber')
     """
 
     colour: Colour = "green"
     reasons: tuple[str, ...] = ()
 
-    def dimmed(self, reasons: Iterable[str]) -> Light:
+    def dim(self, reasons: Iterable[str]) -> Light:
         """With more reasons for a second look."""
         lines = (*self.reasons, *reasons)
         return replace(self, colour="amber" if lines and self.colour == "green" else self.colour,
@@ -220,7 +220,7 @@ def _light_targets(release: Release) -> Light:
         if label in release.evidence and not release.evidence[label].computed
         and catalogue.measure(release.evidence[label].name).trial is None
     ]  # fmt: skip
-    return Light().dimmed(reasons)
+    return Light().dim(reasons)
 
 
 def _list_repeated_persons(release: Release) -> list[str]:
@@ -301,13 +301,13 @@ def _light_attacks(release: Release, judged: Sequence[Judgement]) -> Light:
             reason = plan.release.find_reason(tried[judgement.measure].name)
             (beyond if reason is None else accepted).append(_add_reason(line, reason))
     light = Light("red", tuple(beyond)) if beyond else Light()
-    light = light.dimmed([*accepted, *_list_untried(release)])
-    light = light.dimmed(
+    light = light.dim([*accepted, *_list_untried(release)])
+    light = light.dim(
         describe_success(judgement, tried)
         for judgement in judged
         if judgement.met and judgement.number > _find_unremarkable(judgement, release)
     )
-    return light.dimmed(_list_fingerprints(tried))
+    return light.dim(_list_fingerprints(tried))
 
 
 def _add_reason(line: str, reason: str | None) -> str:

@@ -1,1 +1,0 @@
-"""What a release is judged by besides its own targets: the attacks that apply, and two lights."""
