@@ -46,37 +46,21 @@ class PairedRows:
     match: Positions | None
     counts: Integers | None
 
-    @property
-    def released_counts(self) -> Integers | None:
-        """How many records each released row stands for; None: one each."""
-        if self.counts is None or self.match is None:
-            return self.counts
-        return self.counts[self.match >= 0]
 
-    @property
-    def records(self) -> int:
-        """How many original records there are."""
-        return len(self.original) if self.counts is None else int(self.counts.sum())
-
-    @property
-    def released_records(self) -> int:
-        """How many of them were released."""
-        counts = self.released_counts
-        return len(self.released) if counts is None else int(counts.sum())
+def pair_rows(original: Dataset, released: Dataset) -> PairedRows:
+    """The records of both side by side, where they are in memory."""
+    return PairedRows(original, released, find_partners(original, released), None)
 
 
-def pair_rows(
-    original: Dataset, released: Dataset, names: Sequence[str], engine: Engine
-) -> PairedRows:
-    """The records of both side by side in some variables, wherever they are."""
-    if engine.in_memory:
-        return PairedRows(original, released, find_partners(original, released), None)
-    pairs = engine.pairs(original, released, names)
-    rows = engine.tabulate(pairs, pairs.columns)
+def tabulate_pairs(pairs: Dataset, name: str, engine: Engine) -> tuple[PairedRows, pl.DataFrame]:
+    """What became of each value of a variable, and the rows as they stand in `engine.pairs`."""
+    columns = [side for side in (f"{BEFORE}{name}", f"{AFTER}{name}") if side in pairs.columns]
+    rows = engine.tabulate(pairs, [*columns, PRESENT])
     present = rows.data.column(PRESENT).to_numpy()
     match = None if present.all() else np.where(present, np.cumsum(present) - 1, -1)
     sides = [_take_side(rows.data, prefix) for prefix in (BEFORE, AFTER)]
-    return PairedRows(sides[0], sides[1].take(np.flatnonzero(present)), match, rows.counts)
+    after = sides[1].take(np.flatnonzero(present))
+    return PairedRows(sides[0], after, match, rows.counts), rows.data.frame
 
 
 def _take_side(rows: Dataset, prefix: str) -> Dataset:

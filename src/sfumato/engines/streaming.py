@@ -63,6 +63,8 @@ _KEY_BITS, _FEW_BITS = 63, 22
 _MANY_LEVELS = 1 << 24
 _SORTED = 24
 """Bytes a record that sorting the numbers takes, with the combinations where all differ."""
+_FEW_SHARE, _FEW_AT_LEAST = 0.1, 1000
+"""Combinations are few if a batch has at most this share of its records, or so many."""
 _NEARLY = 0.9
 _COPIES = 3
 """Of a table, while tables are merged."""
@@ -172,6 +174,9 @@ class StreamingEngine:
 
     def _count(self, stream: Stream, columns: Sequence[str], schema: Schema) -> pl.DataFrame:
         """The combinations with their counts, the columns named by position."""
+        few_combinations = self._merge_few(stream, columns, schema)
+        if few_combinations is not None:
+            return few_combinations
         levels = self._list_levels(stream, columns, schema)
         if levels is None:
             return self._merge_counts(stream, columns, schema)
@@ -223,6 +228,23 @@ class StreamingEngine:
                 return None
         return levels or None
 
+    def _merge_few(
+        self, stream: Stream, columns: Sequence[str], schema: Schema
+    ) -> pl.DataFrame | None:
+        """The same in one pass, where combinations are few; None as soon as they are not."""
+        table, pending = pl.DataFrame(), list[pl.DataFrame]()
+        for _, batch in self._read_stream(stream, columns, size=LARGE):
+            counted = count_combinations(Dataset(batch, schema).batch(columns))
+            if len(counted) > max(_FEW_SHARE * batch.height, _FEW_AT_LEAST):
+                return None
+            keys = name_by_position(counted.values)
+            pending.append(keys.with_columns(pl.Series(_COUNT, counted.counts)))
+            if sum(item.height for item in pending) > LARGE:
+                table, pending = _add_counts([table, *pending]), []
+                if table.height > LARGE // 2:
+                    return None
+        return _add_counts([table, *pending]) if table.width or pending else None
+
     def _merge_counts(self, stream: Stream, columns: Sequence[str], schema: Schema) -> pl.DataFrame:
         """The same where combinations are too many to be numbered: table after table, merged."""
         most = SHARE * get_free_memory() / _COPIES
@@ -247,9 +269,9 @@ class StreamingEngine:
         return _add_counts([table, *pending])
 
     def _read_stream(
-        self, stream: Stream, columns: Sequence[str]
+        self, stream: Stream, columns: Sequence[str], size: int | None = None
     ) -> Iterator[tuple[slice, pl.DataFrame]]:
-        for rows, batch in stream.read(columns):
+        for rows, batch in stream.read(columns, size=size):
             self.progress("reading", rows.stop, stream.records)
             yield rows, batch
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.pairs import count_class_sizes, pair_rows
+from sfumato.cells.pairs import count_class_sizes, pair_rows, tabulate_pairs
 from sfumato.data import Dataset
 from sfumato.engines import Engine
+from sfumato.engines.summaries import exact_sum as exact_terms
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Positions
+from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
@@ -105,43 +107,28 @@ class InformationLoss(Measure):
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Add up what each variable lost, record by record."""
         names = self._choose_variables(original)
-        rows_of = pair_rows(original, released, names, engine)
-        records, counts = rows_of.records, rows_of.counts
+        records = engine.count(original)
         if not records:
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
-        total = np.zeros(len(rows_of.original))
-        rows, losses, codes = [], [], []
-        without: list[str] = []
-        for name in names:
-            variable_loss = measure_variable_loss(rows_of, name)
-            if variable_loss is None:
-                without.append(name)
-                continue
-            total += (
-                variable_loss.lost.squares()
-            )  # one after the other: the same sum for every layout
-            rows.append(_build_row(name, variable_loss.lost, records))
-            if variable_loss.code is not None:
-                codes.append(variable_loss.code)
-            losses.append(variable_loss)
+        add_up = _add_up_in_memory if engine.in_memory else _add_up_elsewhere
+        total = add_up(original, released, names, engine)
+        losses, sizes = total.losses, total.class_sizes
+        without = [name for name in names if name not in {loss.name for loss in losses}]
+        rows = [_build_row(loss.name, loss.lost, records) for loss in losses]
         self._require_some(rows, without)
-        loss = np.sqrt(total) / len(rows)
-        sizes = count_class_sizes(codes, rows_of.released_records, rows_of.released_counts)
-        removed = records - rows_of.released_records
+        removed = records - engine.count(released)
         return Evidence(
             name=self.name,
             subject="pair",
-            value=exact_sum(loss if counts is None else loss * counts) / records,
+            value=total.loss / records,
             direction=self.direction,
-            records=original.like(
-                pl.DataFrame({"information_loss": _order_by_release(loss, rows_of.match)})
-            )
-            if counts is None
-            else None,
+            records=None
+            if total.records is None
+            else original.like(pl.DataFrame({"information_loss": total.records})),
             table=original.like(pl.DataFrame(rows)),
             details={
                 **_average_rows(rows),
-                **_measure_entropy([loss_of.lost for loss_of in losses]),
+                **_measure_entropy([loss.lost for loss in losses]),
                 **_describe_classes(sizes, records),
                 "removed_records": removed,
                 "variables": ", ".join(row["variable"] for row in rows),
@@ -172,9 +159,103 @@ class InformationLoss(Measure):
             )
 
 
-def _order_by_release(
-    loss: npt.NDArray[np.float64], match: Positions | None
-) -> npt.NDArray[np.float64]:
+class TotalLoss(NamedTuple):
+    """What all variables lost together.
+
+    Parameters
+    ----------
+    losses : that of each variable in which something could be lost.
+    loss : the sum over all original records.
+    records : that of each released record, in the order of the release; None where records are not
+        in memory.
+    class_sizes : how many released records are equal in all variables, for each class of them.
+    """
+
+    losses: list[VariableLoss]
+    loss: float
+    records: Floats | None
+    class_sizes: Integers
+
+
+def _add_up_in_memory(
+    original: Dataset, released: Dataset, names: Sequence[str], engine: Engine
+) -> TotalLoss:
+    del engine
+    rows = pair_rows(original, released)
+    losses = [loss for name in names if (loss := measure_variable_loss(rows, name)) is not None]
+    squares = np.zeros(len(original))
+    for loss in losses:  # one after the other: the same sum for every layout
+        squares += loss.lost.squares()
+    distances = np.sqrt(squares) / max(len(losses), 1)
+    codes = [loss.code for loss in losses if loss.code is not None]
+    return TotalLoss(
+        losses,
+        exact_sum(distances),
+        _order_by_release(distances, rows.match),
+        count_class_sizes(codes, len(released)),
+    )
+
+
+_SQUARE = "__square__"
+
+
+def _add_up_elsewhere(
+    original: Dataset, released: Dataset, names: Sequence[str], engine: Engine
+) -> TotalLoss:
+    """The same by counts: how many records have each pair of cells, variable by variable.
+
+    A last pass looks up what the pairs of a record lost, since a root is taken of their sum.
+    """
+    pairs = engine.pairs(original, released, names)
+    pairs = replace(pairs, schema=pairs.schema.changed(pairs.columns, missing=()))  # as they stand
+    losses, squares, codes = list[VariableLoss](), list[pl.DataFrame](), dict[str, pl.DataFrame]()
+    for name in names:
+        rows, cells = tabulate_pairs(pairs, name, engine)
+        loss = measure_variable_loss(rows, name)
+        if loss is None:
+            continue
+        losses.append(loss)
+        squares.append(cells.with_columns(pl.Series(_SQUARE, loss.lost.squares())))
+        if loss.code is not None:
+            shown = rows.released.frame.select(name)
+            codes[name] = shown.with_columns(pl.Series(_SQUARE, loss.code[0])).unique()
+    parts = engine.gather(pairs, partial(_sum_distances, squares), reads=pairs.columns)
+    return TotalLoss(
+        losses,
+        math.fsum(term for part in parts for term in part),
+        None,
+        _count_classes_elsewhere(released, codes, engine),
+    )
+
+
+def _sum_distances(squares: Sequence[pl.DataFrame], part: pl.DataFrame) -> list[float]:
+    """The distances of some records, in sum."""
+    total = np.zeros(part.height)
+    for table in squares:
+        columns = [name for name in table.columns if name != _SQUARE]
+        joined = part.select(columns).join(
+            table, on=columns, how="left", nulls_equal=True, maintain_order="left"
+        )
+        total += joined[_SQUARE].to_numpy()
+    return exact_terms(np.sqrt(total) / max(len(squares), 1))
+
+
+def _count_classes_elsewhere(
+    released: Dataset, codes: Mapping[str, pl.DataFrame], engine: Engine
+) -> Integers:
+    if not codes or not engine.count(released):
+        return count_class_sizes([], engine.count(released))
+    rows = engine.tabulate(released, list(codes))
+    coded = []
+    for name, table in codes.items():
+        cells = rows.data.frame.select(name).join(
+            table, on=name, how="left", nulls_equal=True, maintain_order="left"
+        )[_SQUARE]
+        coded.append((cells.to_numpy(), int(table[_SQUARE].max()) + 1))  # type: ignore[arg-type]
+    return count_class_sizes(coded, rows.data.frame.height, rows.counts)
+
+
+def _order_by_release(loss: Floats, match: Positions | None) -> Floats:
     """The loss of each released record, in the order of the release."""
     if match is None:
         return loss
@@ -215,7 +296,7 @@ def _measure_entropy(lost: Sequence[CellLosses]) -> dict[str, Any]:
     return {"entropy_loss": min(max(bits / most, 0.0), 1.0), "bits_lost": bits}
 
 
-def _describe_classes(sizes: npt.NDArray[np.int64], originals: int) -> dict[str, Any]:
+def _describe_classes(sizes: Integers, originals: int) -> dict[str, Any]:
     """Squared class sizes: 0 as a share when all records differ, 1 when none do."""
     released = int(sizes.sum())
     # A removed record is as indistinct as the whole data set.
