@@ -3,7 +3,9 @@
 `python -m benchmarks.bench_spark 100000 1000000` prints, for each size and piece of work, wall
 seconds, seconds of tasks, bytes shuffled per record, and the largest process of a worker (Java or
 Python). It starts and stops a cluster of its own; records have nine quasi-identifiers of 10 values
-each and one measurement.
+each and one measurement. `python -m benchmarks.bench_spark classes 10000000` takes discharges as in
+`bench_big` instead: uniqueness, S2 and k-anonymity with k = 100, whose classes are compared with
+those that one machine makes.
 """
 
 from __future__ import annotations
@@ -12,12 +14,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from tools.spark_cluster import Cluster, open_session, start_cluster
 
 import sfumato as sf
+from benchmarks.bench_big import make_files
+from benchmarks.discharges import KEYS
+from sfumato.engines import engine_for
 from sfumato.engines.spark import SparkEngine
 from sfumato.engines.summaries import Deviation, Mean, Quantile, Summary
 from sfumato.plan import Writing
@@ -95,7 +102,9 @@ def main() -> None:
     if sys.argv[1:] == ["paper"]:
         print_paper()
         return
-    sizes = tuple(map(int, sys.argv[1:])) or SIZES
+    is_discharges = sys.argv[1:2] == ["classes"]
+    sizes = tuple(map(int, sys.argv[2 if is_discharges else 1 :])) or SIZES
+    measure = _measure_classes if is_discharges else _measure
     print(f"{'records':>12} {'work':<22} {'wall s':>8} {'task s':>8} {'shuffled':>9} {'GB':>5}")
     with tempfile.TemporaryDirectory() as place, start_cluster(memory="3g") as cluster:
         session = open_session(
@@ -104,25 +113,63 @@ def main() -> None:
         )
         make_records(session, 1000, Path(place) / "warm").count()
         for records in sizes:
-            _measure(session, cluster, records, Path(place) / str(records))
+            measure(session, cluster, records, Path(place) / str(records))
         session.stop()
+
+
+def _run(
+    session: Any, cluster: Cluster, records: int, name: str, work: Callable[[], object]
+) -> None:
+    """Do a piece of work, and print what it took."""
+    seconds, shuffled = read_totals(session)
+    start = time.perf_counter()
+    work()
+    wall = time.perf_counter() - start
+    after = read_totals(session)
+    print(
+        f"{records:>12,} {name:<22} {wall:>8.1f} {after[0] - seconds:>8.1f} "
+        f"{(after[1] - shuffled) / records:>7.0f} B {find_largest(cluster):>5.2f}",
+        flush=True,
+    )
+
+
+def _measure_classes(session: Any, cluster: Cluster, records: int, place: Path) -> None:
+    """Methods and a measure that look at many records at once, on invented discharges."""
+    place.mkdir()
+    path, _ = make_files(place, records)
+    schema = sf.Schema({**dict.fromkeys(KEYS, "quasi"), "charge": "sensitive"})
+    engine, state, names = SparkEngine(), dict[str, Any](), list(KEYS)
+    run = partial(_run, session, cluster, records)
+
+    def prepare() -> None:
+        data = sf.Dataset(session.read.parquet(str(path)), schema)
+        state["data"] = engine.keep(engine.prepare(data))
+
+    def apply(step: sf.Method) -> None:
+        state[step.name] = engine.keep(step.apply(state["data"], key=KEY))
+
+    run("prepare (ids)", prepare)
+    uniqueness = sf.risk.Uniqueness(known=["age_yrs", "sex", "race", "patcnty"])
+    run("uniqueness", lambda: uniqueness.measure(state["data"]))
+    by_rank = sf.methods.KAnonymity(variables=["age_yrs", "sex", "los"], k=10, clustering="origin")
+    run("S2, k = 10", lambda: apply(by_rank))
+    engine.let_go(state[by_rank.name])
+    run("k-anonymity, k = 100", lambda: apply(sf.methods.KAnonymity(k=100)))
+    there = engine.distinct(state["k_anonymity"], names)
+    here = sf.methods.KAnonymity(k=100).apply(sf.scan(path, schema=schema), key=KEY)
+    local = engine_for(here.frame).distinct(here, names)
+    tables = [item.values.with_columns(n=pl.Series(item.counts)) for item in (there, local)]
+    first, second = (table.cast(pl.String).sort(table.columns) for table in tables)
+    print(f"{len(there):,} classes of at least {there.counts.min()}; same: {first.equals(second)}")
+    for data in state.values():
+        engine.let_go(data)
 
 
 def _measure(session: Any, cluster: Cluster, records: int, place: Path) -> None:
     engine = SparkEngine()
     state: dict[str, Any] = {}
 
-    def run(name: str, work: Callable[[], object]) -> None:
-        seconds, shuffled = read_totals(session)
-        start = time.perf_counter()
-        work()
-        wall = time.perf_counter() - start
-        after = read_totals(session)
-        print(
-            f"{records:>12,} {name:<22} {wall:>8.1f} {after[0] - seconds:>8.1f} "
-            f"{(after[1] - shuffled) / records:>7.0f} B {find_largest(cluster):>5.2f}",
-            flush=True,
-        )
+    run = partial(_run, session, cluster, records)
 
     def prepare() -> None:
         data = sf.Dataset(make_records(session, records, place / "in"), sf.Schema(ROLES))

@@ -5,6 +5,7 @@ What gives the same bytes here and locally is ready for a cluster.
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -73,8 +74,18 @@ class PartitionedEngine(LocalEngine):
     def tabulate(self, data, columns):
         return tabulate_distinct(self, data, columns)
 
-    def gather(self, data, function, *, reads):
-        return [function(data.batch(reads)[at]) for at in self._split(len(data))]
+    def gather(self, data, function, *, reads, combine=None):
+        results = [function(data.batch(reads)[at]) for at in self._split(len(data))]
+        if combine is None:
+            return results
+        # Some joined, some not, and in any order.
+        cut = int(self.random.integers(1, len(results) + 1))
+        order = self.random.permutation(len(results))
+        return [
+            functools.reduce(combine, [results[i] for i in some])
+            for some in (order[:cut], order[cut:])
+            if len(some)
+        ]
 
     def count(self, data):
         return len(data)
@@ -134,6 +145,12 @@ class PartitionedEngine(LocalEngine):
         for at in self._split(len(data)):
             wanted[at] = function(batch[at])
         return data.take(np.flatnonzero(wanted))
+
+    def repeat(self, data, function, *, reads):
+        batch = data.batch(reads)
+        parts = [(at, *function(batch[at])) for at in self._split(len(data))]
+        rows = np.concatenate([at[chosen] for at, chosen, _ in parts])
+        return data.take(rows).with_columns(pl.concat([new for _, _, new in parts]))
 
     def fetch(self, data):
         return data.batch(data.columns)

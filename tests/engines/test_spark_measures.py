@@ -21,8 +21,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 QUICK = {
-    "attribute_disclosure-2", "closeness-1", "correlations-0", "displacement-1", "diversity-1",
-    "information_loss-0", "moments-1", "peers-0", "reidentification-1", "uniqueness-1",
+    "attribute_disclosure-2", "closeness-1", "coefficients-plain", "correlations-0",
+    "displacement-1", "diversity-1", "information_loss-0", "moments-1", "peers-0",
+    "propensity-plain", "reidentification-1", "uniqueness-1",
 }  # fmt: skip
 """One example of each measure; all others are for `make test-all`."""
 ON_SPARK = [

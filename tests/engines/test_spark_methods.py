@@ -13,6 +13,7 @@ import sfumato as sf
 from sfumato.engines import LocalEngine, engine_for
 from sfumato.engines.verbs import RANK
 from sfumato.methods._clustering import distributed
+from sfumato.methods._strata import pieces
 
 pytestmark = [
     pytest.mark.spark,
@@ -69,6 +70,26 @@ def test_cuts_by_counts_give_the_same_classes(
     wanted = pl.DataFrame(local.frame)
     released = pl.DataFrame(distributed_release.frame.toArrow()).select(wanted.columns)
     assert distributed_release.schema == local.schema
+    assert released.cast(wanted.schema).sort(wanted.columns).equals(wanted.sort(wanted.columns))
+
+
+def test_a_large_stratum_in_pieces_has_the_same_centres(session: Any) -> None:
+    draw = np.random.default_rng(4)
+    frame = pl.DataFrame(
+        {
+            "x": draw.normal(size=500),
+            "y": draw.integers(0, 40, 500),
+            "part": ["a"] * 480 + ["b"] * 20,
+        }
+    )
+    spread = sf.Dataset(session.createDataFrame(frame.to_arrow()).repartition(3))
+    engine = engine_for(spread.frame)
+    there = engine.keep(engine.prepare(spread))
+    method = sf.methods.Deterministic(variables=["x", "y"], strata=["part"], k=4)
+    wanted = pl.DataFrame(method.apply(sf.Dataset(frame)).frame)
+    with patch.object(pieces, "MOST_IN_PIECE", 200):
+        moved = method.apply(there)
+    released = pl.DataFrame(moved.frame.toArrow()).select(wanted.columns)
     assert released.cast(wanted.schema).sort(wanted.columns).equals(wanted.sort(wanted.columns))
 
 

@@ -7,10 +7,11 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.partitioned import PartitionedEngine
 from tests.utility.conftest import numbers
 
 import sfumato as sf
-from sfumato.errors import MeasureError, SchemaError
+from sfumato.errors import MeasureError, MethodError, SchemaError
 
 value = st.one_of(st.none(), st.integers(-50, 50).map(float))
 rows = st.lists(st.tuples(value, value, value, value), min_size=1, max_size=30)
@@ -207,3 +208,28 @@ def test_targets_may_be_set_on_what_it_provides(cohort):
     found = sf.evaluate(cohort, cohort, ["displacement"], paired=True)["displacement"]
     assert found.audience == "custodian"
     assert found.details["stayed"] == 1.0
+
+
+class FewCombinations(PartitionedEngine):
+    """An engine that brings no pairs of values together."""
+
+    def distinct(self, data, columns):
+        raise MethodError(f"too many combinations of {len(columns)} variables")
+
+
+def test_chance_is_judged_by_a_sample_where_values_are_too_many(monkeypatch):
+    draw = np.random.default_rng(3)
+    frame = pl.DataFrame({"x": draw.normal(size=4000)})
+    original = sf.Dataset(frame)
+    noisy = frame.with_columns(pl.col("x") + pl.Series(draw.normal(size=4000)))
+    released = sf.Dataset(noisy, given_identity=original.identity)
+    measure = sf.utility.Displacement(within=0.3)
+    exact = measure.measure(original, released)
+    monkeypatch.setattr("sfumato.utility.displacement._SAMPLED", 1500)
+    there = measure.measure(original, released, engine=FewCombinations(1))
+    assert any("`by_chance`" in text and "'x'" in text for text in there.assumptions)
+    assert not any("`by_chance`" in text for text in exact.assumptions)
+    chances = [evidence.table["by_chance"][0] for evidence in (exact, there)]
+    assert chances[1] != chances[0]
+    # A share of pairs of 1500 records: its standard error is below 0.01.
+    assert chances[1] == pytest.approx(chances[0], abs=0.03)

@@ -12,6 +12,7 @@ from typing import Any
 
 from sfumato.engines.local import LocalEngine
 from sfumato.engines.verbs import (
+    BatchEngine,
     Chance,
     Combinations,
     Engine,
@@ -26,6 +27,7 @@ from sfumato.io import frames
 from sfumato.progress import Progress, silent
 
 __all__ = [
+    "BatchEngine",
     "Chance",
     "Combinations",
     "Engine",
@@ -67,7 +69,8 @@ def require_engine(things: Any, engine: Engine, *, others: Sequence[str] = ()) -
     # Engines of tests run whatever is ready for any.
     known = [thing for thing in wanted if engine.name in _PLACES]
     refused = {f"'{t.name}'": None for t in known if engine.name not in t.runs_on}
-    lines = list(others)
+    reasons = [thing.explain_refusal(engine) for thing in wanted if not engine.in_memory]
+    lines = [*dict.fromkeys(filter(None, reasons)), *others]
     if refused:
         verb = "does" if len(refused) == 1 else "do"
         lines.insert(0, f"{', '.join(refused)} {verb} not run {_PLACES[engine.name]}.")

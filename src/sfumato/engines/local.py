@@ -22,6 +22,7 @@ from sfumato.engines.verbs import (
     RANK,
     Chance,
     Combinations,
+    Combine,
     GroupFunction,
     RowFunction,
     Rows,
@@ -49,6 +50,7 @@ class LocalEngine:
 
     name: ClassVar[str] = "local"
     in_memory: ClassVar[bool] = True
+    in_batches: ClassVar[bool] = False
     progress: Progress = field(default=silent, repr=False)
 
     def prepare(self, data: Dataset) -> Dataset:
@@ -80,9 +82,15 @@ class LocalEngine:
         return Rows(data, None)
 
     def gather(
-        self, data: Dataset, function: Callable[[pl.DataFrame], Any], *, reads: Sequence[str]
+        self,
+        data: Dataset,
+        function: Callable[[pl.DataFrame], Any],
+        *,
+        reads: Sequence[str],
+        combine: Combine | None = None,
     ) -> list[Any]:
         """See `Engine.gather`."""
+        del combine  # there is one part
         return [function(data.batch(reads))]
 
     def count(self, data: Dataset) -> int:

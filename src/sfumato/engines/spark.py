@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,6 +57,7 @@ from sfumato.engines.verbs import (
     ROWS,
     Chance,
     Combinations,
+    Combine,
     GroupFunction,
     RowFunction,
     Rows,
@@ -65,7 +66,7 @@ from sfumato.engines.verbs import (
 )
 from sfumato.errors import MethodError, SfumatoError
 from sfumato.io import frames
-from sfumato.kernels.arrays import Mask, Words
+from sfumato.kernels.arrays import Integers, Mask, Words
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key
 from sfumato.schema import Schema
@@ -131,6 +132,7 @@ class SparkEngine:
 
     name: ClassVar[str] = "spark"
     in_memory: ClassVar[bool] = False
+    in_batches: ClassVar[bool] = False
     progress: Progress = field(default=silent, repr=False)
 
     def prepare(self, data: Dataset) -> Dataset:
@@ -340,7 +342,12 @@ class SparkEngine:
         return tabulate_distinct(self, data, columns)
 
     def gather(
-        self, data: Dataset, function: Callable[[pl.DataFrame], Any], *, reads: Sequence[str]
+        self,
+        data: Dataset,
+        function: Callable[[pl.DataFrame], Any],
+        *,
+        reads: Sequence[str],
+        combine: Combine | None = None,
     ) -> list[Any]:
         """See `Engine.gather`."""
         schema = Schema({name: data.schema[name] for name in reads})
@@ -349,7 +356,10 @@ class SparkEngine:
             result = function(Dataset(part, schema).batch(reads))
             return pl.DataFrame({_KEY: [pickle.dumps(result)]})
 
-        rows = collect(map_parts(_choose(data.frame, reads), take, {_KEY: pl.Binary()}))
+        taken = map_parts(_choose(data.frame, reads), take, {_KEY: pl.Binary()})
+        if combine is not None:
+            taken = _join_parts(taken, partial(reduce, combine))
+        rows = collect(taken)
         if not rows:
             empty = pl.DataFrame(schema={name: data.dtype(name) for name in reads})
             return [function(Dataset(empty, schema).batch(reads))]
@@ -537,6 +547,28 @@ class SparkEngine:
         frame, identity = split_off_ids(data, marked.filter(F.col(_KEY)).drop(_KEY))
         return replace(data, frame=frame, given_identity=identity)
 
+    def repeat(
+        self,
+        data: Dataset,
+        function: Callable[[pl.DataFrame], tuple[Integers, pl.DataFrame]],
+        *,
+        reads: Sequence[str],
+    ) -> Dataset:
+        """See `GroupingEngine.repeat`."""
+        schema = data.schema
+        new_types = function(_make_empty(data).batch(reads))[1].schema
+        types = {name: data.dtype(name) for name in data.columns} | dict(new_types)
+
+        def repeat_rows(part: pl.DataFrame) -> pl.DataFrame:
+            rows, new = function(Dataset(part.drop(ID_COLUMNS), schema).batch(reads))
+            return pl.concat([part[rows], new], how="horizontal")
+
+        repeated = map_parts(
+            _records(data), repeat_rows, types | dict.fromkeys(ID_COLUMNS, pl.Int64())
+        )
+        frame, identity = split_off_ids(data, repeated)
+        return replace(data, frame=frame, given_identity=identity)
+
     def fetch(self, data: Dataset) -> pl.DataFrame:
         """See `GroupingEngine.fetch`."""
         rows = pl.DataFrame(_fetch(data.frame.limit(MOST_COMBINATIONS + 1)))
@@ -656,28 +688,36 @@ _USUAL_PARTS = 200
 
 
 def _combine_parts(taken: DataFrame, summaries: Mapping[str, Sequence[Summary]]) -> DataFrame:
-    """What was kept of each part, joined on the cluster until few parts are left (a tree).
-
-    A quantile keeps 512 kB of a part: of a thousand parts, the driver would get half a gigabyte.
-    """
+    """What was kept of each part for some summaries, in fewer parts where one can be combined."""
     if not any(_can_combine(summary) for ones in summaries.values() for summary in ones):
         return taken
 
-    def join(part: pl.DataFrame) -> pl.DataFrame:
-        kept = [pickle.loads(content) for content in part[_KEY]]  # noqa: S301 - our own workers'
-        joined = {
+    def join(kept: list[Any]) -> dict[str, list[list[Any]]]:
+        return {
             name: [
                 _join(summary, [partial for one in kept for partial in one[name][number]])
                 for number, summary in enumerate(ones)
             ]
             for name, ones in summaries.items()
         }
-        return pl.DataFrame({_KEY: [pickle.dumps(joined)]})
+
+    return _join_parts(taken, join)
+
+
+def _join_parts(taken: DataFrame, join: Callable[[list[Any]], Any]) -> DataFrame:
+    """What was kept of each part, joined on the cluster until few parts are left (a tree).
+
+    A quantile keeps 512 kB of a part: of a thousand parts, the driver would get half a gigabyte.
+    """
+
+    def join_some(part: pl.DataFrame) -> pl.DataFrame:
+        kept = [pickle.loads(content) for content in part[_KEY]]  # noqa: S301 - our own workers'
+        return pl.DataFrame({_KEY: [pickle.dumps(join(kept))]})
 
     parts = _count_shuffle_partitions(taken)
     while parts > _FEW_PARTS:
         parts = -(-parts // _FEW_PARTS)
-        taken = map_parts(taken.repartition(parts), join, {_KEY: pl.Binary()})
+        taken = map_parts(taken.repartition(parts), join_some, {_KEY: pl.Binary()})
     return taken
 
 

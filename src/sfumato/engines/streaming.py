@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,6 +37,7 @@ from sfumato.engines.verbs import (
     RANK,
     Chance,
     Combinations,
+    Combine,
     GroupFunction,
     RowFunction,
     Rows,
@@ -65,6 +67,8 @@ _SORTED = 24
 """Bytes a record that sorting the numbers takes, with the combinations where all differ."""
 _FEW_SHARE, _FEW_AT_LEAST = 0.1, 1000
 """Combinations are few if a batch has at most this share of its records, or so many."""
+_FEW_BYTES = 1 << 28
+"""Memory that a table of few combinations may take."""
 _NEARLY = 0.9
 _COPIES = 3
 """Of a table, while tables are merged."""
@@ -78,6 +82,7 @@ class StreamingEngine:
 
     name: ClassVar[str] = "streaming"
     in_memory: ClassVar[bool] = False
+    in_batches: ClassVar[bool] = True
     progress: Progress = field(default=silent, repr=False)
 
     def prepare(self, data: Dataset) -> Dataset:
@@ -239,9 +244,9 @@ class StreamingEngine:
                 return None
             keys = name_by_position(counted.values)
             pending.append(keys.with_columns(pl.Series(_COUNT, counted.counts)))
-            if sum(item.height for item in pending) > LARGE:
+            if sum(item.height for item in pending) > max(table.height, LARGE):
                 table, pending = _add_counts([table, *pending]), []
-                if table.height > LARGE // 2:
+                if table.estimated_size() > _FEW_BYTES:
                     return None
         return _add_counts([table, *pending]) if table.width or pending else None
 
@@ -280,10 +285,16 @@ class StreamingEngine:
         return tabulate_distinct(self, data, columns)
 
     def gather(
-        self, data: Dataset, function: Callable[[pl.DataFrame], Any], *, reads: Sequence[str]
+        self,
+        data: Dataset,
+        function: Callable[[pl.DataFrame], Any],
+        *,
+        reads: Sequence[str],
+        combine: Combine | None = None,
     ) -> list[Any]:
         """See `Engine.gather`."""
-        return [function(part.batch(reads)) for part in self._read_parts(data, reads)]
+        results = (function(part.batch(reads)) for part in self._read_parts(data, reads))
+        return list(results) if combine is None else [reduce(combine, results)]
 
     def count(self, data: Dataset) -> int:
         """See `Engine.count`."""
@@ -413,6 +424,10 @@ class StreamingEngine:
             data, StreamStep(needed, types, map_batch, chance is not None), changed.schema
         )
 
+    def require_memory(self, needed: int, what: str) -> None:
+        """See `BatchEngine.require_memory`."""
+        require_memory(needed, what)
+
     def write_numbered(
         self,
         data: Dataset,
@@ -420,14 +435,7 @@ class StreamingEngine:
         function: Callable[[AnyIntegers], pl.DataFrame],
         schema: Schema,
     ) -> Dataset:
-        """New columns that follow from a number of each record, such as that of its class.
-
-        Parameters
-        ----------
-        numbers : the number of each record.
-        function : some of the numbers to their new columns.
-        schema : what the variables are afterwards.
-        """
+        """See `BatchEngine.write_numbered`."""
         types = dict(function(numbers[:0]).schema)
         name = f"__sfumato_number_{len(Stream.of(data).steps)}"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 import polars as pl
@@ -233,24 +233,26 @@ class _Narrowed(NamedTuple):
 
 @dataclass(frozen=True)
 class _LeadingBits:
-    """The first `passes` x 16 bits of the two values next to a quantile.
+    """The first `passes` x 16 bits of the two values next to a quantile, or of some ranks.
 
     A part keeps one count for each way the next 16 bits can go: 512 kB, however many values there
     are. Four passes give the values exactly (a radix selection).
     """
 
-    p: float
+    of: float | tuple[int, ...]
     passes: int
 
     @property
     def name(self) -> str:
         """Not asked for by anybody but the next pass."""
-        return f"leading {self.passes * _DIGIT} bits of quantile {self.p:g}"
+        return f"leading {self.passes * _DIGIT} bits of {self.of}"
 
     @property
     def needs(self) -> tuple[Summary, ...]:
         """The bits before, which say where to look."""
-        return (replace(self, passes=self.passes - 1),) if self.passes > 1 else (Count(),)
+        if self.passes > 1:
+            return (replace(self, passes=self.passes - 1),)
+        return () if isinstance(self.of, tuple) else (Count(),)
 
     def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> dict[int, Integers]:
         """How many values go which way, for each of the prefixes that are looked at."""
@@ -286,13 +288,15 @@ class _LeadingBits:
         return tuple(narrowed)
 
     def _look_up(self, earlier: Mapping[str, Any]) -> tuple[_Narrowed, ...]:
+        if self.passes == 1 and isinstance(self.of, tuple):
+            return tuple(_Narrowed(0, rank) for rank in self.of)
         before = earlier[self.needs[0].name]
         if self.passes > 1:
             return tuple(before)
         if not before:
             return ()
         # Type 7 of Hyndman & Fan (1996): the position (n - 1) p, counted from 0.
-        position = self.p * (before - 1)
+        position = cast("float", self.of) * (before - 1)
         ranks = dict.fromkeys((math.floor(position), math.ceil(position)))
         return tuple(_Narrowed(0, rank) for rank in ranks)
 
@@ -327,6 +331,32 @@ class Quantile:
         share = position - math.floor(position)
         low, high = neighbours[0], neighbours[-1]
         return low if share == 0 else low + share * (high - low)
+
+
+@dataclass(frozen=True)
+class OrderStatistics:
+    """The values at some ranks of the sorted values, counted from 0, which must be there."""
+
+    ranks: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """For instance "ranks 0, 5"."""
+        return f"ranks {', '.join(map(str, self.ranks))}"
+
+    @property
+    def needs(self) -> tuple[Summary, ...]:
+        """All bits of the values."""
+        return (_LeadingBits(self.ranks, 64 // _DIGIT),)
+
+    def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> None:
+        """All is known."""
+        del values, earlier
+
+    def merge(self, parts: Sequence[None], earlier: Mapping[str, Any]) -> tuple[float, ...]:
+        """The bits as values."""
+        del parts
+        return tuple(_to_float(value.prefix) for value in earlier[self.needs[0].name])
 
 
 def order_by_need(summaries: Sequence[Summary]) -> list[Summary]:

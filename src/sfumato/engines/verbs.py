@@ -12,7 +12,7 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.engines.summaries import Summary
-from sfumato.kernels.arrays import Integers, Mask
+from sfumato.kernels.arrays import AnyIntegers, Integers, Mask
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Column, Schema
 
@@ -28,6 +28,10 @@ GroupFunction = Callable[[pl.DataFrame, Starts, Draws | None], pl.DataFrame]
 It gets several groups at once, because thousands of small ones would cost more in calls than in
 work. What it makes of a group must not depend on which others came with it.
 """
+
+
+Combine = Callable[[Any, Any], Any]
+"""What was made of two parts in, what would have been made of both out."""
 
 
 ROWS, RECORDS, RANK = "__sfumato_rows", "__sfumato_records", "__sfumato_rank"
@@ -90,6 +94,11 @@ class Engine(Protocol):
     """What `runs_on` calls it."""
     in_memory: ClassVar[bool]
     """Whether columns can be read as they are, without a verb."""
+    in_batches: ClassVar[bool]
+    """Whether one machine reads the records batch by batch, always in the same order.
+
+    So it has room for a number of each record, though not for the records; see `BatchEngine`.
+    """
 
     def prepare(self, data: Dataset) -> Dataset:
         """The data with an id at every record, before anything is changed."""
@@ -116,11 +125,18 @@ class Engine(Protocol):
         """
 
     def gather(
-        self, data: Dataset, function: Callable[[pl.DataFrame], Any], *, reads: Sequence[str]
+        self,
+        data: Dataset,
+        function: Callable[[pl.DataFrame], Any],
+        *,
+        reads: Sequence[str],
+        combine: Combine | None = None,
     ) -> list[Any]:
         """What a function makes of each part of the records: something small, such as sums.
 
-        How the records are parted must not matter for what is made of all the results.
+        How the records are parted must not matter for what is made of all the results. Where a
+        result is not a few numbers, `combine` makes one of two of them, so that an engine with many
+        parts need not hold all.
         """
 
     def count(self, data: Dataset) -> int:
@@ -175,6 +191,29 @@ class Engine(Protocol):
         """
 
 
+class BatchEngine(Engine, Protocol):
+    """An engine that reads records batch by batch (`in_batches`)."""
+
+    def require_memory(self, needed: int, what: str) -> None:
+        """Refuse what would take more bytes than its share of the free memory."""
+
+    def write_numbered(
+        self,
+        data: Dataset,
+        numbers: AnyIntegers,
+        function: Callable[[AnyIntegers], pl.DataFrame],
+        schema: Schema,
+    ) -> Dataset:
+        """New columns that follow from a number of each record, such as that of its class.
+
+        Parameters
+        ----------
+        numbers : the number of each record.
+        function : some of the numbers to their new columns.
+        schema : what the variables are afterwards.
+        """
+
+
 class GroupingEngine(Engine, Protocol):
     """An engine whose records are not in the memory of one machine, but can be grouped there."""
 
@@ -199,6 +238,20 @@ class GroupingEngine(Engine, Protocol):
         self, data: Dataset, function: Callable[[pl.DataFrame], Mask], reads: Sequence[str]
     ) -> Dataset:
         """The records for which a function of some variables is true."""
+
+    def repeat(
+        self,
+        data: Dataset,
+        function: Callable[[pl.DataFrame], tuple[Integers, pl.DataFrame]],
+        *,
+        reads: Sequence[str],
+    ) -> Dataset:
+        """Each record as often as a function says, with further columns.
+
+        A batch of records in; out come the positions of its records, each as often as wanted, and
+        the new columns for these. A record that comes twice has its id twice: `filter` has to leave
+        one of each before the records are anybody's again.
+        """
 
     def fetch(self, data: Dataset) -> pl.DataFrame:
         """All rows, in no particular order, where they are few enough; an error where not."""

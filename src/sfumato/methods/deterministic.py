@@ -15,6 +15,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Chance, Engine, engine_for
 from sfumato.errors import MethodError, WeakProtectionWarning
 from sfumato.method import Fitted, Method, Strength, is_integer, require_numbers
+from sfumato.methods._persons import refuse_persons
 from sfumato.methods._publishing.digits import fit_steps, round_like_original
 from sfumato.methods._strata.centres import (
     GAP,
@@ -177,14 +178,24 @@ class Deterministic(Method):
         del schema
         return (*self.variables, *(self.strata if self.small == "merge" else ()))
 
+    def explain_refusal(self, engine: Engine) -> str:
+        """A model of gaps, and the k for `at_most`, need all records in memory."""
+        del engine
+        if self.missing != "model" and self.at_most is None:
+            return ""
+        return (
+            'The deterministic method takes missing = "model" and `at_most` only where one machine '
+            'holds the records in memory; fill in the "median" or the "mean", and name the k that '
+            "a sample suggests."
+        )
+
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Decide what is filled in, which levels are merged, and k."""
-        if not engine.in_memory and (self.missing == "model" or self.at_most is not None):
-            raise MethodError(
-                'The deterministic method takes missing = "model" and `at_most` only where one '
-                "machine holds the records.",
-                hint='fill in the "median" or the "mean", and name the k that a sample suggests.',
-            )
+        refuse_persons(
+            data,
+            "The deterministic method takes the nearest rows for other people: it",
+            hint="keep one row of each person (`thin_rows`), or use `k_anonymity` or `noise`.",
+        )
         if self.k == _PAIRS:
             warnings.warn(_WEAK, WeakProtectionWarning, stacklevel=3)
         self._check(data, engine)

@@ -19,6 +19,7 @@ from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import use_one_thread
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.utility.models.distributed import fit_both_by_passes
 from sfumato.utility.models.formula import read_formula
 from sfumato.utility.models.regression import Family, RegressionPair, fit_both
 
@@ -67,6 +68,7 @@ class Coefficients(Measure):
     """
 
     name = "coefficients"
+    runs_on = ("local", "streaming", "spark")
     picture = "forest"
     examples = (
         {"formula": "systolic ~ height + weight_kg + C(smoking) + sex"},
@@ -94,12 +96,17 @@ class Coefficients(Measure):
 
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Fit the same model to both and hold the terms side by side."""
-        del engine  # all records are in memory
-        if not len(original) or not len(released):
+        counts = engine.count(original), engine.count(released)
+        if not all(counts):
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
         formula = read_formula(self.formula)
         with use_one_thread():
-            both = fit_both(original, released, formula, self.family, level=self.level)
+            if engine.in_memory:
+                both = fit_both(original, released, formula, self.family, level=self.level)
+            else:
+                both = fit_both_by_passes(
+                    original, released, formula, self.family, engine, level=self.level
+                )
         table = _build_table(both, 1 - self.level)
         terms = len(both.original.terms)
         return Evidence(
@@ -121,7 +128,7 @@ class Coefficients(Measure):
                 "level": self.level,
             },
             assumptions=(_SAME_MODEL, *_describe_averages(released, formula.variables), _PLAIN),
-            warnings=_report_incomplete(original, released, both),
+            warnings=_report_incomplete(counts, both),
         )
 
 
@@ -166,18 +173,14 @@ def _measure_overlap(both: RegressionPair) -> Floats:
     return shares
 
 
-def _report_incomplete(
-    original: Dataset, released: Dataset, both: RegressionPair
-) -> tuple[str, ...]:
+def _report_incomplete(counts: Sequence[int], both: RegressionPair) -> tuple[str, ...]:
     """How many records each fit had to leave out, in words."""
     warnings = []
-    for side, data, regression in (
-        ("the original", original, both.original),
-        ("the released data", released, both.released),
-    ):
-        if regression.records < len(data):
+    sides = (("the original", both.original), ("the released data", both.released))
+    for records, (side, regression) in zip(counts, sides, strict=True):
+        if regression.records < records:
             warnings.append(
-                f"{len(data) - regression.records} records of {side} have a missing value in the "
+                f"{records - regression.records} records of {side} have a missing value in the "
                 "model and are left out."
             )
     return tuple(warnings)

@@ -19,6 +19,7 @@ from sfumato.cells.pairs import (
     find_numeric_variables,
     measure_distances,
     original_deviation,
+    quote_names,
 )
 from sfumato.cells.subsets import (
     Closeness,
@@ -49,6 +50,12 @@ _MISSING = (
     "Only values present in both data sets are compared; a record with none of them has not stayed."
 )
 _WORST = "The share that stayed is that of the worst variable: one exact value gives a person away."
+_SAMPLED = 20_000
+"""Records that stand for all where chance cannot be judged by all of them."""
+_CHANCE = (
+    f"There are too many values to bring together, so `by_chance` is that of {_SAMPLED:,} records "
+    "of all: {}."
+)
 _GREEDY = (
     "There are too many combinations of variables to try all; the worst was sought step by step."
 )
@@ -157,6 +164,7 @@ class Displacement(Measure):
                 _MISSING,
                 _WORST if worst.exhaustive else f"{_WORST} {_GREEDY}",
                 *_list_without_domain(original, pair.names),
+                *((_CHANCE.format(quote_names(pair.sampled)),) if pair.sampled else ()),
             ),
             warnings=(*pair.warnings, *_report_incomparable(pair.records - pair.compared)),
         )
@@ -205,6 +213,10 @@ class Displacement(Measure):
 
         squares, counts, outside, patterns, stayed = zip(*pair.gather(add_up), strict=True)
         compared, close = sum(counts).T
+        chances = {
+            name: _pair_by_chance(pair, name, within * scale)
+            for name, scale in zip(pair.names, spread.tolist(), strict=True)
+        }
         rows = [
             {
                 "variable": name,
@@ -212,15 +224,14 @@ class Displacement(Measure):
                     name, math.fsum(chain.from_iterable(terms)) / number
                 ),
                 "stayed": near / number,
-                "by_chance": _pair_by_chance(pair, name, within * scale),
+                "by_chance": chances[name][0],
                 "outside_domain": beyond,
             }
-            for name, terms, number, near, scale, beyond in zip(
+            for name, terms, number, near, beyond in zip(
                 pair.names,
                 zip(*squares, strict=True),
                 compared.tolist(),
                 close.tolist(),
-                spread.tolist(),
                 sum(outside).tolist(),
                 strict=True,
             )
@@ -239,6 +250,7 @@ class Displacement(Measure):
             compared=closeness.compared(range(len(pair.names))),
             stayed_in_all=sum(stayed),
             median=_find_median_distance(pair),
+            sampled=tuple(name for name, (_, sampled) in chances.items() if sampled),
             not_compared=pair.not_compared,
             warnings=pair.warnings(),
         )
@@ -294,6 +306,7 @@ class _Movement:
     stayed_in_all : how many stayed in all variables together.
     median : the median distance.
     not_compared, warnings : what is not part of it.
+    sampled : the variables for which chance was judged by a sample.
     moved, within : the distance of each record, and how far is close, where they are in memory.
     """
 
@@ -307,6 +320,7 @@ class _Movement:
     median: float
     not_compared: dict[str, str]
     warnings: tuple[str, ...]
+    sampled: tuple[str, ...] = ()
     moved: Floats | None = None
     within: float = 0.0
 
@@ -318,14 +332,20 @@ class _Movement:
         return original.like(_build_records(self.moved, self.closeness.mark(worst.columns), in_all))
 
 
-def _pair_by_chance(pair: NumberPairs, name: str, width: float) -> float | None:
-    """The share that is close by chance; None where there are too many pairs of values."""
+def _pair_by_chance(pair: NumberPairs, name: str, width: float) -> tuple[float | None, bool]:
+    """The share that is close by chance, and whether it is that of a sample.
+
+    A sample is taken where there are too many pairs of values to bring together.
+    """
+    columns = [f"{BEFORE}{name}", f"{AFTER}{name}"]
+    counts = None
     try:
-        values = pair.engine.distinct(pair.pairs, [f"{BEFORE}{name}", f"{AFTER}{name}"])
+        combinations = pair.engine.distinct(pair.pairs, columns)
+        values, counts = combinations.values, combinations.counts
     except MethodError:
-        return None
-    before, after = values.values.cast(pl.Float64).fill_null(np.nan).to_numpy().T
-    return share_by_chance(before, after, width, values.counts)
+        values = pair.engine.sample(pair.pairs, columns, _SAMPLED)
+    before, after = values.cast(pl.Float64).fill_null(np.nan).to_numpy().T
+    return share_by_chance(before, after, width, counts), counts is None
 
 
 def _find_median_distance(pair: NumberPairs) -> float:

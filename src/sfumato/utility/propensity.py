@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
 
@@ -21,6 +21,11 @@ from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import exact_sum, use_one_thread
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.utility.models.distributed_propensity import (
+    build_distant_design,
+    find_records,
+    fit_distant_logistic,
+)
 from sfumato.utility.models.propensity import (
     DesignMatrix,
     MergedRecords,
@@ -81,7 +86,8 @@ class Propensity(Measure):
     permutations : how often the labels are dealt out by chance, for the p value; the same each
         time for the same records. Default: 199, or 49 for "tree". Logistic models take no fit for
         it (2 s for 199 with 200,000 records in both data sets together); a tree is grown anew each
-        time (0.2 s each with 20,000 records, 3 s each with 200,000).
+        time (0.2 s each with 20,000 records, 3 s each with 200,000). Records that are not in memory
+        have no permutations, and no tree.
 
     Examples
     --------
@@ -99,6 +105,7 @@ class Propensity(Measure):
     """
 
     name = "propensity"
+    runs_on = ("local", "streaming", "spark")
     picture = "propensity"
     examples = (
         {},
@@ -130,69 +137,126 @@ class Propensity(Measure):
         """Without permutations, which U does not need; unless somebody has asked for them."""
         return self if self.permutations is not None else replace(self, permutations=0)
 
+    def explain_refusal(self, engine: Engine) -> str:
+        """Trees are grown, and labels dealt out, in memory only."""
+        del engine
+        if self.model == "tree":
+            return 'A tree is grown in memory only; choose model = "main" or "interactions".'
+        if self.permutations:
+            return "Labels are dealt out by chance in memory only; leave out `permutations`."
+        return ""
+
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Fit the model to both data sets together, and to permuted labels."""
-        del engine  # all records are in memory
-        merged = merge_records(
-            original, released, self.variables, categories=self.categories or (), owner=self.name
-        )
-        if len(merged.counts) == 1:
-            raise MeasureError(
-                "All records are equal, so no model can separate the data sets.",
-                hint="are these the right variables?",
-            )
-        permutations = _USUAL[self.model] if self.permutations is None else self.permutations
         with use_one_thread():
-            result = _run_model(merged, self.model, permutations)
-        value = _mean_squared_deviation(merged, result.probability)
-        names = [variable.name for variable in merged.variables]
+            if engine.in_memory:
+                result = self._compare_records(original, released)
+            else:
+                result = self._compare_by_passes(original, released, engine)
         return Evidence(
             name=self.name,
             subject="pair",
-            value=value,
+            value=result.value,
             direction=self.direction,
-            records=_build_records(original, merged, result.probability),
-            table=original.like(_summarise_distribution(merged, result.probability)),
+            records=result.records,
+            table=original.like(result.table),
             details={
-                **_compare_with_chance(value, result),
+                **_compare_with_chance(result),
                 "model": self.model,
-                "permutations": permutations,
-                "share_released": merged.share,
-                "variables": ", ".join(names),
-                **name_left_out(merged.left_out),
+                "permutations": len(result.permuted),
+                "share_released": result.share,
+                "variables": ", ".join(result.names),
+                **name_left_out(result.left_out),
                 **result.details,
             },
             assumptions=(
                 _MISSING,
-                *describe_draws(released, names),
+                *describe_draws(released, result.names),
                 *result.assumptions,
                 _NULL,
                 _BELOW,
                 _CHANCE,
             ),
-            warnings=(*_report_left_out(merged), *result.warnings),
+            warnings=(*_report_left_out(result.left_out), *result.warnings),
         )
+
+    def _compare_records(self, original: Dataset, released: Dataset) -> _ModelResult:
+        merged = merge_records(
+            original, released, self.variables, categories=self.categories or (), owner=self.name
+        )
+        _require_different(len(merged.counts) > 1)
+        permutations = _USUAL[self.model] if self.permutations is None else self.permutations
+        if self.model == "tree":
+            found, fitted = _run_tree(merged, permutations)
+        else:
+            found, fitted = _run_logistic(merged, permutations, self.model)
+        return replace(
+            found,
+            names=[variable.name for variable in merged.variables],
+            left_out=merged.left_out,
+            records=_build_records(original, merged, fitted),
+            table=_summarise_distribution(merged, fitted),
+        )
+
+    def _compare_by_passes(
+        self, original: Dataset, released: Dataset, engine: Engine
+    ) -> _ModelResult:
+        """The same, where the records are."""
+        found = find_records(
+            original, released, self.variables, engine,
+            categories=self.categories or (), owner=self.name,
+        )  # fmt: skip
+        design = build_distant_design(found, interactions=self.model == "interactions")
+        _require_different(design.parameters > 1)
+        _require_enough(design, found.records)
+        fit = fit_distant_logistic(found, design, _SHARES)
+        result = _describe_logistic(
+            design, fit.value, found.share, found.records, certain=fit.certain
+        )
+        result = replace(result, names=found.names, left_out=found.left_out, table=fit.table)
+        if self.permutations is None:
+            result = replace(result, without_chance="labels are dealt out in memory only.")
+        return result
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _ModelResult:
-    """What a model found, and what it finds by chance."""
+    """What a model found, and what it finds by chance.
 
-    probability: Floats = field(repr=False)
+    Parameters
+    ----------
+    value : U.
+    share : of released records among all.
+    expected, deviation : mean and standard deviation of U by chance.
+    observed : what is held against the permutations: U, or its first step.
+    permuted : the same of permuted labels.
+    without_chance : why there are no permutations, where there are none.
+    names, left_out : the variables compared, and the others, each with the reason.
+    records, table : the propensities of each record, and by quantiles.
+    """
+
+    value: float
+    share: float
     expected: float
     deviation: float
-    observed: float
-    """What is held against the permutations: U, or its first step."""
-    permuted: Floats = field(repr=False)
+    observed: float = math.nan
+    permuted: Floats = field(default_factory=lambda: np.empty(0), repr=False)
     details: Mapping[str, Any]
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    without_chance: str = "it takes permutations: at least 2."
+    names: Sequence[str] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    records: Any = field(default=None, repr=False)
+    table: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
 
 
-def _run_model(merged: MergedRecords, model: str, permutations: int) -> _ModelResult:
-    if model == "tree":
-        return _run_tree(merged, permutations)
-    return _run_logistic(merged, permutations, interactions=model == "interactions")
+def _require_different(different: bool) -> None:  # noqa: FBT001 - what it asks
+    if not different:
+        raise MeasureError(
+            "All records are equal, so no model can separate the data sets.",
+            hint="are these the right variables?",
+        )
 
 
 def _mean_squared_deviation(merged: MergedRecords, probability: Floats) -> float:
@@ -202,31 +266,43 @@ def _mean_squared_deviation(merged: MergedRecords, probability: Floats) -> float
     return min(exact_sum(squares) / merged.records, 0.25)
 
 
-def _run_logistic(merged: MergedRecords, permutations: int, *, interactions: bool) -> _ModelResult:
-    model = build_design(merged, interactions=interactions)
-    _require_enough(model)
-    fitted, chance = fit_logistic(model), score_permutations(model, permutations)
-    free, share = model.parameters - 1, merged.share
+def _run_logistic(
+    merged: MergedRecords, permutations: int, model: str
+) -> tuple[_ModelResult, Floats]:
+    """What the model found, and the propensity of each distinct record."""
+    design = build_design(merged, interactions=model == "interactions")
+    _require_enough(design, merged.records)
+    fitted, chance = fit_logistic(design), score_permutations(design, permutations)
+    value = _mean_squared_deviation(merged, fitted.probability)
+    result = _describe_logistic(design, value, merged.share, merged.records, certain=fitted.certain)
+    result = replace(result, observed=chance.observed, permuted=chance.permuted)
+    return result, fitted.probability
+
+
+def _describe_logistic(
+    model: DesignMatrix, value: float, share: float, records: int, *, certain: bool
+) -> _ModelResult:
+    """What the model found, beside what is known of chance without permutations."""
+    free = model.parameters - 1
     # Under permuted labels U is a chi square with `free` degrees of freedom, in this unit.
-    unit = share * (1 - share) / merged.records
+    unit = share * (1 - share) / records
     warnings = []
-    if fitted.certain:
+    if certain:
         warnings.append(
             "Some records can be recognised with certainty: they hold values that occur in one "
             "data set only."
         )
-    if merged.records < _FEW * model.parameters:
+    if records < _FEW * model.parameters:
         warnings.append(
             f"There are fewer than {_FEW} records a parameter, so that U is large by chance "
             "alone, and larger than `expected` says."
         )
     repeated = ", ".join(f"'{name}'" for name in model.list_collinear())
     return _ModelResult(
-        probability=fitted.probability,
+        value=value,
+        share=share,
         expected=free * unit,
         deviation=math.sqrt(2 * free) * unit,
-        observed=chance.observed,
-        permuted=chance.permuted,
         details={
             "expected_if_redrawn": free * unit * (1 - share),
             "parameters": model.parameters,
@@ -239,8 +315,8 @@ def _run_logistic(merged: MergedRecords, permutations: int, *, interactions: boo
     )
 
 
-def _require_enough(model: DesignMatrix) -> None:
-    records, needed = model.merged.records, model.parameters
+def _require_enough(model: DesignMatrix, records: int) -> None:
+    needed = model.parameters
     if records < _TOO_FEW * needed:
         raise MeasureError(
             f"The model has {needed} parameters for {records} records in both data sets together, "
@@ -249,7 +325,8 @@ def _require_enough(model: DesignMatrix) -> None:
         )
 
 
-def _run_tree(merged: MergedRecords, permutations: int) -> _ModelResult:
+def _run_tree(merged: MergedRecords, permutations: int) -> tuple[_ModelResult, Floats]:
+    """What the tree found, and the propensity of each distinct record."""
     leaf, features = choose_leaf_size(merged), build_features(merged)
     probability = fit_tree(merged, features, merged.releases, leaf=leaf)
     permuted = np.array(
@@ -258,11 +335,13 @@ def _run_tree(merged: MergedRecords, permutations: int) -> _ModelResult:
             for releases in merged.shuffle_labels(permutations)
         ]
     )
-    return _ModelResult(
-        probability=probability,
+    value = _mean_squared_deviation(merged, probability)
+    result = _ModelResult(
+        value=value,
+        share=merged.share,
         expected=float(permuted.mean()) if permutations else math.nan,
         deviation=float(permuted.std(ddof=1)) if permutations > 1 else math.nan,
-        observed=_mean_squared_deviation(merged, probability),
+        observed=value,
         permuted=permuted,
         details={"smallest_leaf": leaf},
         assumptions=(
@@ -270,12 +349,12 @@ def _run_tree(merged: MergedRecords, permutations: int) -> _ModelResult:
             "For a tree, `expected` is the mean over the permutations.",
         ),
     )
+    return result, probability
 
 
-def _compare_with_chance(value: float, result: _ModelResult) -> dict[str, Any]:
+def _compare_with_chance(result: _ModelResult) -> dict[str, Any]:
     """U beside what it would be by chance; NaN, with a reason, where that is unknown."""
-    few = "it takes permutations: at least 2."
-    known = result.deviation > 0
+    value, known = result.value, result.deviation > 0
     numbers: dict[str, Any] = {
         "expected": result.expected,
         "ratio": value / result.expected if result.expected > 0 else math.nan,
@@ -286,15 +365,16 @@ def _compare_with_chance(value: float, result: _ModelResult) -> dict[str, Any]:
     if len(result.permuted):
         as_large = int((result.permuted >= result.observed * (1 - _TIE[0]) - _TIE[1]).sum())
         numbers["p_value"] = (1 + as_large) / (1 + len(result.permuted))
-    why = few if len(result.permuted) <= 1 else "the tree finds nothing by chance."
+    few = len(result.permuted) <= 1
+    why = result.without_chance if few else "the tree finds nothing by chance."
     reasons = {f"{name}_reason": why for name, number in numbers.items() if math.isnan(number)}
     return numbers | reasons
 
 
-def _report_left_out(merged: MergedRecords) -> tuple[str, ...]:
-    if not merged.left_out:
+def _report_left_out(left_out: Mapping[str, str]) -> tuple[str, ...]:
+    if not left_out:
         return ()
-    reasons = "; ".join(f"'{name}', {why}" for name, why in merged.left_out.items())
+    reasons = "; ".join(f"'{name}', {why}" for name, why in left_out.items())
     return (f"Not compared: {reasons}.",)
 
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from sfumato.figures._sheet.sheet import label_axes, make_sheet, name_row, set_rows
 from sfumato.figures._sheet.style import INK, Mark, pick_marks, use_house_style
+from sfumato.figures.public.distant import look_up_ranks
 from sfumato.figures.public.grid import (
     Limits,
     check_limits,
@@ -29,6 +30,7 @@ from sfumato.outputs.quantiles import (
     FIVE,
     choose_step,
     count_needed_records,
+    list_needed_ranks,
     safe_quantiles,
     snap_to_grid,
 )
@@ -197,6 +199,10 @@ def _compute_boxes(
                 read_box_off_bins(group.column(name), cuts, k) for group in subjects.groups
             ]
         else:
+            look_up_ranks(
+                [pooled, *(group.column(name) for group in subjects.groups)],
+                lambda records: list_needed_ranks(records, k),
+            )
             step = safe_quantiles(pooled, k=k).step
             of_groups = [
                 # Whiskers at 5 and 95 %, no outliers; every number the mean of k records.

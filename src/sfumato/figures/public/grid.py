@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import polars as pl
 
 from sfumato.errors import PlanError
 from sfumato.figures._sheet.text import format_rough_share
+from sfumato.figures.public.distant import DistantColumn
+from sfumato.figures.public.subjects import pool_groups
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
 
@@ -64,7 +67,7 @@ def resolve_bins(bins: int | None, default: int, records: int, rules: Rules) -> 
 
 
 def choose_edges(
-    values: Floats,
+    values: Floats | DistantColumn,
     bins: int,
     limits: Limits | None = None,
     k: int = 3,
@@ -167,20 +170,23 @@ def count_beyond(protection: Protection) -> int:
     return protection.k if protection.cells else min(protection.k, _FEWEST_BINS)
 
 
-def are_extremes(values: Floats, limits: Limits | None) -> bool:
+def are_extremes(values: Floats | DistantColumn, limits: Limits | None) -> bool:
     """Whether limits that somebody asked for are the extremes of the data themselves."""
     return limits is not None and bool(
         values.min() == float(limits[0]) or values.max() == float(limits[1])
     )
 
 
-def _find_ends(values: Floats, k: int) -> Limits:
+def _find_ends(values: Floats | DistantColumn, k: int) -> Limits:
     """The smallest and largest value that at least k records reach; no single one sets them."""
     beyond = max(k, math.ceil(len(values) / _ONE_IN_BEYOND))
     rank = min(beyond, len(values)) - 1
     ranks = sorted({rank, max(len(values) - 1 - rank, 0)})
-    ordered = np.partition(values, ranks)
-    low, high = float(ordered[ranks[0]]), float(ordered[ranks[-1]])
+    if isinstance(values, DistantColumn):
+        ordered = values.order_statistics(np.array(ranks))
+    else:
+        ordered = np.partition(values, ranks)[ranks]
+    low, high = float(ordered[0]), float(ordered[-1])
     if low == high:
         raise OutputRefused(
             "Nearly all records have the same value: a figure would show it.",
@@ -206,22 +212,20 @@ def _round(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
 
-def pool_groups(values: Sequence[Floats]) -> Floats:
-    """The values of all groups together; those of a single one are not copied."""
-    return values[0] if len(values) == 1 else np.concatenate(values)
-
-
 # Counts ------------------------------------------------------------------------------------------
 
 
-def count_cells(columns: Sequence[Floats], cuts: Sequence[Floats]) -> Integers:
+def count_cells(columns: Sequence[Any], cuts: Sequence[Floats]) -> Integers:
     """How many records each bin or cell holds; the last bin holds its right end too.
 
     Parameters
     ----------
-    columns : the values by one or two variables.
+    columns : the values by one or two variables, in memory or not.
     cuts : the edges of each axis. What lies beyond them is not counted.
     """
+    if isinstance(columns[0], DistantColumn):
+        names = [column.name for column in columns]
+        return columns[0].count(names, partial(count_cells, cuts=cuts))
     if len(columns[0]) >= _COMPILED_FROM:
         from sfumato.kernels import bins
 
@@ -283,7 +287,7 @@ def suppress_small(counts: Integers, k: int) -> tuple[Integers, int]:
 
 
 def merge_small_bins(
-    values: Floats,
+    values: Floats | DistantColumn,
     k: int,
     bins: int,
     limits: Limits | None = None,
@@ -441,7 +445,11 @@ def make_grids(
 
 
 def _make_grid(
-    label: str, columns: Sequence[Floats], cuts: Sequence[Floats], k: int, notes: tuple[str, ...]
+    label: str,
+    columns: Sequence[Floats | DistantColumn],
+    cuts: Sequence[Floats],
+    k: int,
+    notes: tuple[str, ...],
 ) -> Grid:
     counts, hidden = suppress_small(count_cells(columns, cuts), k)
     return Grid(

@@ -21,12 +21,12 @@ from sfumato.figures.public.grid import (
     judge_limits,
     label_records,
     merge_small_bins,
-    pool_groups,
     resolve_bins,
     suppress_small,
 )
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_full_cells, judge_small_cells
+from sfumato.figures.public.subjects import pool_groups
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
 

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from sfumato.outputs.rules import Rules
 
 _TABLES = (".csv", ".json")
+_OF_COUNTS = ("histogram", "heatmap", "contour", "box")
+"""Plots that ask for nothing but counts and quantiles, unless values are protected or logged."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -175,7 +177,14 @@ class Request:
 
     def select(self, data: Any) -> Subjects:
         """The records that the plot rests on."""
-        return select_subjects(data, self.variables, self.hue, rules=self.rules, k=self.k)
+        by_counts = (
+            self.kind in _OF_COUNTS
+            and self.protection in (None, "suppress", "generalise")
+            and self.log is None
+        )
+        return select_subjects(
+            data, self.variables, self.hue, rules=self.rules, k=self.k, by_counts=by_counts
+        )
 
     def resolve(self, subjects: Subjects, *, default: Named, why: str = "") -> Protection:
         """The protection asked for, or the plot's default with the reason for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,15 +12,26 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.data import Dataset
+from sfumato.engines import engine_for
 from sfumato.errors import DataError, PlanError
 from sfumato.figures._sheet.style import MOST_MARKS
 from sfumato.figures._sheet.text import format_rough_share
+from sfumato.figures.public.distant import (
+    DistantColumn,
+    DistantRecords,
+    pool_columns,
+    summarise_records,
+)
+from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
 from sfumato.outputs.output import OutputRefused
 from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
     from sfumato.outputs.rules import Rules
+
+_MOST_LABELS = 20 * MOST_MARKS
+"""Nobody means a measured number by the groups of a figure."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,6 +58,11 @@ class Group:
         """One variable."""
         return self.values[name].to_numpy()
 
+    def varies(self) -> bool:
+        """Whether every variable has more than one value."""
+        columns = map(self.column, self.values.columns)
+        return all(values.min() != values.max() for values in columns)
+
     def take(self, indices: npt.NDArray[np.intp]) -> Group:
         """The same group with some of its records only."""
         positions = indices if self.positions is None else self.positions[indices]
@@ -61,6 +77,25 @@ class Group:
         # Figures round by themselves, and noise must not be rounded back to whole numbers.
         columns = {name: Column(kind="continuous", digits=15) for name in self.values.columns}
         return Dataset(self.values, Schema(columns), given_identity=identities)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DistantGroup(Group):
+    """A group whose records are not in memory; what is known of them is counted where they are."""
+
+    values: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
+    columns: Mapping[str, DistantColumn] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def column(self, name: str) -> Any:
+        """One variable, without its values."""
+        return self.columns[name]
+
+    def varies(self) -> bool:
+        """Whether every variable has more than one value."""
+        return all(column.low != column.high for column in self.columns.values())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,13 +134,12 @@ class Subjects:
 
     def column(self, name: str) -> Floats:
         """One variable, all groups together."""
-        if len(self.groups) == 1:
-            return self.groups[0].column(name)
-        return np.concatenate([group.column(name) for group in self.groups])
+        pooled: Floats = pool_groups([group.column(name) for group in self.groups])
+        return pooled
 
     def is_integer(self, name: str) -> bool:
         """Whether the variable consists of whole numbers by its type."""
-        return self.data.column(name).dtype.is_integer()
+        return self.data.dtype(name).is_integer()
 
     def bounds(self, name: str) -> tuple[float, float] | None:
         """The declared domain of a variable."""
@@ -121,46 +155,123 @@ class Subjects:
         return self.data.take(np.concatenate(positions))
 
 
-def to_dataset(data: Any) -> Dataset:
-    """A Dataset from what people have: a Dataset, a release, or a frame."""
-    if isinstance(data, Dataset):
-        return data
-    inner = getattr(data, "dataset", None)
-    return inner if isinstance(inner, Dataset) else Dataset(data)
+def pool_groups(values: Sequence[Any]) -> Any:
+    """The values of all groups together; those of a single one are not copied."""
+    if isinstance(values[0], DistantColumn):
+        return pool_columns(values)
+    return values[0] if len(values) == 1 else np.concatenate(values)
+
+
+def to_dataset(data: Any, *, by_counts: bool = False) -> Dataset:
+    """A Dataset from what people have: a Dataset, a release, or a frame.
+
+    Where the records are not in memory, only figures that are made of counts can be drawn.
+    """
+    inner = data if isinstance(data, Dataset) else getattr(data, "dataset", None)
+    dataset = inner if isinstance(inner, Dataset) else Dataset(data)
+    if not by_counts and not frames.is_in_memory(dataset.frame):
+        raise DataError(
+            "This figure needs the records in memory, and they are in a file or on a cluster.",
+            hint="histogram, heatmap, contour and box are drawn from counts, with protection "
+            '"suppress" or "generalise" and without a log; or draw it from a sample.',
+        )
+    return dataset
 
 
 def select_subjects(
-    data: Any, names: Sequence[str], hue: str | None = None, *, rules: Rules, k: int = 3
+    data: Any,
+    names: Sequence[str],
+    hue: str | None = None,
+    *,
+    rules: Rules,
+    k: int = 3,
+    by_counts: bool = False,
 ) -> Subjects:
-    """The complete records by these variables, and the groups that are large enough."""
-    dataset = to_dataset(data)
+    """The complete records by these variables, and the groups that are large enough.
+
+    `by_counts` says that counts are all that is asked of them, so that they may be anywhere.
+    """
+    dataset = to_dataset(data, by_counts=by_counts)
     variables = _check_names(names, hue)
     _refuse_direct_identifiers(dataset, [*variables, *([hue] if hue is not None else [])])
+    if not frames.is_in_memory(dataset.frame):
+        return _select_distant(dataset, variables, hue, rules=rules, k=k)
     frame = pl.DataFrame([_read_numbers(dataset, name) for name in variables])
     labels = None if hue is None else _read_labels(dataset, hue)
     complete = frame.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
     if labels is not None:
         complete &= labels.is_not_null()
-    if int(complete.sum()) < rules.records:
+    if labels is None:
+        groups = [_make_group("", frame, complete, dataset)]
+    else:
+        groups = [
+            _make_group(level, frame, complete & (labels == level), dataset)
+            for level in _sort_labels(
+                dataset, labels.filter(complete).unique().to_list(), labels.name
+            )
+        ]
+    return _build_subjects(dataset, variables, hue, groups, len(complete), rules=rules, k=k)
+
+
+def _select_distant(
+    data: Dataset, names: tuple[str, ...], hue: str | None, *, rules: Rules, k: int
+) -> Subjects:
+    """The same where the records are: one pass."""
+    for name in names:
+        _require_number_type(name, data.dtype(name))
+    records = DistantRecords(data, engine_for(data.frame), names, hue)
+    summary = summarise_records(records, _MOST_LABELS)
+    for name in names:
+        _require_finite(name, infinite=name in summary.infinite)
+    if hue is not None and len(summary.labels) > _MOST_LABELS:
+        raise _too_many_groups(hue)
+    labels = [""] if hue is None else _sort_labels(data, list(summary.groups), hue)
+    groups: list[Group] = [
+        DistantGroup(
+            label=label,
+            origin=data,
+            columns={
+                name: DistantColumn(
+                    records, name, None if hue is None else (label,), group.size, low, high
+                )
+                for name, low, high in zip(names, group.low, group.high, strict=True)
+            },
+        )
+        for label in labels
+        if (group := summary.groups.get(label)) is not None
+    ]
+    return _build_subjects(data, names, hue, groups, summary.records, rules=rules, k=k)
+
+
+def _build_subjects(
+    data: Dataset,
+    names: tuple[str, ...],
+    hue: str | None,
+    groups: Sequence[Group],
+    records: int,
+    *,
+    rules: Rules,
+    k: int,
+) -> Subjects:
+    """The groups that are large enough, of so many records in all; fail where there is none."""
+    complete = sum(map(len, groups))
+    if complete < rules.records:
         raise OutputRefused(
             f"Fewer than {rules.records} records have all the values of this figure.",
             hint=f"an output on at least {rules.records} records is allowed.",
         )
     notes = []
-    if missing := int((~complete).sum()):
-        share = format_rough_share(missing / len(complete), records=len(complete), k=k)
+    if missing := records - complete:
+        share = format_rough_share(missing / records, records=records, k=k)
         notes.append(f"Left out since a value is missing: {share} of the records.")
-    if labels is None:
-        groups: tuple[Group, ...] = (_make_group("", frame, complete, dataset),)
-    else:
-        groups = _split_into_groups(
-            frame, labels, complete, dataset, fewest=max(rules.records, k + rules.k)
-        )
-        if sum(map(len, groups)) < int(complete.sum()):
+    kept = tuple(groups)
+    if hue is not None:
+        kept = _choose_groups(groups, hue, fewest=max(rules.records, k + rules.k))
+        if sum(map(len, kept)) < complete:
             notes.append("Groups of few records, or of one value, are left out.")
-    for name in variables:
-        _require_variation(name, groups)
-    return Subjects(names=variables, groups=groups, hue=hue, data=dataset, notes=tuple(notes))
+    for name in names:
+        _require_variation(name, kept)
+    return Subjects(names=names, groups=kept, hue=hue, data=data, notes=tuple(notes))
 
 
 def _check_names(names: Sequence[str], hue: str | None) -> tuple[str, ...]:
@@ -177,7 +288,7 @@ def _check_names(names: Sequence[str], hue: str | None) -> tuple[str, ...]:
 
 def _refuse_direct_identifiers(data: Dataset, names: Sequence[str]) -> None:
     data.schema.require(names)
-    direct = [name for name in names if data.schema[name].role == "direct"]
+    direct = [name for name in names if name in data.schema.identifiers]
     if direct:
         raise OutputRefused(
             f"Variable '{direct[0]}' names persons, so no figure may show it.",
@@ -187,17 +298,25 @@ def _refuse_direct_identifiers(data: Dataset, names: Sequence[str]) -> None:
 
 def _read_numbers(data: Dataset, name: str) -> pl.Series:
     values = data.column(name)
-    if not values.dtype.is_numeric():
-        content, hint = _describe_content(values.dtype)
+    _require_number_type(name, values.dtype)
+    _require_finite(name, infinite=values.dtype.is_float() and values.is_infinite().any())
+    return values.cast(pl.Float64)
+
+
+def _require_number_type(name: str, dtype: pl.DataType) -> None:
+    if not dtype.is_numeric():
+        content, hint = _describe_content(dtype)
         raise DataError(
             f"A plot of numbers cannot show variable '{name}': it holds {content}.", hint=hint
         )
-    if values.dtype.is_float() and values.is_infinite().any():
+
+
+def _require_finite(name: str, *, infinite: bool) -> None:
+    if infinite:
         raise DataError(
             f"Variable '{name}' holds infinite values.",
             hint="set them to missing, or correct them at the source.",
         )
-    return values.cast(pl.Float64)
 
 
 def _describe_content(dtype: pl.DataType) -> tuple[str, str]:
@@ -214,30 +333,28 @@ def _describe_content(dtype: pl.DataType) -> tuple[str, str]:
 
 def _read_labels(data: Dataset, hue: str) -> pl.Series:
     values = data.column(hue).cast(pl.String)
-    if values.n_unique() > 20 * MOST_MARKS:  # nobody means a measured number by this
+    if values.n_unique() > _MOST_LABELS:
         raise _too_many_groups(hue)
     return values
 
 
-def _split_into_groups(
-    frame: pl.DataFrame, labels: pl.Series, complete: pl.Series, data: Dataset, *, fewest: int
-) -> tuple[Group, ...]:
-    levels = sorted(labels.filter(complete).unique().to_list())
-    if (declared := data.schema[labels.name].levels) is not None:
+def _sort_labels(data: Dataset, labels: Sequence[str], hue: str) -> list[str]:
+    """The groups by their labels, or as they are declared."""
+    levels = sorted(labels)
+    if (declared := data.schema[hue].levels) is not None:
         order = {str(level): index for index, level in enumerate(declared)}
         levels.sort(key=lambda level: order.get(level, len(order)))
-    groups = [_make_group(level, frame, complete & (labels == level), data) for level in levels]
+    return levels
+
+
+def _choose_groups(groups: Sequence[Group], hue: str, *, fewest: int) -> tuple[Group, ...]:
     # Where a variable does not vary, the figure of a group would show everybody's value.
-    large = [
-        group
-        for group in groups
-        if len(group) >= fewest and all(values.min() != values.max() for values in group.values)
-    ]
+    large = [group for group in groups if len(group) >= fewest and group.varies()]
     if len(large) > MOST_MARKS:
-        raise _too_many_groups(labels.name)
+        raise _too_many_groups(hue)
     if not large:
         raise OutputRefused(
-            f"No group of '{labels.name}' has enough records to be shown.",
+            f"No group of '{hue}' has enough records to be shown.",
             hint=f"at least {fewest} are asked for; use broader groups, or none.",
         )
     return tuple(large)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations_with_replacement
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import polars as pl
@@ -16,7 +16,7 @@ import polars as pl
 from sfumato.cells.pairs import quote_names, read_matrix
 from sfumato.cells.subsets import Closeness, find_close, find_worst_subset, share_rescaled
 from sfumato.data import Dataset
-from sfumato.engines import Engine
+from sfumato.engines import Engine, GroupingEngine
 from sfumato.engines.local import find_class_of_each
 from sfumato.engines.summaries import (
     Count,
@@ -32,6 +32,11 @@ from sfumato.errors import HeavyLossWarning, MethodError
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.method import is_integer
 from sfumato.methods._publishing.digits import round_to_step
+from sfumato.methods._strata.pieces import (
+    Neighbourhood,
+    find_centres_in_pieces,
+    refuse_far_values,
+)
 from sfumato.methods._strata.strata import format_levels
 from sfumato.schema import Column
 
@@ -279,6 +284,12 @@ def find_centres(
     chosen = {tuple(row[:-1]): row[-1] for row in k["strata"]}
     by, for_all = records.by, k["all"]
 
+    if not (engine.in_memory or engine.in_batches):
+        space = Neighbourhood(tuple(names), tuple(by), scale, for_all)
+        moved = find_centres_in_pieces(records.slim, space, cast("GroupingEngine", engine))
+        if moved is not None:
+            return moved
+
     def centre(batch: pl.DataFrame, starts: Integers, draws: object) -> pl.DataFrame:
         from sfumato.kernels.trees.neighbours import centroids
 
@@ -290,13 +301,8 @@ def find_centres(
         else:
             sizes = np.full(len(starts) - 1, for_all)
         values = np.column_stack([batch[name].to_numpy() for name in names])
-        try:
+        with refuse_far_values(names):
             means = centroids(values, scale, starts, sizes)
-        except ValueError as error:  # too large to be squared, or k beyond what a stratum can be
-            raise MethodError(
-                f"No neighbours can be found of {', '.join(names)}. {error}",
-                hint="give the variables in another unit, or take a smaller k.",
-            ) from None
         return pl.DataFrame({name: means[:, column] for column, name in enumerate(names)})
 
     reads = [*names, *records.by] if chosen else names

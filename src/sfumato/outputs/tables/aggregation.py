@@ -18,8 +18,10 @@ import polars as pl
 
 from sfumato.cells.codes import encode
 from sfumato.data import Dataset
+from sfumato.engines import engine_for
 from sfumato.engines.summaries import exact_sum
 from sfumato.errors import DataError
+from sfumato.io import frames
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.quantiles import (
@@ -82,19 +84,20 @@ def count_cells(
     """Count the records in the cells that these variables span."""
     _check_variables(data, names)
     names = list(names)
-    complete, share_left_out = (
-        _drop_incomplete(data, names) if missing == "leave out" else (data, 0.0)
-    )
-    if len(complete) < rules.records:
+    counted = engine_for(data.frame).distinct(data, names)
+    distinct = counted.values.with_columns(pl.Series(_COUNT, counted.counts))
+    if missing == "leave out":
+        distinct = distinct.drop_nulls(names)
+    total, records = int(counted.counts.sum()), int(distinct[_COUNT].sum())
+    if records < rules.records:
         raise OutputRefused(
             f"A table needs at least {rules.records} records; there are fewer.",
             hint="put groups together, or ask the output checker for other rules.",
         )
-    distinct = complete.batch(names).group_by(names).agg(pl.len().alias(_COUNT))
     labels, codes = [], []
     for name in names:
-        levels, code = _code_levels(complete, distinct[name])
-        _require_few_levels(name, len(levels), len(complete), rules)
+        levels, code = _code_levels(data, distinct[name])
+        _require_few_levels(name, len(levels), records, rules)
         labels.append((*levels, _make_unique("All", levels)))
         codes.append(code)
     lattice = Lattice(tuple(len(levels) - 1 for levels in labels))
@@ -109,12 +112,12 @@ def count_cells(
     inner[tuple(codes)] = distinct[_COUNT].to_numpy()
     cells = np.ravel_multi_index(tuple(codes), lattice.shape)
     return CellCounts(
-        data=complete,
+        data=_drop_incomplete(data, names) if records < total else data,
         names=tuple(names),
         labels=tuple(labels),
         counts=lattice.with_margins(inner),
         occupied=distinct.select(names).with_columns(pl.Series(_CELL, cells)),
-        share_left_out=share_left_out,
+        share_left_out=1 - records / total if records < total else 0.0,
     )
 
 
@@ -125,7 +128,7 @@ def _check_variables(data: Dataset, names: Sequence[str]) -> None:
             "A table needs at least one variable, and none of them twice.",
             hint="name the rows, and the columns if there are any.",
         )
-    direct = [name for name in names if data.schema[name].role == "direct"]
+    direct = [name for name in names if name in data.schema.identifiers]
     if direct:
         raise OutputRefused(
             f"Variable '{direct[0]}' names persons, so no table may show it.",
@@ -133,13 +136,12 @@ def _check_variables(data: Dataset, names: Sequence[str]) -> None:
         )
 
 
-def _drop_incomplete(data: Dataset, names: Sequence[str]) -> tuple[Dataset, float]:
+def _drop_incomplete(data: Dataset, names: Sequence[str]) -> Dataset:
+    if not frames.is_in_memory(data.frame):
+        return data  # counts are all that is asked of it
     batch = data.batch(names)
     present = batch.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
-    if present.all():
-        return data, 0.0
-    complete = data.take(np.flatnonzero(present.to_numpy()))
-    return complete, 1 - len(complete) / len(data)
+    return data.take(np.flatnonzero(present.to_numpy()))
 
 
 def _code_levels(data: Dataset, values: pl.Series) -> tuple[list[str], Integers]:

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from sfumato.data import Dataset
-from sfumato.errors import PlanError
+from sfumato.errors import DataError, PlanError
+from sfumato.io import frames
 from sfumato.kernels.arrays import Integers
 from sfumato.outputs.log import Log
 from sfumato.outputs.output import Output, OutputRefused, digest_of
@@ -140,6 +141,13 @@ def _get_dataset(data: Any) -> Dataset:
 def _make_table(data: Dataset, request: TableRequest, missing: Missing, log: Log | None) -> Table:
     if missing not in ("level", "leave out"):
         raise PlanError(f'\'missing\' is "level" or "leave out", not {missing!r}.')
+    counting = request.values is None and request.weights is None and log is None
+    if not counting and not frames.is_in_memory(data.frame):
+        raise DataError(
+            "These records are in a file or on a cluster: tables of them are counts, without "
+            "`values`, `weights` and `log`.",
+            hint="leave these out, or take the table of a sample in memory.",
+        )
     try:
         counts = count_cells(data, request.names, missing=missing, rules=request.rules)
         table = protect_table(counts, request)

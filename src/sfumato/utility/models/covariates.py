@@ -74,15 +74,12 @@ def align_covariates(
         was = draws[0].original.filter(complete_before)
         now = [draw.released.filter(complete_after) for draw in draws]
         if draws[0].categories or name in formula.categories:
-            levels = _find_levels(original, name, was)
-            _require_same_levels(name, levels, pl.concat(now))
+            levels = sort_levels(original, name, was.unique())
+            require_same_levels(name, levels, pl.concat(now).unique())
             labels[name] = [format_level(level) for level in levels]
             was, now = find_positions(was, levels), [find_positions(draw, levels) for draw in now]
         first[name], second[name] = was.to_numpy(), [draw.to_numpy() for draw in now]
-    # A binary outcome stays a column of 0 and 1, as a logistic model needs it.
-    binary_outcome = binary and len(labels.get(formula.outcome or "", ())) == _BINARY
-    numeric = {formula.outcome} if binary_outcome else set()
-    categories = {name: list(labels[name]) for name in labels if name not in numeric}
+    categories = list_categories(formula, labels, binary=binary)
     # Sorted, so that nothing depends on the order of the records.
     drawn = [values for draws in second.values() for values in draws]
     order = (
@@ -91,10 +88,10 @@ def align_covariates(
         else (canonical_order([*first.values()]), canonical_order(drawn))
     )
     frames = [
-        _build_frame({name: draws[index] for name, draws in second.items()}, categories, order[1])
+        build_frame({name: draws[index] for name, draws in second.items()}, categories, order[1])
         for index in range(len(next(iter(second.values()))))
     ]
-    return Covariates(_build_frame(first, categories, order[0]), frames[0], labels, frames[1:])
+    return Covariates(build_frame(first, categories, order[0]), frames[0], labels, frames[1:])
 
 
 def _align(
@@ -115,28 +112,55 @@ def _align(
     variables = {}
     for name, draws in aligned.items():
         if isinstance(draws, str):
-            raise MeasureError(
-                f"The formula names '{name}', which cannot be compared: {draws}.",
-                hint="leave it out of the formula.",
-            )
+            raise refuse_variable(name, draws)
         variables[name] = draws
     return variables
 
 
+def refuse_variable(name: str, reason: str) -> MeasureError:
+    """What is said of a variable of a formula that cannot be compared."""
+    return MeasureError(
+        f"The formula names '{name}', which cannot be compared: {reason}.",
+        hint="leave it out of the formula.",
+    )
+
+
 def _find_complete(columns: Sequence[pl.Series], side: str) -> pl.Series:
     """Which records have all values."""
+    complete = find_complete(columns)
+    require_complete(complete.any(), side)
+    return complete
+
+
+def find_complete(columns: Sequence[pl.Series]) -> pl.Series:
+    """Which records have a value in all columns."""
     frame = pl.DataFrame({str(index): column for index, column in enumerate(columns)})
-    complete = frame.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
-    if not complete.any():
+    return frame.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+
+
+def require_complete(any_complete: bool, side: str) -> None:  # noqa: FBT001 - what it asks
+    """Fail where no record has all variables of a formula."""
+    if not any_complete:
         raise MeasureError(
             f"No record of {SIDE_NAMES[side]} has all variables of the formula.",
             hint="leave variables with many missing values out of the formula.",
         )
-    return complete
 
 
-def _find_levels(original: Dataset, name: str, values: pl.Series) -> pl.Series:
-    levels = values.unique().sort()
+def list_categories(
+    formula: Formula, labels: Mapping[str, Sequence[str]], *, binary: bool
+) -> dict[str, Sequence[str]]:
+    """The levels of each variable that is a category in the model.
+
+    A binary outcome stays a column of 0 and 1, as a logistic model needs it.
+    """
+    coded = binary and len(labels.get(formula.outcome or "", ())) == _BINARY
+    return {name: labels[name] for name in labels if not (coded and name == formula.outcome)}
+
+
+def sort_levels(original: Dataset, name: str, values: pl.Series) -> pl.Series:
+    """The levels of a category in their order; fail where there are too few or too many."""
+    levels = values.sort()
     if not 1 < len(levels) <= MOST_LEVELS:
         count = f"more than {MOST_LEVELS} levels" if len(levels) > 1 else "one level only"
         raise MeasureError(
@@ -159,8 +183,9 @@ def format_level(level: object) -> str:
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
-def _require_same_levels(name: str, levels: pl.Series, released: pl.Series) -> None:
-    after, before = set(released.unique()), set(levels)
+def require_same_levels(name: str, levels: pl.Series, released: pl.Series) -> None:
+    """Fail where a category has other levels in the release."""
+    after, before = set(released), set(levels)
     if after == before:
         return
     new, lost = len(after - before), len(before - after)
@@ -171,10 +196,10 @@ def _require_same_levels(name: str, levels: pl.Series, released: pl.Series) -> N
     )
 
 
-def _build_frame(
+def build_frame(
     columns: Mapping[str, npt.NDArray[Any]],
     categories: Mapping[str, Sequence[str]],
-    order: Integers,
+    order: Integers | slice = slice(None),
 ) -> pd.DataFrame:
     """The records under aliases, in a given order."""
     import pandas as pd

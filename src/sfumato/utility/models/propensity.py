@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations, islice
 from typing import Any
 
@@ -26,9 +27,11 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask
 from sfumato.kernels.exact_sums import canonical_order, exact_mean, standard_deviation
+from sfumato.schema import IDENTIFYING
 
 MOST_LEVELS = 50
 """A category with more levels in the original is left out of all releases, unless it is named."""
+TOO_MANY_LEVELS = f"it has more than {MOST_LEVELS} levels"
 BLOCK = 1 << 15
 """Distinct records whose columns are made at a time."""
 MOST_COLUMNS = 1000
@@ -170,7 +173,7 @@ def merge_records(
         raise MeasureError("There is no record to compare.", hint="are the data empty?")
     variables: list[ModelVariable] = []
     left_out: dict[str, str] = {}
-    names = list(_list_default_variables(original) if named is None else named)
+    names = list_variables(original, named)
     for name, sides in align_variables(original, released, names).items():
         if isinstance(sides, str):
             left_out[name] = sides
@@ -178,24 +181,37 @@ def merge_records(
         as_category = sides[0].categories or name in categories
         # By the original alone: how coarse a release is must not decide what is compared.
         if named is None and as_category and sides[0].original.n_unique() > MOST_LEVELS:
-            left_out[name] = f"it has more than {MOST_LEVELS} levels"
+            left_out[name] = TOO_MANY_LEVELS
             continue
         variables.append(_build_variable(name, sides[0], as_category=as_category))
-    if (named is not None and left_out) or not variables:
+    require_comparable(bool(variables), left_out, named, owner=owner)
+    return _count_distinct(variables, len(original), left_out)
+
+
+def require_comparable(
+    comparable: bool,  # noqa: FBT001 - what it asks
+    left_out: Mapping[str, str],
+    named: Sequence[str] | None,
+    *,
+    owner: str,
+) -> None:
+    """Fail where nothing can be compared, or something that somebody named cannot."""
+    if (named is not None and left_out) or not comparable:
         reasons = "; ".join(f"'{name}': {why}" for name, why in left_out.items())
         raise MeasureError(
             f"'{owner}' cannot compare {reasons or 'anything'}.",
             hint="leave it out of `variables`." if named else "name some: variables = [...].",
         )
-    return _count_distinct(variables, len(original), left_out)
 
 
-def _list_default_variables(original: Dataset) -> list[str]:
-    """What describes a person: a weight or the name of a group does not."""
+def list_variables(original: Dataset, named: Sequence[str] | None) -> list[str]:
+    """Those named, or all that describe a person: a weight or the name of a group does not."""
+    if named is not None:
+        return list(named)
     return [
         name
         for name, declared in original.schema.items()
-        if declared.role not in ("direct", "weight", "cluster")
+        if declared.role not in (*IDENTIFYING, "weight", "cluster")
     ]
 
 
@@ -219,12 +235,20 @@ def _build_category(name: str, values: pl.Series) -> CategoricalVariable:
 
 def _build_number(name: str, values: pl.Series) -> NumericVariable:
     values_known = values.drop_nulls().to_numpy() + 0.0  # no -0.0
+    deviation = standard_deviation(values_known)
+    mean = exact_mean(values_known) if deviation > 0 else 0.0
+    return standardise(name, values, mean, deviation, gaps=values.null_count() > 0)
+
+
+def standardise(
+    name: str, values: pl.Series, mean: float, deviation: float, *, gaps: bool
+) -> NumericVariable:
+    """A number in standard deviations from its mean; `gaps` says if it is missing anywhere."""
     missing = values.is_null().to_numpy()
     scaled = np.zeros(len(values))
-    deviation = standard_deviation(values_known)
     if deviation > 0:
-        scaled[~missing] = (values_known - exact_mean(values_known)) / deviation
-    return NumericVariable(name, scaled, missing if missing.any() else None)
+        scaled[~missing] = (values.drop_nulls().to_numpy() + 0.0 - mean) / deviation  # no -0.0
+    return NumericVariable(name, scaled, missing if gaps else None)
 
 
 def _count_distinct(
@@ -337,6 +361,12 @@ def build_design(merged: MergedRecords, *, interactions: bool) -> DesignMatrix:
     With interactions there is a product for each pair of columns of different variables, and
     the square of each number: noise changes nothing else.
     """
+    full = list_columns(merged, interactions=interactions)
+    return select_columns(full, compute_gram(full))
+
+
+def list_columns(merged: MergedRecords, *, interactions: bool) -> DesignMatrix:
+    """The design of all variables, with all of its columns; its `gram` is not known yet."""
     widths = [_count_columns(variable) for variable in merged.variables]
     owners = np.repeat(np.arange(len(widths)), widths)
     products = np.empty((2, 0), np.int64)
@@ -355,14 +385,18 @@ def build_design(merged: MergedRecords, *, interactions: bool) -> DesignMatrix:
         products = np.array([*squares, *pairs], np.int64).reshape(-1, 2).T
     width = 1 + sum(widths) + products.shape[1]
     _require_few(width)
-    full = DesignMatrix(merged, owners, products, np.arange(width), np.zeros((width, width)))
-    gram = _compute_gram(full)
+    return DesignMatrix(merged, owners, products, np.arange(width), np.empty((0, 0)))
+
+
+def select_columns(full: DesignMatrix, gram: Floats) -> DesignMatrix:
+    """The design without the columns that say nothing new."""
     selected = _select_independent(gram)
     return replace(full, kept=selected, gram=gram[np.ix_(selected, selected)])
 
 
-def _compute_gram(full: DesignMatrix) -> Floats:
-    total = np.zeros_like(full.gram)
+def compute_gram(full: DesignMatrix) -> Floats:
+    """The products of all pairs of columns, summed over all records."""
+    total = np.zeros((full.parameters, full.parameters))
     for rows, block in full.blocks():
         total += block.T @ (block * full.merged.counts[rows, None])
     return total
@@ -408,34 +442,62 @@ class PropensityFit:
 
 
 def fit_logistic(design: DesignMatrix) -> PropensityFit:
-    """Newton's method with halved steps where one goes too far.
+    """The model of records in memory.
 
     Where a value occurs in one data set only, the estimates have no end; the probabilities do,
     and those are returned.
     """
     merged = design.merged
-    share = merged.share
-    beta = np.zeros(design.parameters)
+    beta = maximise_likelihood(
+        partial(differentiate, design), design.parameters, merged.share, merged.records
+    )
+    return predict(design, beta)
+
+
+def predict(design: DesignMatrix, beta: Floats) -> PropensityFit:
+    """What the model says of each record."""
+    odds = np.concatenate([_combine_columns(block, beta) for _, block in design.blocks()])
+    return PropensityFit(_to_probability(odds), bool(np.abs(odds).max() > _CERTAIN))
+
+
+Derivatives = tuple[float, Floats, Floats]
+"""Log likelihood, gradient and information."""
+
+
+def maximise_likelihood(
+    compute_derivatives: Callable[[Floats], Derivatives],
+    parameters: int,
+    share: float,
+    records: int,
+) -> Floats:
+    """Newton's method with halved steps where one goes too far.
+
+    Parameters
+    ----------
+    compute_derivatives : log likelihood, gradient and information at some estimates.
+    parameters : how many estimates there are, the intercept first.
+    share, records : the share of released records, and how many there are of both data sets.
+    """
+    beta = np.zeros(parameters)
     beta[0] = math.log(share / (1 - share))
     best, previous = -math.inf, beta
     for _ in range(_STEPS):
-        likelihood, gradient, information = _differentiate(design, beta)
+        likelihood, gradient, information = compute_derivatives(beta)
         # The step overshot: go half the way back.
-        if likelihood < best - _WORSE * merged.records:
+        if likelihood < best - _WORSE * records:
             beta = (beta + previous) / 2
             continue
         step = _newton_step(information, gradient)
         best, previous, beta = likelihood, beta, beta + step
-        if float(gradient @ step) <= _CONVERGED * merged.records:
-            odds = _compute_log_odds(design, beta)
-            return PropensityFit(_to_probability(odds), bool(np.abs(odds).max() > _CERTAIN))
+        if float(gradient @ step) <= _CONVERGED * records:
+            return beta
     raise MeasureError(
         "The logistic model that tells released from original records does not converge.",
         hint='name fewer variables, or choose model = "tree".',
     )
 
 
-def _differentiate(design: DesignMatrix, beta: Floats) -> tuple[float, Floats, Floats]:
+def differentiate(design: DesignMatrix, beta: Floats) -> Derivatives:
     """Log likelihood, gradient and information; records in canonical order, block by block."""
     counts, releases = design.merged.counts, design.merged.releases
     likelihood = 0.0
@@ -464,10 +526,6 @@ def _combine_columns(block: Floats, beta: Floats) -> Floats:
 def _to_probability(odds: Floats) -> Floats:
     small = np.exp(-np.abs(odds))
     return np.where(odds >= 0, 1.0, small) / (1.0 + small)
-
-
-def _compute_log_odds(design: DesignMatrix, beta: Floats) -> Floats:
-    return np.concatenate([_combine_columns(block, beta) for _, block in design.blocks()])
 
 
 def _newton_step(information: Floats, gradient: Floats) -> Floats:

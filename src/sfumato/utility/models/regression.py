@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +27,10 @@ _CERTAIN, _HUGE = 1e-8, 200.0
 """A fitted value this near its end, with a standard error this large, has no estimate."""
 _EXACT = 1e-27
 """Squared residuals that are this small beside the squared outcome are rounding."""
+MOST_STEPS, TOLERANCE = 100, 1e-10
+"""Steps of a model with a link, and the change of the deviance at which they end."""
+CONTEXT = {"sqrt": np.sqrt}
+"""The only names a formula can reach besides the variables and what formulaic offers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,25 +79,11 @@ def build_matrices(
     What is learnt, is learnt from the original. Where released cells stand for several values, the
     terms are averaged over them; a binary outcome is drawn, since no average is 0 or 1.
     """
-    import formulaic
-    from formulaic.errors import FormulaicError
-
-    # The only names a formula can reach besides the variables and what formulaic offers.
-    context = {"sqrt": np.sqrt}
-    try:
-        with np.errstate(all="ignore"):
-            first = formulaic.Formula(formula.write_with_aliases()).get_model_matrix(
-                prepared.original, context=context, na_action="ignore"
-            )
-            draws = [
-                first.model_spec.get_model_matrix(frame, context=context)
-                for frame in (prepared.released, *prepared.further)
-            ]
-    except (FormulaicError, TypeError, ValueError, SyntaxError, AttributeError):
-        raise MeasureError(
-            "The formula cannot be turned into terms.",
-            hint="do its functions get numbers, and do its brackets hold what they should?",
-        ) from None
+    first = build_terms(formula, prepared.original)
+    draws = [
+        build_terms_again(first.model_spec, frame)
+        for frame in (prepared.released, *prepared.further)
+    ]
     # What a cell stands for on average: regressing on it is regression calibration.
     outcome, terms = (
         draws[0][side] if len(draws) == 1 else sum(draw[side] for draw in draws) / len(draws)
@@ -99,6 +91,37 @@ def build_matrices(
     )
     released = (draws[0].lhs if binary else outcome, terms)
     return {"original": (first.lhs, first.rhs), "released": released}
+
+
+def build_terms(formula: Formula, frame: pd.DataFrame) -> Any:
+    """Outcome (`lhs`) and terms (`rhs`) of records under aliases, and how they are built again."""
+    import formulaic
+
+    with refuse_bad_formulas():
+        return formulaic.Formula(formula.write_with_aliases()).get_model_matrix(
+            frame, context=CONTEXT, na_action="ignore"
+        )
+
+
+def build_terms_again(spec: Any, frame: pd.DataFrame) -> Any:
+    """The same outcome and terms of other records: the `model_spec` of the first says how."""
+    with refuse_bad_formulas():
+        return spec.get_model_matrix(frame, context=CONTEXT)
+
+
+@contextmanager
+def refuse_bad_formulas() -> Iterator[None]:
+    """Say that a formula makes no terms, without the values over which it failed."""
+    from formulaic.errors import FormulaicError
+
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (FormulaicError, TypeError, ValueError, SyntaxError, AttributeError):
+        raise MeasureError(
+            "The formula cannot be turned into terms.",
+            hint="do its functions get numbers, and do its brackets hold what they should?",
+        ) from None
 
 
 def estimate_original(
@@ -114,8 +137,11 @@ def _check_terms(terms: pd.DataFrame, formula: Formula, where: str) -> Floats:
     """The columns as numbers that can be estimated."""
     names = tuple(map(formula.name_column, terms.columns))
     x: Floats = terms.to_numpy(dtype=float)
-    _require_finite(x, names, where)
-    _require_estimable(x, names, where)
+    require_finite([_is_finite(column) for column in x.T], names, where)
+    require_enough(len(x), names, where)
+    size = np.sqrt((x * x).sum(axis=0))
+    scaled = x / np.where(size > 0, size, 1.0)
+    require_independent(factorise(scaled), names, where)
     return x
 
 
@@ -135,28 +161,41 @@ def _collect_results(results: Any, names: tuple[str, ...], *, level: float) -> F
 
 def _check_outcome(outcome: pd.DataFrame, formula: Formula, family: Family, where: str) -> Floats:
     """One column of numbers that the family can have."""
+    require_one_outcome(outcome)
+    y: Floats = outcome.to_numpy(dtype=float)[:, 0]
+    names = (formula.name_column(outcome.columns[0]),)
+    require_finite([_is_finite(y)], names, where)
+    values = np.unique(y) if family == "logistic" else y
+    require_family(values, family, where)
+    return y
+
+
+def require_one_outcome(outcome: pd.DataFrame) -> None:
+    """Refuse an outcome of several columns."""
     if outcome.shape[1] != 1:
         raise MeasureError(
             "The outcome of the formula is a category, or more than one variable.",
             hint='a category of two levels can be the outcome of a "logistic" model.',
         )
-    y: Floats = outcome.to_numpy(dtype=float)[:, 0]
-    _require_finite(y[:, None], (formula.name_column(outcome.columns[0]),), where)
-    if family == "logistic" and set(np.unique(y)) != {0.0, 1.0}:
+
+
+def require_family(outcomes: Floats, family: Family, where: str) -> None:
+    """Refuse outcomes that the family cannot have; the extremes among them are enough."""
+    if family == "logistic" and set(outcomes) != {0.0, 1.0}:
         raise MeasureError(
             f"The outcome of a logistic model must be 0 or 1, and both must occur in {where}.",
             hint='choose another outcome, or family = "linear".',
         )
-    if family == "poisson" and not (y.min() >= 0 < y.max()):
+    if family == "poisson" and not (outcomes.min() >= 0 < outcomes.max()):
         raise MeasureError(
             f"The outcome of a Poisson model must be counts, 0 or more, in {where}.",
             hint='choose another outcome, or family = "linear".',
         )
-    return y
 
 
-def _require_finite(values: Floats, names: tuple[str, ...], where: str) -> None:
-    wrong = [name for name, column in zip(names, values.T, strict=True) if not _is_finite(column)]
+def require_finite(finite: Sequence[bool], names: tuple[str, ...], where: str) -> None:
+    """Refuse terms that are not finite in all records."""
+    wrong = [name for name, known in zip(names, finite, strict=True) if not known]
     if wrong:
         raise MeasureError(
             f"These terms have no finite value for some records of {where}: {_join_names(wrong)}.",
@@ -172,19 +211,31 @@ def _is_finite(values: Floats) -> bool:
     return bool(np.isfinite(values).all())
 
 
-def _require_estimable(x: Floats, names: tuple[str, ...], where: str) -> None:
-    """Fail when there are too few records, or a term is a combination of those before it."""
+def require_enough(records: int, names: tuple[str, ...], where: str) -> None:
+    """Fail when there are too few records, or no term."""
     if not names:
         raise MeasureError("The formula has no term.", hint="add one, as in 'y ~ x'.")
-    if len(x) <= len(names):
+    if records <= len(names):
         raise MeasureError(
-            f"There are {len(x)} complete records in {where} for {len(names)} terms.",
+            f"There are {records} complete records in {where} for {len(names)} terms.",
             hint="leave some terms out of the formula.",
         )
-    size = np.sqrt((x * x).sum(axis=0))
-    scaled = x / np.where(size > 0, size, 1.0)
+
+
+def factorise(x: Floats) -> Floats:
+    """The triangular factor R of a matrix, x = QR."""
+    factor: Any = np.linalg.qr(x, mode="r")
+    triangle: Floats = factor
+    return triangle
+
+
+def require_independent(factor: Floats, names: tuple[str, ...], where: str) -> None:
+    """Fail when a term is a combination of those before it.
+
+    `factor` is the triangular factor of the terms, each divided by its length.
+    """
     # The diagonal of R: what is left of each column, given those before it.
-    lengths = np.abs(np.diag(np.linalg.qr(scaled, mode="r")))
+    lengths = np.abs(np.diag(factor))
     wrong = [name for name, length in zip(names, lengths, strict=True) if length < _COLLINEAR]
     if wrong:
         raise MeasureError(
@@ -202,32 +253,53 @@ def _fit_model(y: Floats, x: Floats, family: Family, where: str) -> Any:
         warnings.simplefilter("ignore")
         if family == "linear":
             results = sm.OLS(y, x).fit()
-            certain = False
         else:
             kind = sm.families.Binomial() if family == "logistic" else sm.families.Poisson()
-            results = sm.GLM(y, x, family=kind).fit(tol=1e-10)
-            certain = _is_certain(results, x, family)
+            results = sm.GLM(y, x, family=kind).fit(tol=TOLERANCE)
         error, estimate = np.asarray(results.bse), np.asarray(results.params)
+        fitted = np.asarray(results.fittedvalues)
+    if family == "linear":
+        require_estimates(estimate, error, where)
+        require_residuals(results.ssr, float(y @ y), where)
+    else:
+        ends = float(fitted.min()), float(fitted.max())
+        certain = is_certain(ends, error * np.abs(x).max(axis=0), family)
+        require_estimates(estimate, error, where, certain=certain, converged=results.converged)
+    return results
+
+
+def require_estimates(
+    estimate: Floats, error: Floats, where: str, *, certain: bool = False, converged: bool = True
+) -> None:
+    """Refuse estimates that have no end, or were not reached."""
     if certain:
         raise MeasureError(
             f"The terms predict the outcome of some records of {where} with certainty, so the "
             "model has no finite estimates.",
             hint="leave out the term that does, or join rare levels.",
         )
-    if not (_is_finite(error) and _is_finite(estimate)) or not getattr(results, "converged", True):
+    if not (_is_finite(error) and _is_finite(estimate) and converged):
         raise MeasureError(
             f"The model does not converge in {where}.", hint="leave some terms out of the formula."
         )
-    if family == "linear" and results.ssr <= _EXACT * float(y @ y):
+
+
+def require_residuals(residual: float, total: float, where: str) -> None:
+    """Refuse a linear model whose squared residuals are nothing beside the squared outcome."""
+    if residual <= _EXACT * total:
         raise MeasureError(
             f"The model fits {where} exactly, so there is no error to count a change in.",
             hint="is the outcome computed from the terms?",
         )
-    return results
 
 
-def _is_certain(results: Any, x: Floats, family: Family) -> bool:
-    """Whether a fitted value runs to its end, and drags an estimate with it."""
-    fitted = np.asarray(results.mu)
-    at_limit = fitted.min() < _CERTAIN or (family == "logistic" and fitted.max() > 1 - _CERTAIN)
-    return bool(at_limit and (np.asarray(results.bse) * np.abs(x).max(axis=0)).max() > _HUGE)
+def is_certain(ends: tuple[float, float], reach: Floats, family: Family) -> bool:
+    """Whether a fitted value runs to its end, and drags an estimate with it.
+
+    Parameters
+    ----------
+    ends : the least and the greatest fitted value.
+    reach : for each term its standard error, times its largest value.
+    """
+    at_limit = ends[0] < _CERTAIN or (family == "logistic" and ends[1] > 1 - _CERTAIN)
+    return bool(at_limit and reach.max() > _HUGE)

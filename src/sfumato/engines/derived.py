@@ -1,0 +1,80 @@
+"""Summaries of values that a function makes of the records, such as those of one group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+from typing import Any
+
+import polars as pl
+
+from sfumato.data import Dataset
+from sfumato.engines.summaries import Summary, order_by_need
+from sfumato.engines.verbs import Engine
+
+Derive = Callable[[pl.DataFrame], Mapping[str, pl.Series]]
+"""A batch of records in, columns of values without gaps out, of any length."""
+Taken = dict[str, list[list[Any]]]
+"""By column and summary, what was kept of some parts."""
+
+
+def aggregate_derived(
+    engine: Engine,
+    data: Dataset,
+    derive: Derive,
+    wanted: Mapping[str, Sequence[Summary]],
+    *,
+    reads: Sequence[str],
+) -> dict[str, dict[str, Any]]:
+    """`Engine.aggregate` of columns that are not among the variables, one pass for each need.
+
+    No column is added to the data, so that nothing but what is read moves, and records need no ids.
+    """
+    known: dict[str, dict[str, Any]] = {name: {} for name in wanted}
+    pending = {name: order_by_need(summaries) for name, summaries in wanted.items()}
+    while any(pending.values()):
+        ready = {
+            name: [s for s in summaries if all(n.name in known[name] for n in s.needs)]
+            for name, summaries in pending.items()
+        }
+        take = partial(_take, derive, ready, {name: dict(held) for name, held in known.items()})
+        parts = engine.gather(data, take, reads=reads, combine=partial(_combine, ready))
+        taken = reduce(partial(_combine, ready), parts)
+        for name, summaries in ready.items():
+            for summary, partials in zip(summaries, taken[name], strict=True):
+                known[name][summary.name] = summary.merge(partials, known[name])
+        pending = {
+            name: [s for s in summaries if s.name not in known[name]]
+            for name, summaries in pending.items()
+        }
+    return {
+        name: {summary.name: known[name][summary.name] for summary in summaries}
+        for name, summaries in wanted.items()
+    }
+
+
+def _take(
+    derive: Derive,
+    ready: Mapping[str, Sequence[Summary]],
+    known: Mapping[str, Mapping[str, Any]],
+    batch: pl.DataFrame,
+) -> Taken:
+    columns = derive(batch)
+    return {
+        name: [[summary.partial(columns[name], known[name])] for summary in summaries]
+        for name, summaries in ready.items()
+    }
+
+
+def _combine(ready: Mapping[str, Sequence[Summary]], first: Taken, second: Taken) -> Taken:
+    """What was kept of two parts; in one piece where a summary can join them."""
+    joined: Taken = {}
+    for name, summaries in ready.items():
+        both = zip(summaries, first[name], second[name], strict=True)
+        joined[name] = [_join(summary, [*one, *other]) for summary, one, other in both]
+    return joined
+
+
+def _join(summary: Summary, partials: list[Any]) -> list[Any]:
+    combine = getattr(summary, "combine", None)
+    return partials if combine is None else [reduce(combine, partials)]
