@@ -95,6 +95,8 @@ class Measure(ABC):
     """How it is tried on every release, if it is an attack that is tried by default."""
     runs_on: ClassVar[tuple[str, ...]] = ("local",)
     """The engines on which it runs."""
+    counts_persons: ClassVar[bool] = False
+    """Whether it counts persons where they have several rows. A risk that does not is refused."""
 
     aspect: ClassVar[Literal["risk", "utility"]] = "risk"
     """What a measure of another package is about; ours say it by their folder."""
@@ -121,6 +123,7 @@ class Measure(ABC):
         """Measure one data set, or the released one with the original as its baseline."""
         where = engine or engine_for(original.frame)
         require_engine(self, where)
+        self.require_persons(original)
         if self.of == "pair":
             if released is None:
                 raise MeasureError(
@@ -130,8 +133,36 @@ class Measure(ABC):
             return self.compare(original, released, where)
         if released is None:
             return self.look(original, "original", where)
+        self.require_persons(released, original)
         evidence = self.look(released, "released", where)
         return replace(evidence, baseline=self.look(original, "original", where).value)
+
+    def explain_refusal(self, engine: Engine) -> str:
+        """Why these parameters do not run on an engine that others run on; empty where they do."""
+        del engine
+        return ""
+
+    def require_persons(self, data: Dataset, original: Dataset | None = None) -> None:
+        """Refuse a risk that would count rows where a person has several.
+
+        `original` is what released data were made from, where it is known whose its rows are.
+        """
+        if self.room() != "risk":
+            return
+        unknown = original is not None and _has_repeats(original) and data.persons is None
+        if self.of == "one" and unknown:
+            raise MeasureError(
+                "Nothing says which released rows are one person's, so they would be counted as "
+                "persons.",
+                hint="evaluate the Release or its folder; or pass paired=True if the rows "
+                "correspond.",
+            )
+        if not self.counts_persons and _has_repeats(data):
+            raise MeasureError(
+                f"'{self.name}' is not measured for persons: it would count rows, of which a "
+                "person has several.",
+                hint="leave it out, or measure data with one row for each person.",
+            )
 
     def for_value(self) -> Self:
         """The same measure without what only its further numbers need; for a search."""
@@ -146,3 +177,9 @@ class Measure(ABC):
         """Measure the released data against the original."""
         del original, released, engine
         raise MeasureError(f"'{self.name}' does not compare data sets.")
+
+
+def _has_repeats(data: Dataset) -> bool:
+    """Whether some person has several rows."""
+    persons = data.persons
+    return persons is not None and persons.n_unique() < len(persons)

@@ -107,6 +107,11 @@ class Method(ABC):
         fitted = self.fit_keyed(data, where, chance)
         return carry_out(self, data, fitted, engine=where, chance=chance)
 
+    def explain_refusal(self, engine: Engine) -> str:
+        """Why these parameters do not run on an engine that others run on; empty where they do."""
+        del engine
+        return ""
+
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """What an analyst may and must know of it. Never a fitted value unless overridden.
 

@@ -81,10 +81,13 @@ def test_a_pseudonym_of_a_quasi_identifier_is_still_measured():
 
 def test_several_records_of_one_person_hide_nobody():
     frame = pl.DataFrame({"id": ["p1"] * 5 + ["p2"] * 5, "age": [30] * 5 + [77] * 5})
-    schema = sf.Schema({"id": "direct", "age": "quasi"})
-    plan = sf.Plan(
-        schema=schema, steps=[sf.methods.Pseudonymise(variables=["id"])], targets={"k.min": 5}
-    )
+    steps = [sf.methods.Pseudonymise(variables=["id"])]
+    persons = sf.Plan(schema={"id": "person", "age": "quasi"}, steps=steps, targets={"k.min": 2})
+    with pytest.raises(sf.SfumatoError, match="k at least 2: MISSED"):
+        sf.protect(sf.Dataset(frame), persons, key=KEY)
+    # Where somebody says that rows are different people, they are a group all the same.
+    schema = sf.Schema({"id": sf.Column(role="direct", identity=False), "age": "quasi"})
+    plan = sf.Plan(schema=schema, steps=steps, targets={"k.min": 5})
     found = sf.protect(sf.Dataset(frame, schema), plan, key=KEY).evidence["uniqueness"]
     assert (found.details["k"], found.details["k_of_groups"]) == (5, 1)
     strict = sf.Plan(schema=schema, steps=plan.steps, targets={"k_of_groups.min": 2})

@@ -65,7 +65,7 @@ def test_every_attack_that_was_tried_is_told(release):
         "Undoing centres",
     ):
         assert f"<strong>{title}.</strong>" in shown
-    assert "Not tried: linking by numbers." in shown
+    assert "Not tried: finding date shifts, linking by numbers." in shown
     assert format_percent(release.evidence["singling_out"].value) in shown
     assert "None" not in shown
     assert "nan" not in shown

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,25 +14,32 @@ from sfumato.cells.codes import encode_unordered
 from sfumato.data import Dataset
 from sfumato.engines import Engine, Rows
 from sfumato.engines.local import find_class_of_each
-from sfumato.kernels.arrays import AnyIntegers, Codes, Integers, Mask
+from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask
+
+COMPARED = 3000
+"""Classes of which each is compared with each other, at most; of more, equal ones alone fit."""
 
 
 @dataclass(frozen=True, eq=False)
 class EquivalenceClasses:
     """The class of each row, and how many records each class has.
 
-    Every class has at least one record: combinations that nobody has are none.
+    Every class has at least one record: combinations that nobody has are none. Where a person may
+    have several rows, everything that is counted is persons: whoever has a row in a class is in
+    it once.
 
     Parameters
     ----------
     of : the class of each row.
-    sizes : how many records each class has.
+    sizes : how many records each class has; or persons.
     counts : how many records each row stands for; None: one each.
+    persons : the person of each row, from 0; None: a record is a person.
     """
 
     of: Codes
     sizes: Integers
     counts: Integers | None = None
+    persons: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -39,7 +47,14 @@ class EquivalenceClasses:
     @cached_property
     def _rows(self) -> Integers:
         """How many rows each class has."""
-        return self.sizes if self.counts is None else np.bincount(self.of, minlength=len(self))
+        if self.counts is None and self.persons is None:
+            return self.sizes
+        return np.bincount(self.of, minlength=len(self))
+
+    @cached_property
+    def total(self) -> int:
+        """How many records there are, or persons."""
+        return int(self.sizes.sum()) if self.persons is None else count_distinct(self.persons)
 
     @cached_property
     def starts(self) -> Integers:
@@ -60,19 +75,114 @@ class EquivalenceClasses:
         first[self.of[::-1]] = np.arange(len(self.of))[::-1]
         return first
 
+    def count_rows(self) -> int:
+        """How many records there are, whoever's they are."""
+        return len(self.of) if self.counts is None else int(self.counts.sum())
+
     def count(self, rows: Mask) -> int:
         """How many records some rows stand for."""
+        if self.persons is not None:
+            return count_distinct(self.persons[rows])
         return int(rows.sum()) if self.counts is None else int(self.counts[rows].sum())
 
     def count_in(self, classes: Mask) -> int:
         """How many records some classes have."""
+        if self.persons is not None:
+            return self.count(classes[self.of])
         return int(self.sizes[classes].sum())
 
     def are_all(self, rows: Mask) -> Mask:
-        """For each class whether all its rows are among these."""
+        """For each class whether all its records are among these; of each person, one row is."""
+        if self.persons is not None:
+            among = EquivalenceClasses(self.of[rows], self.sizes, persons=self.persons[rows])
+            every: Mask = among.count_persons() == self.sizes
+            return every
         complete = np.ones(len(self), bool)
         complete[self.of[~rows]] = False
         return complete
+
+    def count_persons(self) -> Integers:
+        """How many persons have a row in each class."""
+        first = self.find_pairs(np.zeros(len(self.of), np.int64))
+        return np.bincount(self.of[first], minlength=len(self))
+
+    def count_united(self, together: Mask) -> Integers:
+        """How many persons have a row in any of the classes that each row of a table names."""
+        from scipy.sparse import csr_array
+
+        persons = self._require_persons()
+        rows = self.find_pairs(np.zeros(len(self.of), np.int64))
+        has_row = csr_array(
+            (np.ones(len(rows), np.int64), (self.of[rows], persons[rows])),
+            shape=(len(self), int(persons.max()) + 1),
+        )
+        united = csr_array(together.astype(np.int64)) @ has_row
+        counts: Integers = np.diff(united.indptr).astype(np.int64)
+        return counts
+
+    def find_pairs(self, codes: AnyIntegers) -> Integers:
+        """The rows that are left when a person counts once for each code in each class."""
+        from sfumato.kernels.trees.equivalence_classes import find_classes
+
+        persons = self._require_persons()
+        # Missing, -1, is a code of its own.
+        keys = np.stack([self.of, persons, codes - min(int(codes.min(initial=0)), 0)])
+        widths = [int(row.max(initial=0)) + 1 for row in keys]
+        return np.sort(find_classes(keys.astype(np.int32), widths).first).astype(np.int64)
+
+    def drop_repeats(self, codes: Codes) -> tuple[EquivalenceClasses, Codes]:
+        """Classes of rows of which a person has one for each code in each class, and the codes."""
+        if self.persons is None:
+            return self, codes
+        rows = self.find_pairs(codes)
+        return self.select(rows), codes[rows]
+
+    def choose_rows(self, codes: AnyIntegers, scores: Iterable[Floats]) -> Iterator[Integers]:
+        """For each person in each class a row with the highest score, of these the least code.
+
+        Rows of a person in a class with the same code have the same score. For each of the scores
+        other rows may be chosen.
+        """
+        rows = self.find_pairs(codes)
+        persons = self._require_persons()[rows]
+        pair = self.of[rows] * np.int64(int(persons.max(initial=0)) + 1) + persons
+        order = np.lexsort((codes[rows], pair))
+        rows, pair = rows[order], pair[order]
+        new = np.ones(len(rows), bool)
+        new[1:] = pair[1:] != pair[:-1]
+        starts, group = np.flatnonzero(new), np.cumsum(new) - 1
+        for score in scores:
+            of_rows = score[rows]
+            best = np.flatnonzero(of_rows == np.maximum.reduceat(of_rows, starts)[group])
+            first = np.diff(group[best], prepend=-1) > 0
+            yield np.sort(rows[best[first]])
+
+    def select(self, rows: Integers) -> EquivalenceClasses:
+        """The same classes with some of the rows, each of which counts by itself."""
+        of = self.of[rows]
+        return EquivalenceClasses(of, np.bincount(of, minlength=len(self)))
+
+    def average_chance(self, among: Integers) -> float:
+        """The mean chance that a guess among so many is right; a person's is by their worst row.
+
+        `among` is a number for each class. The mean is exact, whatever the order of the records.
+        """
+        if self.persons is None:
+            return math.fsum(self.sizes / among) / self.total
+        worst = np.zeros(int(self.persons.max()) + 1)
+        np.maximum.at(worst, self.persons, (1 / among)[self.of])
+        return math.fsum(worst) / self.total
+
+    def _require_persons(self) -> Integers:
+        assert self.persons is not None  # noqa: S101 - the caller has looked
+        return self.persons
+
+
+def count_distinct(persons: Integers) -> int:
+    """How many different persons there are, by their numbers from 0."""
+    present = np.zeros(int(persons.max(initial=-1)) + 1, bool)
+    present[persons] = True
+    return int(present.sum())
 
 
 def count_codes(codes: AnyIntegers, counts: Integers | None, width: int = 0) -> Integers:
@@ -94,7 +204,7 @@ class ClassifiedRecords:
     known : by what they are told apart.
     engine : where they are.
     rows : rows that stand for the records in `known`.
-    classes : the classes of these rows.
+    classes : the classes of these rows. Their sizes are persons, where these have several rows.
     """
 
     data: Dataset
@@ -126,8 +236,17 @@ class ClassifiedRecords:
 def classify_records(data: Dataset, known: Sequence[str], engine: Engine) -> ClassifiedRecords:
     """Group records by their cells in `known`, on any engine."""
     rows = engine.tabulate(data, known)
-    classes = find_equivalence_classes(rows.data, known, rows.counts)
+    persons = find_persons(data) if engine.in_memory else None
+    classes = find_equivalence_classes(rows.data, known, rows.counts, persons)
     return ClassifiedRecords(data, tuple(known), engine, rows, classes)
+
+
+def find_persons(data: Dataset) -> Integers | None:
+    """The person of each row; None where nobody has several, so that rows are persons."""
+    persons = data.persons
+    if persons is None or persons.n_unique() == len(persons):
+        return None
+    return persons.to_numpy().astype(np.int64)
 
 
 def _show(data: Dataset, names: Sequence[str]) -> Dataset:
@@ -136,13 +255,16 @@ def _show(data: Dataset, names: Sequence[str]) -> Dataset:
 
 
 def find_equivalence_classes(
-    data: Dataset, known: Sequence[str], counts: Integers | None = None
+    data: Dataset,
+    known: Sequence[str],
+    counts: Integers | None = None,
+    persons: Integers | None = None,
 ) -> EquivalenceClasses:
     """Group rows by their cells in `known`, compared as they stand.
 
     Missing is a value of its own. A release shows which code for "missing" a cell holds, so codes
     are told apart. With nothing known, all records are one class. `counts` says how many records
-    each row stands for.
+    each row stands for, `persons` whose each row is, where a person may have several.
 
     Examples
     --------
@@ -163,4 +285,5 @@ def find_equivalence_classes(
         cells[row], width = encode_unordered(as_shown.column(name))
         widths.append(width)
     grouped = find_classes(cells, widths, counts)
-    return EquivalenceClasses(grouped.of, grouped.counts, counts)
+    classes = EquivalenceClasses(grouped.of, grouped.counts, counts, persons)
+    return classes if persons is None else replace(classes, sizes=classes.count_persons())

@@ -140,10 +140,12 @@ class ClassCounts:
 def count_by_class(classes: EquivalenceClasses, codes: Codes, width: int) -> ClassCounts:
     """Count the records of every class with every value (codes from 0 to below `width`).
 
-    Rows whose code is -1 are left out.
+    A person with several rows counts once for each value in a class. Rows whose code is -1
+    are left out.
     """
     from sfumato.kernels.trees.equivalence_classes import find_classes as group_equal
 
+    classes, codes = classes.drop_repeats(codes)
     both = np.stack([classes.of, codes]).astype(np.int32, copy=False)
     records = classes.counts
     if (codes < 0).any():

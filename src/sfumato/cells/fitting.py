@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from sfumato.cells.boxes import Boxes
-from sfumato.cells.classes import count_codes
+from sfumato.cells.classes import COMPARED, EquivalenceClasses, count_codes, count_distinct
 from sfumato.kernels.arrays import Array, Codes, Integers, Mask
 from sfumato.kernels.trees import boxes as box_nested
-from sfumato.kernels.trees.boxes import COVERED, UNDECIDED, Cells, find_covered
+from sfumato.kernels.trees.boxes import COVERED, OPEN, UNDECIDED, Cells, find_covered
 from sfumato.kernels.trees.equivalence_classes import Classes, find_classes, sort_by_class
 
 # Look-ups for the sizes of classes at most; with more, equal records alone are counted.
@@ -32,6 +33,8 @@ class Fitting:
         many as have records that stand for nothing else.
     exact : whether `sizes` are not bounds from below but the numbers themselves.
     counts : how many records each row stands for; None: one each.
+    owners : whose each row is, where persons have several: all numbers are of persons then, each by
+        the row that hides least. None: a record is a person.
     """
 
     status: Array
@@ -39,14 +42,19 @@ class Fitting:
     persons: Integers
     exact: bool
     counts: Integers | None = None
+    owners: Integers | None = None
 
     def count(self, rows: Mask) -> int:
         """How many records some rows stand for."""
+        if self.owners is not None:
+            return count_distinct(self.owners[rows])
         return int(rows.sum() if self.counts is None else self.counts[rows].sum())
 
     @property
     def records(self) -> int:
         """How many records there are."""
+        if self.owners is not None:
+            return count_distinct(self.owners)
         return len(self.status) if self.counts is None else int(self.counts.sum())
 
     @property
@@ -97,11 +105,17 @@ class Fitting:
         return self._mean_inverse(self.persons)
 
     def _mean_inverse(self, sizes: Integers) -> float:
+        if self.owners is not None:
+            worst = np.zeros(int(self.owners.max()) + 1)
+            np.maximum.at(worst, self.owners, 1 / sizes)
+            return math.fsum(worst) / self.records
         distinct, of = np.unique(sizes, return_inverse=True)
         return math.fsum(count_codes(of.ravel(), self.counts) / distinct) / self.records
 
 
-def find_fitting(boxes: Boxes, names: Sequence[str], *, budget: int) -> Fitting:
+def find_fitting(
+    boxes: Boxes, names: Sequence[str], *, budget: int, owners: Integers | None = None
+) -> Fitting:
     """Look which records others cover, by some of the variables that were read.
 
     The number that fit in the worst case is the least number of boxes over any point of the
@@ -109,11 +123,16 @@ def find_fitting(boxes: Boxes, names: Sequence[str], *, budget: int) -> Fitting:
     box contains all of the record's fits at every point, and one that is covered has another
     that fits at every point. For a record that no other hides, and for one of single values
     among nested cells, the bound is the number itself.
+
+    Where persons have several rows (`owners`), a person hides another if one of their boxes
+    contains all of the other's.
     """
     rows = [boxes.names.index(name) for name in names]
     tables = [boxes.tables[row] for row in rows]
     unchanged = rows == list(range(len(boxes.names)))
     cells = boxes.cells if unchanged else np.ascontiguousarray(boxes.cells[rows])
+    if owners is not None:
+        return _find_fitting_persons(cells, tables, owners)
     # A record is hidden where other boxes together cover its own.
     status = find_covered(cells, tables, budget=budget, records=boxes.counts)
     equal = find_classes(cells, [len(table) for table in tables], boxes.counts)
@@ -123,6 +142,36 @@ def find_fitting(boxes: Boxes, names: Sequence[str], *, budget: int) -> Fitting:
     )
     sizes = np.maximum(containing[equal.of], np.where(status == COVERED, 2, 1))
     return Fitting(status, sizes, contained[equal.of], disjoint, boxes.counts)
+
+
+def _find_fitting_persons(cells: Codes, tables: Sequence[Cells], owners: Integers) -> Fitting:
+    """The same for persons who may have several rows."""
+    equal = find_classes(cells, [len(table) for table in tables])
+    classes = EquivalenceClasses(equal.of, equal.counts, persons=owners)
+    containing = contained = classes.count_persons()
+    disjoint = all(table.disjoint for table in tables)
+    if not disjoint and len(equal.first) <= COMPARED:
+        contains = np.ones((len(equal.first),) * 2, bool)
+        for table, row in zip(tables, cells[:, equal.first], strict=True):
+            contains &= _compare_cells(table)[np.ix_(row, row)]
+        containing, contained = (classes.count_united(way) for way in (contains.T, contains))
+    sizes = containing[equal.of]
+    status = np.where(sizes > 1, COVERED, OPEN)
+    return Fitting(status, sizes, contained[equal.of], disjoint, owners=owners)
+
+
+def _compare_cells(table: Cells) -> Mask:
+    """For each two cells of a variable whether the first contains the second."""
+    if table.starts is None:
+        return (table.low[:, None] <= table.low) & (table.high[:, None] >= table.high)
+    if len(table) * table.size > _LOOKS:
+        return np.eye(len(table), dtype=bool)
+    members = np.zeros((len(table), table.size), bool)
+    for cell, (first, last) in enumerate(itertools.pairwise(table.starts.tolist())):
+        for piece in range(first, last):
+            members[cell, table.low[piece] : table.high[piece] + 1] = True
+    outside = ~members
+    return np.stack([~(members & out).any(axis=1) for out in outside])
 
 
 def _count_nested(

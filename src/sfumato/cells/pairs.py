@@ -18,7 +18,7 @@ from sfumato.engines.verbs import AFTER, BEFORE, PRESENT
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Codes, Floats, Integers, Positions
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
-from sfumato.schema import Schema
+from sfumato.schema import IDENTIFYING, Schema
 
 _MICROSECONDS_A_DAY = 86_400_000_000
 NOT_COMPARED = "not_compared"
@@ -149,7 +149,7 @@ def find_numeric_variables(original: Dataset) -> tuple[str, ...]:
     return tuple(
         name
         for name, column in original.schema.items()
-        if column.role not in ("direct", "weight", "cluster")
+        if column.role not in (*IDENTIFYING, "weight", "cluster")
         and column.kind in ("continuous", "integer", None)
         and original.dtype(name).is_numeric()
     )
@@ -439,25 +439,56 @@ class ComparableVariable:
     categories: bool
 
 
+class VariableType(NamedTuple):
+    """Whether a variable is text in both data sets, and whether its values are categories."""
+
+    text: bool
+    categories: bool
+
+
 def align_variable(original: Dataset, released: Dataset, name: str) -> ComparableVariable | str:
     """Both sides of a variable, or the reason why they cannot be compared."""
     if name not in released.columns:
         return "it is not in the release"
     sides = [data.column(name) for data in (original, released)]
     kinds = {_kind_of(side.dtype) for side in sides if side.null_count() < len(side)}
+    if reason := _explain_incomparable(kinds):
+        return reason
+    text = kinds == {"text"}
+    was, now = (to_text_or_floats(side, text=text) for side in sides)
+    for side in (was, now):
+        require_finite(side.dtype.is_float() and side.is_infinite().any(), name)
+    return ComparableVariable(was, now, text or _is_declared_category(original, name))
+
+
+def find_type(
+    original: Dataset, released: Dataset, name: str, known: Sequence[int]
+) -> VariableType | str:
+    """What a variable is in both data sets, or the reason why they cannot be compared.
+
+    `known` says how many values either has, so that no record needs to be in memory.
+    """
+    dtypes = [data.dtype(name) for data in (original, released)]
+    kinds = {_kind_of(dtype) for dtype, values in zip(dtypes, known, strict=True) if values}
+    if reason := _explain_incomparable(kinds):
+        return reason
+    text = kinds == {"text"}
+    return VariableType(text=text, categories=text or _is_declared_category(original, name))
+
+
+def _explain_incomparable(kinds: set[str]) -> str:
     if not kinds:
         return "it has no value at all"
     if "other" in kinds:
         return "its values can be neither counted nor ordered"
-    if len(kinds) > 1:
-        return "the release holds another kind of values"
-    was, now = (_to_text_or_floats(side, kinds) for side in sides)
-    for side in (was, now):
-        require_finite(side.dtype.is_float() and side.is_infinite().any(), name)
-    declared = original.schema[name].kind in ("nominal", "ordinal")
+    return "the release holds another kind of values" if len(kinds) > 1 else ""
+
+
+def _is_declared_category(original: Dataset, name: str) -> bool:
     # Yes and no are as good as 1 and 0.
-    declared &= original.column(name).dtype != pl.Boolean
-    return ComparableVariable(was, now, was.dtype == pl.String or declared)
+    return original.schema[name].kind in ("nominal", "ordinal") and (
+        original.dtype(name) != pl.Boolean
+    )
 
 
 def _kind_of(dtype: pl.DataType) -> str:
@@ -468,11 +499,12 @@ def _kind_of(dtype: pl.DataType) -> str:
     return "number" if dtype.is_numeric() or dtype == pl.Boolean else "other"
 
 
-def _to_text_or_floats(values: pl.Series, kinds: set[str]) -> pl.Series:
+def to_text_or_floats(values: pl.Series, *, text: bool) -> pl.Series:
+    """Values as text or as floats: dates as days, yes and no as 1 and 0."""
     if values.null_count() == len(values):
         values = values.cast(pl.Null)  # an empty column says nothing of its type
     elif values.dtype == pl.Datetime:
         return values.cast(pl.Datetime("us")).to_physical() / _MICROSECONDS_A_DAY
     elif values.dtype == pl.Date:
         values = values.to_physical()
-    return values.cast(pl.String if kinds == {"text"} else pl.Float64)
+    return values.cast(pl.String if text else pl.Float64)

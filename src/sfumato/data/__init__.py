@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from sfumato.data.identity import Identity, identify
+from sfumato.data.identity import Identity, Persons, identify, number_persons
 from sfumato.data.stream import Stream, identify_stream
 from sfumato.errors import DataError, SchemaError
 from sfumato.io import frames
@@ -82,7 +82,31 @@ class Dataset:
             return self.given_identity
         if frames.is_lazy(self.frame):
             return identify_stream(self.schema, Stream.of(self))
-        return identify(self.schema, lambda name: frames.get_column(self.frame, name))
+        return identify(
+            self.schema, lambda name: frames.get_column(self.frame, name), self._number_persons
+        )
+
+    @cached_property
+    def persons(self) -> pl.Series | None:
+        """For each row the number of the person it belongs to; None where a row is a person.
+
+        They are known where a variable has the role "person", and are kept when it is dropped or
+        replaced by pseudonyms. The numbers, from 0, mean nothing else.
+
+        Examples
+        --------
+        >>> visits = pl.DataFrame({"patient": ["a", "b", "a"], "age": [30, 41, 31]})
+        >>> data = Dataset(visits, Schema({"patient": "person"})).without(["patient"])
+        >>> data.persons[0] == data.persons[2], data.persons.n_unique()
+        (True, 2)
+        """
+        given = None if self.given_identity is None else self.given_identity.persons
+        persons = self._number_persons() if given is None else given
+        return None if persons is None else pl.Series("person", persons.numbers, dtype=pl.UInt32)
+
+    def _number_persons(self) -> Persons | None:
+        person = self.schema.person
+        return None if person is None else number_persons(self.column(person))
 
     def dtype(self, name: str) -> pl.DataType:
         """The type of a variable's column, without reading it where the frame tells."""

@@ -22,10 +22,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.kernels.arrays import Words
+from sfumato.errors import DataError
+from sfumato.kernels.arrays import Integers, Words
 from sfumato.kernels.memory import allocate
 from sfumato.randomness import KEY_BYTES, SLICE, Key, encrypt, fold_name
-from sfumato.schema import Schema
+from sfumato.schema import IDENTIFYING, Schema
 
 # Public and fixed: this only mixes. Secrecy comes from the key, in `Identity.ids`.
 _MIX = bytes(range(KEY_BYTES))
@@ -55,10 +56,18 @@ class _Digests(NamedTuple):
     columns: tuple[str, ...]
 
 
+class Persons(NamedTuple):
+    """The number of each record's person, from 0, and 128 bits for each of these persons."""
+
+    numbers: Integers
+    digests: Words
+
+
 class Identity:
     """What makes each record itself: 128 bits a record, and where they come from.
 
-    It is worked out when somebody asks for it: most methods and measures never do.
+    It is worked out when somebody asks for it: most methods and measures never do. So is who of
+    the records are one person's (`persons`), where a variable says so.
 
     Examples
     --------
@@ -66,14 +75,23 @@ class Identity:
     'number'
     """
 
-    def __init__(self, work_out: Callable[[], _Digests]) -> None:
+    def __init__(
+        self, work_out: Callable[[], _Digests], persons: Callable[[], Persons | None] | None = None
+    ) -> None:
         self._work_out = work_out
+        self._number_persons = persons or (lambda: None)
 
     @classmethod
-    def known(cls, basis: str, digests: Words, columns: tuple[str, ...] = ()) -> Identity:
+    def known(
+        cls,
+        basis: str,
+        digests: Words,
+        columns: tuple[str, ...] = (),
+        persons: Persons | None = None,
+    ) -> Identity:
         """An identity whose digests are there already."""
         known = _Digests(basis, digests, columns)
-        return cls(lambda: known)
+        return cls(lambda: known, lambda: persons)
 
     @property
     def _digests(self) -> _Digests:
@@ -81,6 +99,13 @@ class Identity:
         # Once is enough, and the records are let go.
         self._work_out = lambda: digests
         return digests
+
+    @property
+    def persons(self) -> Persons | None:
+        """Whose each record is; None where no variable says so."""
+        persons = self._number_persons()
+        self._number_persons = lambda: persons
+        return persons
 
     @property
     def basis(self) -> str:
@@ -108,7 +133,19 @@ class Identity:
 
     def take(self, positions: npt.NDArray[np.intp] | slice) -> Identity:
         """Some of the records, in this order."""
-        return Identity.known(self.basis, self.digests[positions], self.columns)
+        persons = self.persons
+        if persons is not None:
+            persons = persons._replace(numbers=persons.numbers[positions])
+        return Identity.known(self.basis, self.digests[positions], self.columns, persons)
+
+    def with_persons(self, persons: Integers) -> Identity:
+        """The same records, and the number of each one's person."""
+
+        def digest_numbers() -> Persons:
+            count = int(persons.max(initial=-1)) + 1
+            return Persons(persons, digest_identifiers([pl.Series(np.arange(count))]))
+
+        return Identity(lambda: self._digests, digest_numbers)
 
     def total(self) -> str:
         """A digest of all records together, whatever their order."""
@@ -116,10 +153,14 @@ class Identity:
         return f"{len(self.digests):x}-{high:016x}{low:016x}"
 
 
-def identify(schema: Schema, column: Callable[[str], pl.Series]) -> Identity:
+def identify(
+    schema: Schema,
+    column: Callable[[str], pl.Series],
+    persons: Callable[[], Persons | None] | None = None,
+) -> Identity:
     """Give every record its identity: by identifiers, else by its whole content.
 
-    `column` returns a variable by name.
+    `column` returns a variable by name, `persons` whose each record is.
     """
 
     def work_out() -> _Digests:
@@ -128,7 +169,37 @@ def identify(schema: Schema, column: Callable[[str], pl.Series]) -> Identity:
         words = digest_records(schema, column, names, digests)
         return _Digests(describe_basis(names), words, names or tuple(sorted(schema)))
 
-    return Identity(work_out)
+    return Identity(work_out, persons)
+
+
+def number_persons(values: pl.Series) -> Persons:
+    """The number of each row's person, from 0, whatever the order of the rows.
+
+    Identifiers that are spelled differently are one person's: see `fold_identifiers`.
+
+    Examples
+    --------
+    >>> persons = number_persons(pl.Series("patient", ["17", "9", "017"]))
+    >>> bool(persons.numbers[0] == persons.numbers[2]), len(persons.digests)
+    (True, 2)
+    """
+    # Each spelling is digested once, however many rows have it.
+    spellings = values.unique()
+    digests = digest_identifiers([spellings])
+    _, first, numbers = np.unique(
+        _convert_sortable(digests), return_index=True, return_inverse=True
+    )
+    known = digests.any(axis=1)
+    table = pl.DataFrame({"spelling": spellings, "number": numbers.ravel(), "known": known})
+    rows = values.alias("spelling").to_frame()
+    joined = rows.join(table, on="spelling", how="left", nulls_equal=True, maintain_order="left")
+    if unknown := int((~joined["known"]).sum()):
+        raise DataError(
+            f"Variable '{values.name}' says which person a row belongs to, and is missing in "
+            f"{unknown} of {len(values)} rows.",
+            hint="fill it in, leave these rows out, or give each of them a number of its own.",
+        )
+    return Persons(joined["number"].cast(pl.Int64).to_numpy(), digests[first])
 
 
 def digest_records(
@@ -182,7 +253,8 @@ def list_identifiers(schema: Schema) -> tuple[bool, list[tuple[str, ...]]]:
     if stated:
         return True, [stated]
     direct = sorted(
-        (name for name in schema.having("direct") if schema[name].identity is None), key=fold_name
+        (name for name in schema.having(*IDENTIFYING) if schema[name].identity is None),
+        key=fold_name,
     )
     sets = [(name,) for name in dict.fromkeys([*_list_numbers(schema), *direct])]
     together = [tuple(sorted(direct))] if len(direct) > 1 else []

@@ -25,6 +25,13 @@ from sfumato.data import Dataset, drop_missing_codes
 from sfumato.engines import Chance, Engine
 from sfumato.errors import PlanError
 from sfumato.method import Fitted, RowWise, require_draws
+from sfumato.methods._persons import (
+    BY_PERSON,
+    describe_draws_by,
+    draw_for_variable,
+    list_once,
+    mark_constant,
+)
 from sfumato.methods._publishing.digits import round_to_step
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
@@ -48,7 +55,8 @@ class CodeNoise(RowWise):
 
     Codes are the levels themselves where these are whole numbers one apart, else 0, 1, 2, ... in
     the order that the schema declares; without a declaration, of nominal levels in alphabetical and
-    of numbers in rising order, which the manifest says. Missing stays missing.
+    of numbers in rising order, which the manifest says. Missing stays missing. A variable that is
+    constant within every person (role "person") gets its noise once for each, and stays constant.
 
     Parameters
     ----------
@@ -117,7 +125,11 @@ class CodeNoise(RowWise):
                 "rare": count_rare_levels(name, data.schema[name], distinct),
                 "variance": variance,
             }
-        return fitted
+        return mark_constant(fitted, data, engine)
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """The categories, and whose they are."""
+        return (*self.variables, *schema.having("person"))
 
     def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.Noise]:
         """The noise on each variable."""
@@ -134,6 +146,7 @@ class CodeNoise(RowWise):
             "method": self.name,
             "variables": list(self.variables),
             **report_observed_levels(fitted),
+            **list_once(fitted),
         }
 
     def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
@@ -143,6 +156,7 @@ class CodeNoise(RowWise):
                 "method": self.name,
                 "levels": list(fit["levels"]),
                 "growth": fit["variance"] if isinstance(fit["variance"], Sequence) else None,
+                **describe_draws_by(fit),
             }
             for name, fit in fitted.items()
         }
@@ -152,8 +166,12 @@ class CodeNoise(RowWise):
         draws = require_draws(draws, "Noise")
         return pl.DataFrame(
             [
-                self._add_noise(batch[name], self._describe_levels(fitted[name]), draws)
-                for name in fitted
+                self._add_noise(
+                    batch[name],
+                    self._describe_levels(fit),
+                    draw_for_variable(draws, batch, fit.get(BY_PERSON)),
+                )
+                for name, fit in fitted.items()
             ]
         )
 
@@ -202,7 +220,7 @@ class CodeNoise(RowWise):
         def add_noise(batch: pl.DataFrame, draws: Draws | None) -> pl.DataFrame:
             return self.rows(drop_missing_codes(batch, before), fitted, draws)
 
-        released = engine.map_rows(bare, add_noise, reads=self.variables, chance=chance)
+        released = engine.map_rows(bare, add_noise, reads=self.reads(schema), chance=chance)
         return replace(released, schema=self.reschema(schema, fitted))
 
 

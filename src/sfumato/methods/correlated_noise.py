@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Self
 
@@ -32,6 +32,7 @@ from sfumato.methods._noise.covariances import (
     noise_per_signal,
 )
 from sfumato.methods._noise.drawing import require_large_strata, select_draws
+from sfumato.methods._persons import BY_PERSON, ONCE, draw_for_variable, find_constant
 from sfumato.methods._publishing.digits import (
     fit_steps,
     list_sizes,
@@ -40,11 +41,11 @@ from sfumato.methods._publishing.digits import (
 )
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws
-from sfumato.schema import Schema
+from sfumato.schema import IDENTIFYING, Schema
 
 _NUMBERS = ("continuous", "integer")
 _MOMENTS = "__sfumato_moments__"
-_APART = ("direct", "weight", "cluster")
+_APART = (*IDENTIFYING, "weight", "cluster")
 
 
 @parameters
@@ -55,7 +56,9 @@ class CorrelatedNoise(RowWise):
     Assumes: models rest on means and covariances, as linear regression does, and all their
     variables are perturbed here together. Relations with variables that stay as they are become
     weaker, by the root of 1 - `noise_share`; so do curved relations and interactions. For other
-    models take "noise", and the noise out again. Missing stays missing.
+    models take "noise", and the noise out again. Missing stays missing. Variables that are constant
+    within every person (role "person"), with no value missing beside others, and the strata too,
+    get their noise once for each person, and stay constant.
 
     released = weight * true + noise, with weight = root of (1 - noise_share), and normal noise of
     mean (1 - weight) * mean and covariance noise_share * covariance of the variables. Means and
@@ -118,9 +121,9 @@ class CorrelatedNoise(RowWise):
         return self
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
-        """The numbers and the strata."""
-        del schema
-        return (*self.variables, *self.strata)
+        """The numbers and the strata, and whose they are."""
+        named = (*self.variables, *self.strata)
+        return (*named, *(name for name in schema.having("person") if name not in named))
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Means and covariances in each stratum."""
@@ -137,8 +140,8 @@ class CorrelatedNoise(RowWise):
         self._warn_of_others(data.schema)
         require_large_strata(engine.distinct(data, self.strata).counts, self.fewest, self.strata)
         slim = data.without(set(data.columns) - set(self.reads(data.schema)))
-        fitted = engine.map_groups(slim, self._fit_strata, by=self.strata, reads=self.variables)
-        rows = engine.distinct(fitted, [*self.strata, _MOMENTS]).values.iter_rows()
+        groups = engine.map_groups(slim, self._fit_strata, by=self.strata, reads=self.variables)
+        rows = engine.distinct(groups, [*self.strata, _MOMENTS]).values.iter_rows()
         moments = {tuple(map(to_plain, row[:-1])): json.loads(row[-1]) for row in rows}
         strata = [
             {"where": dict(zip(self.strata, row, strict=True)), **moments[row]}
@@ -146,7 +149,17 @@ class CorrelatedNoise(RowWise):
         ]
         integers = [name for name in self.variables if not data.dtype(name).is_float()]
         steps = fit_steps(data, self.variables, engine)
-        return {"strata": strata, "whole": integers, "steps": steps}
+        fitted = {"strata": strata, "whole": integers, "steps": steps}
+        return fitted | self._find_constant(data, engine)
+
+    def _find_constant(self, data: Dataset, engine: Engine) -> dict[str, Any]:
+        """The variables that are drawn once for each person, and what says whose a row is."""
+        names = [*self.variables, *self.strata]
+        constant = find_constant(data, names, engine, missing_differs=True)
+        once = [name for name in self.variables if name in constant]
+        if not once or not set(self.strata) <= set(constant):
+            return {}
+        return {ONCE: once, BY_PERSON: data.schema.person or ""}
 
     def _fit_strata(
         self, batch: pl.DataFrame, starts: Integers, draws: Draws | None
@@ -204,9 +217,9 @@ class CorrelatedNoise(RowWise):
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Which variables have noise; what noise stands in the manifest under `noise`."""
-        del fitted
         described = {"method": self.name, "variables": list(self.variables)}
-        return described | ({"strata": list(self.strata)} if self.strata else {})
+        once = {ONCE: fitted[ONCE]} if ONCE in fitted else {}
+        return described | ({"strata": list(self.strata)} if self.strata else {}) | once
 
     def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
         """The covariances: a share of others mixes other draws."""
@@ -215,6 +228,8 @@ class CorrelatedNoise(RowWise):
             for moments in fitted["strata"]
         ]
         path = {"method": self.name, "variables": list(self.variables), "strata": strata}
+        if ONCE in fitted:
+            path[BY_PERSON] = fitted[ONCE]
         return dict.fromkeys(self.variables, path)
 
     def rows(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws | None) -> pl.DataFrame:
@@ -223,29 +238,39 @@ class CorrelatedNoise(RowWise):
         true = [batch[name].cast(pl.Float64).to_numpy() for name in self.variables]
         released = [np.full(batch.height, np.nan) for _ in self.variables]
         stratum = encode_strata(batch, self.strata, fitted["strata"])
+        once = fitted.get(ONCE, ())
+        by_person = draw_for_variable(draws, batch, fitted.get(BY_PERSON))
+        sources = [by_person if name in once else draws for name in self.variables]
         for number, moments in enumerate(fitted["strata"]):
             rows = np.flatnonzero(stratum == number)
             if not len(rows):
                 continue
-            noisy = self._add_noise(moments, [x[rows] for x in true], select_draws(draws, rows))
+            some = [select_draws(source, rows) for source in sources]
+            noisy = self._add_noise(moments, [x[rows] for x in true], some, once)
             for column, values in zip(released, noisy, strict=True):
                 column[rows] = values
         columns = zip(self.variables, released, strict=True)
         return pl.DataFrame([pl.Series(name, x, nan_to_null=True) for name, x in columns])
 
     def _add_noise(
-        self, moments: Mapping[str, Any], true: list[Floats], draws: Draws
+        self,
+        moments: Mapping[str, Any],
+        true: list[Floats],
+        draws: Sequence[Draws],
+        once: Sequence[str],
     ) -> list[Floats]:
         """The numbers of the records of one stratum."""
         # Shares of one covariance are on one path. Noise of another covariance must be
         # independent: the difference of two that mix the same draws would give the value away.
-        path = json.dumps([self.variables, moments["sd"], moments["relation"]])
+        named = [self.variables, moments["sd"], moments["relation"]]
+        path = json.dumps([*named, list(once)] if once else named)
         weight, variance = math.sqrt(1 - self.noise_share), noise_per_signal(self.noise_share)
         paths = [
-            draws.path(name, path, np.nan_to_num(x), variance)
-            for name, x in zip(self.variables, true, strict=True)
+            source.path(name, path, np.nan_to_num(x), variance)
+            for name, x, source in zip(self.variables, true, draws, strict=True)
         ]
-        noise = draw_correlated_noise(moments, paths, self.noise_share)
+        order = sorted(range(len(paths)), key=lambda column: self.variables[column] not in once)
+        noise = draw_correlated_noise(moments, paths, self.noise_share, order)
         return [weight * x + e for x, e in zip(true, noise, strict=True)]
 
     def transform(

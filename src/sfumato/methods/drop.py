@@ -18,7 +18,8 @@ class Drop(Method):
 
     Parameters
     ----------
-    variables : the variables to leave out. Default: every variable whose role is "direct".
+    variables : the variables to leave out. Default: every variable whose role is "direct" or
+        "person".
 
     Examples
     --------
@@ -36,7 +37,7 @@ class Drop(Method):
 
     def touches(self, schema: Schema) -> tuple[str, ...]:
         """The variables that go."""
-        return schema.having("direct") if self.variables is None else tuple(self.variables)
+        return schema.identifiers if self.variables is None else tuple(self.variables)
 
     def transform(
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None

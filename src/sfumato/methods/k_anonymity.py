@@ -30,6 +30,11 @@ class KAnonymity(ClusteringMethod):
     becomes `*`. It protects against being singled out, not against what all k have in common:
     measure `attribute_disclosure`, and see `t_closeness`.
 
+    Where rows belong to persons (role "person"), k counts persons. They are clustered by a summary
+    of their rows: the least and the greatest value of numbers, dates and ordered levels, the
+    commonest of other categories. All rows of all persons of a cluster get one cell, which covers
+    every value in them. How many rows a person has still shows; see `thin_rows`.
+
     Ranges of numbers and dates end on a grid, at or outside the values of their records: round
     numbers (1, 2, 5, 10 ...), and days, parts of months, months, quarters or years. Records are
     clustered by the cell of a grid that they lie in, never by their exact value, so that nothing
@@ -41,7 +46,7 @@ class KAnonymity(ClusteringMethod):
     Parameters
     ----------
     variables : what is generalised. Default: all whose role is "quasi", but the strata.
-    k : the fewest records in a cluster.
+    k : the fewest records in a cluster, or persons.
     clustering : "mondrian" cuts the data in two again and again, at the middle of the widest
         variable: narrow ranges, any variable, n log n. "mdav" gathers the k nearest around the
         records farthest from the average: for numbers and up to about 100 000 records. "origin"

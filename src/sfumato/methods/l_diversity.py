@@ -30,7 +30,8 @@ class LDiversity(ClusteringMethod):
     variables : what is generalised. Default: all whose role is "quasi".
     confidential : the confidential variable, or several, each diverse by itself. Default: all
         whose role is "sensitive".
-    k : the fewest records in a cluster.
+    k : the fewest records in a cluster; persons, where rows belong to persons (see `k_anonymity`).
+        The confidential variable must then be constant within each.
     l : the least diversity of a cluster.
     kind : "distinct" counts different values; "entropy" is the number of equally common values
         that would be as uncertain; "recursive" asks that the commonest value is rarer than c times

@@ -41,6 +41,13 @@ from sfumato.errors import MethodError, PlanError
 from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.method import Fitted, RowWise, require_draws
 from sfumato.methods._noise.drawing import require_large_strata, select_draws
+from sfumato.methods._persons import (
+    BY_PERSON,
+    describe_draws_by,
+    draw_for_variable,
+    list_once,
+    mark_constant,
+)
 from sfumato.methods._publishing.counts import EPSILON, noise_counts
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws, Key, fold_name
@@ -61,7 +68,8 @@ class Misclassify(RowWise):
     Assumes: an analyst takes the matrix from the manifest into account. `invariant` keeps the
     expected frequencies of one variable; how it goes together with others is weakened all the
     same. Records are exchanged independently, so the share that stays in the data varies around
-    its probability. Missing stays missing.
+    its probability. Missing stays missing. A variable that is constant within every person (role
+    "person"), as the strata are, is exchanged once for each person, and stays constant.
 
     The stated retention is a floor: no level stays with a smaller probability, however rare.
 
@@ -156,9 +164,9 @@ class Misclassify(RowWise):
         return self.invariant or (self.towards == "marginal" and not by_matrix)
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
-        """The categories and the strata."""
-        del schema
-        return (*self.variables, *self.strata)
+        """The categories and the strata, and whose they are."""
+        named = (*self.variables, *self.strata)
+        return (*named, *(name for name in schema.having("person") if name not in named))
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """The levels and matrices for a look, without a key: no matrix of these is published."""
@@ -169,7 +177,8 @@ class Misclassify(RowWise):
         data.schema.require(self.reads(data.schema))
         self._require_each_variable()
         key = None if chance is None else chance.key
-        return {name: self._fit_variable(name, data, engine, key) for name in self.variables}
+        fitted = {name: self._fit_variable(name, data, engine, key) for name in self.variables}
+        return mark_constant(fitted, data, engine, strata=self.strata)
 
     def _require_each_variable(self) -> None:
         """What is given by variable must be there for each of them, and for no other."""
@@ -292,6 +301,7 @@ class Misclassify(RowWise):
             "method": self.name,
             "variables": list(self.variables),
             **report_observed_levels(fitted),
+            **list_once(fitted),
         }
         if self._uses_frequencies:
             noise = {"step": self.fewest, "noise": "two-sided geometric", "epsilon": EPSILON}
@@ -309,6 +319,7 @@ class Misclassify(RowWise):
                     for stratum in fit["strata"]
                     if find_survival(np.array(stratum["matrix"], float)) is None
                 ],
+                **describe_draws_by(fit),
             }
             for name, fit in fitted.items()
         }
@@ -317,7 +328,15 @@ class Misclassify(RowWise):
         """Exchanged categories for a batch of records."""
         draws = require_draws(draws, "Chance")
         return pl.DataFrame(
-            [self._apply_pram(name, batch, fitted[name], draws) for name in self.variables]
+            [
+                self._apply_pram(
+                    name,
+                    batch,
+                    fitted[name],
+                    draw_for_variable(draws, batch, fitted[name].get(BY_PERSON)),
+                )
+                for name in self.variables
+            ]
         )
 
     def _apply_pram(

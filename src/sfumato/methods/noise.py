@@ -21,6 +21,13 @@ from sfumato.engines.summaries import Count, Deviation, Maximum, Minimum, Summar
 from sfumato.errors import MethodError, WeakProtectionWarning, did_you_mean
 from sfumato.method import Fitted, RowWise, Strength, is_integer, require_draws, require_numbers
 from sfumato.methods._noise.summaries import LEAST_RECORDS, Knots, Least
+from sfumato.methods._persons import (
+    BY_PERSON,
+    describe_draws_by,
+    draw_for_variable,
+    list_once,
+    mark_constant,
+)
 from sfumato.methods._publishing.digits import (
     LEAST_DIGITS,
     find_step,
@@ -56,7 +63,9 @@ class Noise(RowWise):
 
     Give exactly one of `variance`, `variance_share`, `sd_share` and `growth`. The noise of a
     value belongs to the record and the key: no order of rows and no second release under the
-    same key draws it anew. A larger variance is the same noise and more.
+    same key draws it anew. A larger variance is the same noise and more. Where rows belong to
+    persons (role "person"), a variable that is constant within every person gets its noise once
+    for each person, and stays constant; the manifest says which.
 
     Parameters
     ----------
@@ -175,12 +184,17 @@ class Noise(RowWise):
         }
         measured = engine.aggregate(data, sizes)
         steps = fit_steps(data, names, engine)
-        return {
+        fitted = {
             name: self._describe_variable(
                 name, data, scales[name], summary[name], list(measured[name].values()), steps[name]
             ).plain()
             for name in names
         }
+        return mark_constant(fitted, data, engine)
+
+    def reads(self, schema: Schema) -> tuple[str, ...]:
+        """The numbers, and whose they are."""
+        return (*self.touches(schema), *schema.having("person"))
 
     def _fit_scale(self, name: str, data: Dataset, summary: Mapping[str, Any]) -> Scale | None:
         wanted: ScaleName | None = _value_of(self.scale, name)
@@ -288,8 +302,12 @@ class Noise(RowWise):
 
         return pl.DataFrame(
             [
-                draw_noise(batch[name], read_description(name, fitted[name]), draws)
-                for name in fitted
+                draw_noise(
+                    batch[name],
+                    _read_noise(name, fit),
+                    draw_for_variable(draws, batch, fit.get(BY_PERSON)),
+                )
+                for name, fit in fitted.items()
             ]
         )
 
@@ -300,7 +318,7 @@ class Noise(RowWise):
         from sfumato.methods._noise.drawing import require_room
 
         schema = data.schema
-        noises = {name: read_description(name, fit) for name, fit in fitted.items()}
+        noises = {name: _read_noise(name, fit) for name, fit in fitted.items()}
 
         def draw_batch(batch: pl.DataFrame, draws: Draws | None) -> pl.DataFrame:
             # Here a missing value is missing; once released, it is a code like any number.
@@ -312,7 +330,7 @@ class Noise(RowWise):
                 for name, noise in noises.items()
             )
 
-        noised = engine.map_rows(data, draw_batch, reads=tuple(fitted), chance=chance)
+        noised = engine.map_rows(data, draw_batch, reads=self.reads(schema), chance=chance)
         noised = replace(noised, schema=self.reschema(schema, fitted))
         types = {name: data.dtype(name) for name in fitted}
         sizes = engine.aggregate(noised, {name: _list_sizes(noises[name]) for name in fitted})
@@ -342,7 +360,7 @@ class Noise(RowWise):
     def describes(self, fitted: Fitted, schema: Schema) -> dict[str, Described]:
         """The noise of each variable."""
         del schema
-        return {name: read_description(name, fitted[name]) for name in fitted}
+        return {name: _read_noise(name, fit) for name, fit in fitted.items()}
 
     def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
         """Shape and scale of the noise of each variable, and how it grows; not its size.
@@ -353,13 +371,21 @@ class Noise(RowWise):
         if self.distribution == "laplace":
             parts.append("variance")
         return {
-            name: {"method": self.name, **{part: fit.get(part) for part in parts}}
+            name: {
+                "method": self.name,
+                **{part: fit.get(part) for part in parts},
+                **describe_draws_by(fit),
+            }
             for name, fit in fitted.items()
         }
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Which variables have noise. What noise stands in the manifest under `noise`."""
-        return {"method": self.name, "variables": list(fitted)}
+        return {"method": self.name, "variables": list(fitted), **list_once(fitted)}
+
+
+def _read_noise(name: str, fit: Mapping[str, Any]) -> Described:
+    return read_description(name, {part: fit[part] for part in fit if part != BY_PERSON})
 
 
 def _value_of(parameter: Any, name: str) -> Any:

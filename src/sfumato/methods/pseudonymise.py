@@ -73,7 +73,10 @@ class Pseudonymise(RowWise):
         """A pseudonym is no direct identifier. Every other role stays, so that it is measured."""
         del fitted
         columns = {
-            name: Column(role="other" if schema[name].role == "direct" else schema[name].role)
+            name: Column(
+                role="other" if schema[name].role == "direct" else schema[name].role,
+                cells="pseudonyms" if schema[name].role == "person" else None,
+            )
             for name in self.variables
         }
         return schema.with_columns(columns).changed(self.variables, kind="text")
@@ -84,7 +87,7 @@ class Pseudonymise(RowWise):
         """Replace, then make sure that no two identifiers got the same code.
 
         An identifier that repeats still tells which records belong together: its pseudonym is
-        a cluster, and is measured as one.
+        a cluster, and is measured as one; that of a person says still whose the record is.
         """
         released = super().transform(data, fitted, engine=engine, chance=chance)
         wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in self.variables}

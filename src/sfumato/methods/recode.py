@@ -14,6 +14,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Combinations, Engine
 from sfumato.errors import MethodError
 from sfumato.method import Fitted, RowWise
+from sfumato.methods._persons import count_persons, has_persons
 from sfumato.methods._recoding.grouping import (
     are_codes,
     format_values,
@@ -51,8 +52,10 @@ class Recode(RowWise):
     period : "month", "quarter" or "year", for dates.
     groups : new groups and the values that each replaces, `{north = ["Norlund", "Estmere"]}`.
     fewest : values of fewer records than this are joined, until each has as many: in `other`, or
-        with a neighbour where values have an order, written `[a;b]`. A group of whole numbers
-        reaches to the next group, and the outermost end on round numbers or with the domain.
+        with a neighbour where values have an order, written `[a;b]`. Where rows belong to persons
+        (role "person"), it is persons, each counted for their commonest value. A group of whole
+        numbers reaches to the next group, and the outermost end on round numbers or with the
+        domain.
     other : what joined values are called.
     output : how periods are written: "range" as `[2020-04-01;2020-06-30]`, which every measure
         reads as days; "label" as `2020-Q2`.
@@ -109,8 +112,13 @@ class Recode(RowWise):
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """For each variable what becomes of its values, where that depends on the data."""
         data.schema.require(self.variables)
+        by_person = self.fewest is not None and has_persons(data)
         return {
-            name: self._fit_variable(name, data.schema[name], engine.distinct(data, [name]))
+            name: self._fit_variable(
+                name,
+                data.schema[name],
+                count_persons(data, name, engine) if by_person else engine.distinct(data, [name]),
+            )
             for name in self.variables
         }
 

@@ -15,6 +15,7 @@ from sfumato.engines.local import find_class_of_each
 from sfumato.errors import MethodError, did_you_mean
 from sfumato.kernels.arrays import Mask
 from sfumato.method import Fitted, Method, Strength
+from sfumato.methods._persons import count_alike, has_persons
 from sfumato.methods._suppression.local_suppression import (
     Rows,
     Subset,
@@ -39,6 +40,9 @@ class Suppress(Method):
     the same values are treated alike, and no value is changed. The fewest cells are not
     guaranteed, only k: subsets of variables are tried in ascending cost, with more than 12
     variables only the small ones and then one variable more at a time.
+
+    Where rows belong to persons (role "person"), k counts persons. Variables that change within
+    a person are then refused: blanked rows of one person would be counted as several.
 
     Parameters
     ----------
@@ -106,10 +110,17 @@ class Suppress(Method):
                         f"Variable '{name}' stands in {what} but may not be blanked.",
                         hint=did_you_mean(name, names),
                     )
-        records = int(engine.distinct(data, ()).counts[0])
-        if records < self.k:
+        persons = has_persons(data)
+        shown = self._as_outsider(data, names)
+        counts = (
+            count_alike(shown, names, engine, self.name).counts
+            if persons
+            else engine.distinct(data, ()).counts
+        )
+        if (total := int(counts.sum())) < self.k:
+            what = "persons" if persons else "records"
             raise MethodError(
-                f"Clusters of k need at least k records: k is {self.k}, there are {records}.",
+                f"Clusters of k need at least k {what}: k is {self.k}, there are {total}.",
                 hint="take a smaller k.",
             )
         return {}
@@ -121,7 +132,11 @@ class Suppress(Method):
         del fitted, chance
         names = self.touches(data.schema)
         shown = self._as_outsider(data, names)
-        distinct = engine.distinct(shown, names)
+        distinct = (
+            count_alike(shown, names, engine, self.name)
+            if has_persons(shown)
+            else engine.distinct(shown, names)
+        )
         mask = self._find_mask(names, distinct.values, distinct.counts)
         used = [column for column in range(len(names)) if mask[:, column].any()]
         if not used:

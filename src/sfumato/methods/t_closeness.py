@@ -43,7 +43,8 @@ class TCloseness(ClusteringMethod):
     variables : what is generalised. Default: all whose role is "quasi".
     confidential : the confidential variable, or several. Default: those that `t` or `l` name,
         else all whose role is "sensitive".
-    k : the fewest records in a cluster.
+    k : the fewest records in a cluster; persons, where rows belong to persons (see `k_anonymity`).
+        The confidential variable must then be constant within each.
     t : the largest distance, for all or by variable, `{ income = 0.2 }`; 0 would need one cluster
         of all records, and clusters of k hardly come below 0.5 / k. With "spread" the default is
         the bound that clusters of k keep.

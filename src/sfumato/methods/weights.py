@@ -16,6 +16,13 @@ from sfumato.engines.summaries import Minimum, Quantile, Summary
 from sfumato.errors import MethodError
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.method import Fitted, Grouped, require_draws, require_numbers
+from sfumato.methods._persons import (
+    BY_PERSON,
+    describe_draws_by,
+    draw_for_variable,
+    list_once,
+    mark_constant,
+)
 from sfumato.parameters import parameters
 from sfumato.randomness import Draws, encrypt, fold_name
 from sfumato.schema import Schema
@@ -42,7 +49,8 @@ class Weights(Grouped):
     versions tell hardly more than one: over 20 versions of 2,000 records, of which a hundredth is
     replaced each time, 3 % of the weights move, and the best guess from all versions is 2 % closer
     than from one (`tests/adversary/test_noise_does_not_average.py`). A weight that was computed
-    anew is rounded anew.
+    anew is rounded anew. Where rows belong to persons (role "person"), a weight that is constant
+    within every person is rounded once for each, and stays constant.
 
     Levels lie at even shares of the weights and are rounded to two digits, so that no level is
     somebody's weight. Measure what it changes with `weighted_estimates`.
@@ -87,8 +95,9 @@ class Weights(Grouped):
         return tuple(self.domains)
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
-        """The weights and the domains."""
-        return (*self.touches(schema), *self.domains)
+        """The weights and the domains, and whose they are."""
+        named = (*self.touches(schema), *self.domains)
+        return (*named, *(name for name in schema.having("person") if name not in named))
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Find the levels of each weight."""
@@ -105,16 +114,23 @@ class Weights(Grouped):
             name: [Minimum(), *(Quantile(float(share)) for share in shares)] for name in names
         }
         quantiles = engine.aggregate(data, wanted)
-        return {name: {"levels": _choose_levels(name, quantiles[name])} for name in names}
+        fitted = {name: {"levels": _choose_levels(name, quantiles[name])} for name in names}
+        return mark_constant(fitted, data, engine, strata=self.domains)
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Which weights, and that they were rounded at random. The file shows the levels."""
-        return {"method": self.name, "variables": list(fitted), "domains": list(self.domains)}
+        described = {"method": self.name, "variables": list(fitted), "domains": list(self.domains)}
+        return described | list_once(fitted)
 
     def follows(self, fitted: Fitted) -> dict[str, dict[str, Any]]:
         """The levels and the domains: around other levels, weights are rounded anew."""
         return {
-            name: {"method": self.name, "levels": fit["levels"], "domains": list(self.domains)}
+            name: {
+                "method": self.name,
+                "levels": fit["levels"],
+                "domains": list(self.domains),
+                **describe_draws_by(fit),
+            }
             for name, fit in fitted.items()
         }
 
@@ -130,7 +146,7 @@ class Weights(Grouped):
                     np.array(fitted[name]["levels"]),
                     starts,
                     batch.select(self.domains),
-                    draws,
+                    draw_for_variable(draws, batch, fitted[name].get(BY_PERSON)),
                 )
                 for name in fitted
             ]
@@ -205,5 +221,10 @@ def _round_by_order(
     sums = np.add.reduceat(share[rows], first)
     ends = first + np.floor(sums + spare[rows[first]]).astype(np.intp)
     sizes = np.diff([*first, len(rows)])
-    up[rows] = np.arange(len(rows)) < np.repeat(ends, sizes)
+    # Rows of one person have one draw, and go up together.
+    places = np.arange(len(rows))
+    begins = np.diff(chance[rows], prepend=-1) != 0
+    begins[first] = True
+    places = np.maximum.accumulate(np.where(begins, places, 0))
+    up[rows] = places < np.repeat(ends, sizes)
     return up

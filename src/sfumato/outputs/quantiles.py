@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from sfumato.progress import current_progress
 
 FIVE = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Whisker, box, middle line, box, whisker."""
+_ENDS = (FIVE[0], FIVE[-1])
 GRAINS = 200
 """Steps of the rounding in the spread of the middle 90 % of the records."""
 _DIGIT = 16
@@ -43,8 +45,22 @@ def count_needed_records(count: int, k: int) -> int:
     return count * k + 2
 
 
+class RankedValues(Protocol):
+    """Values that are not in memory, but whose order statistics can be asked for."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def order_statistics(self, ranks: Integers) -> Floats:
+        """The values at these ranks (from 0, rising) of the sorted values."""
+
+
 def safe_quantiles(
-    values: Floats, *, at: Sequence[float] = FIVE, k: int = 3, step: float | None = None
+    values: Floats | RankedValues,
+    *,
+    at: Sequence[float] = FIVE,
+    k: int = 3,
+    step: float | None = None,
 ) -> Quantiles:
     """Quantiles that are means of k neighbouring records each, rounded to a coarse grid.
 
@@ -65,9 +81,14 @@ def safe_quantiles(
     """
     starts = find_windows(len(values), list(at), k)
     # The grid comes from the spread, so its two ends are looked up on the way.
-    ends = find_windows(len(values), (FIVE[0], FIVE[-1]), k) if step is None else []
-    ranks = sorted({start + offset for start in (*starts, *ends) for offset in range(k)})
-    ordered = order_statistics(values, np.asarray(ranks, np.int64))
+    ends = find_windows(len(values), _ENDS, k) if step is None else []
+    ranks = _list_ranks([*starts, *ends], k)
+    wanted = np.asarray(ranks, np.int64)
+    ordered = (
+        order_statistics(values, wanted)
+        if isinstance(values, np.ndarray)
+        else values.order_statistics(wanted)
+    )
     value_at = dict(zip(ranks, ordered.tolist(), strict=True))
     means = [
         math.fsum(value_at[start + offset] for offset in range(k)) / k for start in (*starts, *ends)
@@ -76,6 +97,15 @@ def safe_quantiles(
         step = choose_step(means[-1] - means[-2])
         means = means[: len(starts)]
     return Quantiles(tuple(snap_to_grid(mean, step) for mean in means), step)
+
+
+def list_needed_ranks(records: int, k: int) -> list[int]:
+    """The ranks of all records that the five quantiles rest on, with the grid or without."""
+    return _list_ranks([*find_windows(records, FIVE, k), *find_windows(records, _ENDS, k)], k)
+
+
+def _list_ranks(starts: Sequence[int], k: int) -> list[int]:
+    return sorted({start + offset for start in starts for offset in range(k)})
 
 
 def find_windows(records: int, at: Sequence[float], k: int) -> list[int]:

@@ -27,6 +27,7 @@ from sfumato.data import Dataset
 from sfumato.data.identity import digest
 from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.randomness import Key, encrypt
+from sfumato.schema import IDENTIFYING
 
 _MOST_VARIABLES = 64
 """Variables whose cells are hashed; which of more is a matter of the key, not of the data."""
@@ -45,7 +46,7 @@ def hash_cells(data: Dataset, key: Key) -> pl.DataFrame:
     Direct identifiers are left out where they tell the records apart: their hashes are there.
     """
     content = data.identity.basis.startswith("content")
-    names = [name for name in data.columns if content or data.schema[name].role != "direct"]
+    names = [name for name in data.columns if content or data.schema[name].role not in IDENTIFYING]
     subkey = key.subkey("cells of an output")
     hashed = {_hash_name(name, subkey): name for name in names}
     columns = [

@@ -9,7 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sfumato.data import Dataset
+from sfumato.engines import engine_for
+from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import PlanError
+from sfumato.io import frames
 from sfumato.parameters import list_settings, parameters
 
 Handling = Literal["show", "review", "hide"]
@@ -82,8 +85,8 @@ class Rules:
 def warn_of_shared_persons(data: Dataset) -> tuple[str, ...]:
     """Why several records of one person ask for a second look; empty where nobody has several.
 
-    Every rule takes one record for one person. Direct identifiers distinguish persons; without
-    one, nobody can know.
+    Every rule takes one record for one person. The role "person" tells whose a record is, else
+    direct identifiers distinguish persons; without one, nobody can know.
 
     Examples
     --------
@@ -92,14 +95,29 @@ def warn_of_shared_persons(data: Dataset) -> tuple[str, ...]:
     >>> len(warn_of_shared_persons(sf.Dataset(visits, sf.Schema({"person": "direct"}))))
     1
     """
-    names = [name for name in data.columns if data.schema[name].role == "direct"]
-    if not names:
+    if not frames.is_in_memory(data.frame):
+        return _warn_by_counts(data)
+    persons, names = data.persons, data.schema.having("direct")
+    if persons is None and not names:
         return ()
-    known = data.batch(names).drop_nulls()
+    known = data.batch(names).drop_nulls() if persons is None else persons.to_frame()
     if known.n_unique() == known.height:
         return ()
-    reason = (
-        "Some persons have several records: thresholds count records, so a cell may hold fewer "
-        "persons than it seems."
-    )
-    return (reason,)
+    return (_SHARED,)
+
+
+def _warn_by_counts(data: Dataset) -> tuple[str, ...]:
+    """The same where the records are: some identifier must tell all of them apart."""
+    names = data.schema.identifiers if data.schema.person is None else (data.schema.person,)
+    if not names:
+        return ()
+    wanted: list[Summary] = [Count(), Distinct()]
+    counted = engine_for(data.frame).aggregate(data, dict.fromkeys(names, wanted)).values()
+    unique = any(numbers["count"] == numbers["distinct"] for numbers in counted)
+    return () if unique else (_SHARED,)
+
+
+_SHARED = (
+    "Some persons have several records: thresholds count records, so a cell may hold fewer persons "
+    "than it seems."
+)

@@ -239,7 +239,7 @@ def _unite_spellings(data: Dataset, schema: Schema) -> list[Method]:
 
 
 def _choose_drops(data: Dataset, schema: Schema, mends: Mends) -> list[Method]:
-    steps: list[Method] = [Drop()] if schema.having("direct") else []
+    steps: list[Method] = [Drop()] if schema.identifiers else []
     # Sets of free text would be as long as the data, so it stays inside. Codes of one length, such
     # as postcodes, become what they begin with, unless that gives a region away.
     loose = [

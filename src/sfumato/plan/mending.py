@@ -16,7 +16,7 @@ from sfumato.method import Method
 from sfumato.methods._clustering.cells import Output
 from sfumato.risk._dependencies.filling_in import fill_in
 from sfumato.risk._dependencies.rules import Finding, find_dependencies
-from sfumato.schema import Schema
+from sfumato.schema import IDENTIFYING, Schema
 
 _MOST_RECORDS = 20_000
 """Records on which steps are tried."""
@@ -92,7 +92,7 @@ def find_followed(data: Dataset) -> dict[str, str]:
 
     Of two that follow from each other, the number does.
     """
-    names = [name for name, column in data.schema.items() if column.role != "direct"]
+    names = [name for name, column in data.schema.items() if column.role not in IDENTIFYING]
     if len(names) > _MOST_VARIABLES:
         return {}
     some = _draw_sample(data)

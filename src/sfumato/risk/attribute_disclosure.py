@@ -39,6 +39,7 @@ from sfumato.risk._disclosure.predicate import (
 )
 from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
 from sfumato.risk._known import describe_known, known_variables, require_records
+from sfumato.risk._persons import choose_audience, describe_persons
 from sfumato.schema import Schema
 
 _WHERE = (
@@ -64,6 +65,9 @@ class AttributeDisclosure(Measure):
     `known`. A class is the records that share those values; missing is a value there. With `where`,
     the share is of the records that satisfy it: those in a class where all do. Without, it is of
     all records: those in a class with a single value, for the worst confidential variable.
+    Where persons have several rows, shares are of persons. A statement holds for a person in a
+    class if it holds for one of their rows there, and a value is known if every person of the class
+    has it among theirs.
 
     Parameters
     ----------
@@ -91,6 +95,7 @@ class AttributeDisclosure(Measure):
 
     name = "attribute_disclosure"
     runs_on = ("local", "streaming", "spark")
+    counts_persons = True
     examples = (
         {},
         {"known": ["sex", "region", "education"], "confidential": ["smoking", "diagnosis"]},
@@ -148,14 +153,19 @@ class AttributeDisclosure(Measure):
                 "disclosed_records": max(disclosure.table["disclosed_records"]),
                 **disclosure.details,
                 "records": records.rows.total,
+                **({} if classes.persons is None else {"persons": classes.total}),
                 "classes": len(classes),
                 "smallest_class": int(classes.sizes.min()),
                 "known": ", ".join(known),
                 "confidential": ", ".join(names),
             },
-            assumptions=(describe_known(known), *disclosure.assumptions),
+            assumptions=(
+                describe_known(known),
+                *describe_persons(classes),
+                *disclosure.assumptions,
+            ),
             warnings=disclosure.warnings,
-            audience="public" if subject == "released" else "custodian",
+            audience=choose_audience(data, subject, classes.persons),
         )
 
 
@@ -289,7 +299,7 @@ def _disclose_values(
 ) -> _Disclosure:
     """Whose class has a single value, variable by variable."""
     rows: list[dict[str, Any]] = []
-    total, schema = records.rows.total, records.data.schema
+    total, schema = records.classes.total, records.data.schema
     learned, empty = np.zeros(len(records.classes), np.int64), list[str]()
     worst = WorstReading(max)
     remarks: tuple[str, ...] = ()
@@ -346,6 +356,15 @@ def _list_numbers(disclosed: int, records: int) -> dict[str, float]:
 def _have_one_value(confidential: ConfidentialVariable, classes: EquivalenceClasses) -> Mask:
     """For each class whether it shows a single value: what is missing may be that one."""
     both = count_by_class(classes, confidential.codes, len(confidential.distinct))
+    if classes.persons is not None:
+        # Of a person with several values anybody knows each that all persons of the class have.
+        present = confidential.codes >= 0
+        some = EquivalenceClasses(
+            classes.of[present], classes.sizes, persons=classes.persons[present]
+        )
+        shared: Mask = np.zeros(len(classes), bool)
+        shared[both.at[both.counts == some.count_persons()[both.at]]] = True
+        return shared
     alone: Mask = np.bincount(both.at, minlength=len(classes)) == 1
     return alone
 

@@ -10,17 +10,23 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.classes import find_persons
 from sfumato.cells.confidential import select_confidential
 from sfumato.cells.same_values import unite_texts
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Positions
+from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.parameters import parameters
-from sfumato.risk._attacks.attacker_view import VariableView, sample_records, view_release
+from sfumato.risk._attacks.attacker_view import (
+    VariableView,
+    sample_persons,
+    sample_records,
+    view_release,
+)
 from sfumato.risk._attacks.inference import (
     Persons,
     find_averaged,
@@ -28,7 +34,9 @@ from sfumato.risk._attacks.inference import (
     rate_of_best_guess,
 )
 from sfumato.risk._attacks.outcomes import bound_share, mean_of
+from sfumato.risk._attacks.owners import average_rows, take_best
 from sfumato.risk._known import known_variables, require_records
+from sfumato.risk._persons import COUNTS_PERSONS
 
 _TWO_SIDED = 1.959963984540054
 _FEWEST = 2
@@ -38,6 +46,10 @@ _LEFT_OUT = (
     "own one contributed to."
 )
 _OTHERS = "The control guesses for persons who were never in the release."
+_BY_ROWS = (
+    "The control may use no row of the person. The gain is that of the best row of each person, or "
+    "of all their rows on average, whichever is larger."
+)
 _ASSUMPTIONS = (
     "The guess is the most frequent category of the nearest released records, or their median.",
     "A record that shows several values, or none, gives no category away.",
@@ -111,6 +123,7 @@ class AttributeInference(Measure):
         },
     )
     of = "pair"
+    counts_persons = True
     provides = ("inference_gain",)
     reach = {"attribute_inference": (0.0, 1.0), "inference_gain": (-1.0, 1.0)}  # noqa: RUF012
     known: list[str] | None = None
@@ -167,12 +180,12 @@ class AttributeInference(Measure):
 
     def _guess(self, original: Dataset, released: Dataset) -> Evidence:
         views, secrets, warnings = self._view(original, released)
-        members = self._members(views, secrets)
+        members = self._members(views, secrets, find_persons(original))
         plain, by_noise = (
             self._evidence(
                 original,
                 secrets,
-                members.rows,
+                members,
                 *self._infer(views, secrets, members, by_noise=weighs),
                 (_LEFT_OUT, warnings),
             )
@@ -189,14 +202,14 @@ class AttributeInference(Measure):
         if not len(control):
             raise MeasureError("There is nobody in the control.", hint="hold some records out.")
         views, secrets, warnings = self._view(original, released)
-        members = self._members(views, secrets)
+        members = self._members(views, secrets, find_persons(original))
         known, truths = ([view.read(control) for view in group] for group in (views, secrets))
         others = Persons(known, truths, np.arange(len(control)), members=False)
         plain, by_noise = (
             self._evidence(
                 original,
                 secrets,
-                members.rows,
+                members,
                 self._infer(views, secrets, members, by_noise=weighs)[0],
                 self._infer(views, secrets, others, by_noise=weighs)[0],
                 (_OTHERS, warnings),
@@ -215,10 +228,17 @@ class AttributeInference(Measure):
         secrets, more = view_release(original, released, names, owner=self.name)
         return views, secrets, (*warnings, *more)
 
-    def _members(self, views: list[VariableView], secrets: list[VariableView]) -> Persons:
-        rows = sample_records([*views, *secrets], self.individuals)
+    def _members(
+        self, views: list[VariableView], secrets: list[VariableView], owners: Integers | None
+    ) -> Persons:
+        seen = [*views, *secrets]
+        rows = (
+            sample_records(seen, self.individuals)
+            if owners is None
+            else sample_persons(seen, owners, self.individuals)
+        )
         known, truths = ([view.persons for view in group] for group in (views, secrets))
-        return Persons(known, truths, rows, members=True)
+        return Persons(known, truths, rows, members=True, owners=owners)
 
     def _infer(
         self,
@@ -241,14 +261,18 @@ class AttributeInference(Measure):
         self,
         original: Dataset,
         secrets: list[VariableView],
-        rows: Positions,
+        members: Persons,
         rates: Floats,
         controls: Floats,
         texts: tuple[str, tuple[str, ...]],
     ) -> Evidence:
         paired = texts[0] is _LEFT_OUT
+        rows, owners = members.rows, members.owners
+        whose = None if owners is None else owners[rows]
+        total = len(original) if owners is None else len(np.unique(owners))
+        count = len(rows) if whose is None else len(np.unique(whose))
         table = [
-            self._row(view, mine, theirs, len(original), paired=paired)
+            self._row(view, mine, theirs, total, paired=paired, owners=whose)
             for view, mine, theirs in zip(secrets, rates, controls, strict=True)
             if not np.isnan(mine).all() and not np.isnan(theirs).all()
         ]
@@ -268,27 +292,41 @@ class AttributeInference(Measure):
             baseline=worst["control"],
             records=original.like(_records(len(original), rows, secrets, rates)),
             table=original.like(pl.DataFrame(table)),
-            sampled=(len(rows), len(original)) if len(rows) < len(original) else None,
+            sampled=(count, total) if count < total else None,
             details={
                 "inference_gain": worst["gain"],
                 "inference_gain_low": worst["gain_low"],
                 # Of a sample, that of the secret whose gain may be largest among all persons.
                 "inference_gain_high": max(row["gain_high"] for row in table)
-                if len(rows) < len(original)
+                if count < total
                 else worst["gain_high"],
                 "worst_secret": worst["variable"],
                 "by_guess": worst["by_guess"],
-                "targets": len(rows),
+                "targets": count,
                 "tolerance": self.tolerance,
                 "nearest": self.nearest,
             },
-            assumptions=(texts[0], *_ASSUMPTIONS),
+            assumptions=(
+                texts[0],
+                *(() if owners is None else (COUNTS_PERSONS, _BY_ROWS)),
+                *_ASSUMPTIONS,
+            ),
             warnings=(*texts[1], *_list_warnings(worst)),
         )
 
     def _row(
-        self, view: VariableView, rates: Floats, controls: Floats, records: int, *, paired: bool
+        self,
+        view: VariableView,
+        rates: Floats,
+        controls: Floats,
+        records: int,
+        *,
+        paired: bool,
+        owners: Integers | None = None,
     ) -> dict[str, Any]:
+        of_rows = rates, controls
+        rates = take_best(rates, owners)
+        controls = take_best(controls, owners if paired else None)
         mine, theirs = rates[~np.isnan(rates)], controls[~np.isnan(controls)]
         rate, control = mean_of(mine), mean_of(theirs)
         # Of those whose secret is not known nobody can say whether it would be guessed.
@@ -300,6 +338,12 @@ class AttributeInference(Measure):
         beyond = rate - control
         if len(mine) < persons and not reach:
             beyond += bound_share(0.0, len(mine), persons)[1]
+        gain = rate - control
+        if owners is not None and paired:
+            # With many rows somebody else's best guess is right too: that must not hide the gain.
+            known = ~np.isnan(of_rows[0]) & ~np.isnan(of_rows[1])
+            by_row = average_rows((of_rows[0] - of_rows[1])[known], owners[known])
+            gain = max(gain, mean_of(by_row)) if len(by_row) else gain
         return {
             "variable": view.name,
             "persons": len(mine),
@@ -307,9 +351,9 @@ class AttributeInference(Measure):
             "low": low,
             "high": high,
             "control": control,
-            "gain": rate - control,
-            "gain_low": max(-1.0, rate - control - reach),
-            "gain_high": min(1.0, max(rate - control + reach, beyond)),
+            "gain": gain,
+            "gain_low": max(-1.0, gain - reach),
+            "gain_high": min(1.0, max(gain + reach, beyond)),
             "by_guess": rate_of_best_guess(view, view.persons, self.tolerance),
         }
 

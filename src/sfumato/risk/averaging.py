@@ -13,7 +13,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.measure import AttackWording, Measure, Trial
 from sfumato.parameters import ParameterError, parameters
@@ -21,6 +21,8 @@ from sfumato.risk._attacks.distances import space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
 from sfumato.risk._attacks.likelihood import BY_LIKELIHOOD, estimate_noise, weigh_by_noise
 from sfumato.risk._attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
+from sfumato.risk._attacks.owners import rank_persons, take_best
+from sfumato.risk._persons import COUNTS_PERSONS
 
 _ASSUMPTIONS = (
     "The differences between release and original are noise that each key draws anew.",
@@ -55,6 +57,9 @@ class Averaging(Measure):
     noise (see `h_index`). What one key has drawn says only about how often another will do, so a
     target is held against the upper end of the interval of the better attacker: a new key is no
     second chance.
+
+    Where persons have several rows, h counts other persons, and the best row of a person counts. Of
+    more than 10,000 rows it is not measured then.
 
     Parameters
     ----------
@@ -92,6 +97,7 @@ class Averaging(Measure):
         {"variables": ["glucose"], "releases": [3], "p": 1},
     )
     of = "pair"
+    counts_persons = True
     provides = ("averaging_by_noise", "averaging_pr_h_0")
     reach = dict.fromkeys(("averaging", *provides), (0.0, 1.0))
     variables: Annotated[list[str], Field(min_length=1)]
@@ -108,11 +114,19 @@ class Averaging(Measure):
         del engine  # all records are in memory
         known = knowledge(original, released, self.variables, owner=self.name)
         noise = _estimate_noise(known)
-        by_releases = {many: self._attack(known, noise, many) for many in (1, *self.releases)}
-        most, count = self.releases[-1], len(known.original)
-        below = {many: shares[_PLAIN][0] for many, shares in by_releases.items()}
-        value, alone = mean_of(below[most]), mean_of(below[1])
-        last = by_releases[most]
+        owners = known.owners
+        of_rows = {many: self._attack(known, noise, many, owners) for many in (1, *self.releases)}
+        below = {many: shares[_PLAIN][0] for many, shares in of_rows.items()}
+        by_releases: dict[int, Found] = {
+            many: {
+                words: (take_best(near, owners), take_best(zero, owners))
+                for words, (near, zero) in found.items()
+            }
+            for many, found in of_rows.items()
+        }
+        most, last = self.releases[-1], by_releases[self.releases[-1]]
+        value, alone = (mean_of(by_releases[many][_PLAIN][0]) for many in (most, 1))
+        count = len(last[_PLAIN][0])
         return Evidence(
             name=self.name,
             subject="pair",
@@ -133,15 +147,18 @@ class Averaging(Measure):
                 "by_chance": min(self.p / count, 1.0),
                 "releases": most,
                 "p": self.p,
-                "comparable_records": count,
+                "comparable_records": len(known.original),
                 "records": len(known.complete),
+                **({} if owners is None else {"persons": count}),
                 "variables": ", ".join(known.names),
             },
-            assumptions=_ASSUMPTIONS,
+            assumptions=_ASSUMPTIONS if owners is None else (COUNTS_PERSONS, *_ASSUMPTIONS),
             warnings=(*known.warnings, *_list_warnings(noise, known)),
         )
 
-    def _attack(self, known: Knowledge, noise: Floats, releases: int) -> Found:
+    def _attack(
+        self, known: Knowledge, noise: Floats, releases: int, owners: Integers | None
+    ) -> Found:
         """For each record Pr(h < p) and Pr(h = 0) after so many releases, by attacker."""
         from sfumato.kernels.trees.ranks import ranks
 
@@ -151,6 +168,12 @@ class Averaging(Measure):
         weighed = weigh_by_noise(where, estimate_noise(known, where, averaged))
         found: Found = {}
         for words, attacker in {_PLAIN: where, **weighed}.items():
+            if owners is not None:
+                h = rank_persons(
+                    attacker.original, attacker.released, attacker.scale, owners, cap=self.p
+                )
+                found[words] = h.share_below(self.p), h.share_below(1)
+                continue
             try:
                 h = ranks(
                     attacker.original,

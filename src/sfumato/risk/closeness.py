@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -23,6 +24,13 @@ from sfumato.parameters import parameters
 from sfumato.risk._disclosure.class_scores import score_classes
 from sfumato.risk._disclosure.united import WorstReading
 from sfumato.risk._known import describe_known, known_variables, require_records
+from sfumato.risk._persons import (
+    BY_PERSON,
+    choose_audience,
+    choose_readings,
+    describe_choice,
+    describe_persons,
+)
 
 _ASSUMPTIONS = (
     "Everybody knows how each confidential variable is distributed in all released records.",
@@ -43,6 +51,10 @@ class Closeness(Measure):
     missing is a value there. t is the earth mover's distance between the distribution in a class
     and that in all records, for the worst class and variable. beta is the largest relative gain
     (q - p) / p of a value's share, delta the largest |log(q / p)| of a value that a class has.
+    A person with several rows in a class counts once for each of their values there. For beta and
+    delta, shares are of persons. Targets on t are also held against each person counted once: with
+    the value that most of the class have, the one that tells most about it, their least or their
+    greatest.
 
     Parameters
     ----------
@@ -71,6 +83,7 @@ class Closeness(Measure):
 
     name = "closeness"
     runs_on = ("local", "streaming", "spark")
+    counts_persons = True
     examples = (
         {},
         {"known": ["sex", "region"], "confidential": ["income", "diagnosis", "smoking"]},
@@ -107,6 +120,16 @@ class Closeness(Measure):
             constant += [name] if len(by.counts) == 1 else []
             column = data.schema[name]
             plain = _list_numbers(float(far.max()), rows[-1])
+            if classes_of.persons is not None:
+                for chosen in choose_readings(classes_of, by.codes):
+                    again = replace(
+                        by,
+                        codes=chosen.codes,
+                        counts=np.bincount(chosen.codes, None, len(by.counts)),
+                    )
+                    t = float(distances(again, chosen.classes).max())
+                    worst_of_person = {"closeness": t, "t": t}
+                    united.add(plain, worst_of_person, describe_choice(name), BY_PERSON)
             if by.missing and len(by.counts) > 1:
                 united.add_filled(plain, _measure_present(by, classes_of), confidential)
             for reading in unite_values(confidential, column, self.same_within, apart=True):
@@ -140,12 +163,13 @@ class Closeness(Measure):
             },
             assumptions=(
                 describe_known(known),
+                *describe_persons(classes),
                 *_ASSUMPTIONS,
                 *dict.fromkeys(remarks),
                 *united.assumptions,
             ),
             warnings=(*map(_describe_constant, constant), *united.warnings),
-            audience="public" if subject == "released" else "custodian",
+            audience=choose_audience(data, subject, classes.persons),
         )
 
 
@@ -170,13 +194,19 @@ def _list_numbers(t: float, gains: Mapping[str, Any]) -> dict[str, float]:
 
 def _gains(by: GroundDistance, classes: EquivalenceClasses) -> dict[str, float]:
     """The beta and delta of the worst class and value; counts are multiplied as whole numbers."""
-    sizes = classes.sizes
-    if (by.codes < 0).any():
+    sizes, total, overall = classes.sizes, int(by.counts.sum()), by.counts
+    if classes.persons is not None:
+        present = by.codes >= 0
+        some = EquivalenceClasses(classes.of[present], sizes, persons=classes.persons[present])
+        sizes, total = some.count_persons(), some.total
+        by_code = EquivalenceClasses(by.codes[present], by.counts, persons=some.persons)
+        overall = by_code.count_persons()
+    elif (by.codes < 0).any():
         of = np.where(by.codes >= 0, classes.of, -1)
         sizes = count_codes(of, classes.counts, len(classes))
     both = count_by_class(classes, by.codes, len(by.counts))
-    observed = both.counts * int(by.counts.sum())
-    expected = sizes[both.at] * by.counts[both.code]
+    observed = both.counts * total
+    expected = sizes[both.at] * overall[both.code]
     ratios = observed / expected
     # delta-disclosure: the largest log ratio of a value's share in a class to that in all.
     delta = max(math.log(ratios.max()), -math.log(ratios.min()))

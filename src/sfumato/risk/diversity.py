@@ -26,6 +26,13 @@ from sfumato.parameters import parameters
 from sfumato.risk._disclosure.class_scores import count_fewest_values, score_classes
 from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
 from sfumato.risk._known import describe_known, known_variables, require_records
+from sfumato.risk._persons import (
+    BY_PERSON,
+    choose_audience,
+    choose_readings,
+    describe_choice,
+    describe_persons,
+)
 
 Reading = Literal["value", "none"]
 Kind = Literal["distinct", "entropy", "recursive"]
@@ -46,6 +53,9 @@ class Diversity(Measure):
     missing is a value there. l counts different values; l_entropy is the exponential of their
     entropy in the class; l_recursive is the largest l for which the commonest value is rarer than
     c times all values from the l-th commonest on. Each is that of the worst class and variable.
+    A person with several rows in a class counts once for each of their values there. Somebody who
+    guesses the value that most persons of a class have is right for all of these, whatever else
+    they have: targets are also held against each person counted once, with that value.
 
     Parameters
     ----------
@@ -73,6 +83,7 @@ class Diversity(Measure):
 
     name = "diversity"
     runs_on = ("local", "streaming", "spark")
+    counts_persons = True
     direction = "higher"
     examples = (
         {},
@@ -115,6 +126,10 @@ class Diversity(Measure):
             others = np.minimum(others, gaps["distinct"])
             rows.append(_row(name, scores))
             plain = _list_numbers(scores)
+            if classes_of.persons is not None:
+                for chosen in choose_readings(classes_of, confidential.codes):
+                    guessed = self._score_codes(chosen.codes, chosen.classes, filled=True)
+                    worst.add(plain, _list_numbers(guessed), describe_choice(name), BY_PERSON)
             if confidential.missing:
                 filled = self._scores(confidential, classes_of, "filled")
                 worst.add_filled(plain, _list_numbers(filled), confidential)
@@ -152,12 +167,13 @@ class Diversity(Measure):
             },
             assumptions=(
                 describe_known(known),
+                *describe_persons(classes),
                 _MISSING[self.missing_confidential],
                 *dict.fromkeys(remarks),
                 *worst.assumptions,
             ),
             warnings=tuple(worst.warnings),
-            audience="public" if subject == "released" else "custodian",
+            audience=choose_audience(data, subject, classes.persons),
         )
 
     def _scores(

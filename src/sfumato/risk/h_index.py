@@ -28,7 +28,9 @@ from sfumato.risk._attacks.outcomes import (
     tabulate_groups,
     tabulate_records,
 )
+from sfumato.risk._attacks.owners import keep_best_rows, rank_persons
 from sfumato.risk._attacks.targets import Groups, at_quantiles, order_values, tenths
+from sfumato.risk._persons import COUNTS_PERSONS
 
 if TYPE_CHECKING:
     from sfumato.kernels.trees.ranks import Ranks
@@ -86,6 +88,10 @@ class HIndex(Measure):
     `best_attacker` names who did best. The value itself is that of the paper's attacker, who weighs
     all variables alike.
 
+    Where persons have several rows, h counts other persons, and each person is looked for by the
+    row that is found best; groups, `at` and `by` order rows. Of more than 10,000 rows it is not
+    measured then.
+
     One release holds one draw of the noise. For the mean over draws, see
     `sfumato.attackers.redrawn`.
 
@@ -136,6 +142,7 @@ class HIndex(Measure):
         {"variables": ["height", "systolic"], "noise": "reliability", "p": 2, "cap": 5},
     )
     of = "pair"
+    counts_persons = True
     provides = (
         "mean_h", "pr_h_0", "h_index_rescaled", "h_index_by_noise", "h_index_tail",
         "h_index_worst_group", "mean_h_worst_group",
@@ -172,7 +179,7 @@ class HIndex(Measure):
         numbers = self._numbers(where, ranks_of_targets, table)
         others = {}
         for words, space_of_attacker in self._list_attackers(known, where).items():
-            again = self._rank(space_of_attacker, ranks_of_targets.ties > 0, self.cap)
+            again = self._rank(space_of_attacker, self._mark_targets(where, groups), known)
             table_of_attacker = tabulate_groups(again, groups, p=self.p, share=self.name)
             others[words] = self._numbers(where, again, table_of_attacker)
         value = numbers.pop(self.name)
@@ -182,7 +189,7 @@ class HIndex(Measure):
             subject="pair",
             value=value,
             direction=self.direction,
-            baseline=min(self.p / len(known.original), 1.0),
+            baseline=min(self.p / known.count_persons(), 1.0),
             records=original.like(self._records(known, ranks_of_targets)),
             table=original.like(table),
             details={
@@ -198,10 +205,14 @@ class HIndex(Measure):
                 "targets_with_ties": int((ranks_of_targets.ties > 1).sum()),
                 "comparable_records": len(known.original),
                 "records": len(known.complete),
+                **({} if known.owners is None else {"persons": known.count_persons()}),
                 "by": self.by,
                 "variables": ", ".join(where.names),
             },
-            assumptions=self._assumptions(where),
+            assumptions=(
+                *(() if known.owners is None else (COUNTS_PERSONS,)),
+                *self._assumptions(where),
+            ),
             warnings=(
                 *known.warnings,
                 *where.warnings,
@@ -229,12 +240,15 @@ class HIndex(Measure):
         where = self._space(known, self._adjust(known))
         values = order_values(where, self.by, standardise=self._is_standard(), owner=self.name)
         groups = tenths(values) if self.at is None else at_quantiles(values, self.at)
-        among = None
-        if self.at is not None:
-            among = np.zeros(len(values), bool)
-            # Only the targets are ranked, among all records.
-            among[np.concatenate(groups.rows)] = True
-        return known, where, groups, self._rank(where, among, self.cap)
+        return known, where, groups, self._rank(where, self._mark_targets(where, groups), known)
+
+    def _mark_targets(self, where: Space, groups: Groups) -> Mask | None:
+        """Only the targets are ranked, among all records; None: all are."""
+        if self.at is None:
+            return None
+        among = np.zeros(len(where.original), bool)
+        among[np.concatenate(groups.rows)] = True
+        return among
 
     def _list_attackers(self, known: Knowledge, where: Space) -> dict[str, Space]:
         """Those who give the release the original's means and SDs, or know the noise."""
@@ -280,16 +294,21 @@ class HIndex(Measure):
         how: Any = {"standardise": self.standardise, "distance": self.distance}
         return space(known, compared, **how, owner=self.name)
 
-    def _rank(self, where: Space, among: Mask | None, cap: int | None) -> Ranks:
+    def _rank(self, where: Space, among: Mask | None, known: Knowledge) -> Ranks:
         from sfumato.kernels.trees.ranks import ranks
 
+        if known.owners is not None:
+            found = rank_persons(
+                where.original, where.released, where.scale, known.owners, cap=self.cap
+            )
+            return keep_best_rows(found, known.owners, self.p, among)
         try:
             return ranks(
                 where.original,
                 where.released,
                 where.scale,
                 among=among,
-                cap=cap,
+                cap=self.cap,
                 sizes=where.sizes,
             )
         except ValueError as error:
@@ -311,6 +330,10 @@ class HIndex(Measure):
             distance_from_centre
             >= np.sort(distance_from_centre)[-max(1, int(_TAIL * len(distance_from_centre) + 1e-9))]
         )
+        farthest &= h.ties > 0
+        if not farthest.any():
+            why = "of the records farthest from the centre none is what its person is found by."
+            return {"h_index_tail": math.nan, "h_index_tail_reason": why}
         return {"h_index_tail": mean_of(h.share_below(self.p)[farthest])}
 
     def _warn_of_tail(self, share: float, overall: float) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.classes import find_persons
 from sfumato.cells.pairs import FEWEST_TO_FIT, Pair, compare_numbers, rescale_released
 from sfumato.cells.standardisation import chance_shifts, describe_incomplete, means_and_deviations
 from sfumato.cells.subsets import Closeness, WorstSubset, find_worst_subset, share_by_chance
@@ -49,6 +50,9 @@ class Interval(Measure):
     `interval_rescaled`, after each released variable was given the mean and standard deviation of
     the original. A target on the share is held against the worst of these scales.
 
+    Where persons have several rows, shares are of persons, and a person counts if any of their rows
+    does; the table and the baseline are of rows.
+
     Parameters
     ----------
     variables : the numbers to compare. Default: all numbers that are in both data sets.
@@ -72,6 +76,7 @@ class Interval(Measure):
     name = "interval"
     examples = ({}, {"variables": ["height", "glucose"], "k": 0.01})
     of = "pair"
+    counts_persons = True
     provides = (
         "interval_records", "interval_on_original_scale", "interval_records_on_original_scale",
         "interval_rescaled", "interval_in_pair", "interval_in_all", "all_but_one",
@@ -110,11 +115,15 @@ class Interval(Measure):
         closeness, on_scale = (
             _find_close(pair.original, pair.released, sizes) for sizes in (half_widths, widths)
         )
-        worst, worst_on_scale = find_worst_subset(closeness), find_worst_subset(on_scale)
+        owners = find_persons(original)
+        worst, worst_on_scale = (
+            find_worst_subset(_join_rows(found, owners)) for found in (closeness, on_scale)
+        )
         within = closeness.mark(worst.columns)
         within_on_scale = on_scale.mark(worst_on_scale.columns)
-        count = int(comparable.sum())
-        rescaled = _share_rescaled(pair, widths)
+        count = _count(comparable, owners)
+        inside = [_count(rows, owners) for rows in (within, within_on_scale)]
+        rescaled = _share_rescaled(pair, widths, owners)
         return Evidence(
             name=self.name,
             subject="pair",
@@ -124,17 +133,17 @@ class Interval(Measure):
             records=original.like(_records(comparable, within, within_on_scale, in_all, outside)),
             table=original.like(_table(pair, half_widths, widths)),
             details={
-                "interval_records": int(within.sum()),
+                "interval_records": inside[0],
                 "interval_on_original_scale": worst_on_scale.share,
-                "interval_records_on_original_scale": int(within_on_scale.sum()),
+                "interval_records_on_original_scale": inside[1],
                 "interval_rescaled": rescaled,
                 f"interval{AT_WORST}": max(worst.share, worst_on_scale.share, rescaled),
-                f"interval_records{AT_WORST}": max(int(within.sum()), int(within_on_scale.sum())),
+                f"interval_records{AT_WORST}": max(inside),
                 "worst_variable": pair.names[worst.variable],
                 "worst_subset": ", ".join(pair.names[column] for column in worst.columns),
                 **_describe_pair(worst, pair.names),
-                "interval_in_all": int(in_all.sum()) / count,
-                **_all_but_one(comparable, outside, len(pair.names)),
+                "interval_in_all": _count(in_all, owners) / count,
+                **_all_but_one(comparable, outside, len(pair.names), owners),
                 "comparable_records": count,
                 "k": self.k,
                 "variables": ", ".join(pair.names),
@@ -144,7 +153,7 @@ class Interval(Measure):
                 *pair.warnings(),
                 *describe_incomplete(known, len(pair.names)),
                 *_warn_of_constants(pair),
-                *_warn_of_scales(within, within_on_scale),
+                *_warn_of_scales(*inside),
             ),
         )
 
@@ -164,12 +173,29 @@ def _find_close(original: Floats, released: Floats, widths: Floats) -> Closeness
     return Closeness(gaps <= widths, ~np.isnan(gaps))
 
 
-def _share_rescaled(pair: Pair, widths: Floats) -> float:
+def _join_rows(closeness: Closeness, owners: Integers | None) -> Closeness:
+    """A row for each person: close in a variable, or known, if any of their rows is."""
+    if owners is None:
+        return closeness
+    persons = np.unique(owners, return_inverse=True)[1].ravel()
+    joined = [np.zeros((int(persons.max()) + 1, closeness.close.shape[1]), bool) for _ in "ab"]
+    for table, rows in zip(joined, (closeness.close, closeness.known), strict=True):
+        np.logical_or.at(table, persons, rows)
+    return Closeness(joined[0], joined[1])
+
+
+def _count(rows: Mask, owners: Integers | None) -> int:
+    """How many records, or persons with any of them."""
+    return int(rows.sum()) if owners is None else len(np.unique(owners[rows]))
+
+
+def _share_rescaled(pair: Pair, widths: Floats, owners: Integers | None) -> float:
     """The share inside, in the worst variable, once the release has the original's unit."""
     closeness = _find_close(pair.original, rescale_released(pair.original, pair.released), widths)
     counts = closeness.known.sum(axis=0)
     columns = np.flatnonzero(counts >= FEWEST_TO_FIT).tolist()
-    return max((closeness.share([column]) for column in columns), default=0.0)
+    joined = _join_rows(closeness, owners)
+    return max((joined.share([column]) for column in columns), default=0.0)
 
 
 def _describe_pair(worst: WorstSubset, names: Sequence[str]) -> dict[str, Any]:
@@ -183,14 +209,17 @@ def _describe_pair(worst: WorstSubset, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _all_but_one(comparable: Mask, outside: Integers, variables: int) -> dict[str, Any]:
+def _all_but_one(
+    comparable: Mask, outside: Integers, variables: int, owners: Integers | None
+) -> dict[str, Any]:
     """As R counts; NaN, with a reason, where nobody could be outside."""
     if variables == 1:
         return {
             "all_but_one": math.nan,
             "all_but_one_reason": "there is one variable only, and it may lie outside.",
         }
-    return {"all_but_one": int((comparable & (outside <= 1)).sum()) / int(comparable.sum())}
+    found = _count(comparable & (outside <= 1), owners)
+    return {"all_but_one": found / _count(comparable, owners)}
 
 
 def _gap(original: Floats, released: Floats) -> Floats:
@@ -259,8 +288,7 @@ def _warn_of_constants(pair: Pair) -> tuple[str, ...]:
     return (f"These have one value in the release, so their intervals have no width: {names}.",)
 
 
-def _warn_of_scales(within: Mask, on_scale: Mask) -> tuple[str, ...]:
-    on_own_scale, other = int(within.sum()), int(on_scale.sum())
+def _warn_of_scales(on_own_scale: int, other: int) -> tuple[str, ...]:
     if on_own_scale >= other:
         return ()
     warning = (

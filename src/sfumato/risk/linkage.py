@@ -14,7 +14,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.measure import AttackWording, Measure
 from sfumato.parameters import ParameterError, parameters
 from sfumato.risk._attacks.adjustments import expected, rescaled
@@ -30,6 +30,8 @@ from sfumato.risk._attacks.likelihood import (
     weigh_by_noise,
 )
 from sfumato.risk._attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
+from sfumato.risk._attacks.owners import count_near, share_nearest, take_best
+from sfumato.risk._persons import COUNTS_PERSONS
 
 Variance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -46,6 +48,7 @@ _PLAIN = "person to release"
 _ABSOLUTE = "weighs absolute distances by the noise"
 _SHARES = ("linkage_rescaled", "linkage_by_noise")
 """What certain attackers link."""
+_ROUNDING = 1 + 1e-9
 _EXPOSED, _MORE = 0.02, 1.5
 """A share from which, and a factor by which, a better attacker is worth a warning."""
 _ASSUMPTIONS = (
@@ -81,6 +84,9 @@ class Linkage(Measure):
     distances, where the noise has heavy tails (Laplace); and, up to 20,000 records, those who use
     one variable alone, or leave out the noisiest ones. `best_attacker` names who did best. Records
     that the release removed are in none of these numbers.
+
+    Where persons have several rows, a person is found if any of their rows leads to any row of
+    theirs, and the best row counts. `assigned` is not measured then.
 
     Parameters
     ----------
@@ -125,6 +131,7 @@ class Linkage(Measure):
         {"variables": ["height", "systolic"], "standardise": False, "individuals": 50},
     )
     of = "pair"
+    counts_persons = True
     provides = ("linked_backwards", "linkage_rescaled", "linkage_by_noise", "assigned")
     reach = dict.fromkeys(("linkage", *provides), (0.0, 1.0))
     variables: list[str] | None = None
@@ -143,18 +150,20 @@ class Linkage(Measure):
         """Link everybody by nearness, in either direction and all at once."""
         del engine  # all records are in memory
         known = knowledge(original, released, self.variables, owner=self.name)
+        owners = known.owners
         compared = expected(known, self.noise, self.noise_variances, owner=self.name)
         where, again = (
             self._space(known, values) for values in (compared, rescaled(known, compared))
         )
-        forwards, backwards = (self._link(where, back=back) for back in (False, True))
-        assignment = self._assign(where)
+        links = [self._link(where, owners, back=back) for back in (False, True)]
+        forwards, backwards = (take_best(chances, owners) for chances in links)
+        assignment = self._assign(where, owners)
         numbers = _numbers(forwards, backwards, assignment)
         noise = estimate_noise(known, where, known.released)
-        others = {_RESCALED: self._attack(again)}
+        others = {_RESCALED: self._attack(again, owners)}
         for words, weighed in weigh_by_noise(where, noise).items():
-            others[words] = self._attack(weighed)
-        others |= self._try_parts(where, noise)
+            others[words] = self._attack(weighed, owners)
+        others |= self._try_parts(where, noise, owners)
         worst = _choose_worst(numbers, others, known.unseen)
         value, count = numbers[self.name], len(forwards)
         best = max(others, key=lambda words: others[words][self.name])
@@ -166,9 +175,7 @@ class Linkage(Measure):
             direction=self.direction,
             baseline=1 / count,
             records=original.like(
-                tabulate_records(
-                    known.complete, {"linked": forwards, "linked_backwards": backwards}
-                )
+                tabulate_records(known.complete, {"linked": links[0], "linked_backwards": links[1]})
             ),
             table=original.like(_table(forwards, backwards, others)),
             details={
@@ -179,11 +186,13 @@ class Linkage(Measure):
                 **worst,
                 "best_attacker": best if others[best][self.name] > value else _PLAIN,
                 "best_share": max(others[best][self.name], value),
-                "comparable_records": count,
+                "comparable_records": int(known.complete.sum()),
                 "records": len(known.complete),
+                **({} if owners is None else {"persons": count}),
                 "variables": ", ".join(where.names),
             },
             assumptions=(
+                *(() if owners is None else (COUNTS_PERSONS,)),
                 f"The attacker knows exactly, of everybody: {', '.join(where.names)}.",
                 *_ASSUMPTIONS,
             ),
@@ -194,17 +203,20 @@ class Linkage(Measure):
             ),
         )
 
-    def _attack(self, where: Space) -> dict[str, Any]:
+    def _attack(self, where: Space, owners: Integers | None) -> dict[str, Any]:
         """The numbers of one more attacker."""
-        ways = [self._link(where, back=back) for back in (False, True)]
-        return _numbers(ways[0], ways[1], self._assign(where))
+        ways = [take_best(self._link(where, owners, back=back), owners) for back in (False, True)]
+        return _numbers(ways[0], ways[1], self._assign(where, owners))
 
-    def _try_parts(self, where: Space, noise: NoiseModel) -> dict[str, dict[str, Any]]:
+    def _try_parts(
+        self, where: Space, noise: NoiseModel, owners: Integers | None
+    ) -> dict[str, dict[str, Any]]:
         """Attackers who link persons to the release by parts of what is known, or otherwise."""
         shares: dict[str, dict[str, Any]] = {}
         width = len(where.names)
         if noise.heavy_tails.any():
-            shares[_ABSOLUTE] = {self.name: mean_of(link_by_absolute_distance(noise))}
+            chances = link_by_absolute_distance(noise, owners)
+            shares[_ABSOLUTE] = {self.name: mean_of(take_best(chances, owners))}
         if width == 1 or len(where.original) > _FEW_ENOUGH:
             return shares
         # As they stand, not on a fitted line: a variable most of whose values did not change.
@@ -226,14 +238,15 @@ class Linkage(Measure):
                 words = f"leaves out the noisiest {width - size}"
                 parts[words] = select_variables(weighed, sorted(order[:size]))
         for words, part in parts.items():
-            shares[words] = {self.name: mean_of(self._link(part, back=False))}
+            chances = self._link(part, owners, back=False)
+            shares[words] = {self.name: mean_of(take_best(chances, owners))}
         return shares
 
     def _space(self, known: Knowledge, compared: Floats) -> Space:
         how: Any = {"standardise": self.standardise, "distance": self.distance}
         return space(known, compared, **how, owner=self.name)
 
-    def _link(self, where: Space, *, back: bool) -> Floats:
+    def _link(self, where: Space, owners: Integers | None, *, back: bool) -> Floats:
         """Each record's chance of being linked correctly, from the person or from the release."""
         from sfumato.kernels.trees.ranks import nearest
 
@@ -244,9 +257,21 @@ class Linkage(Measure):
             raise MeasureError(
                 f"'{self.name}' cannot be computed: {error}", hint="give values in another unit."
             ) from None
-        return np.where(links.is_pair, 1 / np.maximum(links.ties, 1), 0.0)
+        if owners is None:
+            return np.where(links.is_pair, 1 / np.maximum(links.ties, 1), 0.0)
+        targets, points = (side * where.scale for side in sides)
 
-    def _assign(self, where: Space) -> dict[str, Any]:
+        def measure(mine: Positions, theirs: Positions) -> Floats:
+            gaps: Floats = ((targets[mine] - points[theirs]) ** 2).sum(axis=1)
+            return gaps
+
+        near = count_near(owners, measure, links.squared * _ROUNDING)
+        return share_nearest(np.maximum(near, links.is_pair), links.ties)
+
+    def _assign(self, where: Space, owners: Integers | None) -> dict[str, Any]:
+        if owners is not None:
+            why = "it is not measured for persons with several rows."
+            return {"assigned": math.nan, "assigned_reason": why, "assigned_records": 0}
         count = len(where.original)
         size = count if self.individuals is None else min(count, self.individuals)
         if self.individuals is None and count > _AT_ONCE:

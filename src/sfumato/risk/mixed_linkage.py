@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.classes import find_persons
 from sfumato.cells.codes import encode_rows
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Positions
+from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.parameters import parameters
@@ -22,11 +23,14 @@ from sfumato.risk._attacks.attacker_view import (
     VariableView,
     compute_costs,
     is_within,
+    sample_persons,
     sample_records,
     view_release,
 )
 from sfumato.risk._attacks.outcomes import bound_share, mean_of, wilson
+from sfumato.risk._attacks.owners import share_own, take_best
 from sfumato.risk._known import known_variables, require_records
+from sfumato.risk._persons import COUNTS_PERSONS
 
 _AT_ONCE = 1000
 """Records up to which all are assigned at once: time grows with their cube."""
@@ -36,6 +40,10 @@ _ASSUMPTIONS = (
     "Of several that are equally near the attacker takes any by chance: each counts by its share.",
     "A target is held against the better attacker; one knows how often and how far values moved.",
 )
+_NOT_ASSIGNED = {
+    "mixed_assigned": math.nan,
+    "mixed_assigned_reason": "it is not measured for persons with several rows.",
+}
 _EXPOSED, _MORE = 0.02, 1.5
 """A share from which, and a factor by which, a better attacker is worth a warning."""
 
@@ -60,6 +68,9 @@ class MixedLinkage(Measure):
 
     A target must hold for the better of both attackers; where only some persons were looked for, at
     the upper end of the interval. So a target of 0 takes all of them.
+
+    Where persons have several rows, a person is found if any of their rows leads to any released
+    row of theirs; the best row counts. `mixed_assigned` is not measured then.
 
     Parameters
     ----------
@@ -94,6 +105,7 @@ class MixedLinkage(Measure):
         {"known": ["sex", "region", "height", "birth_date"], "individuals": 50},
     )
     of = "pair"
+    counts_persons = True
     provides = ("mixed_linkage_by_noise", "mixed_assigned")
     reach = dict.fromkeys(("mixed_linkage", *provides), (0.0, 1.0))
     known: list[str] | None = None
@@ -105,15 +117,20 @@ class MixedLinkage(Measure):
         require_records(len(original))
         known = known_variables(self.known, original, "original")
         views, warnings = view_release(original, released, known, owner=self.name)
-        rows = sample_records(views, self.individuals)
-        chance = _link_persons(views, rows)
-        by_noise = _link_persons(views, rows, by_noise=True)
-        value, count = mean_of(chance), len(rows)
+        owners = find_persons(original)
+        if owners is None:
+            rows, total = sample_records(views, self.individuals), len(original)
+        else:
+            rows = sample_persons(views, owners, self.individuals)
+            total = len(np.unique(owners))
+        of_rows = _link_persons(views, rows, owners)
+        whose = None if owners is None else owners[rows]
+        chance = take_best(of_rows, whose)
+        by_noise = take_best(_link_persons(views, rows, owners, by_noise=True), whose)
+        value, count = mean_of(chance), len(chance)
         share_by_noise = mean_of(by_noise)
-        intervals = [
-            bound_share(exact_sum(found), count, len(original)) for found in (chance, by_noise)
-        ]
-        sampled = count < len(original)
+        intervals = [bound_share(exact_sum(found), count, total) for found in (chance, by_noise)]
+        sampled = count < total
         worst = max(ends[1] for ends in intervals) if sampled else max(value, share_by_noise)
         names = ", ".join(view.name for view in views)
         return Evidence(
@@ -122,9 +139,9 @@ class MixedLinkage(Measure):
             value=value,
             interval=intervals[0],
             direction=self.direction,
-            baseline=1 / len(original),
-            sampled=(count, len(original)) if sampled else None,
-            records=original.like(_records(len(original), rows, chance)),
+            baseline=1 / total,
+            sampled=(count, total) if sampled else None,
+            records=original.like(_records(len(original), rows, of_rows)),
             table=original.like(_table(chance)),
             details={
                 "mixed_linkage_by_noise": share_by_noise,
@@ -132,13 +149,18 @@ class MixedLinkage(Measure):
                 "mixed_linkage_by_noise_high": intervals[1][1],
                 f"{self.name}{AT_WORST}": worst,
                 f"mixed_linkage_by_noise{AT_WORST}": worst,
-                **self._assign(views, rows, len(original)),
+                **(self._assign(views, rows, total) if owners is None else _NOT_ASSIGNED),
                 "targets": count,
                 "records": len(original),
+                **({} if owners is None else {"persons": total}),
                 "truthful": ", ".join(view.name for view in views if view.truthful) or "none",
                 "variables": names,
             },
-            assumptions=(f"The attacker knows exactly, of each person: {names}.", *_ASSUMPTIONS),
+            assumptions=(
+                f"The attacker knows exactly, of each person: {names}.",
+                *(() if owners is None else (COUNTS_PERSONS,)),
+                *_ASSUMPTIONS,
+            ),
             warnings=(*warnings, *_warn_of_noise(share_by_noise, value)),
         )
 
@@ -155,13 +177,22 @@ class MixedLinkage(Measure):
         }
 
 
-def _link_persons(views: list[VariableView], rows: Positions, *, by_noise: bool = False) -> Floats:
-    """Each person's chance of being linked to their own record."""
+def _link_persons(
+    views: list[VariableView],
+    rows: Positions,
+    owners: Integers | None,
+    *,
+    by_noise: bool = False,
+) -> Floats:
+    """Each row's chance of being linked to a record of the same person."""
     chances = []
     for batch, cost in compute_costs(
         views, [view.persons for view in views], rows, what="measuring links", by_noise=by_noise
     ):
         nearest = is_within(cost, cost.min(axis=1, keepdims=True))
+        if owners is not None:
+            chances.append(share_own(nearest, owners[batch], owners))
+            continue
         # Among several equally near ones each is taken with the same chance.
         includes_own = nearest[np.arange(len(batch)), batch]
         chances.append(np.where(includes_own, 1 / nearest.sum(axis=1), 0.0))

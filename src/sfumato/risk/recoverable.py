@@ -46,6 +46,8 @@ class Recoverable(Measure):
     the records for which at least one protected value comes back; the table has the best rule for
     each protected variable.
 
+    The value is about values that come back, whoever's they are: rows of one person count each.
+
     Parameters
     ----------
     variables : the protected variables. Default: all whose role is "quasi" or "sensitive" and of
@@ -71,6 +73,7 @@ class Recoverable(Measure):
     """
 
     name = "recoverable"
+    counts_persons = True  # it counts values
     attack = AttackWording(
         title="Undoing by unchanged variables",
         control="the same rules on unrelated values",

@@ -12,14 +12,17 @@ import polars as pl
 from pydantic import Field, model_validator
 
 from sfumato.cells.boxes import Boxes, Missing, read_boxes
+from sfumato.cells.classes import find_persons
 from sfumato.cells.fitting import Fitting, find_fitting
 from sfumato.data import Dataset
 from sfumato.engines import Engine, Rows
 from sfumato.evidence import Evidence, Subject
+from sfumato.kernels.arrays import Integers
 from sfumato.kernels.trees.boxes import COVERED, UNDECIDED
 from sfumato.measure import AT_WORST, AttackWording, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._known import describe_known, known_variables, require_records
+from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
 
 _WORST = "The true values are those, among all that a record may stand for, that fewest others fit."
 _MISSING = {
@@ -36,11 +39,12 @@ Groups = dict[str, list[str]]
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """The variables under both meanings of missing, and those that have a missing value."""
+    """The variables under both meanings of missing, those with gaps, and whose each row is."""
 
     value: Boxes
     wildcard: Boxes
     gaps: frozenset[str]
+    owners: Integers | None
 
 
 @parameters
@@ -61,6 +65,9 @@ class Reidentification(Measure):
     `[0;100]` hide the record `50` from somebody who looks for a person of 50; but nobody else is
     sure to be 50, so who begins with this record may find one person. `guess`, the share of persons
     that a guess among those who fit gets right, is a bound from above.
+    Where persons have several rows, all numbers count persons, each by the row that hides least: a
+    person hides another if one row of theirs has the same cells or cells around them. A person's
+    own other rows hide nothing.
 
     Parameters
     ----------
@@ -91,6 +98,7 @@ class Reidentification(Measure):
 
     name = "reidentification"
     runs_on = ("local", "streaming", "spark")
+    counts_persons = True
     attack = AttackWording(
         title="Standing alone",
         control="in the original",
@@ -145,7 +153,8 @@ class Reidentification(Measure):
         named = tuple(dict.fromkeys(chain(known, *combined.values())))
         rows_of = engine.tabulate(data, named)
         require_records(rows_of.total)
-        read = _read_boxes(rows_of, named)
+        owners = find_persons(data) if engine.in_memory else None
+        read = _read_boxes(rows_of, named, owners)
         fitting, others = readings = self._both(read, known)
         rows = [
             self._row(
@@ -163,7 +172,8 @@ class Reidentification(Measure):
             details={
                 "reidentifiable_records": fitting.unique,
                 "undecided_records": fitting.undecided,
-                "records": fitting.records,
+                "records": rows_of.total,
+                **({} if owners is None else {"persons": fitting.records}),
                 "guess": fitting.guess,
                 "k_by_fitting": fitting.smallest,
                 "class_sizes": _describe_sizes(fitting),
@@ -173,13 +183,18 @@ class Reidentification(Measure):
                 **self._judge(fitting, others),
                 "known": ", ".join(known),
             },
-            assumptions=(describe_known(known), _WORST, _MISSING[self.missing]),
+            assumptions=(
+                describe_known(known),
+                *(() if owners is None else (COUNTS_PERSONS,)),
+                _WORST,
+                _MISSING[self.missing],
+            ),
             warnings=(
                 *_list_warnings(fitting, [name for name in named if name not in known]),
                 *_describe_lone_records(fitting),
                 *_describe_literals(read.value),
             ),
-            audience="public" if subject == "released" else "custodian",
+            audience=choose_audience(data, subject, owners),
         )
 
     def _combinations(
@@ -203,11 +218,11 @@ class Reidentification(Measure):
         """By the declared meaning of missing, and by the other."""
         boxes = (read.value, read.wildcard)
         declared, other = boxes if self.missing == "value" else boxes[::-1]
-        fitting = find_fitting(declared, names, budget=self.budget)
+        fitting = find_fitting(declared, names, budget=self.budget, owners=read.owners)
         # Without missing values both readings are the same.
         if read.gaps.isdisjoint(names):
             return fitting, fitting
-        return fitting, find_fitting(other, names, budget=self.budget)
+        return fitting, find_fitting(other, names, budget=self.budget, owners=read.owners)
 
     def _judge(self, fitting: Fitting, others: Fitting) -> dict[str, Any]:
         """What targets are held against: the worse of both directions, and of both readings."""
@@ -243,11 +258,11 @@ class Reidentification(Measure):
         }
 
 
-def _read_boxes(rows: Rows, names: tuple[str, ...]) -> _Read:
+def _read_boxes(rows: Rows, names: tuple[str, ...], owners: Integers | None) -> _Read:
     gaps = frozenset(name for name in names if rows.data.column(name).null_count())
     readings: tuple[Missing, ...] = ("value", "wildcard") if gaps else ("value",)
     boxes = [read_boxes(rows.data, names, missing=m, counts=rows.counts) for m in readings]
-    return _Read(boxes[0], boxes[-1], gaps)
+    return _Read(boxes[0], boxes[-1], gaps, owners)
 
 
 def _describe_sizes(fitting: Fitting) -> str:

@@ -10,9 +10,11 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
+from sfumato.kernels.arrays import Integers
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
 from sfumato.parameters import parameters
 from sfumato.risk._attacks.attacker_view import OrderedView, VariableView, view_release
@@ -50,6 +52,7 @@ _CLASS_WORDS: dict[Family, str] = {
 }
 _FEWEST = 20
 """Ways with fewer statements decide together with their kind, not each by itself."""
+_ROWS_OF_ONE = "It may hold for several rows of that person."
 _ASSUMPTIONS = (
     "A statement isolates somebody if it holds for one original person and for no other.",
     "Ranges, sets, masks and * hold for every value they include; a missing cell says nothing.",
@@ -134,6 +137,7 @@ class SinglingOut(Measure):
         {"known": ["sex", "region", "education", "height", "children"], "individuals": 100},
     )
     of = "pair"
+    counts_persons = True
     provides = ("singling_out_excess", "singled_out_by_extremes", "singled_out_records")
     reach = {  # noqa: RUF012 - a class variable by its base
         **dict.fromkeys(
@@ -150,8 +154,12 @@ class SinglingOut(Measure):
         require_records(len(original))
         known = known_variables(self.known, original, "original")
         views, warnings = view_release(original, released, known, owner=self.name)
-        ways = [*_try_conjunctions(views, self.individuals), *_try_others(views, self.individuals)]
-        outer = try_extremes(views)
+        owners = find_persons(original)
+        ways = [
+            *_try_conjunctions(views, self.individuals, owners),
+            *_try_others(views, self.individuals, owners),
+        ]
+        outer = try_extremes(views, owners)
         # The outsider chooses the way that works best.
         serious = _pool_rare(ways)
         best = max(serious, key=lambda way: way.surely)
@@ -162,6 +170,8 @@ class SinglingOut(Measure):
         sampled = next((way.sampled for way in (best, *serious) if way.sampled), None)
         furthest = max(serious, key=lambda way: _exceed(way.surely, way.baseline))
         flags = _flag_isolated(len(original), [*(way.tried for way in ways), outer])
+        isolated = int(flags.sum()) if owners is None else len(np.unique(owners[flags]))
+        persons = len(original) if owners is None else len(np.unique(owners))
         rows = [self._row(way) for way in ways if way.listed]
         return Evidence(
             name=self.name,
@@ -183,18 +193,21 @@ class SinglingOut(Measure):
                     )
                 },
                 **_describe_extremes(outer),
-                "singled_out_records": int(flags.sum()),
-                "singled_out_records_low": int(flags.sum()),
-                "singled_out_records_high": max(
-                    int(flags.sum()), math.ceil(interval[1] * len(original))
-                ),
+                "singled_out_records": isolated,
+                "singled_out_records_low": isolated,
+                "singled_out_records_high": max(isolated, math.ceil(interval[1] * persons)),
                 "attempts": attempts,
                 "best_way": best.title,
                 "chance_by_weight": best.tried.by_weight,
                 "records": len(original),
+                **({} if owners is None else {"persons": persons}),
                 "variables": ", ".join(view.name for view in views),
             },
-            assumptions=(_describe_variables(views), *_ASSUMPTIONS),
+            assumptions=(
+                _describe_variables(views),
+                *(() if owners is None else (_ROWS_OF_ONE,)),
+                *_ASSUMPTIONS,
+            ),
             warnings=(*warnings, *_list_warnings(furthest)),
         )
 
@@ -252,23 +265,25 @@ class _Way:
         return (attempts, self.possible) if attempts < self.possible else None
 
 
-def _try_conjunctions(views: list[VariableView], most: int) -> list[_Way]:
+def _try_conjunctions(views: list[VariableView], most: int, owners: Integers | None) -> list[_Way]:
     """Statements that take one variable after the other from a released record."""
-    tried = {form: try_conjunctions(views, form, most) for form in _WORDS}
-    control = [try_conjunctions(views, form, most, shuffled=True).rate for form in _WORDS]
+    tried = {form: try_conjunctions(views, form, most, owners=owners) for form in _WORDS}
+    control = [
+        try_conjunctions(views, form, most, owners=owners, shuffled=True).rate for form in _WORDS
+    ]
     records = len(views[0].persons)
     return [_Way(_WORDS[form], "", tried[form], max(control), records) for form in tried]
 
 
-def _try_others(views: list[VariableView], most: int) -> list[_Way]:
+def _try_others(views: list[VariableView], most: int, owners: Integers | None) -> list[_Way]:
     """Statements of single cells, of classes and their ends, and of what no cell covers."""
     ways: list[_Way] = []
     for view in views:
-        single = try_single_cells(view)
+        single = try_single_cells(view, owners)
         if len(single.isolates):
             ways.append(_Way(_SINGLE, view.name, single, single.by_weight, len(single.isolates)))
-    tried, drawn = try_classes(views, most)
-    shuffled, _ = try_classes(views, most, shuffled=True)
+    tried, drawn = try_classes(views, most, owners=owners)
+    shuffled, _ = try_classes(views, most, owners=owners, shuffled=True)
     records, classes = len(views[0].persons), count_classes(views)
     pairs: list[_Way] = []
     for key in list_keys(tried):
@@ -287,8 +302,8 @@ def _try_others(views: list[VariableView], most: int) -> list[_Way]:
         ways += [replace(way, listed=way is worst) for way in pairs]
     for view in views:
         if isinstance(view, OrderedView) and view.shows_value().any():
-            gaps = try_gaps(view, most)
-            shifted = try_gaps(view, most, shifted=True).rate
+            gaps = try_gaps(view, most, owners=owners)
+            shifted = try_gaps(view, most, owners=owners, shifted=True).rate
             ways.append(_Way(_GAPS, view.name, gaps, shifted, len(gaps.isolates)))
     return ways
 

@@ -70,6 +70,8 @@ class Undoing(Measure):
     larger k moves people farther, but who knows the method takes most of that back. A target on the
     share, the error or the correlation must hold for the worst variable (`worst_variable`).
 
+    Values count each, whoever's they are: rows of one person too.
+
     Parameters
     ----------
     variables : the numbers that were blurred together.
@@ -94,6 +96,7 @@ class Undoing(Measure):
     """
 
     name = "undoing"
+    counts_persons = True  # it counts values
     attack = AttackWording(
         title="Undoing centres",
         control="taken as they are",

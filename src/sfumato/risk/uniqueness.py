@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
+from pydantic import Field
 
-from sfumato.cells.classes import ClassifiedRecords, classify_records
-from sfumato.cells.codes import encode
+from sfumato.cells.classes import (
+    ClassifiedRecords,
+    EquivalenceClasses,
+    classify_records,
+    find_equivalence_classes,
+)
+from sfumato.cells.codes import encode, encode_unordered
 from sfumato.data import Dataset, find_missing_codes
 from sfumato.engines import Engine
 from sfumato.engines.local import count_combinations
@@ -21,6 +27,8 @@ from sfumato.kernels.lattice.wildcards import count_fitting
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._known import describe_known, known_variables, require_records
+from sfumato.risk._persons import choose_audience, count_fitting_persons, describe_persons
+from sfumato.risk._trajectories import combine_risks, count_parts, count_trajectories, find_link
 from sfumato.schema import Schema
 
 _MISSING = {
@@ -35,7 +43,13 @@ _TERMS, _MANY = 200, 10
 """Terms of a series, and the class size from which they are enough for all digits."""
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 _OF_POPULATION = ("journalist", "individual_risk")
-_OF_GROUPS = ("k_of_groups", "k_if_clusters_are_known")
+_OF_GROUPS = ("k_of_groups", "k_if_clusters_are_known", "household_risk", "k_of_households")
+_OF_TRAJECTORIES = ("k_of_trajectories", "unique_trajectories")
+_ONE_ROW = "every record is a person, and nobody has several rows."
+_NO_LINK = (
+    "no variable in the data says which rows are one person's, so nobody outside can put them "
+    "together."
+)
 
 
 @parameters
@@ -52,6 +66,21 @@ class Uniqueness(Measure):
     record of weight 100 there may be far fewer people. Targets on either are held against
     `individual_risk`.
 
+    Where a variable has the role "person", all of this counts persons: a class is as large as the
+    number of persons with a row in it, a person is unique if any of their rows stands alone, and
+    `unique_records` are persons. `k` is for somebody who knows one row of a person. Somebody who
+    knows all of them, or `known_rows`, looks for the whole trajectory: `k_of_trajectories` is the
+    smallest number of persons who have the same rows in what is known, in any order, and
+    `unique_trajectories` the share of persons who share theirs with nobody. It can be attacked
+    only where a variable, such as a pseudonym, says which released rows belong together.
+
+    Where a variable has the role "cluster": `k_of_groups` is the smallest number of groups in a
+    class; `k_if_clusters_are_known` is k for an outsider who knows the group too. If the groups
+    are households: `household_risk` is the largest chance that somebody of a household is found,
+    and with them all (1 less the product of 1 - risk over its members, from `individual_risk` where
+    there are weights and from 1 / class size otherwise), and `k_of_households` the smallest number
+    of households whose members look the same.
+
     Parameters
     ----------
     known : the variables the outsider knows. Default: all whose role is "quasi".
@@ -61,6 +90,9 @@ class Uniqueness(Measure):
         least, and how many persons fit a record at least, whichever is smaller. Targets are held
         against the worse of that and of records that show just the same (`k_at_worst`): who has
         everybody's true values can match all records at once.
+    known_rows : how many rows of a person the outsider knows who looks for trajectories. Default:
+        all of them.
+    row_counts : whether this outsider also knows how many rows the person has.
 
     Examples
     --------
@@ -79,58 +111,123 @@ class Uniqueness(Measure):
 
     name = "uniqueness"
     runs_on = ("local", "streaming", "spark")
+    counts_persons = True
     examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
     provides = (
         "k", "prosecutor", "journalist", "individual_risk", "marketer", "unique_records",
-        "k_of_groups", "k_if_clusters_are_known",
+        *_OF_TRAJECTORIES, *_OF_GROUPS,
     )  # fmt: skip
     reach = {  # noqa: RUF012 - a class variable by its base
         **dict.fromkeys(
-            ("uniqueness", "prosecutor", "journalist", "individual_risk", "marketer"), (0.0, 1.0)
+            (
+                "uniqueness",
+                "prosecutor",
+                "journalist",
+                "individual_risk",
+                "marketer",
+                "unique_trajectories",
+                "household_risk",
+            ),
+            (0.0, 1.0),
         ),
-        **dict.fromkeys(("k", "k_of_groups", "k_if_clusters_are_known"), (1.0, math.inf)),
+        **dict.fromkeys(
+            (
+                "k",
+                "k_of_groups",
+                "k_if_clusters_are_known",
+                "k_of_trajectories",
+                "k_of_households",
+            ),
+            (1.0, math.inf),
+        ),
         "unique_records": (0.0, math.inf),
     }
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
+    known_rows: Annotated[int, Field(ge=1)] | None = None
+    row_counts: bool = True
 
     def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Count the classes and who is alone in one."""
         known = known_variables(self.known, data, subject)
         records = classify_records(data, known, engine)
         require_records(records.rows.total)
-        counts = records.classes.sizes
+        classes = records.classes
         fitting, alike = _count_with_wildcards(records)
-        readings = {"value": counts, "wildcard": fitting}
+        readings = {"value": classes.sizes, "wildcard": fitting}
         sizes = readings.pop(self.missing)
         (other, others), names = readings.popitem(), ", ".join(known)
-        population = _estimate_population(records)
+        population, people = _estimate_population(records)
+        trajectories = self._count_trajectories(records)
         return Evidence(
             name=self.name,
             subject=subject,
-            value=_share_unique(counts, sizes),
+            value=_share_unique(classes, sizes),
             direction=self.direction,
-            records=records.rows.show_records(_records(sizes[records.classes.of])),
-            table=data.like(_distribution(counts, sizes)),
+            records=records.rows.show_records(_records(sizes[classes.of])),
+            table=data.like(_distribution(classes, sizes)),
             details={
-                **_risks(counts, sizes),
+                **_risks(classes, sizes),
+                **({} if classes.persons is None else {"persons": classes.total}),
                 **population,
-                **_count_with_clusters(records),
+                **trajectories,
+                **_count_with_clusters(records, sizes, people),
                 "reading_of_missing": self.missing,
                 f"k_if_missing_is_{other}": int(others.min()),
-                f"uniqueness_if_missing_is_{other}": _share_unique(counts, others),
-                **(self._judge(counts, sizes, alike) if self.missing == "wildcard" else {}),
+                f"uniqueness_if_missing_is_{other}": _share_unique(classes, others),
+                **(self._judge(classes, sizes, alike) if self.missing == "wildcard" else {}),
                 "known": names,
             },
-            assumptions=(describe_known(known), _MISSING[self.missing]),
-            warnings=_warn_of_journalist(population),
-            audience="public" if subject == "released" else "custodian",
+            assumptions=(
+                describe_known(known),
+                _MISSING[self.missing],
+                *describe_persons(classes),
+                *self._describe_trajectories(classes),
+            ),
+            warnings=(
+                *_warn_of_journalist(population),
+                *_warn_of_trajectories(trajectories, int(sizes.min())),
+            ),
+            audience=choose_audience(data, subject, classes.persons),
         )
 
-    def _judge(self, counts: Integers, fitting: Integers, alike: Integers) -> dict[str, Any]:
+    def _count_trajectories(self, records: ClassifiedRecords) -> dict[str, Any]:
+        """How few persons have the same rows, where an outsider sees which rows are one's."""
+        classes = records.classes
+        if classes.persons is None:
+            return _leave_open(_ONE_ROW, *_OF_TRAJECTORIES)
+        link = find_link(records.data, classes.persons)
+        if link is None:
+            return _leave_open(_NO_LINK, *_OF_TRAJECTORIES)
+        of, persons = classes.of.astype(np.int64), classes.persons
+        alike: Integers | None
+        if self.known_rows is not None:
+            alike = count_parts(of, persons, self.known_rows, row_counts=self.row_counts)
+        else:
+            rows = slice(None) if self.row_counts else classes.find_pairs(np.zeros_like(of))
+            alike = count_trajectories(of[rows], persons[rows])
+        if alike is None:
+            why = "there are too many parts of trajectories to list; name fewer known_rows."
+            return _leave_open(why, *_OF_TRAJECTORIES)
+        return {
+            "k_of_trajectories": int(alike.min()),
+            "unique_trajectories": int((alike == 1).sum()) / classes.total,
+            "rows_linked_by": link,
+        }
+
+    def _describe_trajectories(self, classes: EquivalenceClasses) -> tuple[str, ...]:
+        if classes.persons is None:
+            return ()
+        rows = "all rows" if self.known_rows is None else f"{self.known_rows} rows"
+        how_many = "and how many there are" if self.row_counts else "but not how many there are"
+        return (f"Who looks for trajectories knows {rows} of a person, {how_many}.",)
+
+    def _judge(
+        self, classes: EquivalenceClasses, fitting: Integers, alike: Integers
+    ) -> dict[str, Any]:
         """What targets are held against: the worse of fitting and of being alike."""
         sizes = np.minimum(fitting, alike)
-        numbers = {self.name: _share_unique(counts, sizes), **_risks(counts, sizes)}
+        numbers = {self.name: _share_unique(classes, sizes), **_risks(classes, sizes)}
         judged = (self.name, "k", "prosecutor", "marketer", "unique_records")
         return {f"{number}{AT_WORST}": numbers[number] for number in judged}
 
@@ -147,8 +244,11 @@ def _count_with_wildcards(records: ClassifiedRecords) -> tuple[Integers, Integer
     # Two codes for "missing" become one pattern here, so patterns are counted once.
     codes = np.column_stack([encode(column).codes for column in values]).astype(np.int64)
     patterns, pattern_of = np.unique(codes, axis=0, return_inverse=True)
-    counts = np.bincount(pattern_of.ravel(), sizes, len(patterns)).astype(np.int64)
     of = pattern_of.ravel()
+    if records.classes.persons is not None:
+        fitted, same = count_fitting_persons(patterns, of, records.classes)
+        return fitted[of], same[of]
+    counts = np.bincount(of, sizes, len(patterns)).astype(np.int64)
     fitting: Integers = count_fitting(patterns, counts).smaller[of]
     return fitting, counts[of]
 
@@ -158,64 +258,75 @@ def _blank_missing(values: pl.Series, schema: Schema) -> pl.Series:
     return values if coded is None else values.set(coded, None)
 
 
-def _share_unique(counts: Integers, sizes: Integers) -> float:
-    return int(counts[sizes == 1].sum()) / int(counts.sum())
+def _share_unique(classes: EquivalenceClasses, sizes: Integers) -> float:
+    return classes.count_in(sizes == 1) / classes.total
 
 
 def _records(sizes: Integers) -> pl.DataFrame:
     return pl.DataFrame({"class_size": sizes, "risk": 1 / sizes, "unique": sizes == 1})
 
 
-def _risks(counts: Integers, sizes: Integers) -> dict[str, Any]:
-    records, smallest = int(counts.sum()), int(sizes.min())
+def _risks(classes: EquivalenceClasses, sizes: Integers) -> dict[str, Any]:
+    smallest = int(sizes.min())
     return {
         "k": smallest,
-        "unique_records": int(counts[sizes == 1].sum()),
-        "records": records,
-        "classes": len(counts),
+        "unique_records": classes.count_in(sizes == 1),
+        "records": classes.count_rows(),
+        "classes": len(classes),
         "prosecutor": 1 / smallest,
-        # The mean over records of 1 / class size; exact, whatever their order.
-        "marketer": math.fsum(counts / sizes) / records,
+        # The mean over records of 1 / class size.
+        "marketer": classes.average_chance(sizes),
     }
 
 
-def _estimate_population(records: ClassifiedRecords) -> dict[str, Any]:
+def _estimate_population(records: ClassifiedRecords) -> tuple[dict[str, Any], pl.DataFrame | None]:
     """The highest risk when the outsider does not know whether the person is in the data.
 
-    Survey weights say how many people of the population a class stands for.
+    Survey weights say how many people of the population a class stands for. A person with several
+    rows in a class stands for as many as the least of their weights. Beside it, the records and the
+    people of each class.
     """
     weight = records.data.schema.having("weight")
     if not weight:
         why = "no variable has the role weight, so the population is unknown."
-        return _leave_open(why, *_OF_POPULATION)
+        return _leave_open(why, *_OF_POPULATION), None
     try:
         rows, classes = records.read(weight[:1])
     except MethodError as error:  # too many different weights to be fetched from a cluster
-        return _leave_open(error.what, *_OF_POPULATION)
+        return _leave_open(error.what, *_OF_POPULATION), None
     weights = rows.column(weight[0]).cast(pl.Float64)
     counts = pl.lit(1) if classes.counts is None else pl.Series(classes.counts)
     # Each weight once and sorted, so that a sum does not depend on the order of the records.
+    weighed = pl.DataFrame({"at": classes.of, "weight": weights}).with_columns(len=counts)
+    if classes.persons is not None:
+        weighed = weighed.group_by("at", pl.Series("person", classes.persons)).agg(
+            pl.col("weight").min(), pl.col("len").min()
+        )
     people = (
-        pl.DataFrame({"at": classes.of, "weight": weights})
-        .with_columns(len=counts)
-        .group_by("at", "weight")
+        weighed.group_by("at", "weight")
         .agg(pl.col("len").sum())
         .sort("at", "weight")
         .group_by("at", maintain_order=True)
         .agg((pl.col("weight") * pl.col("len")).sum(), pl.col("len").sum())
+        .sort("at")
     )
     if weights.null_count() or bool((people["weight"] < people["len"]).any()):
         why = "the survey weights are missing, or some class stands for less than its records."
-        return _leave_open(why, *_OF_POPULATION)
+        return _leave_open(why, *_OF_POPULATION), None
     # Of the classes of one size, the one that stands for the fewest is the riskiest.
     fewest = people.group_by("len").agg(pl.col("weight").min())
-    size, total = (fewest[name].cast(pl.Float64).to_numpy() for name in ("len", "weight"))
-    individual = float(estimate_individual_risk(size, total).max())
-    return {
-        "journalist": 1 / float(total.min()),
+    individual = float(_list_individual_risks(fewest).max())
+    numbers = {
+        "journalist": 1 / float(people["weight"].min()),  # type: ignore[arg-type]  # numbers
         "individual_risk": individual,
         f"journalist{AT_WORST}": individual,
     }
+    return numbers, people
+
+
+def _list_individual_risks(people: pl.DataFrame) -> Floats:
+    size, total = (people[name].cast(pl.Float64).to_numpy() for name in ("len", "weight"))
+    return estimate_individual_risk(size, total)
 
 
 def estimate_individual_risk(sizes: Floats, people: Floats) -> Floats:
@@ -262,11 +373,15 @@ def _warn_of_journalist(population: dict[str, Any]) -> tuple[str, ...]:
     return (warning,)
 
 
-def _count_with_clusters(records: ClassifiedRecords) -> dict[str, Any]:
-    """What groups of records (schools, households, persons with several records) change.
+def _count_with_clusters(
+    records: ClassifiedRecords, sizes: Integers, people: pl.DataFrame | None
+) -> dict[str, Any]:
+    """What groups of records (schools, households) change.
 
-    The smallest class if the outsider knew the group as well, and the smallest number of
-    different groups in a class: five records of one person hide nobody.
+    The smallest class if the outsider knew the group as well, the smallest number of different
+    groups in a class (five records of one household hide none), the largest risk of a household,
+    and how many have the same members. `sizes` are those of the classes, `people` whom they stand
+    for, where weights say so.
     """
     known, engine = records.known, records.engine
     more = [name for name in records.data.schema.having("cluster") if name not in known]
@@ -283,15 +398,53 @@ def _count_with_clusters(records: ClassifiedRecords) -> dict[str, Any]:
         int(count_combinations(classes.values.drop(name)).counts.min()) if known else len(classes)
         for name, classes in by_cluster.items()
     ]
-    return {"k_if_clusters_are_known": int(together.counts.min()), "k_of_groups": min(fewest)}
+    smallest = int(together.counts.min())
+    if (persons := records.classes.persons) is not None:
+        known_too = find_equivalence_classes(records.data, [*known, *more], persons=persons)
+        smallest = int(known_too.sizes.min())
+    risks = 1 / sizes if people is None else _list_individual_risks(people)
+    households = [_look_at_households(records, name, risks) for name in more]
+    return {
+        "k_if_clusters_are_known": smallest,
+        "k_of_groups": min(fewest),
+        "household_risk": max(risk for risk, _ in households),
+        "k_of_households": min(alike for _, alike in households),
+    }
 
 
-def _distribution(counts: Integers, sizes: Integers) -> pl.DataFrame:
+def _look_at_households(records: ClassifiedRecords, name: str, risks: Floats) -> tuple[float, int]:
+    """The largest risk of a household, and how few have the same members in what is known."""
+    rows, classes = records.read([name])
+    groups = encode_unordered(rows.column(name))[0].astype(np.int64)
+    of, counts = classes.of.astype(np.int64), classes.counts
+    alike = int(count_trajectories(of, groups, counts).min())
+    if classes.persons is not None:
+        # Of each person in the household the row that is found most easily.
+        within = EquivalenceClasses(groups.astype(np.int32), classes.sizes, persons=classes.persons)
+        worst = next(within.choose_rows(of, [risks[of]]))
+        of, groups = of[worst], groups[worst]
+    return float(combine_risks(risks[of], groups, counts).max()), alike
+
+
+def _warn_of_trajectories(numbers: dict[str, Any], k: int) -> tuple[str, ...]:
+    """Say where all rows of a person together tell more than one of them."""
+    alike = numbers["k_of_trajectories"]
+    if not alike < k:
+        return ()
+    warning = (
+        f"'{numbers['rows_linked_by']}' tells which rows are one person's. Who knows a person's "
+        f"rows finds {alike} with the same, while one row alone is shared by {k}: see "
+        "k_of_trajectories."
+    )
+    return (warning,)
+
+
+def _distribution(classes: EquivalenceClasses, sizes: Integers) -> pl.DataFrame:
     """How many records and classes there are by class size."""
     rows = []
     for low, after in zip(_SIZES, [*_SIZES[1:], None], strict=True):
         mask = sizes >= low if after is None else (sizes >= low) & (sizes < after)
         label = f"{low} or more" if after is None else f"{low}-{after - 1}"
         label = str(low) if after == low + 1 else label
-        rows.append((label, int(counts[mask].sum()), int(mask.sum())))
+        rows.append((label, classes.count_in(mask), int(mask.sum())))
     return pl.DataFrame(rows, schema=["class_size", "records", "classes"], orient="row")

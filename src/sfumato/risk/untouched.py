@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.classes import EquivalenceClasses, find_persons
 from sfumato.cells.pairs import quote_names
 from sfumato.cells.unchanged import mark_unchanged
 from sfumato.data import Dataset
@@ -18,6 +19,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Integers, Mask
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.risk._persons import COUNTS_PERSONS
 
 _KNOWN = ("quasi", "weight")
 _ASSUMPTIONS = (
@@ -60,6 +62,7 @@ class Untouched(Measure):
     name = "untouched"
     examples = ({}, {"k": 3, "at_most": 0.2})
     of = "pair"
+    counts_persons = True
     provides = ("unchanged_variables",)
     reach = {  # noqa: RUF012 - a class variable by its base
         "untouched": (0.0, 1.0),
@@ -73,7 +76,8 @@ class Untouched(Measure):
         del engine  # all records are in memory
         if not len(original):
             raise MeasureError("There is no record to compare.", hint="are the data empty?")
-        rows = [self._describe(name, original, released) for name in original.columns]
+        owners = find_persons(original)
+        rows = [self._describe(name, original, released, owners) for name in original.columns]
         table = pl.DataFrame(rows, infer_schema_length=None)
         known = [row for row in rows if row["role"] in _KNOWN and row["done"] != "dropped"]
         value = max((row["fingerprint"] for row in known), default=0.0)
@@ -92,28 +96,30 @@ class Untouched(Measure):
                 "k": self.k,
                 "records": len(original),
             },
-            assumptions=_ASSUMPTIONS,
+            assumptions=_ASSUMPTIONS if owners is None else (COUNTS_PERSONS, *_ASSUMPTIONS),
             warnings=self._list_warnings(prints),
         )
 
-    def _describe(self, name: str, original: Dataset, released: Dataset) -> dict[str, Any]:
+    def _describe(
+        self, name: str, original: Dataset, released: Dataset, owners: Integers | None
+    ) -> dict[str, Any]:
         row: dict[str, Any] = {"variable": name, "role": original.schema[name].role}
         if name not in released.schema:
             empty = dict.fromkeys(("unchanged", "unique", "rare", "fingerprint"), 0.0)
             return row | {"done": "dropped", "distinct": 0} | empty
         cells = released.column(name)
         same = mark_unchanged(original, released, name)
-        sizes = _count_alike(cells)
+        sizes = _count_alike(cells, owners)
         rare = sizes < self.k
-        share = _share(same)
+        share = float(same.mean())
         done = "unchanged" if share == 1 else "changed" if share == 0 else "partly changed"
         return row | {
             "done": done,
             "distinct": int(cells.n_unique()),
             "unchanged": share,
-            "unique": _share(sizes == 1),
-            "rare": _share(rare),
-            "fingerprint": _share(rare & same),
+            "unique": _share(sizes == 1, owners),
+            "rare": _share(rare, owners),
+            "fingerprint": _share(rare & same, owners),
         }
 
     def _list_warnings(self, prints: list[str]) -> tuple[str, ...]:
@@ -127,12 +133,17 @@ class Untouched(Measure):
         return (warning,)
 
 
-def _count_alike(cells: pl.Series) -> Integers:
-    """How many records have the cell of each."""
+def _count_alike(cells: pl.Series, owners: Integers | None) -> Integers:
+    """How many records have the cell of each; or persons, where these have several."""
     codes = cells.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
-    sizes: Integers = np.bincount(codes)[codes]
-    return sizes
+    sizes: Integers = np.bincount(codes)
+    if owners is not None:
+        sizes = EquivalenceClasses(codes.astype(np.int32), sizes, persons=owners).count_persons()
+    alike: Integers = sizes[codes]
+    return alike
 
 
-def _share(mask: Mask) -> float:
+def _share(mask: Mask, owners: Integers | None) -> float:
+    if owners is not None:
+        return len(np.unique(owners[mask])) / len(np.unique(owners))
     return float(mask.mean()) if len(mask) else 0.0

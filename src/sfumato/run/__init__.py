@@ -14,6 +14,7 @@ from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.data.identity import match_identities
 from sfumato.engines import Chance, Engine, LocalEngine, engine_for, require_engine
+from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import (
     DataError,
     MeasureError,
@@ -32,6 +33,7 @@ from sfumato.plan.targets import Judgement, Target, find_number, judge, measures
 from sfumato.progress import Progress, send_progress_to, silent
 from sfumato.randomness import Key
 from sfumato.release import Release, align_original
+from sfumato.schema.inference.repeats import agree_in_any, is_shared_by_many, names_person
 
 if TYPE_CHECKING:
     from sfumato.risk.composition import EarlierRelease
@@ -64,6 +66,7 @@ def assess(
     """
     engine = engine_for(data.frame, progress)
     chosen = choose_measures(measures, of="one", engine=engine)
+    _require_memory(data, engine)
     data = engine.keep(engine.prepare(data))
     return take_measures(chosen, data, progress=progress)
 
@@ -95,6 +98,9 @@ def evaluate(
             f"{', '.join(comparisons)}: nothing says which records belong together.",
             hint="pass the Release or its folder; or pass paired=True if the rows correspond.",
         )
+    if paired and original.persons is not None and released.persons is None:
+        persons = original.persons.to_numpy().astype(np.int64)
+        released = replace(released, given_identity=released.identity.with_persons(persons))
     return take_measures(chosen, original, released, progress=progress)
 
 
@@ -135,6 +141,7 @@ def _open(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Datas
         data, released = prepare(data.with_schema(release.plan.schema)), release.dataset
     else:
         data, released = prepare(data), release
+    _require_memory(data, engine_for(data.frame))
     if frames.is_distributed(data.frame) != frames.is_distributed(released.frame):
         raise DataError(
             "One of the original and the released data is on a cluster, the other is not.",
@@ -176,7 +183,9 @@ def protect(
     """
     where = engine or engine_for(data.frame, progress)
     _require_engine(plan, where)
-    original = where.keep(where.prepare(_declare(data, plan)))
+    declared = _declare(data, plan)
+    require_persons(declared, where)
+    original = where.keep(where.prepare(declared))
     secret = Key.of(key)
     released, fitted = apply_steps(original, plan.steps, secret, engine=where, progress=progress)
     _require_no_direct(released)
@@ -231,6 +240,53 @@ def _declare(data: Dataset, plan: Plan) -> Dataset:
     return original
 
 
+def require_persons(data: Dataset, engine: Engine) -> None:
+    """Refuse data in which rows may be one person's, unless the schema says whose they are.
+
+    A variable with the role "person" says so. Without one, a direct identifier whose values repeat
+    needs a word from the custodian. Names, addresses and the like, which different people share,
+    need it only where their rows agree in something that few others agree in.
+    """
+    _require_memory(data, engine)
+    if data.schema.person is not None:
+        return
+    repeated = list_repeated(data, engine)
+    loose = [name for name in repeated if is_shared_by_many(name, data.schema[name])]
+    if loose and engine.in_memory:
+        known = [data.column(name) for name in data.schema.having("quasi")]
+        loose = [name for name in loose if not agree_in_any(data.column(name), known)]
+    undeclared = [name for name in repeated if name not in loose]
+    if undeclared:
+        raise SchemaError(
+            f"Values of {quote_names(undeclared)} stand in several rows. If rows are one person's, "
+            "five of them hide nobody, and every risk must count persons.",
+            hint=f'say which it is in the plan: {undeclared[0]} = {{ role = "person" }} if rows '
+            f"with the same value are one person's; {undeclared[0]} = "
+            '{ role = "direct", identity = false } if different people share a value.',
+        )
+
+
+def _require_memory(data: Dataset, engine: Engine) -> None:
+    """Persons with several rows are told apart in memory."""
+    if data.schema.person is not None and not engine.in_memory:
+        raise DataError(
+            f"Variable '{data.schema.person}' says that a person may have several rows, and "
+            "persons are counted in memory only.",
+            hint="read the data whole, or release one row for each person.",
+        )
+
+
+def list_repeated(data: Dataset, engine: Engine) -> list[str]:
+    """Direct identifiers whose values repeat, and of which nobody has said what that means."""
+    schema = data.schema
+    names = [name for name in schema.having("direct") if schema[name].identity is not False]
+    wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in names}
+    found = engine.aggregate(data, wanted) if names else {}
+    if any(names_person(name) and found[name]["distinct"] == len(data) for name in names):
+        return []  # no two rows are one person's
+    return [name for name in names if found[name]["distinct"] < found[name]["count"]]
+
+
 def apply_steps(
     original: Dataset,
     steps: Sequence[Method],
@@ -277,7 +333,7 @@ def _require_engine(plan: Plan, engine: Engine) -> None:
 
 
 def _require_no_direct(released: Dataset) -> None:
-    if direct := released.schema.having("direct"):
+    if direct := released.schema.identifiers:
         names = ", ".join(f"'{name}'" for name in direct)
         raise PlanError(
             f"These direct identifiers would be released as they are: {names}.",
@@ -660,6 +716,8 @@ def _measure_filled_in(
 
 
 def _take(measure: Measure, original: Dataset | None, released: Dataset | None) -> Evidence:
+    if released is not None:
+        measure.require_persons(released, original)
     if original is not None:
         return measure.measure(original, released)
     if released is None:
@@ -680,6 +738,7 @@ def _with_baseline(
     if original is None or released is None:
         return _take(measure, original, released)
     engine = engine_for(released.frame)
+    measure.require_persons(released, original)
     evidence = measure.look(released, "released", engine)
     if label not in baselines:
         baselines[label] = measure.look(original, "original", engine).value

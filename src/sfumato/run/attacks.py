@@ -207,6 +207,7 @@ def promise_k(plan: Plan, usual: int = _USUAL_K) -> int:
         if target.least is not None
         and (where := find_number(target, measures)) is not None
         and (where[1] == "k" or where[1].startswith("k_"))
+        and where[1] not in ("k_of_trajectories", "k_of_households")
     ]
     return max(2, min(promised)) if promised else usual
 

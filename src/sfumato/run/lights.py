@@ -11,33 +11,28 @@ lies up to 0.03 above the share, and as much again is room. Without a target on 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import polars as pl
-
 from sfumato import catalogue
 from sfumato.cells.pairs import quote_names
-from sfumato.data import Dataset
 from sfumato.engines import engine_for
-from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import TargetError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.measure import Trial
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target, find_number, read_for_target
-from sfumato.release import Release, align_original
-from sfumato.run import is_on_risk
+from sfumato.release import Release
+from sfumato.run import is_on_risk, list_repeated
 from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
 
 Colour = Literal["green", "amber", "red"]
 _BARELY = 0.9
 """The part of a limit from which on it is met barely."""
 _ROOM = 0.06
-_SHARED = 0.2
-"""How often two persons may agree in a variable by chance for rows that agree to be one's."""
 _LEDGER = "untouched"
 
 
@@ -207,7 +202,7 @@ def _light_targets(release: Release) -> Light:
         for judgement in release.verdict
         if _is_barely_met(judgement, plan)
     ]
-    reasons += _list_repeated_persons(release)
+    reasons += [*_list_repeated_names(release), *_list_trajectories(release)]
     if frames.is_distributed(release.dataset.frame) and plan.targets:
         reasons.append(
             "Targets are measured of the cells as they stand. On a cluster, what other variables "
@@ -223,60 +218,35 @@ def _light_targets(release: Release) -> Light:
     return Light().dim(reasons)
 
 
-def _list_repeated_persons(release: Release) -> list[str]:
-    """Identifiers that stand for a person in several rows, where k counts rows and not persons.
+def _list_repeated_names(release: Release) -> list[str]:
+    """Names and the like that repeat, where nobody can look whether their rows are one person's.
 
-    A number repeats because its rows are one person's if they agree in something that few others
-    agree in; of a name, which many bear, they do not.
+    In memory that was looked into before anything was released.
     """
-    known = [
-        name for name in release.dataset.schema.having("quasi") if name in release.original.schema
-    ]
-    if not known:
+    original = release.original
+    if frames.is_in_memory(original.frame) or not original.schema.having("quasi"):
         return []
-    if not frames.is_in_memory(release.original.frame):
-        return _list_repeated_on_cluster(release.original)
-    original = align_original(release.original, release.dataset)
-    k, reasons = promise_k(release.plan), []
-    # Under names of their own, whatever the variables are called.
-    cells = pl.DataFrame({str(i): release.dataset.column(n) for i, n in enumerate(known)})
-    for identifier in original.schema.having("direct"):
-        owners = original.column(identifier).alias("owner")
-        repeated = owners.is_duplicated() & owners.is_not_null()
-        if not any(_agree_in(original.column(name), owners, repeated) for name in known):
-            continue
-        persons = (
-            cells.with_columns(owners).group_by(cells.columns).agg(pl.n_unique("owner"))["owner"]
-        )
-        fewest = int(persons.min())  # type: ignore[arg-type]  # counts
-        if fewest < k:
-            reasons.append(
-                f"'{identifier}' repeats: there are rows of the same person, and k counts rows. "
-                f"The smallest class has {fewest} of the persons that '{identifier}' names."
-            )
-    return reasons
-
-
-def _list_repeated_on_cluster(original: Dataset) -> list[str]:
-    """Identifiers that repeat; whether their rows are one person's is not looked into there."""
-    identifiers = original.schema.having("direct")
-    wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in identifiers}
-    found = engine_for(original.frame).aggregate(original, wanted)
-    repeated = [name for name, number in found.items() if number["distinct"] < number["count"]]
+    repeated = list_repeated(original, engine_for(original.frame))
     if not repeated:
         return []
     what = f"Values of {quote_names(repeated)} repeat, and k counts rows"
-    return [f"{what}: on a cluster it is not looked into whether rows are of one person."]
+    return [f"{what}: whether rows are of one person is looked into in memory only."]
 
 
-def _agree_in(values: pl.Series, owners: pl.Series, repeated: pl.Series) -> bool:
-    """Whether rows with the same identifier have the same value, which few others share."""
-    if not repeated.any():
-        return False
-    shares = values.value_counts()["count"] / len(values)
-    rows = pl.DataFrame([owners, values.alias("value")]).filter(repeated)
-    same = rows.select((pl.col("value") == pl.col("value").first().over("owner")).mean()).item()
-    return float((shares**2).sum()) < _SHARED and (same or 0.0) >= _BARELY
+def _list_trajectories(release: Release) -> list[str]:
+    """Where who knows all rows of a person finds fewer than the plan promises of one row."""
+    plan = release.plan
+    wanted = {find_number(target, plan.measures) for target in plan.targets}
+    reasons = []
+    for label, evidence in release.evidence.items():
+        alike = evidence.details.get("k_of_trajectories", math.nan)
+        if alike < promise_k(plan) and (label, "k_of_trajectories") not in wanted:
+            reasons.append(
+                f"'{evidence.details['rows_linked_by']}' tells which rows are one person's, and "
+                f"some persons share all of theirs with {alike - 1} others only. Drop it, or set a "
+                "target on k_of_trajectories."
+            )
+    return reasons
 
 
 def _is_barely_met(judgement: Judgement, plan: Plan) -> bool:

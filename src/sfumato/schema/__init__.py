@@ -11,12 +11,13 @@ from typing import Any, Literal, get_args
 from sfumato.errors import SchemaError, did_you_mean
 from sfumato.schema.hierarchies import Hierarchy
 
-Role = Literal["direct", "quasi", "sensitive", "other", "weight", "cluster"]
+Role = Literal["direct", "person", "quasi", "sensitive", "other", "weight", "cluster"]
 Kind = Literal["continuous", "integer", "nominal", "ordinal", "date", "text"]
-CellForm = Literal["values", "generalised"]
+CellForm = Literal["values", "generalised", "pseudonyms"]
 
 ROLES: dict[str, str] = {
     "direct": "identifies a person by itself (name, e-mail, record number)",
+    "person": "says which person a row belongs to; a person may have several rows",
     "quasi": "could be known to an outsider and points to a person in combination",
     "sensitive": "what nobody should learn about a person",
     "other": "neither known to outsiders nor sensitive",
@@ -31,6 +32,8 @@ KINDS: dict[str, str] = {
     "date": "calendar dates or times",
     "text": "free text and codes",
 }
+IDENTIFYING: tuple[Role, ...] = ("direct", "person")
+"""The roles that point to a person by themselves."""
 _NUMERIC = ("continuous", "integer")
 _ENDS = 2
 _LARGEST = 1e300
@@ -54,9 +57,11 @@ class Column:
     accessibility : how easily an outsider could learn it, from 0 (hardly) to 1 (anybody knows).
     missing : codes that mean "missing", such as -9 or 999.
     identity : whether it says who a record is, so that everything random follows it. Where no
-        variable does, an identifier is looked for among those of which it is not denied.
-    cells : "generalised" if `[24;28]`, `{a;b}`, `937**` and `*` stand for several values. Steps
-        that write such cells declare it. In all other variables such text is a value like any.
+        variable does, an identifier is looked for among those of which it is not denied. False
+        also says of a direct identifier whose values repeat that different people share them.
+    cells : "generalised" if `[24;28]`, `{a;b}`, `937**` and `*` stand for several values,
+        "pseudonyms" if keyed codes stand for identifiers. Steps that write such cells declare it.
+        In all other variables such text is a value like any.
     label : what the variable is called in words, such as "Age of respondent". Stata and SPSS files
         bring theirs.
     labels : what its codes stand for, `{"1": "male", "2": "female"}`, those for "missing" as well.
@@ -205,6 +210,10 @@ class Schema(Mapping[str, Column]):
             for name, column in (columns or {}).items()
         }
         wrong = [misfit for name, column in self.items() for misfit in column.misfits(name)]
+        if len(persons := self.having("person")) > 1:
+            names = ", ".join(f"'{name}'" for name in persons)
+            hint = 'keep it for one of them; the others have the role "direct".'
+            wrong.append((f"only one variable can have the role person, not {names}", hint))
         if wrong:
             raise _combine_misfits(wrong)
 
@@ -254,6 +263,28 @@ class Schema(Mapping[str, Column]):
     def unknown(self) -> tuple[str, ...]:
         """The variables whose role nobody has stated."""
         return tuple(name for name, column in self.items() if column.role is None)
+
+    @cached_property
+    def person(self) -> str | None:
+        """The variable that says which person a row belongs to, where one does."""
+        return next(iter(self.having("person")), None)
+
+    @cached_property
+    def identifiers(self) -> tuple[str, ...]:
+        """The variables that point to a person by themselves, and must not leave as they are.
+
+        Pseudonyms are none: only the holder of the key knows whom they stand for.
+
+        Examples
+        --------
+        >>> Schema({"name": "direct", "patient": "person", "age": "quasi"}).identifiers
+        ('name', 'patient')
+        """
+        return tuple(
+            name
+            for name, column in self.items()
+            if column.role in IDENTIFYING and column.cells != "pseudonyms"
+        )
 
     def having(self, *roles: Role) -> tuple[str, ...]:
         """The variables with one of these roles, in order."""

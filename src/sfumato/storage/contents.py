@@ -12,6 +12,8 @@ MANIFEST = "manifest.json"
 CUSTODY = "custody"
 ACCREDITED = "accredited"
 RECORDS = "records.parquet"
+PERSON = "person"
+"""The column of `RECORDS` that says which rows are one person's."""
 REMOVED = "removed.parquet"
 REPORT = "report.html"
 CODEBOOK = ("codebook.html", "codebook.json")

@@ -32,8 +32,10 @@ from sfumato.storage.contents import (
     ACCREDITED_FILE,
     CUSTODY,
     MANIFEST,
+    PERSON,
     PLAN_FILE,
     RECORD_FILE,
+    RECORDS,
     REMOVED,
     is_plain_file,
 )
@@ -90,9 +92,7 @@ class OpenedRelease:
             )
         if frames.is_distributed(declared.frame):
             return self._pair_on_cluster(declared)
-        identity = Identity.known(
-            declared.identity.basis, declared.identity.digests[self.find_rows(declared)]
-        )
+        identity = declared.identity.take(self.find_rows(declared))
         return Dataset(self.dataset.frame, self.dataset.schema, self.dataset.source, identity)
 
     def _pair_on_cluster(self, original: Dataset) -> Dataset:
@@ -145,13 +145,23 @@ class OpenedRelease:
         arrangement = self.record().get("arrangement")
         return rows[keyed_order(ids[rows], key, *([arrangement] if arrangement else []))]
 
+    def _add_persons(self, released: Dataset) -> Dataset:
+        """The records with whose they are, where the custody record tells it."""
+        path = self.folder / CUSTODY / RECORDS
+        if not path.is_file() or PERSON not in pl.read_parquet_schema(path):
+            return released
+        persons = pl.read_parquet(path, columns=[PERSON])[PERSON].to_numpy().astype(np.int64)
+        return replace(released, given_identity=released.identity.with_persons(persons))
+
     def judge(
         self, plan: Plan, original: Dataset | None
     ) -> tuple[tuple[Judgement, ...], dict[str, Evidence]]:
         """Check the plan's targets against exactly these bytes."""
         targets, measures = leave_out_composition(plan)
         released = self.dataset
-        if original is not None and released.given_identity is None:
+        if original is None:
+            released = self._add_persons(released)
+        elif released.given_identity is None:
             released = self.paired(original)
         declared = None if original is None else _prepare(original.with_schema(plan.schema))
         # Only what is compared needs the original: a target is held against the file as it is.

@@ -58,6 +58,7 @@ from sfumato.storage.contents import (
     KEY_FILE,
     MANIFEST,
     PARTIAL,
+    PERSON,
     RECORD_FILE,
     RECORDS,
     REMOVED,
@@ -311,7 +312,9 @@ def _measure_again(
 def _write_records(release: Release, private: Path) -> None:
     """What was measured of each record, in the order of the file, and which records were left out.
 
-    Who stands on which row is not written down: key and original together tell it again.
+    Where persons have several rows, it also says which rows are one's, so that the release can be
+    measured again without the original. Who stands on which row is not written down: key and
+    original together tell it again.
     """
     if frames.is_lazy(release.dataset.frame):
         return  # nothing was measured of single records, and none was left out
@@ -328,6 +331,8 @@ def _write_records(release: Release, private: Path) -> None:
         if evidence.records is not None
         for name in frames.wrap(evidence.records).columns
     ]
+    if (persons := release.dataset.persons) is not None:
+        measured.append(persons.alias(PERSON))
     if measured:
         table = pl.DataFrame(measured)
         _put_table(private / RECORDS, table if order is None else table[order])

@@ -428,6 +428,12 @@ def _prepare_attack(
     attacker = knowledge(data, data, known, owner=_OWNER)
     if len(attacker.original) < _FEWEST:
         raise MeasureError("There is one record only; no noise hides it among others.")
+    if attacker.owners is not None:
+        raise MeasureError(
+            "Noise is not calibrated for persons: it would count rows, of which a person has "
+            "several.",
+            hint="set the size of the noise by hand, with a target on h_index or linkage.",
+        )
     # In an order that depends on the values alone, so that the draws do too.
     order = canonical_order(list(attacker.original.T))
     attacker = replace(

@@ -170,7 +170,7 @@ def split_steps(plan: Plan, data: Dataset) -> tuple[Steps, Steps]:
     preparing = tuple(step for step in plan.steps if step.name in _PREPARING)
     protecting = tuple(step for step in plan.steps if step.name not in _PREPARING)
     treated = {name for step in plan.steps for name in step.touches(data.schema)}
-    direct = [name for name in data.schema.having("direct") if name not in treated]
+    direct = [name for name in data.schema.identifiers if name not in treated]
     return (Drop(variables=direct), *preparing) if direct else preparing, protecting
 
 

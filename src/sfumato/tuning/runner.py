@@ -119,7 +119,7 @@ class Runner:
 
     def _draw(self, steps: Steps, key: Key) -> Draw:
         released, _ = apply_steps(self.prepare(key), steps, key, first=len(self.plan.steps))
-        if direct := released.schema.having("direct"):
+        if direct := released.schema.identifiers:
             raise PlanError(f"Direct identifiers would be released: {', '.join(direct)}.")
         released = replace(released, frame=frames.strip_metadata(released.frame))
         taken = take_measures(self.searched, self.data, released, baselines=self._baselines)

@@ -25,7 +25,7 @@ from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import canonical_order, use_one_thread
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
-from sfumato.schema import Column
+from sfumato.schema import IDENTIFYING, Column
 
 _MIDPOINT = "midpoint of the cell"
 _KINDS = ("continuous", "integer", "ordinal")
@@ -132,7 +132,7 @@ class Correlations(Measure):
             wanted = [
                 name
                 for name, declared in original.schema.items()
-                if declared.kind in _KINDS and declared.role not in ("direct", "weight")
+                if declared.kind in _KINDS and declared.role not in (*IDENTIFYING, "weight")
             ]
         original.schema.require(wanted)
         present = [name for name in wanted if name in released.columns]

@@ -28,6 +28,7 @@ from sfumato.evidence import Evidence
 from sfumato.kernels.arrays import Codes, Floats, Mask
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.schema import IDENTIFYING
 
 _FEW = 30
 """Distinct numbers up to which each is a cell of its own."""
@@ -134,7 +135,7 @@ class Marginals(Measure):
             wanted = [
                 name
                 for name, column in original.schema.items()
-                if column.role not in ("direct", "weight")
+                if column.role not in (*IDENTIFYING, "weight")
             ]
         names = [
             name for name in wanted if name in released.columns and _is_countable(original, name)

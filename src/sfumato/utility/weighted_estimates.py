@@ -20,6 +20,7 @@ from sfumato.kernels.arrays import Floats, Mask
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
+from sfumato.schema import IDENTIFYING
 
 _MOST_LEVELS = 50
 _ASSUMPTIONS = (
@@ -83,7 +84,7 @@ class WeightedEstimates(Measure):
         names = [
             other
             for other, column in original.schema.items()
-            if other != name and column.role not in ("direct", "weight")
+            if other != name and column.role not in (*IDENTIFYING, "weight")
         ]
         shown = align_variables(original, released, names)
         rows = list(_compare_variables(original, shown, before, after, known))

@@ -13,7 +13,7 @@ def test_identifiers() -> None:
         found = one(name, range(100, 400, 3))
         assert found.role == "direct", name
         assert "identifier-like" in found.reason
-    assert one("patient_id", [*range(30)] * 9).role == "direct", "several records a patient"
+    assert one("patient_id", [*range(30)] * 9).role == "person", "several records a patient"
     assert one("id", [1, 2, 3] * 30).role is None
     assert one("x", range(50)).role == "direct", "a running number"
     assert one("x", [i * i for i in range(50)]).role is None

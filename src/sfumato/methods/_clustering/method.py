@@ -11,26 +11,28 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from sfumato.cells.codes import encode
+from sfumato.cells.classes import find_persons
+from sfumato.cells.codes import encode, encode_unordered
 from sfumato.cells.grids import PARTS, CalendarStep, Grid, count_enough
 from sfumato.cells.group_grids import GroupGrid
 from sfumato.data import Dataset
 from sfumato.data.stream import number_records
-from sfumato.engines import Chance, Engine, GroupingEngine
+from sfumato.engines import BatchEngine, Chance, Engine, GroupingEngine
 from sfumato.engines.local import find_class_of_each
-from sfumato.engines.streaming import StreamingEngine, require_memory
 from sfumato.errors import HeavyLossWarning, MethodError, PlanError
-from sfumato.kernels.arrays import UNWEIGHTED, AnyIntegers, Codes
+from sfumato.kernels.arrays import UNWEIGHTED, AnyIntegers, Codes, Integers
 from sfumato.method import Fitted, Method
 from sfumato.methods._clustering.cells import (
     AVERAGES,
     CellForm,
     ClusterCells,
+    Clusters,
     Output,
     RowCodes,
     write_cells,
 )
 from sfumato.methods._clustering.microaggregation import Clustering, cluster_rows, rank_persons
+from sfumato.methods._clustering.persons import PersonRows
 from sfumato.methods._clustering.variables import (
     CodedRows,
     ConfidentialRule,
@@ -39,6 +41,7 @@ from sfumato.methods._clustering.variables import (
     choose_variable_grid,
     encode_variables,
 )
+from sfumato.methods._persons import has_persons
 from sfumato.methods._publishing.digits import round_like_original
 from sfumato.methods._strata.strata import require_large
 from sfumato.parameters import parameters
@@ -89,25 +92,29 @@ class ClusteringMethod(Method):
         """Find the clusters, and write one cell for each."""
         del fitted, chance
         names = self.touches(data.schema)
+        if engine.name != "local" and has_persons(data):
+            raise MethodError(
+                f"{self.name} clusters persons with several rows only where one machine holds all "
+                "of them in memory.",
+                hint="read the data whole; where everybody has one row, give the identifier the "
+                'role "direct".',
+            )
         if engine.name not in ("local", "streaming"):
             from sfumato.methods._clustering.distributed import cluster_elsewhere
 
             return cluster_elsewhere(self, data, cast("GroupingEngine", engine))
-        if isinstance(engine, StreamingEngine):
-            require_memory(len(data) * (_RECORD + _CODE * len(names)), self.name)
+        if engine.in_batches:
+            needed = len(data) * (_RECORD + _CODE * len(names))
+            cast("BatchEngine", engine).require_memory(needed, self.name)
         variables = encode_variables(data, names, type(self).__name__)
-        forms, seen = self.prepare(variables, len(data))
-        strata = number_strata(self, data, engine)
-        rules = self.rules(data, names, engine)
-        rows = CodedRows(
-            seen,
-            UNWEIGHTED,
-            None if strata is None else _find_strata(data, strata),
-            _read_sensitive(data, rules),
-            [replace(rule.rule, column=column) for column, rule in enumerate(rules)],
-            lambda: rank_persons(data),
-        )
-        clusters = cluster_rows(rows, self.k, self.choose_clustering(seen, len(data)))
+        persons = find_persons(data)
+        if persons is None:
+            forms, seen = self.prepare(variables, len(data))
+            clusters = self._find_clusters(data, seen, seen, engine, lambda: rank_persons(data))
+        else:
+            rows = PersonRows.of(persons)
+            forms, seen = self.prepare(variables, len(rows), "persons")
+            clusters = self._cluster_persons(data, rows, seen, engine)
         released = {}
         for variable, form in zip(variables, forms, strict=True):
             codes = RowCodes(variable.codes, variable.codes, UNWEIGHTED)
@@ -125,14 +132,59 @@ class ClusteringMethod(Method):
         shown = _show_cells(data, released, clusters.number_records(), engine)
         return round_like_original(data, shown, averaged, engine)
 
+    def _find_clusters(
+        self,
+        data: Dataset,
+        seen: Sequence[Variable],
+        summary: Sequence[Variable],
+        engine: Engine,
+        rank: Callable[[], Integers],
+    ) -> Clusters:
+        """The clusters of data in which a record is a person.
+
+        `seen` are the variables as a clustering may see them, `summary` those that it goes by,
+        `rank` an order that follows the person.
+        """
+        strata = number_strata(self, data, engine)
+        rules = self.rules(data, self.touches(data.schema), engine)
+        rows = CodedRows(
+            summary,
+            UNWEIGHTED,
+            None if strata is None else _find_strata(data, strata),
+            _read_sensitive(data, rules),
+            [replace(rule.rule, column=column) for column, rule in enumerate(rules)],
+            rank,
+        )
+        return cluster_rows(rows, self.k, self.choose_clustering(seen, len(data)))
+
+    def _cluster_persons(
+        self, data: Dataset, rows: PersonRows, seen: Sequence[Variable], engine: Engine
+    ) -> Clusters:
+        """The clusters of all rows, where persons have several: by a summary of each person."""
+        everybody = data.take(rows.firsts)
+        by = self.by(data.schema)
+        rules = self.rules(everybody, self.touches(data.schema), engine)
+        for name in dict.fromkeys([*by, *(rule.name for rule in rules)]):
+            if rows.find_changing(encode_unordered(data.column(name))[0]):
+                what = "a stratum" if name in by else "confidential"
+                raise MethodError(
+                    f"Variable '{name}' is {what}, and has different values in the rows of a "
+                    "person, so no cluster of persons has one distribution of it.",
+                    hint="leave it out, or keep one row of each person (`thin_rows`).",
+                )
+        summary = rows.summarise(seen)
+        # Persons are numbered in an order that follows from who they are.
+        found = self._find_clusters(everybody, seen, summary, engine, lambda: np.arange(len(rows)))
+        return rows.spread(found)
+
     def prepare(
-        self, variables: Sequence[Variable], records: int
+        self, variables: Sequence[Variable], records: int, what: str = "records"
     ) -> tuple[list[CellForm], list[Variable]]:
         """What the cells will look like, and the variables as a clustering may see them."""
         outputs = self.resolve_outputs(variables)
         if records < self.k:
             raise MethodError(
-                f"There are {records} records, and k = {self.k} needs at least {self.k}.",
+                f"There are {records} {what}, and k = {self.k} needs at least {self.k}.",
                 hint="choose a smaller k.",
             )
         grids = self._choose_grids(variables, outputs, records)
@@ -271,8 +323,8 @@ def _show_cells(
     def write(clusters: AnyIntegers) -> pl.DataFrame:
         return pl.DataFrame([table.gather(clusters) for table in tables.values()])
 
-    if isinstance(engine, StreamingEngine):
-        return engine.write_numbered(data, cluster, write, schema)
+    if engine.in_batches:
+        return cast("BatchEngine", engine).write_numbered(data, cluster, write, schema)
     bare = replace(
         data, schema=data.schema.changed(released, missing=()), given_identity=data.identity
     )

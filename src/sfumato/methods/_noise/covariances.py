@@ -148,7 +148,7 @@ def noise_per_signal(share: float) -> float:
 
 
 def draw_correlated_noise(
-    moments: Mapping[str, Any], paths: Sequence[Floats], share: float
+    moments: Mapping[str, Any], paths: Sequence[Floats], share: float, order: Sequence[int]
 ) -> list[Floats]:
     """The noise on each variable: its mean, and a part of the spread of the variables.
 
@@ -159,16 +159,18 @@ def draw_correlated_noise(
     moments : of the variables.
     paths : for each variable, independent normal numbers of variance `noise_per_signal(share)`.
     share : of the released variance that is noise.
+    order : the variables such that the noise of each mixes the paths of those before it only.
     """
     weight = math.sqrt(1 - share)
-    factor = cholesky_factor(np.array(moments["relation"], float), [])
-    noise = []
-    for row, (mean, sd) in enumerate(zip(moments["mean"], moments["sd"], strict=True)):
-        total = np.zeros_like(paths[row])
+    factor = cholesky_factor(np.array(moments["relation"], float)[np.ix_(order, order)], [])
+    noise = [np.empty(0)] * len(paths)
+    for row, variable in enumerate(order):
+        total = np.zeros_like(paths[variable])
         for column in range(row + 1):
-            total = total + factor[row, column] * paths[column]
+            total = total + factor[row, column] * paths[order[column]]
         # Kim (1986): weight * x + noise has the mean and the covariance of x.
-        noise.append((1 - weight) * mean + weight * sd * total)
+        mean, sd = moments["mean"][variable], moments["sd"][variable]
+        noise[variable] = (1 - weight) * mean + weight * sd * total
     return noise
 
 

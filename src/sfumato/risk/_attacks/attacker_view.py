@@ -26,7 +26,7 @@ from sfumato.cells.level_sets import (
 )
 from sfumato.data import Dataset
 from sfumato.errors import DataError, MeasureError
-from sfumato.kernels.arrays import Floats, Mask, Positions
+from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.kernels.orders import order_by_content, scatter_numbers
 from sfumato.progress import current_progress
@@ -448,6 +448,22 @@ def sample_records(views: Sequence[VariableView], most: int) -> Positions:
     if len(order) <= most:
         return np.asarray(order)
     return np.asarray(order[np.argsort(scatter_numbers(len(order), _STREAM), kind="stable")[:most]])
+
+
+def sample_persons(views: Sequence[VariableView], owners: Integers, most: int) -> Positions:
+    """All rows of at most so many persons, without pattern, whatever the order of the rows.
+
+    The number of a person follows from who they are, so it orders persons.
+    """
+    persons = np.unique(owners)
+    if len(persons) > most:
+        drawn = np.argsort(scatter_numbers(len(persons), _STREAM), kind="stable")[:most]
+        persons = persons[drawn]
+    columns = [column for view in views for column in (view.persons, *view.content())]
+    order = np.asarray(
+        order_by_content(np.array([np.nan_to_num(column, nan=0.5) for column in columns]))
+    )
+    return order[np.isin(owners[order], persons)]
 
 
 def compute_costs(

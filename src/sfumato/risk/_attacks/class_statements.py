@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.cells.notation import SET
-from sfumato.kernels.arrays import Floats, Mask, Positions
+from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.orders import scatter_numbers
 from sfumato.progress import current_progress
 from sfumato.risk._attacks.attacker_view import (
@@ -26,6 +26,7 @@ from sfumato.risk._attacks.attacker_view import (
     OrderedView,
     VariableView,
 )
+from sfumato.risk._attacks.owners import find_only
 from sfumato.risk._attacks.statements import StatementOutcomes, order_records, shuffle_sources
 
 Family = Literal["ends", "members", "outside", "two variables", "all variables"]
@@ -45,14 +46,16 @@ class Tally:
     ----------
     isolates : the person that each statement isolates, -1 where it is none or several.
     weights : the share of released records that each statement holds for.
+    owners : whose each row is, where persons have several.
     """
 
+    owners: Integers | None = None
     isolates: dict[Key, list[int]] = field(default_factory=dict)
     weights: dict[Key, list[float]] = field(default_factory=dict)
 
     def add(self, key: Key, rows: Positions, weight: float) -> None:
         """Note whom a statement holds for."""
-        self.isolates.setdefault(key, []).append(int(rows[0]) if len(rows) == 1 else -1)
+        self.isolates.setdefault(key, []).append(find_only(rows, self.owners))
         self.weights.setdefault(key, []).append(weight)
 
     def outcomes(self, key: Key, records: int) -> StatementOutcomes:
@@ -63,7 +66,11 @@ class Tally:
 
 
 def try_classes(
-    views: Sequence[VariableView], most: int, *, shuffled: bool = False
+    views: Sequence[VariableView],
+    most: int,
+    *,
+    owners: Integers | None = None,
+    shuffled: bool = False,
 ) -> tuple[Tally, Tally]:
     """Make statements from at most so many classes, and see whom they isolate.
 
@@ -79,7 +86,8 @@ def try_classes(
     positions, sizes = _sample_classes(views, order, most)
     makers = [_Maker.read(view) for view in views]
     pairs = list(combinations(range(len(views)), 2))
-    tried, control = Tally(), Tally()
+    tried, control = Tally(owners), Tally(owners)
+    largest = 1 if owners is None else int(np.bincount(owners).max())
     report = current_progress()
     for done, (position, size) in enumerate(zip(positions.tolist(), sizes.tolist(), strict=True)):
         records = sources[:, position]
@@ -114,54 +122,68 @@ def try_classes(
                 tried.add(key, inside[persons[inside] == value], weight)
                 drawn = maker.draw_value(position, number, within=ends)
                 control.add(key, others[persons[others] == drawn], weight)
-        _add_pairs(tried, makers, fits, said, pairs)
+        _add_pairs(tried, makers, fits, said, pairs, largest)
         if done % _EACH == 0:
             report("measuring classes", done, len(positions))
     return tried, control
 
 
-def try_single_cells(view: VariableView) -> StatementOutcomes:
+def try_single_cells(view: VariableView, owners: Integers | None = None) -> StatementOutcomes:
     """For the cell of every released record in one variable, whom it holds for by itself.
 
-    However many released records have the same cell.
+    However many released records have the same cell. `owners` says whose each row is, where
+    persons have several.
     """
-    if isinstance(view, OrderedView):
-        counts, whom = _count_in_intervals(view)
-    else:
-        counts, whom = _count_in_level_sets(view)
-    isolates = np.where(counts == 1, whom, -1)
+    whose = np.arange(len(view.persons)) if owners is None else owners
+    find = _find_in_intervals if isinstance(view, OrderedView) else _find_in_level_sets
+    isolates = find(view, whose)  # type: ignore[arg-type]  # of its own type
     if view.cells.of is not None:
         isolates = isolates[view.cells.of]
     content = np.array(view.content())
     _, of_record, sizes = np.unique(content, axis=1, return_inverse=True, return_counts=True)
     known = view.shows_value()
     weights = sizes[of_record.ravel()] / len(known)
+    persons = len(known) if owners is None else len(np.unique(owners))
     return StatementOutcomes(
-        isolates[known], weights[known], np.ones(int(known.sum()), np.int64), len(known)
+        isolates[known], weights[known], np.ones(int(known.sum()), np.int64), persons
     )
 
 
-def _count_in_intervals(view: OrderedView) -> tuple[Positions, Positions]:
-    """How many persons each distinct cell holds for, and one of them."""
+def _find_in_intervals(view: OrderedView, owners: Integers) -> Positions:
+    """The one person that each distinct cell holds for, by a row of theirs; -1 where none is."""
     order = np.argsort(view.persons, kind="stable")[: int((~np.isnan(view.persons)).sum())]
     values = view.persons[order]
     begins = np.searchsorted(values, view.cells.low, "left")
-    counts = np.searchsorted(values, view.cells.high, "right") - begins
-    whom = order[np.minimum(begins, len(order) - 1)]
+    ends = np.searchsorted(values, view.cells.high, "right")
+    # In the order of the values, a range is one person's if nowhere within it another one begins.
+    changes = np.append(np.cumsum(np.diff(owners[order], prepend=-1) != 0), 0)
+    alone = (ends > begins) & (changes[np.maximum(ends - 1, 0)] == changes[begins])
+    isolates = np.where(alone, order[np.minimum(begins, len(order) - 1)], -1)
     for cell, members in view.cells.sets.items():
-        rows = np.flatnonzero(np.isin(view.persons, members))
-        counts[cell], whom[cell] = len(rows), rows[0] if len(rows) else -1
-    return counts, whom
+        isolates[cell] = find_only(np.flatnonzero(np.isin(view.persons, members)), owners)
+    return isolates
 
 
-def _count_in_level_sets(view: CategoricalView) -> tuple[Positions, Positions]:
+def _find_in_level_sets(view: CategoricalView, owners: Integers) -> Positions:
+    """The same for categories."""
     known = np.flatnonzero(~np.isnan(view.persons))
     levels = view.persons[known].astype(np.int64)
-    counts = np.bincount(levels, minlength=len(view.levels))
-    person = np.zeros(len(view.levels), np.int64)
-    person[levels] = known
-    # Where a cell holds for one person, the sum over its levels is that person.
-    return view.cells.sum_by_cell(counts), view.cells.sum_by_cell(person)
+    persons = len(owners)
+    least = np.full(len(view.levels) + 1, persons)
+    most = np.full(len(view.levels) + 1, -1)
+    np.minimum.at(least, levels, owners[known])
+    np.maximum.at(most, levels, owners[known])
+    row = np.zeros(persons + 1, np.int64)
+    row[owners[known][::-1]] = known[::-1]
+    # The least and the greatest number of a person over the levels of each cell; the last stands
+    # for a cell without levels.
+    starts = view.cells.starts
+    padded = np.append(view.cells.levels, len(view.levels))
+    lowest = np.minimum.reduceat(least[padded], starts[:-1])
+    highest = np.maximum.reduceat(most[padded], starts[:-1])
+    alone = (lowest == highest) & (np.diff(starts) > 0)
+    isolates: Positions = np.where(alone, row[np.minimum(lowest, persons)], -1)
+    return isolates
 
 
 def _sample_classes(
@@ -183,15 +205,19 @@ def _add_pairs(
     fits: npt.NDArray[np.bool_],
     said: Mask,
     pairs: Sequence[tuple[int, int]],
+    largest: int,
 ) -> None:
-    """Statements of two variables; eight persons are a byte, so that all pairs are tried."""
+    """Statements of two variables; eight rows are a byte, so that all pairs are tried.
+
+    `largest` is how many rows one person has at most.
+    """
     packed = np.packbits(fits, axis=1)
     for first, second in pairs:
         if not (said[first] and said[second]):
             continue
         both = packed[first] & packed[second]
         rows: Positions = np.empty(0, np.intp)
-        if int(np.bitwise_count(both).sum()) == 1:
+        if 0 < int(np.bitwise_count(both).sum()) <= largest:
             rows = np.flatnonzero(fits[first] & fits[second])
         names = f"{makers[first].view.name}, {makers[second].view.name}"
         tried.add(("two variables", names), rows, 0.0)

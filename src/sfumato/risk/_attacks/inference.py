@@ -30,12 +30,18 @@ class Persons:
     truths : their secrets, a column per secret; NaN where it is not known.
     rows : whom of them to guess for.
     members : whether they stand, row by row, in the release.
+    owners : whose each row is, where persons have several; None: a row is a person.
     """
 
     known: Sequence[Floats] = field(repr=False)
     truths: Sequence[Floats] = field(repr=False)
     rows: Positions = field(repr=False)
     members: bool
+    owners: Integers | None = field(default=None, repr=False)
+
+    def find_own(self, row: int) -> Positions | list[int]:
+        """All rows of the person that a row belongs to."""
+        return [row] if self.owners is None else np.flatnonzero(self.owners == self.owners[row])
 
 
 def infer_secrets(
@@ -63,14 +69,15 @@ def infer_secrets(
     ):
         for position, row in enumerate(batch.tolist()):
             everybody = _pool(cost[position], nearest)
-            others = _pool_without(cost[position], [row], nearest) if persons.members else None
+            own = persons.find_own(row) if persons.members else []
+            others = _pool_without(cost[position], own, nearest) if persons.members else None
             for which, (secret, guess) in enumerate(zip(secrets, guesses, strict=True)):
                 truth = truths[which][row]
                 if np.isnan(truth):
                     continue
                 pools = [everybody, others]
                 if which in classes:
-                    left_out = classes[which].find_others(row)
+                    left_out = np.concatenate([classes[which].find_others(row), own])
                     # The control: the same guess, with the own class out of reach.
                     without = _pool_without(cost[position], left_out, nearest)
                     if without is not None:

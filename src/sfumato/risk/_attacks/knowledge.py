@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sfumato.cells.classes import find_persons
 from sfumato.cells.pairs import find_numeric_variables, read_matrix
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats, Mask
+from sfumato.kernels.arrays import Floats, Integers, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,7 @@ class Knowledge:
     complete : which of all records these are.
     warnings : what was left out, in words.
     unseen : why a target cannot be held against this: somebody sees more than is compared here.
+    owners : whose each complete record is, where persons have several; None: a record is a person.
     """
 
     names: tuple[str, ...]
@@ -33,6 +35,11 @@ class Knowledge:
     complete: Mask = field(repr=False)
     warnings: tuple[str, ...] = ()
     unseen: str = ""
+    owners: Integers | None = field(default=None, repr=False)
+
+    def count_persons(self) -> int:
+        """How many persons are compared."""
+        return len(self.original) if self.owners is None else len(np.unique(self.owners))
 
 
 def knowledge(
@@ -82,8 +89,15 @@ def knowledge(
         f"the release shows {other}, but not as numbers, so '{owner}' cannot compare all that is "
         "known; name the variables that it is to compare."
     )
+    owners = find_persons(original)
     return Knowledge(
-        names, sides[0][complete], sides[1][complete], complete, tuple(warnings), unseen
+        names,
+        sides[0][complete],
+        sides[1][complete],
+        complete,
+        tuple(warnings),
+        unseen,
+        None if owners is None else owners[complete],
     )
 
 

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sfumato.cells.pairs import FEWEST_TO_FIT
-from sfumato.kernels.arrays import Floats, Mask
+from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
 from sfumato.risk._attacks.distances import Space, bound_sizes
 from sfumato.risk._attacks.knowledge import Knowledge
+from sfumato.risk._attacks.owners import count_near, share_nearest
 
 _EXACT = 1e-6
 """Noise below this share of a variable's spread counts as so much: no weight is infinite."""
@@ -127,10 +128,11 @@ def select_variables(where: Space, columns: Sequence[int]) -> Space:
     )
 
 
-def link_by_absolute_distance(noise: NoiseModel) -> Floats:
+def link_by_absolute_distance(noise: NoiseModel, owners: Integers | None = None) -> Floats:
     """Each person's chance to be linked by the sum of absolute distances over the noise.
 
-    That is the likelihood of Laplace noise.
+    That is the likelihood of Laplace noise. `owners` says whose each row is, where persons have
+    several: any row of theirs will do.
     """
     from scipy.spatial import cKDTree
 
@@ -142,6 +144,14 @@ def link_by_absolute_distance(noise: NoiseModel) -> Floats:
     least = np.asarray(tree.query(persons, k=1, p=1)[0])
     own = np.abs(persons - records).sum(axis=1)
     limit = least * (1 + 1e-12)
+    if owners is not None:
+        ties = np.asarray(tree.query_ball_point(persons, limit, p=1, return_length=True))
+
+        def measure(mine: Positions, theirs: Positions) -> Floats:
+            gaps: Floats = np.abs(persons[mine] - records[theirs]).sum(axis=1)
+            return gaps
+
+        return share_nearest(count_near(owners, measure, limit), ties)
     nearest = own <= limit
     chance = np.zeros(len(persons))
     ties = tree.query_ball_point(persons[nearest], limit[nearest], p=1, return_length=True)

@@ -165,6 +165,9 @@ def mean_of(values: Floats) -> float:
 
 
 def _parts(groups: Groups, ranks: Ranks) -> list[tuple[float, float, Positions]]:
-    # Records without a rank were no targets.
-    everybody = (0.0, 1.0, np.flatnonzero(ranks.ties > 0))
-    return [everybody, *zip(groups.starts, groups.ends, groups.rows, strict=True)]
+    # Records without a rank were no targets; of a person with several rows the best one is.
+    is_target = ranks.ties > 0
+    everybody = (0.0, 1.0, np.flatnonzero(is_target))
+    parts = zip(groups.starts, groups.ends, groups.rows, strict=True)
+    targets = [(start, end, rows[is_target[rows]]) for start, end, rows in parts]
+    return [everybody, *(part for part in targets if len(part[2]))]

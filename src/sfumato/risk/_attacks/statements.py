@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.arrays import Floats, Positions
+from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.kernels.orders import order_by_content, scatter_numbers
 from sfumato.progress import current_progress
 from sfumato.risk._attacks.attacker_view import (
@@ -22,6 +22,7 @@ from sfumato.risk._attacks.attacker_view import (
     OrderedView,
     VariableView,
 )
+from sfumato.risk._attacks.owners import find_only
 
 Form = Literal["cells", "tails"]
 """Whether ordered variables are taken as they stand, or as "this much or more (or less)"."""
@@ -91,12 +92,18 @@ def shuffle_sources(views: Sequence[VariableView], order: Positions) -> npt.NDAr
 
 
 def try_conjunctions(
-    views: Sequence[VariableView], form: Form, most: int, *, shuffled: bool = False
+    views: Sequence[VariableView],
+    form: Form,
+    most: int,
+    *,
+    owners: Integers | None = None,
+    shuffled: bool = False,
 ) -> StatementOutcomes:
     """Build a statement from each of some released records, and see whom it isolates.
 
-    With `shuffled`, each variable is taken from another record: the statements then know what
-    values there are, and nothing of any person.
+    `owners` says whose each row is, where persons have several. With `shuffled`, each variable is
+    taken from another record: the statements then know what values there are, and nothing of any
+    person.
     """
     order = order_records(views)
     count = len(order)
@@ -111,13 +118,18 @@ def try_conjunctions(
         sequence = np.argsort(
             scatter_numbers(len(views), _ORDERS + 64 * position), kind="stable"
         ).tolist()
-        whom, remaining, size = _grow_statement(tests, sequence, position)
+        whom, remaining, size = _grow_statement(tests, sequence, position, owners)
         isolates.append(whom)
         weights.append((count if remaining is None else remaining) / count)
         sizes.append(size)
         if done % _EACH == 0:
             report("measuring statements", done, len(positions))
-    return StatementOutcomes(np.array(isolates), np.array(weights), np.array(sizes), count)
+    persons = _count_persons(count, owners)
+    return StatementOutcomes(np.array(isolates), np.array(weights), np.array(sizes), persons)
+
+
+def _count_persons(rows: int, owners: Integers | None) -> int:
+    return rows if owners is None else len(np.unique(owners))
 
 
 Test = Callable[[Positions | slice], npt.NDArray[np.bool_]]
@@ -127,7 +139,7 @@ CellTest = Callable[[int], tuple[Test, Test] | None]
 
 
 def _grow_statement(
-    builders: Sequence[CellTest], sequence: Sequence[int], position: int
+    builders: Sequence[CellTest], sequence: Sequence[int], position: int, owners: Integers | None
 ) -> tuple[int, int | None, int]:
     """Whom the statement isolates, how many released records it holds for, and its variables.
 
@@ -148,7 +160,7 @@ def _grow_statement(
             break
     for test in tests:
         persons = _narrow(persons, test)
-    whom = int(persons[0]) if persons is not None and len(persons) == 1 else -1
+    whom = -1 if persons is None else find_only(persons, owners)
     return whom, None if matching is None else len(matching), len(tests)
 
 
@@ -195,7 +207,9 @@ def _choose_test(view: VariableView, form: Form, at: Positions) -> CellTest:
     return cell
 
 
-def try_extremes(views: Sequence[VariableView]) -> StatementOutcomes:
+def try_extremes(
+    views: Sequence[VariableView], owners: Integers | None = None
+) -> StatementOutcomes:
     """The statements of one variable that one released record at most satisfies.
 
     The least and the greatest of what is ordered, the outermost ends of its ranges, the same among
@@ -213,10 +227,11 @@ def try_extremes(views: Sequence[VariableView]) -> StatementOutcomes:
                     for members, persons in _list_categories(other):
                         statements += _find_outer_ends(view, members, persons)
         for rows, alone in statements:
-            isolates.append(int(rows[0]) if len(rows) == 1 else -1)
+            isolates.append(find_only(rows, owners))
             weights.append(alone / count)
     arrays = np.array(isolates, np.intp), np.array(weights)
-    return StatementOutcomes(*arrays, np.ones(len(isolates), np.int64), count)
+    total = _count_persons(count, owners)
+    return StatementOutcomes(*arrays, np.ones(len(isolates), np.int64), total)
 
 
 def _find_lone_cells(view: VariableView) -> list[tuple[Positions, int]]:
@@ -266,13 +281,16 @@ def _list_categories(
             yield levels == level, view.persons == level
 
 
-def try_gaps(view: OrderedView, most: int, *, shifted: bool = False) -> StatementOutcomes:
+def try_gaps(
+    view: OrderedView, most: int, *, owners: Integers | None = None, shifted: bool = False
+) -> StatementOutcomes:
     """Statements that a value lies where no released cell of a variable does.
 
     Below all of them, above all of them, and in each gap between. The control (`shifted`) takes
     gaps of the same width that begin just above the value of anybody in the file.
     """
-    persons = np.sort(view.persons[~np.isnan(view.persons)])
+    rows = np.argsort(view.persons, kind="stable")[: int((~np.isnan(view.persons)).sum())]
+    persons = view.persons[rows]
     shown = np.asarray(~view.cells.open)
     order = np.lexsort((view.cells.high[shown], view.cells.low[shown]))
     low = view.cells.low[shown][order]
@@ -288,14 +306,14 @@ def try_gaps(view: OrderedView, most: int, *, shifted: bool = False) -> Statemen
         ends = np.where(inner, persons[draws.astype(np.int64)] + (ends - starts), ends)
         starts = np.where(inner, persons[draws.astype(np.int64)], starts)
     first = np.searchsorted(persons, starts, "right")
-    counts = np.searchsorted(persons, ends, "left") - first
+    last = np.maximum(np.searchsorted(persons, ends, "left"), first)
     alone = [
-        int(np.flatnonzero(view.persons == persons[position])[0]) if count == 1 else -1
-        for position, count in zip(first.tolist(), counts.tolist(), strict=True)
+        find_only(rows[begin:end], owners)
+        for begin, end in zip(first.tolist(), last.tolist(), strict=True)
     ]
     return StatementOutcomes(
         np.array(alone, np.intp),
         np.zeros(len(alone)),
         np.ones(len(alone), np.int64),
-        len(view.persons),
+        _count_persons(len(view.persons), owners),
     )

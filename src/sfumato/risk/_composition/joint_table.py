@@ -13,7 +13,7 @@ from sfumato.data.identity import match_identities
 from sfumato.errors import MeasureError
 from sfumato.io import frames
 from sfumato.kernels.arrays import Mask, Positions
-from sfumato.schema import Column, Role, Schema
+from sfumato.schema import IDENTIFYING, Column, Role, Schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +143,11 @@ def join_releases(
     columns: dict[str, Column] = {}
     for entry in shown:
         role = roles[entry.base]
-        if role == "direct":
+        if role in IDENTIFYING:
             role = "quasi" if _is_unchanged(entry, original, anywhere) else None
-        columns[entry.values.name] = replace(entry.column, role=role or entry.column.role)
+        # Each release may have pseudonyms of its own, and all of them tell which rows are one's.
+        shown_role = "cluster" if entry.column.role == "person" else entry.column.role
+        columns[entry.values.name] = replace(entry.column, role=role or shown_role)
     frame = pl.DataFrame([entry.values for entry in shown])
     bases: dict[str, str | None] = {entry.values.name: entry.base for entry in shown}
     for release in releases:
@@ -204,7 +206,7 @@ def _combine_roles(original: Dataset, schemas: Sequence[Schema]) -> dict[str, Ro
     for schema in schemas:
         for name in schema:
             stated = {other[name].role for other in (original.schema, *schemas) if name in other}
-            strongest = [role for role in ("quasi", "direct", "sensitive") if role in stated]
+            strongest = [role for role in ("quasi", *IDENTIFYING, "sensitive") if role in stated]
             roles[name] = strongest[0] if strongest else None
     return roles
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.cells.classes import EquivalenceClasses
+from sfumato.cells.classes import EquivalenceClasses, count_codes
 from sfumato.cells.confidential import count_by_class
 from sfumato.kernels.arrays import Codes, Floats, Integers
 
@@ -37,12 +37,16 @@ def score_classes(
     ----------
     classes : the classes.
     codes : for each row a number from 0 on, or -1.
-    counts : how many records have each code.
+    counts : how many records have each code. Where a person may have several rows, they count once
+        for each value in each class, and the codes are counted again.
     rules : t or l; what they are about is always this variable.
     """
     from sfumato.kernels.arrays import UNWEIGHTED
     from sfumato.kernels.clustering.closeness import score_parts, summarise_whole
 
+    if classes.persons is not None:
+        classes, codes = classes.drop_repeats(codes)
+        counts = count_codes(codes, None, len(counts))
     order, starts = classes.order, classes.starts
     class_codes = codes[order]
     weights = UNWEIGHTED if classes.counts is None else classes.counts[order]
@@ -103,6 +107,7 @@ def count_fewest_values(
     codes : for each row which cell it has, or -1.
     meanings : what each cell may stand for.
     """
+    classes, codes = classes.drop_repeats(codes)
     fewest, missing = np.ones(len(classes)), classes.sizes.copy()
     values: list[tuple[int, int, int]] = []
     known: dict[tuple[int, ...], int] = {}

@@ -134,6 +134,11 @@ class Profile:
         """Records with a value."""
         return int(self.counts.sum())
 
+    @cached_property
+    def share_repeated(self) -> float:
+        """The share of records whose value another record has too."""
+        return int(self.counts.filter(self.counts > 1).sum()) / max(self.records, 1)
+
     @property
     def has_enough_records(self) -> bool:
         """Whether there are records enough to say how unique values are."""

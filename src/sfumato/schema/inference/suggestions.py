@@ -15,6 +15,7 @@ from sfumato.schema.inference.formats import FORMATS, are_prefix_codes, find_for
 from sfumato.schema.inference.missing_codes import find_missing_codes
 from sfumato.schema.inference.names import SIGNS, Sign, find_label_signs, find_signs
 from sfumato.schema.inference.profile import FEW, Profile, describe_ranges, read_profiles
+from sfumato.schema.inference.repeats import describe_person, find_person
 from sfumato.schema.inference.scales import SEXES, normalise_levels, sort_levels
 from sfumato.schema.inference.survey_codes import add_survey_signs
 from sfumato.schema.inference.values import is_balanced_pair, is_code_name, recognise_values
@@ -313,11 +314,14 @@ def suggest(frame: Any, known: Mapping[str, Column] | None = None) -> dict[str, 
     columns: dict[str, Column] = {}
     codes: list[str] = []
     pairs: list[str] = []
+    shared: dict[str, float] = {}
     for name, profile in read_profiles(table, patterns):
         if profile is None:
             several = table[name].dtype == nw.Object
             columns[name] = Column(reason=_MIXED if several else f"{NAMELESS} {CLOSED}")
+            shared[name] = 0.0
             continue
+        shared[name] = profile.share_repeated
         declared = known[name] if known and name in known else _NOTHING_KNOWN
         columns[name] = _infer_column(name, profile, signs[name], declared, tall=tall)
         if _FEW_CODES in columns[name].reason:
@@ -330,6 +334,10 @@ def suggest(frame: Any, known: Mapping[str, Column] | None = None) -> dict[str, 
         for name in codes:
             reason = columns[name].reason.replace(_FEW_CODES, _ANSWERS.format(len(codes)))
             columns[name] = replace(columns[name], role=None, reason=reason)
+    if (person := find_person(columns, signs, shared, table)) is not None:
+        values = frames.get_column(frame, person).drop_nulls()
+        reason = describe_person(signs[person][0], len(values), values.n_unique())
+        columns[person] = replace(columns[person], role="person", reason=reason)
     return columns
 
 

@@ -1,0 +1,194 @@
+"""Attacks on persons who have several rows: whoever is found by one of them is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import MeasureError
+from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
+
+if TYPE_CHECKING:
+    from sfumato.kernels.trees.ranks import Ranks
+
+_MOST_ROWS = 10_000
+"""Rows that are compared with each other, at most."""
+_ROUNDING = 1 + 1e-9
+
+
+def find_only(rows: Positions, owners: Integers | None) -> int:
+    """A row of the one person that some rows are of; -1 where they are nobody's or several's.
+
+    Examples
+    --------
+    >>> owners = np.array([0, 0, 1])
+    >>> find_only(np.array([0, 1]), owners), find_only(np.array([1, 2]), owners)
+    (0, -1)
+    >>> find_only(np.array([0, 1]), None)
+    -1
+    """
+    if not len(rows):
+        return -1
+    alone = len(rows) == 1 if owners is None else bool((owners[rows] == owners[rows[0]]).all())
+    return int(rows[0]) if alone else -1
+
+
+def take_best(values: Floats, owners: Integers | None) -> Floats:
+    """The largest value of each person, given one for each of their rows; NaN where none is known.
+
+    Examples
+    --------
+    >>> take_best(np.array([0.5, 1.0, np.nan]), np.array([0, 0, 1])).tolist()
+    [1.0, nan]
+    """
+    return values if owners is None else _reduce(np.fmax, values, owners)
+
+
+def average_rows(values: Floats, owners: Integers) -> Floats:
+    """The mean of each person over the rows of which it is known."""
+    order, starts = _sort(values, owners)
+    known = ~np.isnan(values[order])
+    sums = np.add.reduceat(np.where(known, values[order], 0.0), starts)
+    counts = np.add.reduceat(known, starts, dtype=np.int64)
+    with np.errstate(invalid="ignore"):
+        return sums / counts
+
+
+def _reduce(function: np.ufunc, values: Floats, owners: Integers) -> Floats:
+    order, starts = _sort(values, owners)
+    reduced: Floats = function.reduceat(values[order], starts)
+    return reduced
+
+
+def _sort(values: Floats, owners: Integers) -> tuple[Positions, Positions]:
+    """The rows, person after person, and where each begins; sums do not depend on their order."""
+    order = np.lexsort((values, owners))
+    return order, np.flatnonzero(np.diff(owners[order], prepend=-1))
+
+
+def share_own(nearest: Mask, own: Integers, owners: Integers) -> Floats:
+    """How likely each person is picked among the nearest rows: by rows, or by persons if likelier.
+
+    Parameters
+    ----------
+    nearest : which released rows are nearest, a row per target.
+    own : the person of each target.
+    owners : the person of each released row.
+    """
+    chances = np.zeros(len(own))
+    for position, person in enumerate(own.tolist()):
+        found = owners[nearest[position]]
+        mine = int((found == person).sum())
+        if mine:
+            chances[position] = max(mine / len(found), 1 / len(np.unique(found)))
+    return chances
+
+
+def count_near(
+    owners: Integers, measure: Callable[[Positions, Positions], Floats], limit: Floats
+) -> Integers:
+    """How many rows of the same person lie within a limit of each row, its own among them.
+
+    Parameters
+    ----------
+    owners : whose each row is.
+    measure : the distances from some rows to others.
+    limit : by row.
+    """
+    order = np.argsort(owners, kind="stable")
+    starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
+    lengths = np.diff(np.append(starts, len(order)))
+    near = np.zeros(len(owners), np.int64)
+    # All rows of a person are compared with the first of theirs, then with the second, and so on.
+    for position in range(int(lengths.max())):
+        longer = lengths > position
+        others = np.repeat(order[starts[longer] + position], lengths[longer])
+        mine = order[np.repeat(longer, lengths)]
+        near[mine] += measure(mine, others) <= limit[mine]
+    return near
+
+
+def share_nearest(near: Integers, ties: Integers) -> Floats:
+    """How likely a person is picked, so many of the nearest rows being theirs.
+
+    By rows, or by persons if that is likelier: there are no more persons than the others' rows,
+    and they themselves.
+    """
+    ties = np.maximum(ties, near)
+    return np.where(near > 0, np.maximum(near / np.maximum(ties, 1), 1 / (ties - near + 1)), 0.0)
+
+
+def rank_persons(
+    original: Floats, released: Floats, scale: Floats, owners: Integers, *, cap: int | None = None
+) -> Ranks:
+    """How many other persons are nearer to each row than the one an attacker takes it for.
+
+    The attacker takes the nearest released row. If it is the person's own, whichever, the rank is
+    0. Otherwise it is the number of other persons one of whose original rows is strictly nearer to
+    the target than the original behind the row that was taken. Distances that differ by rounding
+    are equal.
+
+    Parameters
+    ----------
+    original, released : a row per record; row by row they are pairs.
+    scale : a factor per column.
+    owners : whose each row is.
+    cap : ranks from there on are the cap.
+
+    Examples
+    --------
+    >>> ages = np.array([[30.0], [31.0], [40.0], [60.0]])
+    >>> moved = np.array([[33.0], [58.0], [37.0], [41.0]])
+    >>> rank_persons(ages, moved, np.array([1.0]), np.array([0, 0, 1, 2])).mean().tolist()
+    [0.0, 0.0, 1.0, 1.0]
+    """
+    from sfumato.kernels.trees.ranks import Ranks
+
+    if len(owners) > _MOST_ROWS:
+        raise MeasureError(
+            f"Of persons with several rows, at most {_MOST_ROWS:,} rows are compared with each "
+            "other.",
+            hint="measure a part of the persons.",
+        )
+    mine, theirs = original * scale, released * scale
+    order = np.argsort(owners, kind="stable")
+    starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
+    person = np.empty(len(owners), np.int64)
+    person[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+    found: list[int] = []
+    ties = np.zeros(len(owners), np.int64)
+    for row, target in enumerate(mine):
+        to_released = ((theirs - target) ** 2).sum(axis=1)
+        taken = np.flatnonzero(to_released <= to_released.min() * _ROUNDING)
+        to_original = ((mine - target) ** 2).sum(axis=1)
+        # The nearest row of each person.
+        nearest = np.minimum.reduceat(to_original[order], starts)
+        nearest[person[row]] = np.inf
+        ranks = sorted(
+            0
+            if person[other] == person[row]
+            else int((nearest * _ROUNDING < to_original[other]).sum())
+            for other in taken.tolist()
+        )
+        found += ranks if cap is None else [min(rank, cap) for rank in ranks]
+        ties[row] = len(ranks)
+    ends = np.concatenate([[0], np.cumsum(ties)]).astype(np.int64)
+    return Ranks(np.array(found, np.int32), ends, np.arange(len(owners)), cap)
+
+
+def keep_best_rows(ranks: Ranks, owners: Integers, p: int, among: Mask | None = None) -> Ranks:
+    """The same ranks with one target for each person: the row by which they are found best.
+
+    That is the one with the largest Pr(h < p), then Pr(h = 0), then the least mean of h.
+    """
+    rows = np.arange(len(owners)) if among is None else np.flatnonzero(among)
+    worse = np.nan_to_num(ranks.mean(), nan=np.inf)
+    keys = (worse, -ranks.share_below(1), -ranks.share_below(p))
+    order = rows[np.lexsort((*(key[rows] for key in keys), owners[rows]))]
+    best = order[np.flatnonzero(np.diff(owners[order], prepend=-1))]
+    of = np.full(len(owners), -1)
+    of[best] = ranks.of[best]
+    return replace(ranks, of=of)

@@ -1,0 +1,159 @@
+"""All rows of a person, or of a household, together: who else has the same."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+from sfumato.data import Dataset
+from sfumato.kernels.arrays import AnyIntegers, Floats, Integers
+
+_MOST = 2_000_000
+"""Parts of trajectories that are listed, at most."""
+_LINKED = 0.5
+"""The share of rows that a variable must put together to count as a link."""
+_SAMPLE = 20_000
+"""Persons among whom a variable is tried first."""
+
+
+def count_trajectories(
+    of: AnyIntegers, persons: AnyIntegers, counts: Integers | None = None
+) -> Integers:
+    """How many persons have the same rows, however they are ordered, for each person.
+
+    Parameters
+    ----------
+    of : the class of each row.
+    persons : whose it is, from 0.
+    counts : for how many records of the person it stands; None: one.
+
+    Examples
+    --------
+    >>> count_trajectories(np.array([7, 8, 8, 7, 7]), np.array([0, 0, 1, 1, 2])).tolist()
+    [2, 2, 1]
+    """
+    from sfumato.kernels.trees.equivalence_classes import number_distinct
+
+    cells = of.astype(np.int64)
+    if counts is not None:
+        pairs = cells * (int(counts.max(initial=0)) + 1) + counts
+        cells = number_distinct(pairs)[0].astype(np.int64)
+    order = np.lexsort((cells, persons))
+    mine, cells = persons[order], cells[order]
+    starts = np.flatnonzero(np.diff(mine, prepend=-1))
+    lengths = np.diff(np.append(starts, len(mine)))
+    # One row after the other is added; only persons who have so many are touched. No two
+    # different trajectories get the same number.
+    number = np.zeros(len(starts), np.int64)
+    width = int(cells.max(initial=0)) + 1
+    for position in range(int(lengths.max(initial=0))):
+        longer = np.flatnonzero(lengths > position)
+        keys = number[longer] * width + cells[starts[longer] + position]
+        number[longer] = number_distinct(keys)[0]
+    same = number_distinct(number * (int(lengths.max(initial=0)) + 1) + lengths)[0]
+    alike: Integers = np.bincount(same)[same]
+    return alike
+
+
+def count_parts(
+    of: AnyIntegers, persons: AnyIntegers, known_rows: int, *, row_counts: bool
+) -> Integers | None:
+    """How many persons have the same of any `known_rows` rows, at least, for each person.
+
+    None where there are too many parts to list.
+
+    Parameters
+    ----------
+    of : the class of each row.
+    persons : whose it is, from 0.
+    known_rows : how many rows of a person are known; of who has fewer, all.
+    row_counts : whether it is also known how many rows a person has, and how often the same.
+
+    Examples
+    --------
+    >>> of, persons = np.array([7, 8, 9, 7, 8, 7]), np.array([0, 0, 0, 1, 1, 2])
+    >>> count_parts(of, persons, 1, row_counts=False).tolist()
+    [1, 2, 3]
+    """
+    order = np.lexsort((of, persons))
+    mine = persons[order]
+    rows = np.split(of[order], np.flatnonzero(np.diff(mine)) + 1)
+    if not row_counts:
+        rows = [np.unique(cells) for cells in rows]
+    shorter = not row_counts and any(len(cells) < known_rows for cells in rows)
+    sizes = range(1, known_rows + 1) if shorter else [known_rows]
+    listed = sum(math.comb(len(cells), min(size, len(cells))) for cells in rows for size in sizes)
+    if listed > _MOST:
+        return None
+    parts: list[set[tuple[int, ...]]] = []
+    own: list[set[tuple[int, ...]]] = []
+    for cells in rows:
+        values, length = cells.tolist(), len(cells)
+        # Who is told apart by the number of rows is compared with those who have as many.
+        extra = (-length,) if row_counts else ()
+        by_size = {
+            size: {(*extra, *part) for part in combinations(values, size)}
+            for size in {min(size, length) for size in sizes}
+        }
+        own.append(by_size[min(known_rows, length)])
+        parts.append(set().union(*by_size.values()))
+    having = Counter(part for person in parts for part in person)
+    return np.array([min(having[part] for part in person) for person in own], np.int64)
+
+
+def find_link(data: Dataset, persons: Integers) -> str | None:
+    """The variable by which anybody sees which rows are one person's; None where there is none.
+
+    It is one of which most rows share their value with another row of the same person, and with
+    nobody else's.
+    """
+    if data.schema.person is not None:
+        return data.schema.person
+    few = persons < _SAMPLE
+    for name in data.columns:
+        values = data.column(name)
+        if _links(values.filter(pl.Series(few)), persons[few]) and _links(values, persons):
+            return name
+    return None
+
+
+def _links(values: pl.Series, persons: Integers) -> bool:
+    rows = pl.DataFrame({"value": values, "person": persons})
+    several = rows.select((pl.len().over("person") > 1).sum()).item()
+    by_value = (
+        rows.drop_nulls()
+        .group_by("value")
+        .agg(pl.len().alias("rows"), pl.col("person").n_unique().alias("persons"))
+        .filter((pl.col("rows") > 1) & (pl.col("persons") == 1))
+    )
+    linked = int(by_value["rows"].sum())
+    return bool(several) and linked >= _LINKED * int(several)
+
+
+def combine_risks(risks: Floats, groups: AnyIntegers, counts: Integers | None = None) -> Floats:
+    """The chance that somebody of each group is found: 1 - prod(1 - risk) over its members.
+
+    Parameters
+    ----------
+    risks : that of each row.
+    groups : its group, from 0.
+    counts : for how many members it stands; None: one.
+
+    Examples
+    --------
+    >>> combine_risks(np.array([0.5, 0.5, 0.1]), np.array([0, 0, 1])).round(3).tolist()
+    [0.75, 0.1]
+
+    References: Templ, Kowarik & Meindl (2015), Statistical disclosure control for micro-data using
+    the R package sdcMicro, JSS 67, section 2.2 (hierarchical risk).
+    """
+    with np.errstate(divide="ignore"):
+        logs = np.log1p(-risks) * (1 if counts is None else counts)
+    # Sorted, so that a sum does not depend on the order of the rows.
+    order = np.lexsort((logs, groups))
+    combined: Floats = -np.expm1(np.bincount(groups[order], logs[order]))
+    return combined
