@@ -179,4 +179,18 @@ def test_risk_and_utility_stand_side_by_side_before_the_details(release):
 
 def test_a_target_is_told_in_words(release):
     page = render_report(release.manifest)
-    assert "Records in the smallest class" in page
+    assert "People in the smallest class" in page
+
+
+def test_the_inside_report_says_how_many_persons_there_are(tmp_path):
+    rows = {"patient": [f"p{n // 3}" for n in range(60)], "age": [30 + n // 30 for n in range(60)]}
+    schema = sf.Schema({"patient": "person", "age": "quasi"})
+    plan = sf.Plan(schema=schema, steps=[sf.methods.Drop()], targets={"k.min": 5})
+    release = sf.protect(sf.Dataset(pl.DataFrame(rows), schema), plan, key=bytes(32))
+    release.write(tmp_path / "release")
+    inside, public = (
+        (tmp_path / "release" / where / "report.html").read_text("utf-8")
+        for where in ("custody", "")
+    )
+    assert "60 records of 20 persons" in inside
+    assert "20 persons" not in public

@@ -45,7 +45,7 @@ _MEANINGS = {
     },
 }
 _NUMBERS = {
-    "k": "Records in the smallest class of people who look alike to an outsider.",
+    "k": "People in the smallest class of those who look alike to an outsider.",
     "prosecutor": "Highest chance that an outsider finds a given person.",
     "t": "How far the confidential values of a class may be from those of all records.",
     "l": "Confidential values in the class that has fewest.",
@@ -68,6 +68,7 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
         "release.html",
         inside=inside,
         manifest=manifest,
+        persons=_count_persons(evidence),
         custody=custody,
         verdict=_with_lights(
             describe_verdict(manifest, evidence, attacks, inside=inside), manifest, custody
@@ -83,6 +84,12 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
         rooms=_group_by_room(results),
         roles=ROLES,
     )
+
+
+def _count_persons(evidence: Mapping[str, Plain]) -> int | None:
+    """How many persons the records are of, where classes were counted in persons."""
+    classes = (item["details"] for item in evidence.values() if item["name"] == "uniqueness")
+    return next((details["persons"] for details in classes if "persons" in details), None)
 
 
 def describe_verdict(
