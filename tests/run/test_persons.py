@@ -12,6 +12,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import DataError, MeasureError, PlanError, SchemaError
 from sfumato.plan import Writing
+from sfumato.run import hold_composition, pair_release
 from sfumato.storage.opening import open_release
 from sfumato.storage.verifying import verify_release
 
@@ -291,3 +292,17 @@ def test_two_releases_together_are_measured_by_persons():
     assert together.details["persons"] == 60
     known = make_visits().group_by("sex", "region").agg(pl.col("patient_id").n_unique())
     assert together.value == known["patient_id"].min()
+
+
+def test_what_comes_back_is_measured_together_with_an_earlier_release():
+    rows = {"patient": [f"p{n // 2}" for n in range(80)], "age": [30 + n // 4 for n in range(80)]}
+    roles = sf.Schema({"patient": "person", "age": "quasi"})
+    data = sf.Dataset(pl.DataFrame(rows), roles)
+    steps = [sf.methods.Drop(), sf.methods.KAnonymity(k=5)]
+    targets = {"k.min": 5, "recoverable.max": 0.2}
+    plan = sf.Plan(schema=roles, steps=steps, targets=targets)
+    first = sf.protect(data, plan, key=bytes(32))
+    paired = pair_release(first.original, first)
+    together = hold_composition(plan, first.original, first.dataset, [paired])
+    held = {item.measure: item for item in together.verdict}
+    assert held["recoverable"].met, held["recoverable"].reason

@@ -35,6 +35,7 @@ class RecoverableWithEarlier(Measure):
 
     name = Recoverable.name
     of = "pair"
+    counts_persons = Recoverable.counts_persons
 
     def __init__(self, measure: Recoverable, seen: Mapping[str, Mask]) -> None:
         self._measure, self._seen = measure, seen
