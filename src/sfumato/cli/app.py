@@ -31,6 +31,8 @@ COMMANDS = {
     "protect": "release",
     "evaluate": "release",
     "verify": "release",
+    "keygen": "sign",
+    "sign": "sign",
     "ledger": "ledger",
     "report": "report",
     "fit": "fit",

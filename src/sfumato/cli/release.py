@@ -29,6 +29,7 @@ from sfumato.run import protect as run_protect
 from sfumato.storage.contents import KEY_FILE, MANIFEST, RECORD_FILE
 from sfumato.storage.ledger import Ledger
 from sfumato.storage.opening import read_custody, read_manifest, read_plan_of
+from sfumato.storage.signing import read_public_key
 from sfumato.storage.verifying import Check, is_intact, verify_files, verify_release
 from sfumato.storage.writing import keep_attempt
 
@@ -355,6 +356,10 @@ def verify(
         Path | None,
         typer.Option(help="Your own copy of the key: was the release made under it?"),
     ] = None,
+    signer: Annotated[
+        list[Path] | None,
+        typer.Option(help="A public key whose holder must have signed it; may be repeated."),
+    ] = None,
     ledger: options.LedgerFolder = None,
     no_ledger: Annotated[
         bool, typer.Option("--no-ledger", help="Do not look the release up in the ledger.")
@@ -368,7 +373,8 @@ def verify(
 ) -> None:
     """Check every file of a release and measure its targets again, from its bytes on disk.
 
-    With --original, the attacks that were tried on the release are tried again.
+    With --original, the attacks that were tried on the release are tried again. With --signer, the
+    release must have been signed with that key, and be as it was then.
 
     The ledger tells whether it is the release that was written here last, and whether there is a
     later one of the same records.
@@ -376,6 +382,7 @@ def verify(
     Exit code 4 if something was changed, was added, or no longer holds.
     """
     secret = None if key is None else Key.of(key)
+    signers = [read_public_key(path) for path in signer or []]
     with progress(quiet=quiet or json) as tell:
         tell("checking", 0, 2)
         data, strange = None, []
@@ -399,7 +406,9 @@ def verify(
         book = None if no_ledger else Ledger(ledger)
         with send_progress_to(tell):
             session = options.open_session(engine, master)
-            verified = verify_release(release, data, key=secret, ledger=book, session=session)
+            verified = verify_release(
+                release, data, key=secret, ledger=book, signers=signers, session=session
+            )
             checks = [*strange, *verified]
     if json:
         show_json([list_check(check) for check in checks])

@@ -8,10 +8,12 @@ nobody wrote down is strange, and fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sfumato.cells.noise.description import is_accredited_version
 from sfumato.data import Dataset
@@ -50,6 +52,7 @@ from sfumato.storage.opening import (
     read_manifest,
     read_plan_of,
 )
+from sfumato.storage.signing import judge_signatures, list_signature_files
 
 _PERMISSIONS, _LEDGER, _ATTACKS = "permissions", "ledger", "attacks"
 
@@ -69,6 +72,7 @@ def verify_release(
     *,
     key: Key | None = None,
     ledger: Ledger | None = None,
+    signers: Sequence[Ed25519PublicKey] = (),
     session: Any = None,
 ) -> tuple[Check, ...]:
     """Check every file of a release, measure its targets from its bytes, and try attacks again.
@@ -80,9 +84,12 @@ def verify_release(
     key : the key it must have been made under, from a place that nobody else can write to. Whoever
         replaces a whole release by one of their own has to use another key.
     ledger : where it was written down. Only there it shows that a genuine release is an older one.
+    signers : public keys of those who must have signed it. Only a signature shows a recipient, who
+        has no key, that nobody replaced the whole release.
     session : of a Spark cluster, on which the targets are to be measured.
     """
-    checks = verify_files(folder, key=key)
+    signatures = _check_signatures(folder, signers)
+    checks = (*_trust_signed(verify_files(folder, key=key), signatures), *signatures)
     if ledger is not None:
         checks = (*checks, _check_ledger(folder, ledger))
     if not (folder / CUSTODY).is_dir():
@@ -279,8 +286,27 @@ def _check_files(folder: Path, digests: Mapping[str, str]) -> Check:
     return Check(name="files", passed=not changed, finding=finding)
 
 
+def _check_signatures(folder: Path, signers: Sequence[Ed25519PublicKey]) -> list[Check]:
+    return [
+        Check(name="signature", passed=passed, finding=finding)
+        for passed, finding in judge_signatures(folder, signers)
+    ]
+
+
+def _trust_signed(checks: Iterable[Check], signatures: Iterable[Check]) -> list[Check]:
+    """A manifest that nothing else tells of is genuine where somebody whom we trust signed it."""
+    signed = any(check.passed for check in signatures)
+    finding = "the manifest is the one that was signed"
+    return [
+        replace(check, passed=True, finding=finding)
+        if signed and check.name == "manifest" and check.passed is None
+        else check
+        for check in checks
+    ]
+
+
 def _check_strange(folder: Path, known: set[str]) -> Check:
-    strange = find_strange(folder, known)
+    strange = find_strange(folder, {*known, *list_signature_files(folder)})
     finding = "nothing else lies in the folder"
     if strange:
         finding = f"not written by Sfumato: {format_names(strange)}"

@@ -68,6 +68,7 @@ from sfumato.storage.contents import (
 )
 from sfumato.storage.labelling import label_variables
 from sfumato.storage.opening import open_data, read_manifest
+from sfumato.storage.signing import list_signature_files
 from sfumato.storage.streamed import Digest, batches_to_write, digest_batches, digest_file
 from sfumato.storage.verifying import is_intact, verify_files
 
@@ -393,6 +394,11 @@ def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
             f"The release in '{target}' was made under another key. Overwriting it would destroy "
             "the key, or make a second release under a second key.",
             hint=f"use its key ({KEY_FILE}, wherever you keep it), or choose another folder.",
+        )
+    if list_signature_files(target):
+        raise ReleaseError(
+            f"The release in '{target}' is signed. Overwriting it would destroy the signatures.",
+            hint="write to another folder; whoever signed this one then signs the new one.",
         )
     if failed := _find_not_ours(release, target):
         raise ReleaseError(
