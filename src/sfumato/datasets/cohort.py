@@ -37,8 +37,6 @@ from sfumato.randomness import Draws, Key
 from sfumato.schema import Column, Kind, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import numpy.typing as npt
 
 __all__ = ["cohort", "cohort_schema"]
@@ -149,7 +147,7 @@ def _build_frame(people: People) -> pl.DataFrame:
 
 
 def _build_identity(people: People) -> dict[str, pl.Series]:
-    prefix = _label([prefix for prefix, _ in society.REGIONS.values()], people.region)
+    prefix = society.label_levels([prefix for prefix, _ in society.REGIONS.values()], people.region)
     return {
         "person_id": identifiers.make_record_numbers(people.counter),
         **identifiers.make_names(people.draws, people.counter, people.female),
@@ -164,20 +162,16 @@ def _build_background(people: People) -> dict[str, pl.Series]:
     first = (FIRST_BIRTH - EPOCH).days
     return {
         "birth_date": pl.Series(people.birth + first).cast(pl.Int32).cast(pl.Date),
-        "sex": _label(society.SEX, (~people.female).astype(np.int64)),
-        "ethnicity": _label(society.ETHNICITY, people.ethnicity),
-        "region": _label(society.REGIONS, people.region),
+        "sex": society.label_levels(society.SEX, (~people.female).astype(np.int64)),
+        "ethnicity": society.label_levels(society.ETHNICITY, people.ethnicity),
+        "region": society.label_levels(society.REGIONS, people.region),
         "household_size": pl.Series(people.household),
-        "marital_status": _label(society.MARITAL, people.marital),
-        "education": _label(society.EDUCATION, people.education),
-        "smoking": _label(society.SMOKING, people.smoking),
-        "diagnosis": _label(society.DIAGNOSES, people.diagnosis),
+        "marital_status": society.label_levels(society.MARITAL, people.marital),
+        "education": society.label_levels(society.EDUCATION, people.education),
+        "smoking": society.label_levels(society.SMOKING, people.smoking),
+        "diagnosis": society.label_levels(society.DIAGNOSES, people.diagnosis),
         "children": pl.Series(people.children),
     }
-
-
-def _label(levels: Iterable[str], codes: npt.NDArray[np.int64]) -> pl.Series:
-    return pl.Series(list(levels), dtype=pl.String).gather(codes)
 
 
 def _draw_missing(people: People) -> dict[str, npt.NDArray[np.bool_]]:

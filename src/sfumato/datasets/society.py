@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from sfumato.kernels.arrays import Floats, Integers, Mask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 SEX = ("female", "male")
@@ -121,6 +122,11 @@ def choose_levels(
     return np.asarray((uniform[:, None] >= inner[group]).sum(axis=1), np.int64)
 
 
+def label_levels(levels: Iterable[str], codes: Integers) -> pl.Series:
+    """The level that each code stands for."""
+    return pl.Series(list(levels), dtype=pl.String).gather(codes)
+
+
 def build_share_table(levels: Mapping[str, tuple[float, ...]]) -> Floats:
     """One row per group from a mapping of level to its shares by group."""
     return np.array(list(levels.values())).T
@@ -146,10 +152,14 @@ def rank_education(latent: Floats) -> Integers:
     return choose_levels(ndtr(latent), list(EDUCATION.values()))
 
 
-def draw_diagnosis(uniform: Floats, conditions: Mapping[str, Mask]) -> Integers:
+def draw_diagnosis(
+    uniform: Floats,
+    conditions: Mapping[str, Mask],
+    diagnoses: Mapping[str, tuple[str, float, dict[str, float]]] = DIAGNOSES,
+) -> Integers:
     """The main diagnosis, given who has which of the conditions."""
-    chance = np.empty((len(uniform), len(DIAGNOSES)))
-    for column, (_, share, factors) in enumerate(DIAGNOSES.values()):
+    chance = np.empty((len(uniform), len(diagnoses)))
+    for column, (_, share, factors) in enumerate(diagnoses.values()):
         chance[:, column] = share
         for condition, factor in factors.items():
             chance[conditions[condition], column] *= factor
