@@ -168,3 +168,68 @@ def test_statements_stand_in_plans_and_targets_are_held_against_them(cohort):
     )
     with pytest.raises(TargetError):
         sf.protect(one, plan, key=bytes(32))
+
+
+GROUPS = {"home": ["a", "b"], "work": ["c"]}
+grouped_rows = st.lists(st.tuples(cells, cells, cells, cells, cells), min_size=1, max_size=25)
+
+
+def grouped(rows) -> sf.Dataset:
+    frame = pl.DataFrame(rows, schema=dict.fromkeys("abcxy", pl.Int64), orient="row")
+    roles = dict.fromkeys("abc", "quasi") | dict.fromkeys("xy", "sensitive")
+    return generalised(frame, sf.Schema(roles))
+
+
+@given(grouped_rows)
+def test_every_combination_of_groups_agrees_with_looking_one_by_one(rows):
+    if all(row[3] is None and row[4] is None for row in rows):
+        return
+    found = measure(grouped(rows), groups=GROUPS)
+    assert found.table["known"].to_list() == ["home", "work", "home + work"]
+    for row, columns in zip(found.table.rows(named=True), ([0, 1], [2], [0, 1, 2]), strict=True):
+        disclosed = {
+            name: sum(
+                mine[at] is not None
+                and all(
+                    other[at] == mine[at]
+                    for other in rows
+                    if all(other[i] == mine[i] for i in columns)
+                )
+                for mine in rows
+            )
+            for name, at in (("x", 3), ("y", 4))
+        }
+        assert row["disclosed_records"] == max(disclosed.values())
+        assert row["attribute_disclosure"] == max(disclosed.values()) / len(rows)
+        assert disclosed[row["worst_variable"]] == max(disclosed.values())
+        assert row["attribute_disclosure_at_worst"] >= row["attribute_disclosure"]
+    alone, _, together = found.table["disclosed_records"].to_list()
+    # Who knows more learns of no fewer.
+    assert alone <= together == found.details["disclosed_records"]
+    assert found.value == measure(grouped(rows)).value
+
+
+def test_a_statement_by_what_is_known():
+    rows = [(0, 0, 0, 5, 0), (0, 0, 1, 1, 0), (1, 0, 1, 5, 0), (1, 0, 1, 5, 0)]
+    found = measure(grouped(rows), where="x > 2", groups=GROUPS)
+    assert found.table["attribute_disclosure"].to_list() == pytest.approx([2 / 3, 1 / 3, 1.0])
+    assert found.table["disclosed_records"].to_list() == [2, 1, 3]
+    picture = sf.pictures.known_groups(found)
+    assert picture.title == "Records with a disclosed value, by what is known"
+
+
+def test_a_public_picture_hides_one_or_two_disclosed_records():
+    rows = [(0, 0, 0, 5, 0), (0, 0, 1, 1, 0), (1, 0, 1, 5, 0), (1, 0, 1, 5, 0)]
+    found = measure(grouped(rows), where="x > 2", groups=GROUPS)
+    widths = [
+        bar.get_width()
+        for bar in sf.pictures.known_groups(found, public=True).figure.axes[0].patches
+    ]
+    assert [width for width in widths if width > 0] == [pytest.approx(1.0)]
+
+
+def test_groups_cannot_hold_what_is_confidential():
+    with pytest.raises(MeasureError, match="Both known to the outsider and confidential: x"):
+        measure(grouped([(0, 0, 0, 1, 1)]), groups={"all": ["a", "x"]})
+    with pytest.raises(ParameterError, match="groups must hold"):
+        measure(grouped([(0, 0, 0, 1, 1)]), groups={})

@@ -38,7 +38,15 @@ from sfumato.risk._disclosure.predicate import (
     replace_constants,
 )
 from sfumato.risk._disclosure.united import IN_SPELLING, WorstReading
-from sfumato.risk._known import describe_known, known_variables, require_records
+from sfumato.risk._known import (
+    Groups,
+    check_groups,
+    describe_known,
+    known_variables,
+    list_combinations,
+    require_records,
+    warn_of_unknown,
+)
 from sfumato.risk._persons import choose_audience, describe_persons
 from sfumato.schema import Schema
 
@@ -80,6 +88,9 @@ class AttributeDisclosure(Measure):
     same_within : numbers that differ by less than this share are one value, and texts that differ
         only in spelling are, and ranges and sets that share a value may be. Missing may be the
         value of its class. Targets are held against the worst of these readings.
+    groups : what outsiders may know together, up to six lists of variables by name. The table
+        then has what is disclosed to whoever knows each combination of groups, for the worst
+        confidential variable.
 
     Examples
     --------
@@ -89,8 +100,11 @@ class AttributeDisclosure(Measure):
     >>> found = AttributeDisclosure(where="charge > 100").measure(data)
     >>> round(found.value, 3), found.details["disclosed_records"]
     (0.667, 2)
+    >>> found = AttributeDisclosure(groups={"years": ["age"]}).measure(data)
+    >>> found.table.select("known", "attribute_disclosure", "worst_variable").rows()
+    [('years', 0.0, 'charge')]
 
-    References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Eq. 5.
+    References: Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, Eq. 5 and Fig. S3.
     """
 
     name = "attribute_disclosure"
@@ -101,7 +115,9 @@ class AttributeDisclosure(Measure):
         {"known": ["sex", "region", "education"], "confidential": ["smoking", "diagnosis"]},
         {"known": ["sex", "region", "children"], "where": "income > 40000"},
         {"where": 'diagnosis in ["E11", "E66"] or not systolic < 140'},
+        {"groups": {"census": ["sex", "education"], "spatial": ["region"]}},
     )
+    picture = "known_groups"
     provides = ("disclosed_records",)
     reach = {  # noqa: RUF012 - a class variable by its base
         "attribute_disclosure": (0.0, 1.0),
@@ -111,6 +127,7 @@ class AttributeDisclosure(Measure):
     where: str | None = None
     confidential: list[str] | None = None
     same_within: Annotated[float, Field(ge=0, lt=1)] = TOLERANCE
+    groups: Groups | None = None
 
     @field_validator("where")
     @classmethod
@@ -124,31 +141,32 @@ class AttributeDisclosure(Measure):
         if self.where is not None and self.confidential is not None:
             msg = "give either where or confidential."
             raise ValueError(msg)
+        check_groups(self.groups)
         return self
 
     def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Find the classes that give the answer away."""
         known = known_variables(self.known, data, subject)
+        combined = dict(list_combinations(self.groups, data, subject))
         records = classify_records(data, known, engine)
         require_records(records.rows.total)
         classes = records.classes
-        if self.where is None:
-            names = select_confidential(self.confidential, known, data, subject)
-            disclosure = _disclose_values(records, names, self.same_within)
-        else:
-            predicate = parse(self.where)
-            names = list_variables(predicate)
-            _require_present(names, known, data, subject)
-            rows, classes_of = records.read(names)
-            disclosure = _disclose_statement(rows, predicate, classes_of)
-            disclosure = _add_spellings(disclosure, rows, predicate, classes_of)
+        disclosure = self._disclose(records, subject)
+        rows = [
+            {
+                "known": label,
+                "variables": ", ".join(names),
+                **self._disclose(classify_records(data, names, engine), subject).find_worst(),
+            }
+            for label, names in combined.items()
+        ]
         return Evidence(
             name=self.name,
             subject=subject,
             value=max(disclosure.table[self.name]),
             direction=self.direction,
             records=records.rows.show_records(disclosure.records),
-            table=data.like(disclosure.table),
+            table=data.like(pl.DataFrame(rows) if rows else disclosure.table),
             details={
                 "disclosed_records": max(disclosure.table["disclosed_records"]),
                 **disclosure.details,
@@ -157,27 +175,55 @@ class AttributeDisclosure(Measure):
                 "classes": len(classes),
                 "smallest_class": int(classes.sizes.min()),
                 "known": ", ".join(known),
-                "confidential": ", ".join(names),
+                "confidential": ", ".join(disclosure.names),
             },
             assumptions=(
                 describe_known(known),
                 *describe_persons(classes),
                 *disclosure.assumptions,
             ),
-            warnings=disclosure.warnings,
+            warnings=(*disclosure.warnings, *warn_of_unknown(known, combined)),
             audience=choose_audience(data, subject, classes.persons),
         )
+
+    def _disclose(self, records: ClassifiedRecords, subject: Subject) -> _Disclosure:
+        """What somebody learns who knows what the records are classified by."""
+        data, known = records.data, records.known
+        if self.where is None:
+            names = select_confidential(self.confidential, known, data, subject)
+            return _disclose_values(records, names, self.same_within)
+        predicate = parse(self.where)
+        names = list_variables(predicate)
+        _require_present(names, known, data, subject)
+        rows, classes = records.read(names)
+        disclosure = _disclose_statement(rows, predicate, classes)
+        return _add_spellings(disclosure, rows, predicate, classes)
 
 
 @dataclass(frozen=True, eq=False)
 class _Disclosure:
-    """What the classes give away."""
+    """What the classes give away about some variables."""
 
+    names: tuple[str, ...]
     table: pl.DataFrame
     records: pl.DataFrame
     details: dict[str, Any]
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+
+    def find_worst(self) -> dict[str, Any]:
+        """The numbers of the variable that most is learned of, also as targets see them."""
+        # The first of equals, so that the order of the variables decides and nothing else.
+        worst = self.table.row(self.table["disclosed_records"].arg_max() or 0, named=True)
+        names = ("attribute_disclosure", "disclosed_records")
+        return {
+            **{name: worst[name] for name in names},
+            **{
+                f"{name}{AT_WORST}": self.details.get(f"{name}{AT_WORST}", worst[name])
+                for name in names
+            },
+            "worst_variable": worst["variable"],
+        }
 
 
 def _require_present(
@@ -209,9 +255,10 @@ def _disclose_statement(
     disclosed = classes.count_in(disclosing)
     # If all cells that may satisfy the statement did.
     at_most = classes.count_in(classes.are_all(evaluation.possibly))
+    names = list_variables(predicate)
     table = pl.DataFrame(
         {
-            "variable": [", ".join(list_variables(predicate))],
+            "variable": [", ".join(names)],
             "attribute_disclosure": [disclosed / holding],
             "disclosed_records": [disclosed],
         }
@@ -226,7 +273,7 @@ def _disclose_statement(
     # At worst it holds for all that may satisfy it, in classes where it is known to hold for some.
     undecided = (evaluation.possibly | evaluation.unknown) & ~surely
     if not undecided.any():
-        return _Disclosure(table, records, details, (_WHERE,))
+        return _Disclosure(names, table, records, details, (_WHERE,))
     caught = classes.are_all(surely | undecided) & ~classes.are_all(~surely)
     number = classes.count_in(caught)
     more = classes.count(caught[classes.of] & undecided)
@@ -234,7 +281,7 @@ def _disclose_statement(
         f"attribute_disclosure{AT_WORST}": number / (holding + more),
         f"disclosed_records{AT_WORST}": number,
     }
-    return _Disclosure(table, records, details, (_WHERE, _UNDECIDED))
+    return _Disclosure(names, table, records, details, (_WHERE, _UNDECIDED))
 
 
 def _add_spellings(
@@ -345,7 +392,9 @@ def _disclose_values(
         **worst.judge(_list_numbers(most, total)),
     }
     assumptions = (_VALUES, *dict.fromkeys(remarks), *worst.assumptions)
-    return _Disclosure(pl.DataFrame(rows), table, details, assumptions, tuple(worst.warnings))
+    return _Disclosure(
+        names, pl.DataFrame(rows), table, details, assumptions, tuple(worst.warnings)
+    )
 
 
 def _list_numbers(disclosed: int, records: int) -> dict[str, float]:

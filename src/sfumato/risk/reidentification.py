@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
 import polars as pl
@@ -21,7 +21,15 @@ from sfumato.kernels.arrays import Integers
 from sfumato.kernels.trees.boxes import COVERED, UNDECIDED
 from sfumato.measure import AT_WORST, AttackWording, Measure
 from sfumato.parameters import parameters
-from sfumato.risk._known import describe_known, known_variables, require_records
+from sfumato.risk._known import (
+    Groups,
+    check_groups,
+    describe_known,
+    known_variables,
+    list_combinations,
+    require_records,
+    warn_of_unknown,
+)
 from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
 
 _WORST = "The true values are those, among all that a record may stand for, that fewest others fit."
@@ -30,11 +38,6 @@ _MISSING = {
     "wildcard": "Missing could be any value.",
 }
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
-_MOST = 6
-"""Groups whose combinations are all measured: 63 of them."""
-BETWEEN = " + "
-"""Stands between the groups of a combination."""
-Groups = dict[str, list[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,29 +130,13 @@ class Reidentification(Measure):
 
     @model_validator(mode="after")
     def _few_groups_of_something(self) -> Self:
-        groups = {} if self.groups is None else self.groups
-        if self.groups is not None and not groups:
-            msg = "groups must hold one group or more."
-            raise ValueError(msg)
-        if len(groups) > _MOST:
-            msg = (
-                f"groups holds {len(groups)} groups, and all their combinations are measured: "
-                f"{_MOST} groups at most. Hint: join some of them."
-            )
-            raise ValueError(msg)
-        for name, variables in groups.items():
-            if not name or BETWEEN in name:
-                msg = f"a group needs a name, and one without '{BETWEEN}'."
-                raise ValueError(msg)
-            if not variables or len(set(variables)) < len(variables):
-                msg = f"the group '{name}' must have variables, each named once."
-                raise ValueError(msg)
+        check_groups(self.groups)
         return self
 
     def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Find the records that others do not cover."""
         known = known_variables(self.known, data, subject)
-        combined = dict(self._combinations(data, subject))
+        combined = dict(list_combinations(self.groups, data, subject))
         named = tuple(dict.fromkeys(chain(known, *combined.values())))
         rows_of = engine.tabulate(data, named)
         require_records(rows_of.total)
@@ -190,24 +177,13 @@ class Reidentification(Measure):
                 _MISSING[self.missing],
             ),
             warnings=(
-                *_list_warnings(fitting, [name for name in named if name not in known]),
+                *_warn_of_undecided(fitting),
+                *warn_of_unknown(known, combined),
                 *_describe_lone_records(fitting),
                 *_describe_literals(read.value),
             ),
             audience=choose_audience(data, subject, owners),
         )
-
-    def _combinations(
-        self, data: Dataset, subject: Subject
-    ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Every combination of groups with its variables, small ones first."""
-        groups = self.groups or {}
-        variables = {name: known_variables(of, data, subject) for name, of in groups.items()}
-        # Small combinations first: they are what somebody most likely knows.
-        for size in range(1, len(variables) + 1):
-            for chosen in combinations(variables, size):
-                together = chain.from_iterable(variables[name] for name in chosen)
-                yield BETWEEN.join(chosen), tuple(dict.fromkeys(together))
 
     @property
     def _other_reading(self) -> str:
@@ -269,16 +245,11 @@ def _describe_sizes(fitting: Fitting) -> str:
     return "exact" if fitting.exact else "lower bounds"
 
 
-def _list_warnings(fitting: Fitting, beyond: list[str]) -> Iterator[str]:
+def _warn_of_undecided(fitting: Fitting) -> Iterator[str]:
     if fitting.undecided:
         yield (
             f"{fitting.undecided} records could not be decided within the budget and count as "
             "unique. A larger budget may show that others cover them."
-        )
-    if beyond:
-        yield (
-            f"The groups hold variables that are not among those known: {', '.join(beyond)}. "
-            "The value does not count them; the table does."
         )
 
 

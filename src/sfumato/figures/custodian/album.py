@@ -16,7 +16,7 @@ from sfumato.evidence import Evidence
 from sfumato.figures._sheet.picture import Picture
 from sfumato.figures.custodian.displacement import displacement
 from sfumato.figures.custodian.forest import forest
-from sfumato.figures.custodian.known_groups import NEEDED as KNOWN_GROUPS
+from sfumato.figures.custodian.known_groups import NUMBERS as BY_KNOWLEDGE
 from sfumato.figures.custodian.known_groups import known_groups
 from sfumato.figures.custodian.landing import landing
 from sfumato.figures.custodian.moments import NEEDED as MOMENTS
@@ -48,10 +48,11 @@ _FROM_TABLES = {
         lambda source, details, public: forest(source, level=details.get("level"), public=public),
     ),
     "known_groups": _FromTable(
-        KNOWN_GROUPS,
+        ("known",),
         lambda source, details, public: known_groups(
             source, records=details.get("records"), public=public
         ),
+        lambda rows: any(name in rows[0] for name in BY_KNOWLEDGE),
     ),
     "landing": _FromTable(
         ("from_quantile", "to_quantile", "up_to_0"),

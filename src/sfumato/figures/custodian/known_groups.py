@@ -15,7 +15,24 @@ from sfumato.figures._sheet.text import clean_name
 from sfumato.figures.custodian.bars import draw_bars
 from sfumato.figures.custodian.source import Source, read_rows, refuse_empty, to_float
 
-NEEDED = ("known", "reidentification")
+_TEXTS = {
+    "reidentification": (
+        "records that can be singled out",
+        (
+            "A bar is the share of records that may be the only ones to fit what the outsider "
+            "knows, in the worst case."
+        ),
+    ),
+    "attribute_disclosure": (
+        "records with a disclosed value",
+        (
+            "A bar is the share of records of which whoever finds their class learns the "
+            "confidential value, or that the statement holds."
+        ),
+    ),
+}
+NUMBERS = tuple(_TEXTS)
+"""What can be drawn by what is known."""
 _LOOKS = {"original": ORIGINAL, "released": RELEASED}
 _BETWEEN = " + "
 _MOST = 63
@@ -36,15 +53,16 @@ def known_groups(
     records: int | None = None,
     public: bool = False,
 ) -> Picture:
-    """The share of records that can be singled out, for every combination of what is known.
+    """The share of records singled out or disclosed, for every combination of what is known.
 
     Question: which knowledge of an outsider is dangerous, and what does protection change?
     Assumes: nothing.
 
     Parameters
     ----------
-    evidence : of the measure "reidentification" with `groups`, or its table. With more than 4
-        groups the 20 combinations with the highest risk are drawn, the riskiest first.
+    evidence : of the measure "reidentification" or "attribute_disclosure" with `groups`, or its
+        table. With more than 4 groups the 20 combinations with the highest risk are drawn, the
+        riskiest first.
     beside : a second one to draw beside it, such as that of the original.
     names : what the one or two are called. Default: original and released, where these were
         measured.
@@ -62,7 +80,8 @@ def known_groups(
     """
     sources = [evidence] if beside is None else [evidence, beside]
     subjects = [source.subject if isinstance(source, Evidence) else "" for source in sources]
-    risks = [_read_risks(source, records, public=public) for source in sources]
+    number = _find_number(sources)
+    risks = [_read_risks(source, number, records, public=public) for source in sources]
     rows = list(risks[0])
     if any(set(other) != set(rows) for other in risks):
         raise SfumatoError(
@@ -81,12 +100,12 @@ def known_groups(
         draw_bars(axes, series, looks, room=4.2, most=1.0)
         for row, name in enumerate(rows):
             name_row(axes, row, _shorten(name))
-        label_axes(axes, f"Share of records that can be singled out: {which}".strip(" :"), width=60)
+        title, reading = _TEXTS[number]
+        label_axes(axes, f"Share of {title}: {which}".strip(" :"), width=60)
         return make_picture(
             figure,
-            "Records that can be singled out, by what is known",
-            "A bar is the share of records that may be the only ones to fit what the outsider "
-            "knows, in the worst case."
+            f"{title.capitalize()}, by what is known",
+            reading
             + (f" Shown: {which}." if which else "")
             + (f" Fewer than {_FEWEST} records are drawn as none." if public else ""),
             public=public,
@@ -117,20 +136,47 @@ def _choose_rows(
     return ranked[:_SHOWN], len(ranked[_SHOWN:])
 
 
-def _read_risks(source: Source, records: int | None, *, public: bool) -> dict[str, float]:
-    """The risk of each combination; when public, 0 where it is that of one or two records."""
-    if isinstance(source, Evidence) and not _has_groups(source):
+def _find_number(sources: Sequence[Source]) -> str:
+    """The number that the tables hold."""
+    for source in sources:
+        if isinstance(source, Evidence) and not _has_groups(source):
+            raise SfumatoError(
+                f"The picture 'known_groups' needs risks by what is known; '{source.name}' was "
+                "measured without groups.",
+                hint='measure it with groups={"census": [...], "family": [...]}.',
+            )
+    tables = [read_rows(source, ["known"], picture="known_groups")[0] for source in sources]
+    numbers = [name for name in NUMBERS if all(name in row for row in tables)]
+    if not numbers:
         raise SfumatoError(
-            f"The picture 'known_groups' needs risks by what is known; '{source.name}' was "
-            "measured without groups.",
-            hint='measure it with groups={"census": [...], "family": [...]}.',
+            f"The picture 'known_groups' needs a column {' or '.join(NUMBERS)} in every table.",
+            hint="measure both with the same measure and the same `groups`.",
         )
-    rows = read_rows(source, NEEDED, picture="known_groups")
+    return numbers[0]
+
+
+def _read_risks(
+    source: Source, number: str, records: int | None, *, public: bool
+) -> dict[str, float]:
+    """The risk of each combination; when public, 0 where it is that of one or two records."""
+    rows = read_rows(source, ["known", number], picture="known_groups")
     if len(rows) > _MOST:
         raise SfumatoError(f"The table has {len(rows)} rows; the picture shows {_MOST} at most.")
-    risks = {str(row["known"]): to_float(row["reidentification"]) for row in rows}
+    risks = {str(row["known"]): to_float(row[number]) for row in rows}
     if not public:
         return risks
+    if "disclosed_records" in rows[0]:
+        counts = {str(row["known"]): to_float(row["disclosed_records"]) for row in rows}
+    else:
+        size = _read_size(source, records)
+        counts = {name: share * size for name, share in risks.items()}
+    return {
+        name: 0.0 if counts[name] < _FEWEST - _ROUNDING else share for name, share in risks.items()
+    }
+
+
+def _read_size(source: Source, records: int | None) -> int:
+    """How many records the shares are of."""
     measured = source.details.get("records") if isinstance(source, Evidence) else None
     size = records if measured is None else measured
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
@@ -138,9 +184,7 @@ def _read_risks(source: Source, records: int | None, *, public: bool) -> dict[st
             "A public 'known_groups' must hide 1 or 2 records, and shares alone do not tell them.",
             hint="say how many records there are: records=...",
         )
-    return {
-        name: 0.0 if share * size < _FEWEST - _ROUNDING else share for name, share in risks.items()
-    }
+    return size
 
 
 def _has_groups(evidence: Evidence) -> bool:
