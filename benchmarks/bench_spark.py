@@ -1,19 +1,22 @@
 """What each verb costs on a Spark cluster of two workers on this machine: time, bytes, memory.
 
 `python -m benchmarks.bench_spark 100000 1000000` prints, for each size and piece of work, wall
-seconds, seconds of tasks, bytes shuffled per record, and the largest process of a worker (Java or
-Python). It starts and stops a cluster of its own; records have nine quasi-identifiers of 10 values
-each and one measurement. `python -m benchmarks.bench_spark classes 10000000` takes discharges as in
-`bench_big` instead: uniqueness, S2 and k-anonymity with k = 100, whose classes are compared with
-those that one machine makes.
+seconds, CPU seconds of all processes, bytes shuffled per record, and the GB of the largest process
+of the driver and of a worker (Java and Python). It starts and stops a cluster of its own; records
+have nine quasi-identifiers of 10 values each and one measurement.
+`python -m benchmarks.bench_spark classes 10000000` takes discharges as in `bench_big` instead:
+uniqueness, noise, S2 and k-anonymity with k = 100, whose classes are compared with those that one
+machine makes.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,35 +55,54 @@ def make_records(session: Any, records: int, folder: Path) -> Any:
     return session.read.parquet(str(folder))
 
 
-def read_totals(session: Any) -> tuple[float, float]:
-    """Seconds of tasks and bytes shuffled so far, of all executors."""
+def read_shuffled(session: Any) -> float:
+    """Bytes shuffled so far, of all executors."""
     store = session.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 - no other door to it
     executors = store.executorList(False)
-    summaries = [executors.apply(i) for i in range(executors.size())]
-    duration = sum(summary.totalDuration() for summary in summaries) / 1000
-    return duration, sum(summary.totalShuffleWrite() for summary in summaries)
+    return sum(executors.apply(i).totalShuffleWrite() for i in range(executors.size()))
 
 
-def find_largest(cluster: Cluster) -> float:
-    """The most memory that a process under the workers has had, in GB."""
-    parents, peaks = {}, {}
-    for status in Path("/proc").glob("[0-9]*/status"):
+@dataclass(frozen=True)
+class Processes:
+    """CPU seconds of all processes of the driver and under the workers, and the largest's GB."""
+
+    cpu: float
+    driver: float
+    java: float
+    python: float
+
+
+def look_at_processes(cluster: Cluster) -> Processes:
+    """What they took so far: driver (Python and Java), executors (Java), their Python workers."""
+    parents, stats = dict[int, int](), dict[int, tuple[str, float, float]]()
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-            parents[int(lines["Pid"])] = int(lines["PPid"])
-            peaks[int(lines["Pid"])] = int(lines["VmHWM"].split()[0]) / 1e6
+            words = (folder / "stat").read_text().rpartition(")")[2].split()
+            lines = dict(x.split(":", 1) for x in (folder / "status").read_text().splitlines())
+            peak = int(lines["VmHWM"].split()[0]) / 1e6
         except (OSError, KeyError):
             continue  # it ended meanwhile, or is a thread of the kernel
-    roots = {worker.pid for worker in cluster.workers}
+        parents[int(folder.name)] = int(words[1])
+        # Its own, and that of children which have ended.
+        spent = sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+        stats[int(folder.name)] = lines["Name"].strip(), spent, peak
+    workers = {worker.pid for worker in cluster.workers}
 
-    def is_below(process: int) -> bool:
+    def find_root(process: int) -> str:
         while process in parents:
+            if process in workers:
+                return "worker"
+            if process == os.getpid():
+                return "driver"
             process = parents[process]
-            if process in roots:
-                return True
-        return False
+        return ""
 
-    return max((peak for process, peak in peaks.items() if is_below(process)), default=0.0)
+    cpu, peaks = 0.0, {"driver": 0.0, "java": 0.0, "python": 0.0}
+    for process, (name, spent, peak) in stats.items():
+        if root := find_root(process):
+            kind = root if root == "driver" else "java" if name == "java" else "python"
+            cpu, peaks[kind] = cpu + spent, max(peaks[kind], peak)
+    return Processes(cpu, **peaks)
 
 
 def print_paper() -> None:
@@ -105,7 +127,8 @@ def main() -> None:
     is_discharges = sys.argv[1:2] == ["classes"]
     sizes = tuple(map(int, sys.argv[2 if is_discharges else 1 :])) or SIZES
     measure = _measure_classes if is_discharges else _measure
-    print(f"{'records':>12} {'work':<22} {'wall s':>8} {'task s':>8} {'shuffled':>9} {'GB':>5}")
+    heads = f"{'wall s':>8} {'CPU s':>8} {'shuffled':>9} {'driver':>6} {'java':>6} {'python':>6}"
+    print(f"{'records':>12} {'work':<22} {heads}")
     with tempfile.TemporaryDirectory() as place, start_cluster(memory="3g") as cluster:
         session = open_session(
             cluster.master,
@@ -121,14 +144,14 @@ def _run(
     session: Any, cluster: Cluster, records: int, name: str, work: Callable[[], object]
 ) -> None:
     """Do a piece of work, and print what it took."""
-    seconds, shuffled = read_totals(session)
+    before, shuffled = look_at_processes(cluster), read_shuffled(session)
     start = time.perf_counter()
     work()
-    wall = time.perf_counter() - start
-    after = read_totals(session)
+    wall, after = time.perf_counter() - start, look_at_processes(cluster)
+    moved = (read_shuffled(session) - shuffled) / records
     print(
-        f"{records:>12,} {name:<22} {wall:>8.1f} {after[0] - seconds:>8.1f} "
-        f"{(after[1] - shuffled) / records:>7.0f} B {find_largest(cluster):>5.2f}",
+        f"{records:>12,} {name:<22} {wall:>8.1f} {after.cpu - before.cpu:>8.1f} {moved:>7.0f} B "
+        f"{after.driver:>6.2f} {after.java:>6.2f} {after.python:>6.2f}",
         flush=True,
     )
 
@@ -144,17 +167,22 @@ def _measure_classes(session: Any, cluster: Cluster, records: int, place: Path) 
     def prepare() -> None:
         data = sf.Dataset(session.read.parquet(str(path)), schema)
         state["data"] = engine.keep(engine.prepare(data))
+        len(state["data"])
 
-    def apply(step: sf.Method) -> None:
+    def apply(step: sf.Method) -> sf.Dataset:
         state[step.name] = engine.keep(step.apply(state["data"], key=KEY))
+        return state[step.name]
 
     run("prepare (ids)", prepare)
     uniqueness = sf.risk.Uniqueness(known=["age_yrs", "sex", "race", "patcnty"])
     run("uniqueness", lambda: uniqueness.measure(state["data"]))
     by_rank = sf.methods.KAnonymity(variables=["age_yrs", "sex", "los"], k=10, clustering="origin")
-    run("S2, k = 10", lambda: apply(by_rank))
+    noise = sf.methods.Noise(variables=["charge"], variance_share=0.1)
+    run("noise", lambda: len(apply(noise)))
+    engine.let_go(state[noise.name])
+    run("S2, k = 10", lambda: len(apply(by_rank)))
     engine.let_go(state[by_rank.name])
-    run("k-anonymity, k = 100", lambda: apply(sf.methods.KAnonymity(k=100)))
+    run("k-anonymity, k = 100", lambda: len(apply(sf.methods.KAnonymity(k=100))))
     there = engine.distinct(state["k_anonymity"], names)
     here = sf.methods.KAnonymity(k=100).apply(sf.scan(path, schema=schema), key=KEY)
     local = engine_for(here.frame).distinct(here, names)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.data import identity
 from sfumato.data.identity import fold_identifiers, match_identities
 from sfumato.errors import SchemaError
 from sfumato.randomness import Key
@@ -231,3 +232,24 @@ def test_identifiers_that_are_all_missing_leave_the_content():
         {"id": sf.Column(identity=True)}
     )
     assert len({tuple(digest) for digest in data.identity.digests.tolist()}) == 40
+
+
+@given(st.integers(0, 200), st.integers(0, 2**32 - 1), st.booleans())
+def test_duplicates_are_numbered_alike_at_once_and_in_parts(records, seed, crowded):
+    rng = np.random.default_rng(seed)
+    digests = rng.integers(0, 2**64, (records, 2), np.uint64)
+    if crowded:  # many that agree in the leading bits, in the first word, or in both
+        digests[:, 0] = (digests[:, 0] & np.uint64(3)) | np.uint64(5 << 60)
+        digests[:, 1] = digests[:4, 1][digests[:, 1] % np.uint64(min(4, records or 1))]
+    order = identity.sort_digests(digests)
+    rows = np.arange(records)
+    assert np.array_equal(order, np.lexsort((rows, digests[:, 1], digests[:, 0])))
+    noted: list[np.ndarray] = []
+    wanted = identity.number_duplicates(digests.copy(), noted.append)
+    assert len(np.unique(wanted, axis=0)) == records
+    assert np.array_equal(np.concatenate(noted), digests[order])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(identity, "_MANY", 10)
+        noted.clear()
+        assert np.array_equal(identity.number_duplicates(digests.copy(), noted.append), wanted)
+        assert np.array_equal(np.concatenate(noted or [digests]), digests[order])

@@ -80,6 +80,9 @@ def test_records_have_the_ids_that_they_have_in_memory(here: sf.Dataset) -> None
         frame,  # by an identifier
         frame.drop("person_id", "name", "email", "nhs_number", "address"),  # by content
         pl.concat([frame.select("sex", "region")] * 2),  # with many that are the same
+        # By an identifier in place of one that tells few records apart, as is seen early or late.
+        frame.with_columns(person_id=pl.int_range(pl.len()) % 7),
+        frame.with_columns(person_id=pl.int_range(pl.len()).clip(0, 250)),
         # By an identifier that some share and some lack.
         frame.with_columns(
             person_id=pl.when(pl.int_range(pl.len()) < 8)

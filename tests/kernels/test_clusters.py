@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.kernels.clustering import clusters
 from sfumato.kernels.clustering.closeness import achieved_t
 from sfumato.kernels.clustering.clusters import (
     bound_t,
     find_level_sets,
     find_ranges,
+    order_codes_along_origin,
     origin_order,
     smallest_k,
     sort_by_number,
@@ -82,6 +84,29 @@ def test_origin_order_is_algorithm_s2(table, k):
     shuffled = rng.permutation(len(values))
     again, _ = origin_order(values[shuffled], k)
     assert np.array_equal(values[order], values[shuffled][again])
+
+
+@given(tables(), st.integers(1, 9), st.sampled_from([1, 7, 1000]), st.booleans())
+def test_algorithm_s2_in_pieces_is_algorithm_s2(table, k, piece, heavy):
+    values, rng = table
+    values = np.where(values == values[0], values, values[0]) if heavy else values
+    if len(values) < k:
+        return
+    persons = rng.permutation(len(values))
+    units, codes = [], []
+    for column in values.T:
+        unit, code = np.unique(column, return_inverse=True)
+        # Levels need not be in the order of the numbers that they stand for.
+        shuffled = rng.permutation(len(unit))
+        units.append(unit[shuffled])
+        codes.append(np.argsort(shuffled)[code.ravel()].astype(np.int16))
+    by_person = np.argsort(persons)
+    order, starts = origin_order(values[by_person], k)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clusters, "_PIECE", piece)
+        found, edges = order_codes_along_origin(codes, units, [persons], k)
+    assert np.array_equal(found, by_person[order])
+    assert np.array_equal(edges, starts)
 
 
 def test_origin_order_takes_whole_numbers_in_any_type():

@@ -25,6 +25,8 @@ from sfumato.data.identity import (
     fill_gaps,
     list_identifiers,
     number_duplicates,
+    sort_digests,
+    split_digests,
     tell_apart,
 )
 from sfumato.io import frames
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
 
 BATCH = 1 << 17
 """Records that are read at a time."""
-_BUCKETS = 16
+_EARLY = 0.15
+"""Share of the records after which it is seen whether an identifier can still tell them apart."""
 _KEYS = ("__sfumato_key_0", "__sfumato_key_1")
 
 
@@ -248,8 +251,9 @@ def identify_stream(schema: Schema, stream: Stream) -> StreamIdentity:
         names, digests = _find_identifiers(schema, stream)
         if digests is None:
             content = digest_content(stream, sorted(schema))
-            identity.content = hash_sorted(content)
-            words = number_duplicates(content)
+            total = hashlib.sha256()
+            words = number_duplicates(content, lambda part: total.update(_to_bytes(part)))
+            identity.content = total.digest()
         else:
             words = fill_gaps(digests, lambda rows: _digest_some(schema, stream, rows))
         known = Identity.known(describe_basis(names), words, names or tuple(sorted(schema)))
@@ -286,14 +290,14 @@ def digest_content(stream: Stream, names: Sequence[str]) -> Words:
 def hash_sorted(words: Words) -> bytes:
     """SHA-256 of digests in rising order: of the same records the same, in whatever order."""
     total = hashlib.sha256()
-    for bucket in range(_BUCKETS):
-        part = words[words[:, 0] >> np.uint64(60) == bucket]
-        part = part[np.argsort(part[:, 0])]
-        tied = part[1:, 0] == part[:-1, 0]
-        if (tied & (part[1:, 1] != part[:-1, 1])).any():  # half a digest is the same by accident
-            part = part[np.lexsort((part[:, 1], part[:, 0]))]
-        total.update(part.astype(">u8").tobytes())
+    for rows in split_digests(words):
+        part = words[rows]
+        total.update(_to_bytes(part[sort_digests(part)]))
     return total.digest()
+
+
+def _to_bytes(words: Words) -> memoryview:
+    return memoryview(words.astype(">u8")).cast("B") if words.size else memoryview(b"")
 
 
 def _digest_some(schema: Schema, stream: Stream, rows: npt.NDArray[np.intp]) -> Words:
@@ -312,17 +316,34 @@ def _digest_some(schema: Schema, stream: Stream, rows: npt.NDArray[np.intp]) -> 
 def _find_identifiers(schema: Schema, stream: Stream) -> tuple[tuple[str, ...], Words | None]:
     stated, sets = list_identifiers(schema)
     for names in sets:
-        digests = digest_stream(stream, names, digest_identifiers)
-        if stated or tell_apart(_count_distinct(digests), len(digests)):
+        if stated:
+            return names, digest_stream(stream, names, digest_identifiers)
+        digests = _digest_if_apart(stream, names)
+        if digests is not None:
             return names, digests
     return (), None
 
 
+def _digest_if_apart(stream: Stream, names: Sequence[str]) -> Words | None:
+    """The digests of identifiers that tell nearly all records apart; None where they do not."""
+    words: Words = allocate((stream.records, 2), np.uint64)
+    open_until = _EARLY * stream.records
+    for rows, batch in stream.read(names):
+        words[rows] = digest_identifiers([frames.get_column(batch, name) for name in names])
+        if open_until <= rows.stop < stream.records:
+            # Even if all others differed, they could be too few.
+            open_until = stream.records
+            left = stream.records - rows.stop
+            if not tell_apart(_count_distinct(words[: rows.stop]) + left, stream.records):
+                return None
+    return words if tell_apart(_count_distinct(words), len(words)) else None
+
+
 def _count_distinct(digests: Words) -> int:
-    """How many different identifiers there are; zero is none. A sixteenth at a time."""
+    """How many different identifiers there are; zero is none."""
     distinct = 0
-    for bucket in range(_BUCKETS):
-        part = digests[digests[:, 0] >> np.uint64(60) == bucket]
+    for rows in split_digests(digests):
+        part = digests[rows]
         known = np.sort(part[part.any(axis=1), 0])
         distinct += int((known[1:] != known[:-1]).sum()) + min(len(known), 1)
     return distinct

@@ -5,11 +5,14 @@ Both look random and protect nothing: they make results the same whatever the or
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
-from sfumato.kernels.arrays import Floats, Positions, Words
+from sfumato.kernels.arrays import Array, Floats, Positions, Words
 
 _CELLS = 1 << 14
+_SAMPLED, _MOST_PIECES, _CHUNK = 1 << 14, 255, 1 << 20
 _SHIFT = 0.381966011250105
 """No whole or half number, so that values on a regular grid keep off the edges of the cells."""
 
@@ -65,6 +68,67 @@ def order_by_cell(scaled: Floats) -> Positions:
     first = np.flatnonzero(np.append(True, ~same))
     position = np.arange(len(order)) - np.repeat(first, np.diff(first, append=len(order)))
     return order[np.argsort(_mix(known + position.astype(np.uint64)))]
+
+
+def cut_by_keys(keys: Sequence[Array], most: int) -> Iterator[Positions]:
+    """Positions in pieces of at most so many, the pieces in the order of some keys.
+
+    The first key counts most. A piece has more only where all keys are equal. Positions within a
+    piece rise, whatever their keys: to sort each piece by itself is to sort all of them.
+
+    Examples
+    --------
+    >>> keys = [np.array([7, 1, 7, 7, 2]), np.array([0, 0, 5, 0, 0])]
+    >>> [piece.tolist() for piece in cut_by_keys(keys, 2)]
+    [[1], [4], [0, 3], [2]]
+    """
+    yield from _cut(keys, most, None)
+
+
+def _cut(keys: Sequence[Array], most: int, rows: Positions | None) -> Iterator[Positions]:
+    count = len(keys[0]) if rows is None and keys else len(rows if rows is not None else ())
+    if count <= most or not keys:
+        yield np.arange(count) if rows is None else rows
+        return
+    key = keys[0] if rows is None else keys[0][rows]
+    low, high = key.min(), key.max()
+    if low == high:
+        del key
+        yield from _cut(keys[1:], most, np.arange(count) if rows is None else rows)
+        return
+    sampled = np.sort(key[:: max(1, count // _SAMPLED)])
+    pieces = min(_MOST_PIECES, -(-2 * count // most))
+    bounds = np.unique(sampled[np.arange(1, pieces) * len(sampled) // pieces])
+    bounds = bounds[bounds > low]
+    if not len(bounds):
+        bounds = np.array([high])
+    number = np.empty(count, np.uint8)
+    for start in range(0, count, _CHUNK):
+        some = slice(start, start + _CHUNK)
+        number[some] = np.searchsorted(bounds, key[some], side="right")
+    del key
+    for piece in range(len(bounds) + 1):
+        own = np.flatnonzero(number == piece)
+        if len(own):
+            yield from _cut(keys, most, own if rows is None else rows[own])
+
+
+def sort_by_keys(keys: Sequence[Array]) -> Positions:
+    """Positions in the order of some keys, the first of which tells nearly all apart.
+
+    Examples
+    --------
+    >>> sort_by_keys([np.array([5, 9, 5, 1]), np.array([7, 0, 2, 0])]).tolist()
+    [3, 2, 0, 1]
+    """
+    order = np.argsort(keys[0])
+    known = keys[0][order]
+    same = known[1:] == known[:-1]
+    if same.any():
+        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        rows = order[tied]
+        order[tied] = rows[np.lexsort((rows, *(key[rows] for key in keys[::-1])))]
+    return order
 
 
 def scatter_numbers(count: int, stream: int) -> Words:

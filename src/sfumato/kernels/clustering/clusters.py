@@ -10,6 +10,7 @@ Sánchez, Martínez & Domingo-Ferrer (2016), Science 351:1274, supplement, algor
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -24,10 +25,14 @@ from sfumato.kernels.clustering.closeness import (
 )
 from sfumato.kernels.compiled import compiled, inner
 from sfumato.kernels.exact_sums import exact_parts
+from sfumato.kernels.memory import allocate
+from sfumato.kernels.orders import cut_by_keys, sort_by_keys
 
 _FEW = 32
 """Up to so many records in a tie are put in order one by one."""
 _SMALL = 1 << 14
+_PIECE = 1 << 22
+"""Records that are put in order at a time."""
 
 
 def origin_order(values: Array, k: int) -> tuple[Integers, Integers]:
@@ -46,6 +51,55 @@ def origin_order(values: Array, k: int) -> tuple[Integers, Integers]:
     n = _check_size(values, k)
     starts = np.append(np.arange(n // k, dtype=np.int64) * k, n)
     return _sort_by_distance(np.asarray(values)), starts
+
+
+def order_codes_along_origin(
+    codes: Sequence[Array], units: Sequence[Array], persons: Sequence[Array], k: int
+) -> tuple[Integers, Integers]:
+    """Algorithm S2 on codes: `origin_order`, in pieces of bounded size.
+
+    Parameters
+    ----------
+    codes : by variable, the code of each record.
+    units : by variable, the number that each code stands for.
+    persons : keys that order equal records, the most important first.
+    k : the fewest records in a cluster.
+
+    Examples
+    --------
+    >>> codes, units = [np.array([3, 1, 2, 0, 4])], [np.array([-2.0, 1.0, 4.0, 5.0, 9.0])]
+    >>> order, starts = order_codes_along_origin(codes, units, [np.arange(5)], 2)
+    >>> order.tolist(), starts.tolist()
+    ([1, 3, 2, 0, 4], [0, 2, 5])
+    """
+    n = _check_size(codes[0], k)
+    is_whole = all(numbers.dtype.kind in "iu" for numbers in units)
+    numbers = [unit.astype(np.int64 if is_whole else np.float64, copy=False) for unit in units]
+    scale = np.array(
+        [_inverse_variance(unit[own]) for unit, own in zip(numbers, codes, strict=True)]
+    )
+
+    def read(rows: Integers | slice) -> Array:
+        return np.column_stack([unit[own[rows]] for unit, own in zip(numbers, codes, strict=True)])
+
+    far = allocate((n,), np.float64)
+    for start in range(0, n, _PIECE):
+        some = slice(start, start + _PIECE)
+        far[some] = measure_distances(read(some), scale)
+    order, done = allocate((n,), np.int64), 0
+    ranks = [_rank_codes(unit, own) for unit, own in zip(numbers, codes, strict=True)]
+    for piece in cut_by_keys([far, *ranks, *persons], _PIECE):
+        rows = piece[sort_by_keys([key[piece] for key in persons])]
+        nearest, _ = sort_by_number(far[rows], read(rows), far[:0])
+        order[done : done + len(rows)] = rows[nearest]
+        done += len(rows)
+    return order, np.append(np.arange(n // k, dtype=np.int64) * k, n)
+
+
+def _rank_codes(units: Array, codes: Array) -> Array:
+    """Codes in the order of what they stand for: as they are, where they have it."""
+    ranks = np.unique(units, return_inverse=True)[1].ravel()
+    return codes if (np.diff(ranks) > 0).all() else ranks[codes]
 
 
 def spread_order(

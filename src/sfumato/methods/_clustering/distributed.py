@@ -150,7 +150,7 @@ class Layout:
             batch[STRATUM].to_numpy() if self.strata is not None else None,
             self.read_sensitive(batch),
             [replace(rule.rule, column=column) for column, rule in enumerate(self.rules)],
-            lambda: ranks,
+            lambda: [ranks],
         )
 
     def read_weights(self, batch: pl.DataFrame) -> Integers:
@@ -437,7 +437,7 @@ def _show_cells(
     from sfumato.methods._clustering.method import declare_cells
 
     names = {number: layout.variables[number].name for number in cells}
-    schema = declare_cells(data, {n: cells[number].table.dtype for number, n in names.items()})
+    schema = declare_cells(data, {n: cells[number].table for number, n in names.items()})
     averaged = [n for number, n in names.items() if layout.forms[number].output in AVERAGES]
 
     def find_cells(batch: pl.DataFrame, draws: object) -> pl.DataFrame:

@@ -25,7 +25,7 @@ from sfumato.cells.same_values import unite_values
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MethodError
-from sfumato.kernels.arrays import Array, Codes, Floats, Integers
+from sfumato.kernels.arrays import AnyIntegers, Array, Codes, Floats, Integers
 from sfumato.methods._clustering.cells import Clusters
 from sfumato.methods._clustering.variables import CodedRows, ConfidentialRule, Variable
 from sfumato.schema import Schema
@@ -102,13 +102,12 @@ def cluster_by_mdav(rows: CodedRows, k: int) -> Clusters:
 
 def cluster_along_origin(rows: CodedRows, k: int) -> Clusters:
     """Algorithm S2: k after k along the distance to the zero record."""
-    from sfumato.kernels.clustering.clusters import origin_order
+    from sfumato.kernels.clustering.clusters import order_codes_along_origin
 
-    persons = _sort_persons(rows)
-    values = read_numbers(rows.variables, 'The clustering "origin"')[persons]
+    units = [read_units(variable, 'The clustering "origin"') for variable in rows.variables]
+    codes = [variable.codes for variable in rows.variables]
     # Sánchez et al. (2016), Algorithm S2.
-    order, starts = origin_order(values, k)
-    return Clusters(persons[order], starts)
+    return Clusters(*order_codes_along_origin(codes, units, _list_person_keys(rows), k))
 
 
 def cluster_by_spread(rows: CodedRows, k: int) -> Clusters:
@@ -134,22 +133,26 @@ _CLUSTERINGS: dict[Clustering, Callable[[CodedRows, int], Clusters]] = {
 
 def _sort_persons(rows: CodedRows) -> Integers:
     """The rows in an order that follows the person."""
-    if rows.rank_persons is None:
+    from sfumato.kernels.orders import sort_by_keys
+
+    return sort_by_keys(_list_person_keys(rows))
+
+
+def _list_person_keys(rows: CodedRows) -> Sequence[AnyIntegers]:
+    if rows.list_person_keys is None:
         raise TypeError("This clustering needs to know who is who.")
-    return np.argsort(rows.rank_persons())
+    return rows.list_person_keys()
 
 
-def rank_persons(data: Dataset) -> Integers:
-    """Each record's rank in an order that follows the person.
+def list_person_keys(data: Dataset) -> Sequence[AnyIntegers]:
+    """Keys that put records in an order which follows the person, the most important first.
 
     Where a clustering divides records that are equal in all its variables, the person decides who
     goes where, not the row in the file.
     """
-    digests = data.identity.digests
-    ranks = np.empty(len(digests), np.int64)
     # Two words of the record's digest, which no order of rows or of files changes.
-    ranks[np.lexsort((digests[:, 1], digests[:, 0]))] = np.arange(len(digests))
-    return ranks
+    digests = data.identity.digests
+    return digests[:, 0], digests[:, 1]
 
 
 def stack_codes(variables: Sequence[Variable]) -> Any:

@@ -19,7 +19,7 @@ from sfumato.data.stream import Stream
 from sfumato.engines import Combinations
 from sfumato.errors import DataError, MethodError, PlanError
 from sfumato.io import frames
-from sfumato.kernels.arrays import Codes, Floats, Integers
+from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers
 from sfumato.kernels.memory import allocate
 from sfumato.schema import Column
 from sfumato.schema.hierarchies import Hierarchy
@@ -121,7 +121,8 @@ class CodedRows:
     strata : the number of each row's stratum; None: there are no strata.
     sensitive : a column of codes for each rule.
     rules : what every cluster must keep about them.
-    rank_persons : the rank of each row in an order that follows the person, where rows are records.
+    list_person_keys : keys of each row, the most important first, in an order that follows the
+        person, where rows are records.
     """
 
     variables: Sequence[Variable]
@@ -129,18 +130,20 @@ class CodedRows:
     strata: Integers | None = None
     sensitive: Codes | None = None
     rules: Sequence[Rule] = ()
-    rank_persons: Callable[[], Integers] | None = None
+    list_person_keys: Callable[[], Sequence[AnyIntegers]] | None = None
 
     def take(self, positions: Integers) -> CodedRows:
         """Some of the rows, with the levels that they have, and without strata."""
-        rank = self.rank_persons
+        list_all = self.list_person_keys
         return replace(
             self,
             variables=[variable.take(positions) for variable in self.variables],
             weights=self.weights[positions] if len(self.weights) else self.weights,
             strata=None,
             sensitive=None if self.sensitive is None else self.sensitive[positions],
-            rank_persons=None if rank is None else lambda: rank()[positions],
+            list_person_keys=None
+            if list_all is None
+            else lambda: [key[positions] for key in list_all()],
         )
 
 
