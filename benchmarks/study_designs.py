@@ -6,7 +6,8 @@ fit, and in which share of data sets a check of the model failed. Each row is ab
 coefficient, the one at stake. `--designs A,B` selects some, `--list` names them; `--seconds 60`
 stops a design after so much CPU time, with fewer data sets. `--into FOLDER` keeps each data set in
 a file, so that a run that was stopped goes on where it was. `--original` fits the same data sets
-before noise: what is left of bias there comes from few records, not from noise.
+before noise: what is left of bias there comes from few records, not from noise. `--draws 600` makes
+longer chains, where 250 draws are worth too few independent ones.
 """
 
 from __future__ import annotations
@@ -81,18 +82,20 @@ def release(design: Design, seed: int) -> tuple[pl.DataFrame, dict[str, Any]]:
     return pl.DataFrame(columns), noise
 
 
-def fit_data_set(design: Design, seed: int) -> dict[str, Any]:
+def fit_data_set(design: Design, seed: int, draws: int = DRAWS) -> dict[str, Any]:
     """What is kept of one data set."""
     frame, noise = release(design, seed)
     start = time.process_time()
     fit = sf.fit(
-        design.formula, frame, noise=noise, family=design.family, draws=DRAWS, chains=CHAINS,
+        design.formula, frame, noise=noise, family=design.family, draws=draws, chains=CHAINS,
         shape=design.shape,
     )  # fmt: skip
     seconds = time.process_time() - start
     row = next(row for row in fit.rows if row["term"].replace(".0", "") == design.term)
     reach = 1.96 * fit.naive.error.get(row["term"], np.nan)
     return {
+        "mean": row["mean"],
+        "sd": row["sd"],
         "bias": (row["mean"] - design.true) / row["sd"],
         "inside": bool(row["low"] < design.true < row["high"]),
         "naive": bool(abs(row["naive"] - design.true) < reach),
@@ -100,6 +103,7 @@ def fit_data_set(design: Design, seed: int) -> dict[str, Any]:
         "warned": fit.engine == "resampled moments"
         or any(warning.startswith("Check failed") for warning in fit.warnings),
         "rhat": row["rhat"],
+        "ess": row["ess"],
         "engine": fit.engine,
         "seconds": seconds,
     }
@@ -412,7 +416,7 @@ DESIGNS: dict[str, Design] = {
 
 
 def run(
-    name: str, design: Design, wanted: range, into: Path | None, most: float
+    name: str, design: Design, wanted: range, into: Path | None, most: float, draws: int = DRAWS
 ) -> list[dict[str, Any]]:
     """The data sets of a design, as many as fit into `most` CPU seconds.
 
@@ -428,7 +432,7 @@ def run(
         if seed not in done:
             if spent > most:
                 break
-            done[seed] = {"set": seed, **fit_data_set(design, seed)}
+            done[seed] = {"set": seed, **fit_data_set(design, seed, draws)}
             if path is not None:
                 with path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(done[seed]) + "\n")
@@ -465,6 +469,7 @@ def main() -> None:
     options.add_argument("--into", type=Path)
     options.add_argument("--original", action="store_true", help="without noise")
     options.add_argument("--list", action="store_true")
+    options.add_argument("--draws", type=int, default=DRAWS, help="of each chain")
     given = options.parse_args()
     if given.list:
         print("\n".join(f"{name}: {design.about}" for name, design in DESIGNS.items()))
@@ -481,7 +486,7 @@ def main() -> None:
         design = DESIGNS[name]
         if given.original:
             design = replace(design, variances={}, flipped={}, shared=frozenset())
-        results = run(name, design, wanted, given.into, given.seconds)
+        results = run(name, design, wanted, given.into, given.seconds, given.draws)
         print(write_row(name, results), flush=True)
 
 

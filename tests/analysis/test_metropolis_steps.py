@@ -117,6 +117,46 @@ def test_ranks_of_true_values_are_uniform(kind: str, *, mixture: bool):
     assert chisquare(result).pvalue > 1e-4
 
 
+def linear_target(seed: int) -> LatentTarget:
+    """A target in which a predictor of two modes is linear, its slope differing by record."""
+    target, _ = setting("plain", "gaussian", mixture=True, seed=seed)
+    rng = np.random.default_rng([seed, 23])
+    target.terms.functions, target.terms.linear = [(None,)], [True]
+    target.weights = [rng.normal(size=RECORDS)]
+    target.offset = rng.normal(size=RECORDS)
+    target.outcome.variance, target.shift = 1.7, 0.1
+    return target
+
+
+def integrate_by_quadrature(target: LatentTarget, record: int) -> tuple[float, float]:
+    """The log density of what a record shows, and the mean of its true value given that."""
+    slope, offset = target.weights[0][record], target.offset[record]
+    released, y = target.released.values[record] + target.shift, target.outcome.true[record]
+
+    def density(x: float) -> float:
+        prior = 0.7 * norm.pdf(x, -1, 1) + 0.3 * norm.pdf(x, 2, 0.5)
+        noise = norm.pdf(released, x, target.released.number.variance**0.5)
+        return prior * noise * norm.pdf(y, offset + slope * x, target.outcome.variance**0.5)
+
+    near: Any = {"points": sorted([-1.0, released, 2.0]), "limit": 200}
+    total = quad(density, -9, 9, **near)[0]
+    return float(np.log(total)), quad(lambda x: x * density(x), -9, 9, **near)[0] / total
+
+
+def test_a_mixture_is_integrated_as_by_quadrature():
+    target, rng = linear_target(3), np.random.default_rng(4)
+    before = target.integrate()
+    drawn = np.mean([before.mixture.draw(rng)[:30] for _ in range(4000)], axis=0)
+    expected = np.array([integrate_by_quadrature(target, record) for record in range(30)])
+    assert drawn == pytest.approx(expected[:, 1], abs=0.07)  # 4 errors of a mean
+    # But for a constant of all records, which must not depend on the variance: that is stepped.
+    gap = before.log[:30] - expected[:, 0]
+    target.outcome.variance = 0.6
+    expected = np.array([integrate_by_quadrature(target, record) for record in range(30)])
+    gap = np.append(gap, target.integrate().log[:30] - expected[:, 0])
+    assert gap == pytest.approx(gap[0], abs=1e-6)
+
+
 def without_ratio(present, target, rng):
     """The paper's (A3) read literally: accepted by the likelihood (A2) alone."""
     released, share = target.released.values, 1 / 1.3

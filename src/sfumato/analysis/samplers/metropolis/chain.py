@@ -386,10 +386,12 @@ class Chain:
         if not self.proposal.ready:
             return
         number = self.noised[self.passes % len(self.noised)]
-        size, x = float(self.start.size[number]), self.latent[:, number].copy()
-        eta = self.eta
         proposed, log_ratio = self.proposal.draw(present, self.rng)
-        target = self._target(number)
+        target, eta = self._target(number), self.eta
+        if target.mixture_of_normals and not target.normal:
+            self._step_without_latent(number, target, proposed, log_ratio)
+            return
+        size, x = float(self.start.size[number]), self.latent[:, number].copy()
         mean, sd = approximate_latent(target, size)
         log_ratio -= self._log_joint(target, x, sd)
         self._set_theta(proposed)
@@ -406,6 +408,25 @@ class Chain:
         else:
             self._set_theta(present)
             self.eta = eta
+
+    def _step_without_latent(
+        self, number: int, target: LatentTarget, proposed: Floats, log_ratio: float
+    ) -> None:
+        """Coefficients and variances with one number summed out, which is drawn anew after."""
+        present, here = self._get_theta(), target.integrate()
+        log_ratio -= float(here.log.sum()) + self._log_prior()
+        self._set_theta(proposed)
+        there = self._target(number).integrate()
+        log_ratio += float(there.log.sum()) + self._log_prior()
+        self.joint_steps += 1
+        if np.log(self.rng.uniform()) < log_ratio:
+            self.joint_accepted += 1
+            here = there
+        else:
+            self._set_theta(present)
+        self.latent[:, number] = here.mixture.draw(self.rng)
+        self.predictor.refresh()
+        self.eta = self._compute_eta()
 
     def _get_theta(self) -> Floats:
         """Coefficients, log residual variance, and the parameters of the number model."""
@@ -426,12 +447,17 @@ class Chain:
         """Log density of coefficients, variances and true values, the latter as z."""
         # The sum of log s is the Jacobian of x = m + s z.
         log = float((target.evaluate(x)[0].log + np.log(sd)).sum())
-        log -= 0.5 * float((self.prior * self.beta**2).sum())
         if self.outcome.linear:
-            variance, noise = self.outcome.variance, self.outcome.noise
-            residual = variance - self.outcome.integrated_noise
-            log += np.log(residual) - np.log(residual + noise) - 0.5 * len(x) * np.log(variance)
-        return float(log) + self.numbers.log_prior(len(x))
+            log -= 0.5 * len(x) * float(np.log(self.outcome.variance))
+        return log + self._log_prior()
+
+    def _log_prior(self) -> float:
+        """Log prior density of what `_get_theta` has."""
+        log = -0.5 * float((self.prior * self.beta**2).sum())
+        if self.outcome.linear:
+            residual = self.outcome.variance - self.outcome.integrated_noise
+            log += float(np.log(residual) - np.log(residual + self.outcome.noise))
+        return log + self.numbers.log_prior(self.problem.records)
 
 
 def approximate_latent(target: LatentTarget, size: float) -> tuple[Floats, Floats]:

@@ -273,13 +273,14 @@ class NumberModel:
 
     @property
     def theta(self) -> Floats:
-        """Slopes, slopes of the log spread and log variance of a single number; else nothing.
+        """Slopes, slopes of the log spread and log variance of a single normal number; else none.
 
-        The variance is that of all components, whose means and SDs go with its root.
+        Means of components hold the slopes in place, and their shares the spread: with a mixture
+        as it is, hardly any other slopes would be likely.
         """
-        if self.slopes.shape[1] != 1:
+        if self.slopes.shape[1] != 1 or self.components > 1:
             return np.zeros(0)
-        log_variance = np.log(self._total_covariance()[0])
+        log_variance = np.log(self.covariances[0, 0])
         return np.concatenate([self.slopes[:, 0], self.spread_slopes[:, 0], log_variance])
 
     @theta.setter
@@ -288,25 +289,17 @@ class NumberModel:
             columns = len(self.slopes)
             self.slopes = values[:columns, None].copy()
             self.spread_slopes = values[columns:-1, None].copy()
-            ratio = np.exp(values[-1]) / self._total_covariance()[0, 0]
-            self.means, self.covariances = self.means * np.sqrt(ratio), self.covariances * ratio
+            self.covariances = np.exp(values[-1:, None, None])
 
     def log_prior(self, records: int) -> float:
         """Log density of `theta`, and what of the residuals' density does not depend on them."""
         if not len(self.theta):
             return 0.0
         ridge = _RIDGE / self.total[0, 0]
-        log = -0.5 * float((self.spread_slopes**2).sum())
-        variances, total = self.covariances[:, 0, 0], float(self.total[0, 0])
-        if self.components == 1:
-            log += (1 - 0.5 * records) * math.log(variances[0])
-            log -= (self.spread_columns @ self.spread_slopes).sum()
-        else:
-            # Priors of means and variances, and the Jacobian of scaling all of them.
-            log -= float((2 * np.log(variances) + 0.5 * _OWN * total / variances).sum())
-            log -= 0.5 * float((self.means**2).sum()) / (_FAR**2 * total)
-            log += 1.5 * self.components * float(self.theta[-1])
-        return float(log - 0.5 * ridge * (self.slopes[self.first_level :, 0] ** 2).sum())
+        log = (1 - 0.5 * records) * float(self.theta[-1])
+        log -= float((self.spread_columns @ self.spread_slopes).sum())
+        log -= 0.5 * float((self.spread_slopes**2).sum())
+        return log - 0.5 * ridge * float((self.slopes[self.first_level :, 0] ** 2).sum())
 
     def regress(self, latent: Floats) -> None:
         """First slopes by least squares, without which residuals would lie far from all components.

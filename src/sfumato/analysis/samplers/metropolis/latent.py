@@ -26,7 +26,11 @@ from sfumato.analysis.samplers.metropolis.cells import (
     step_within_cells,
 )
 from sfumato.analysis.samplers.metropolis.coefficients import Generator
-from sfumato.analysis.samplers.metropolis.covariates import ConditionalMixture, RecordMixture
+from sfumato.analysis.samplers.metropolis.covariates import (
+    ConditionalMixture,
+    RecordMixture,
+    log_sum_exp,
+)
 from sfumato.analysis.samplers.metropolis.likelihood import LogDensity, OutcomeModel, ReleasedNumber
 from sfumato.kernels.arrays import Floats, Integers
 
@@ -187,6 +191,13 @@ class LinearPredictor:
         return effects
 
 
+class IntegratedLatent(NamedTuple):
+    """Latent values given all else, and the log density of the data without them, by record."""
+
+    mixture: RecordMixture
+    log: Floats
+
+
 @dataclass(eq=False)
 class LatentTarget:
     """The full conditional of the latent values of one number, as a log density.
@@ -213,10 +224,32 @@ class LatentTarget:
     limits: CellEnds | None = None
 
     @property
+    def mixture_of_normals(self) -> bool:
+        """Whether the full conditional is a normal distribution or a mixture of such."""
+        linear = self.outcome.linear and all(self.terms.linear)
+        return linear and self.released.exact and self.released.number.growth is None
+
+    @property
     def normal(self) -> bool:
         """Whether the full conditional is normal."""
-        linear = self.outcome.linear and all(self.terms.linear) and self.conditional.logs is None
-        return linear and self.released.exact and self.released.number.growth is None
+        return self.mixture_of_normals and self.conditional.logs is None
+
+    def integrate(self) -> IntegratedLatent:
+        """The full conditional, and the density of outcome and released values without it.
+
+        Released values and outcome are two normal observations of the latent value, and together
+        one of the summed precision. What they say of each other is normal as well.
+        """
+        slope = sum(self.weights, np.zeros(1))
+        variance, noise = self.outcome.variance, self.released.variance(_EMPTY)
+        released, outcome = self.released.values + self.shift, self.outcome.true - self.offset
+        precision = 1 / noise + slope**2 / variance
+        together = (released / noise + slope * outcome / variance) / precision
+        mixture = self.conditional.with_noise(together, 1 / precision)
+        between = variance + slope**2 * noise
+        log = log_sum_exp(mixture.logs + 0.5 * np.log(mixture.variances))
+        log -= 0.5 * (np.log(between) + (outcome - slope * released) ** 2 / between)
+        return IntegratedLatent(mixture, log)
 
     def evaluate(self, latent: Floats) -> tuple[LogDensity, Floats]:
         """Log density and derivatives, and the linear predictor."""
@@ -353,6 +386,9 @@ def step_latent(
     number = target.terms.number
     if isinstance(number, GeneralisedNumber):
         return LatentStep(*step_within_cells(present, target, number, rng))
+    if target.mixture_of_normals and not target.normal:
+        values = target.integrate().mixture.draw(rng)
+        return LatentStep(values, target.predict(values), 1.0)
     turn = passes % _TURNS
     if target.normal or turn in (0, 2):
         return step_newton(present, target.evaluate, size, rng)
