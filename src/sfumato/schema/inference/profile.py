@@ -18,6 +18,7 @@ import polars as pl
 from sfumato.errors import DataError
 from sfumato.io import frames
 from sfumato.schema import Kind
+from sfumato.schema.inference.free_text import SENTENCE, are_sentences
 from sfumato.schema.inference.scales import (
     YES_OR_NO,
     Key,
@@ -208,6 +209,13 @@ class Profile:
         return bool(self.levels) and self.levels <= YES_OR_NO
 
     @cached_property
+    def holds_free_text(self) -> bool:
+        """Text of which many records have a sentence of their own."""
+        if self.family != "text" or not self.count_matches(SENTENCE):
+            return False
+        return are_sentences(self.values, self.counts)
+
+    @cached_property
     def holds_dates(self) -> bool:
         """Text of which every value is a date, year first."""
         if self.family != "text" or self.count_matches(_ISO_DATE) < self.distinct:
@@ -273,7 +281,7 @@ def read_profiles(
                 some = columns[start : start + size]
                 together |= zip(
                     (column.name for column in some),
-                    _read_together(some, [*patterns, _ISO_DATE, _RANGE, _NOTATION]),
+                    _read_together(some, [*patterns, _ISO_DATE, _RANGE, _NOTATION, SENTENCE]),
                     strict=True,
                 )
     for name in table.columns:

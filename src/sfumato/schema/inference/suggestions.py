@@ -11,6 +11,12 @@ import narwhals as nw
 from sfumato.io import frames
 from sfumato.io.missing_words import is_word_for_missing
 from sfumato.schema import CellForm, Column, Kind, Role
+from sfumato.schema.inference.coordinates import (
+    HIGHEST_LATITUDE,
+    HIGHEST_LONGITUDE,
+    Coordinates,
+    find_coordinates,
+)
 from sfumato.schema.inference.formats import FORMATS, are_prefix_codes, find_format
 from sfumato.schema.inference.missing_codes import find_missing_codes
 from sfumato.schema.inference.names import SIGNS, Sign, find_label_signs, find_signs
@@ -124,6 +130,10 @@ _FEW_CODES = (
     "say what it stands for."
 )
 _ANSWERS = "One of {} codes of few levels, as answers to questions have; decide by hand."
+_SENTENCES = (
+    "Holds free text, in which people may be named: it cannot leave as it is. Drop it, or use the "
+    "method deidentify_text."
+)
 _UNKNOWN = "Nothing in its name or values says what it is; decide by hand."
 _OF_NAMES: dict[str, str] = {
     "direct": "{says} {what}, {note}.",
@@ -172,6 +182,8 @@ def infer_role(
     matching = find_format(_POINTING, profile)
     if matching:
         return SuggestedRole(matching.role, _OF_FORMATS[matching.role].format(what=matching.what))
+    if profile.holds_free_text:
+        signs = [sign for sign in signs if sign.role == "direct"]
     for sign in (_resolve_weight(sign, profile, tall=tall) for sign in signs):
         if _is_borne_out(sign, profile):
             return SuggestedRole(sign.role, _explain_role(sign, profile), sign)
@@ -264,11 +276,8 @@ def _infer_role_from_values(profile: Profile, labels: Sequence[str]) -> Suggeste
     # Ranges that few records share are a generalised number, not an identifier.
     if profile.is_measurement or profile.range_kind:
         return SuggestedRole(None, NAMELESS)
-    if (
-        profile.has_enough_records
-        and profile.nearly_unique
-        and (profile.family == "text" or profile.integral)
-    ):
+    own = profile.has_enough_records and profile.nearly_unique
+    if profile.holds_free_text or (own and (profile.family == "text" or profile.integral)):
         return _infer_identifier(profile)
     return SuggestedRole(None, _UNKNOWN)
 
@@ -276,9 +285,8 @@ def _infer_role_from_values(profile: Profile, labels: Sequence[str]) -> Suggeste
 def _infer_identifier(profile: Profile) -> SuggestedRole:
     """Text that few share, a number that counts the records, or one that merely differs."""
     if profile.family == "text":
-        return SuggestedRole(
-            "direct", "Looks identifier-like: text of which few records share a value."
-        )
+        few = "Looks identifier-like: text of which few records share a value."
+        return SuggestedRole("direct", _SENTENCES if profile.holds_free_text else few)
     low, high = int(profile.values[0]), int(profile.values[-1])
     if profile.distinct == profile.records == high - low + 1:
         return SuggestedRole(
@@ -315,12 +323,16 @@ def suggest(frame: Any, known: Mapping[str, Column] | None = None) -> dict[str, 
     codes: list[str] = []
     pairs: list[str] = []
     shared: dict[str, float] = {}
+    places = find_coordinates(table.columns)
     for name, profile in read_profiles(table, patterns):
         if profile is None:
             several = table[name].dtype == nw.Object
             columns[name] = Column(reason=_MIXED if several else f"{NAMELESS} {CLOSED}")
             shared[name] = 0.0
             continue
+        places = [
+            place for place in places if name not in place or _can_be_in(place, name, profile)
+        ]
         shared[name] = profile.share_repeated
         declared = known[name] if known and name in known else _NOTHING_KNOWN
         columns[name] = _infer_column(name, profile, signs[name], declared, tall=tall)
@@ -334,6 +346,9 @@ def suggest(frame: Any, known: Mapping[str, Column] | None = None) -> dict[str, 
         for name in codes:
             reason = columns[name].reason.replace(_FEW_CODES, _ANSWERS.format(len(codes)))
             columns[name] = replace(columns[name], role=None, reason=reason)
+    for place in places:
+        reason = _PLACE.format(*place)
+        columns |= {name: replace(columns[name], role="quasi", reason=reason) for name in place}
     if (person := find_person(columns, signs, shared, table)) is not None:
         values = frames.get_column(frame, person).drop_nulls()
         reason = describe_person(signs[person][0], len(values), values.n_unique())
@@ -342,6 +357,18 @@ def suggest(frame: Any, known: Mapping[str, Column] | None = None) -> dict[str, 
 
 
 _NOTHING_KNOWN = Column()
+_PLACE = (
+    "'{}' and '{}' are latitude and longitude of one place, and may point to a home: treat both in "
+    "one step, such as displace_coordinates or grid_coordinates."
+)
+
+
+def _can_be_in(place: Coordinates, name: str, profile: Profile) -> bool:
+    """Whether a variable can be the latitude or the longitude of a place by its values."""
+    most = HIGHEST_LATITUDE if name == place.latitude else HIGHEST_LONGITUDE
+    return profile.family == "number" and profile.within(-most, most)
+
+
 _SEX = "sex or gender"
 _PAIR = (
     "It has the codes 1 and 2, each of about half the records, as sex or gender often has; others "
@@ -377,6 +404,8 @@ def _infer_column(
         domain=order.levels if order else None,
         missing=(*declared.missing, *codes, *(order.unknown if order else ())),
         cells=cells,
+        # Nobody is told apart by a text, and different people may have the same.
+        identity=False if profile.holds_free_text and suggested.role == "direct" else None,
         reason=" ".join(remark for remark in remarks if remark),
     )
 
