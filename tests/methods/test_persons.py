@@ -396,3 +396,66 @@ def test_centres_of_neighbours_are_refused_where_these_may_be_rows_of_one_person
         method.apply(visits(40, 1))
     assert "thin_rows" in refused.value.hint
     method.apply(sf.methods.ThinRows(most=1).apply(visits(40, 1), key=KEY))
+
+
+@given(seed=st.integers(0, 10_000), persons=st.integers(5, 30))
+@settings(max_examples=20, deadline=None)
+def test_what_never_changes_is_regenerated_once(seed, persons):
+    data = visits(persons, seed, gaps=True)
+    masked = np.random.default_rng(seed).random(persons) < 0.4
+    masked[0] = False
+    number = data.frame["patient"].str.tail(3).cast(pl.Int64).to_numpy()
+    sizes = data.frame["size"].cast(pl.String).set(pl.Series(masked[number]), "*")
+    schema = data.schema.changed(["size"], cells="generalised", kind="integer")
+    shown = sf.Dataset(data.frame.with_columns(sizes), schema)
+    method = sf.methods.Regenerate(variables=["size", "sex"], marginal="observed")
+    filled = method.apply(shown, key=KEY)
+    constant = filled.frame.group_by("patient").agg(pl.col("size", "sex").n_unique())
+    assert constant["size"].max() == constant["sex"].max() == 1
+    assert filled.frame["sex"].null_count() == 0
+    told = data.frame["sex"].is_not_null()
+    assert filled.frame["sex"].filter(told).equals(data.frame["sex"].filter(told))
+    open_cells = pl.Series(~masked[number])
+    kept = filled.frame["size"].cast(pl.Int64).filter(open_cells)
+    assert kept.equals(data.frame["size"].filter(open_cells))
+    assert set(method.fit(shown, LocalEngine())[ONCE]) == {"size", "sex"}
+    order = np.random.default_rng(seed).permutation(len(data))
+    again = method.apply(sf.Dataset(shown.frame[order], schema), key=KEY)
+    assert sorted(again.frame.rows()) == sorted(filled.frame.rows())
+
+
+def test_counts_of_what_never_changes_count_persons():
+    frame = pl.DataFrame({"patient": [1, 1, 2, 3, 3, 3], "group": ["*", "*", "a", "*", "*", "*"]})
+    group = sf.Column(role="quasi", kind="nominal", cells="generalised")
+    data = sf.Dataset(frame, sf.Schema({"patient": "person", "group": group}))
+    step = sf.methods.Regenerate(variables=["group"], counts={"group": {"b": 1, "c": 1}})
+    filled = step.apply(data, key=KEY).frame
+    by_person = filled.group_by("patient").agg(pl.col("group").unique()).sort("patient")
+    values = [group for [group] in by_person["group"].to_list()]
+    assert values[1] == "a"
+    assert sorted([values[0], values[2]]) == ["b", "c"]
+    with pytest.raises(MethodError, match="add up to 5"):
+        sf.methods.Regenerate(variables=["group"], counts={"group": {"b": 5}}).apply(data, key=KEY)
+
+
+def test_a_matrix_by_frequencies_counts_persons():
+    """Somebody with many rows must not move what is published by more than one record does."""
+    ward = sf.Column(role="sensitive", kind="nominal", domain=("a", "b", "c"))
+    rows = [(person, "abc"[person % 3]) for person in range(90)]
+    schema = sf.Schema({"patient": "person", "ward": ward})
+    step = sf.methods.Misclassify(variables=["ward"], retention=0.7, invariant=True)
+
+    def fit(more):
+        frame = pl.DataFrame(rows + more, schema=["patient", "ward"], orient="row")
+        return step.fit(sf.Dataset(frame, schema), LocalEngine())["ward"]["strata"]
+
+    # Five hundred rows of one person, who is there already: nothing changes.
+    assert fit([(0, "a")] * 500) == fit([])
+    # By rows they would.
+    plain = sf.Schema({"patient": "other", "ward": ward})
+    frames = [
+        pl.DataFrame(rows + more, schema=["patient", "ward"], orient="row")
+        for more in ([], [(0, "a")] * 500)
+    ]
+    by_rows = [step.fit(sf.Dataset(f, plain), LocalEngine())["ward"]["strata"] for f in frames]
+    assert by_rows[0] != by_rows[1]

@@ -295,6 +295,7 @@ def test_a_date_that_stays_is_warned_of():
         {"window": 364, "origin": "visit"},
         {"window": 5, "unit": "weeks"},
         {"origin": "visit", "ends": "blank"},
+        {"window": 364, "count": "order"},
         {"variables": ["visit"], "window": 9, "blank_before": {"birth": dt.date(1950, 1, 1)}},
     ],
 )
@@ -349,3 +350,113 @@ def test_next_years_extract_has_the_same_shifts_and_another_window_is_refused(
     assert release([*rows, *later], 364, "next") == first
     with pytest.raises(sf.SfumatoError, match="drawn anew"):
         release(rows, 728, "wider")
+
+
+@given(rows=VISITS)
+@settings(max_examples=60, deadline=None)
+@pytest.mark.filterwarnings("ignore::sfumato.errors.HeavyLossWarning")
+def test_the_order_of_visits_can_stay_without_their_dates(rows):
+    data = table(rows)
+    method = ShiftDates(variables=["visit"], origin="visit", count="order")
+    with pytest.warns(WeakProtectionWarning, match="birth"):
+        counted = method.apply(data)
+    days: dict[str, set[dt.date]] = {}
+    for patient, _, visit in rows:
+        if visit is not None:
+            days.setdefault(patient, set()).add(visit)
+    expected = [
+        None if visit is None else sorted(days[patient]).index(visit) + 1
+        for patient, _, visit in rows
+    ]
+    assert counted.frame["visit"].to_list() == expected
+    assert counted.schema["visit"].kind == "integer"
+    with pytest.warns(WeakProtectionWarning):
+        again = method.apply(data, engine=PartitionedEngine(3))
+    assert again.frame["visit"].to_list() == expected
+
+
+def years_between(birth: dt.date, day: dt.date) -> int:
+    return day.year - birth.year - ((day.month, day.day) < (birth.month, birth.day))
+
+
+@quietly
+@given(rows=VISITS, plan=PLANS, limit=st.integers(0, 120))
+@settings(max_examples=60, deadline=None)
+def test_ages_over_a_limit_become_the_limit(rows, plan, limit):
+    data = table(rows)
+    method = ShiftDates(**plan, oldest={"birth": limit})
+    plain = ShiftDates(**plan).apply(data, key=KEY).frame
+    for engine in (None, PartitionedEngine(2)):
+        released = method.apply(data, key=KEY, engine=engine).frame
+        assert released["visit"].equals(plain["visit"]), "all other dates are shifted as before"
+        last: dict[str, dt.date] = {}
+        for patient, _, visit in rows:
+            if visit is not None:
+                last[patient] = max(visit, last.get(patient, visit))
+        shifted: dict[str, dt.date] = {}
+        for (patient, _, visit), new in zip(rows, plain["visit"], strict=True):
+            if visit is not None and visit == last[patient]:
+                shifted[patient] = new
+        for (patient, birth, _), shown, moved in zip(
+            rows, released["birth"], plain["birth"], strict=True
+        ):
+            if birth is None or patient not in last or years_between(birth, last[patient]) <= limit:
+                assert shown == moved
+            else:
+                # By days, since a leap day may lie on either side of the shift.
+                assert abs((shifted[patient] - shown).days - limit * 365.25) < 2
+
+
+def test_ages_agree_with_the_released_dates():
+    rng = np.random.default_rng(5)
+    births = [dt.date(1950, 1, 1) + dt.timedelta(int(n)) for n in rng.integers(0, 9000, 400)]
+    days = [dt.date(2018, 1, 1) + dt.timedelta(int(n)) for n in rng.integers(0, 1500, 400)]
+    # A birthday is when a day more or less counts.
+    days[:200] = [birth.replace(year=2019, day=min(birth.day, 28)) for birth in births[:200]]
+    ages = [years_between(*pair) for pair in zip(births, days, strict=True)]
+    frame = pl.DataFrame({"patient": np.arange(400) // 2, "age": ages})
+    frame = frame.with_columns(birth=pl.Series(births), visit=pl.Series(days))
+    roles: dict[str, Any] = {
+        "patient": "person",
+        "age": "quasi",
+        "birth": "quasi",
+        "visit": "quasi",
+    }
+    data = sf.Dataset(frame, sf.Schema(roles))
+    with pytest.warns(WeakProtectionWarning, match="'age' is the age from 'birth' to 'visit'"):
+        ShiftDates(window=364).apply(data, key=KEY)
+    released = ShiftDates(window=364, ages={"age": ["birth", "visit"]}).apply(data, key=KEY).frame
+    expected = [years_between(*pair) for pair in released.select("birth", "visit").iter_rows()]
+    assert released["age"].to_list() == expected
+    assert released["age"].dtype == frame["age"].dtype
+    changed = (released["age"] - frame["age"]).abs()
+    assert 0 < changed.sum() == (changed > 0).sum() < 200
+    limited = ShiftDates(window=364, ages={"age": ["birth", "visit"]}, oldest={"birth": 60})
+    assert limited.apply(data, key=KEY).frame["age"].max() <= 61
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"ages": {"age": ["visit", "other"]}}, {"oldest": {"other": 89}}],
+)
+def test_only_dates_of_the_step_have_ages(wrong):
+    frame = pl.DataFrame({"patient": [1], "age": [30], "visit": [dt.date(2020, 1, 1)]})
+    data = sf.Dataset(frame, sf.Schema({"patient": "person", "age": "quasi", "visit": "quasi"}))
+    with pytest.raises(PlanError, match="other"):
+        ShiftDates(window=364, **wrong).apply(data, key=KEY)
+
+
+def test_births_at_a_limit_are_left_out_of_the_attack():
+    rows = [
+        (f"p{n}", dt.date(1930 + n, 1, 1), dt.date(2018 + n % 3, 1 + n % 12, 1 + n % 28))
+        for n in range(60)
+    ]
+    data = table(rows)
+    plan = sf.Plan(
+        schema=data.schema,
+        steps=[sf.methods.Drop(), ShiftDates(window=364, oldest={"birth": 70})],
+    )
+    release = sf.protect(data, plan, key=KEY)
+    found = sf.attackers.tried(data, release)["date_shift"]
+    assert found.computed, found.reason
+    assert found.details["variables"] == "visit"

@@ -194,3 +194,21 @@ def test_it_is_tried_on_every_release_with_the_step():
     assert tried["date_shift"] == sf.risk.DateShift(variables=["birth", "visit"], window=364)
     counted = [sf.methods.ShiftDates(origin="visit")]
     assert "date_shift" not in sf.attackers.attacks(sf.Plan(steps=counted))
+
+
+def test_dates_that_a_later_step_changes_are_left_out_of_the_attack():
+    data = make_visits(50, 3, 5)
+    alike = sf.methods.KAnonymity(variables=["birth"], k=5)
+    steps = [sf.methods.ShiftDates(window=364), sf.methods.Drop(variables=["patient"]), alike]
+    release = sf.protect(data, sf.Plan(schema=SCHEMA, steps=steps), key=KEY)
+    tried = sf.attackers.attacks(release.plan, release.manifest)
+    assert tried["date_shift"] == sf.risk.DateShift(variables=["visit"], window=364)
+    found = sf.attackers.tried(data, release)["date_shift"]
+    assert found.computed
+    assert found.details["persons"] == 50
+    for output in ("range", "value"):
+        both = sf.methods.KAnonymity(variables=["birth", "visit"], k=5, output=output)
+        plan = sf.Plan(schema=SCHEMA, steps=[*steps[:2], both])
+        none = sf.attackers.tried(data, sf.protect(data, plan, key=KEY))["date_shift"]
+        assert not none.computed, "there is no date as the step wrote it"
+        assert none.reason

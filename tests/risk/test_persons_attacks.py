@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.errors import MeasureError
+import sfumato.risk._attacks.owners as owners_module
+from sfumato.cells.standardisation import standardise_pair
 from sfumato.risk._attacks.owners import average_rows, count_near, share_nearest, take_best
 
 VISITS = st.lists(
@@ -178,17 +180,142 @@ def test_h_counts_other_persons(size):
     assert again.details["persons"] == 30
 
 
-@pytest.mark.parametrize("name", ["peers", "mahalanobis"])
-def test_attacks_that_count_rows_are_refused(name):
-    data = make_visits(10, 2)
-    measure = sf.catalogue.measure(name)
-    assert not measure.counts_persons
-    with pytest.raises(MeasureError, match="not measured for persons"):
-        measure.measure(measure.__new__(measure), data, data)
+def slow_mahalanobis(measure, data, released):
+    """Who is at risk and who unsafe, with every pair of rows compared; and the share by chance."""
+    ready = standardise_pair(data, released, measure.variables, owner="test")
+    owner = data.frame["patient"].to_list()
+    half = measure.w1 * (
+        0.05 * ready.distance if measure.definition == "sdcmicro" else ready.distance**2
+    )
+    gather = any if measure.definition == "sdcmicro" else all
+    before, after = ready.original.T, ready.on_own_scale.T
+    at_risk, unsafe = set(), set()
+    for row, person in enumerate(owner):
+        if not gather((np.abs(after[row] - before[row]) <= half[row]).tolist()):
+            continue
+        at_risk.add(person)
+        gaps = np.sqrt(((after - after[row]) ** 2).sum(axis=1))
+        near = {owner[other] for other in np.flatnonzero(gaps <= measure.w2)} - {person}
+        if len(near) < measure.m:
+            unsafe.add(person)
+    return len(at_risk) / len(set(owner)), len(unsafe) / len(set(owner))
 
 
-def test_what_is_not_measured_for_persons_meets_no_target():
-    data = make_visits(10, 2)
-    plan = sf.Plan(schema=data.schema, steps=[sf.methods.Drop()], targets={"risk1.max": 0.9})
-    with pytest.raises(sf.errors.TargetError, match="not measured for persons"):
-        sf.protect(data, plan, key=bytes(32))
+@pytest.mark.parametrize("definition", ["sdcmicro", "paper"])
+@pytest.mark.parametrize(("m", "w2"), [(1, 0.05), (1, 0.3), (3, 0.3)])
+def test_closeness_counts_other_persons(definition, m, w2):
+    data = make_visits(40, 4)
+    released = add_noise(data, 0.4)
+    measure = sf.risk.Mahalanobis(
+        variables=["age", "bmi"], definition=definition, w1=0.4, w2=w2, m=m
+    )
+    found = measure.measure(data, released)
+    assert (found.value, found.details["risk2"]) == slow_mahalanobis(measure, data, released)
+    assert found.details["comparable_records"] == found.details["persons"] == 40
+    assert found.details["risk1_records"] == round(found.value * 40)
+    curve = measure.curve(data, released).row(0)
+    assert curve[2:] == (found.value, found.details["risk2"])
+
+
+def test_rows_of_oneself_hide_nobody():
+    """A person whose rows lie together is as lonely as one with a single row."""
+    data = make_visits(30, 6)
+    alone = np.array(data.frame["patient"].to_list()) == 0
+    far = data.with_columns(
+        data.frame.select(
+            pl.when(pl.Series(alone)).then(500.0).otherwise(pl.col("age")).alias("age")
+        )
+    )
+    measure = sf.risk.Mahalanobis(variables=["age", "bmi"], w1=10.0, w2=5.0)
+    records = measure.measure(far, far).records
+    assert records["unsafe"].to_numpy()[alone].all()
+    assert not measure.measure(as_rows(far), as_rows(far)).records["unsafe"].to_numpy()[alone].all()
+
+
+def slow_peers(rows, p):
+    """For each person the least share of persons who protect them, over all combinations."""
+    known, secret = (1, 2), 3
+    least: dict[int, float] = {}
+    for row in rows:
+        for size in (1, 2):
+            for combination in itertools.combinations(known, size):
+                alike = [other for other in rows if all(other[c] == row[c] for c in combination)]
+                peers = {other[0] for other in alike}
+                same = {other[0] for other in alike if other[secret] == row[secret]}
+                share = (len(peers) - len(same)) / len(peers)
+                least[row[0]] = min(share, least.get(row[0], 1.0))
+    return least, {person for person, share in least.items() if share <= p}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 6), st.sampled_from("fm"), st.integers(30, 33), st.sampled_from("abc")
+        ),
+        min_size=2,
+        max_size=25,
+    ),
+    st.sampled_from([0.0, 0.5]),
+)
+@settings(max_examples=60, deadline=None)
+def test_peers_are_persons(rows, p):
+    frame = pl.DataFrame(rows, schema=["patient", "sex", "age", "ill"], orient="row")
+    roles = {"patient": "person", "sex": "quasi", "age": "quasi", "ill": "sensitive"}
+    data = sf.Dataset(frame, sf.Schema(roles))
+    least, breached = slow_peers(rows, p)
+    found = sf.risk.Peers(p=p).measure(data)
+    assert found.value == len(breached) / len(least)
+    assert found.details["breached_records"] == len(breached)
+    assert found.records["ill"].to_list() == pytest.approx([least[row[0]] for row in rows])
+    shuffled = sf.Dataset(frame.sample(fraction=1, shuffle=True, seed=1), data.schema)
+    assert sf.risk.Peers(p=p).measure(shuffled).value == found.value
+
+
+def test_peers_with_ranges_are_a_bound_and_one_row_each_changes_nothing():
+    ages = ["[30;40]", "[30;40]", "[35;40]", "[50;60]"]
+    frame = pl.DataFrame({"patient": [0, 1, 1, 2], "age": ages, "ill": ["a", "b", "c", "a"]})
+    age = sf.Column(role="quasi", kind="integer", cells="generalised")
+    schema = sf.Schema({"patient": "person", "age": age, "ill": "sensitive"})
+    found = sf.risk.Peers().measure(sf.Dataset(frame, schema))
+    # The first is protected by the second, whose row surely fits. Of the second's own rows one is
+    # fitted by the first for sure; nobody protects the third.
+    assert found.records["ill"].to_list() == [0.5, 0.5, 0.5, 0.0]
+    alone = sf.Dataset(frame[[0, 1, 3]], schema)
+    rows = sf.Dataset(frame[[0, 1, 3]], schema.changed(["patient"], role="other"))
+    measured = [sf.risk.Peers().measure(data) for data in (alone, rows)]
+    assert measured[0].records["ill"].to_list() == measured[1].records["ill"].to_list()
+
+
+def test_a_sample_of_persons_is_a_sample_of_persons():
+    data = make_visits(200, 3)
+    found = sf.risk.Peers(known=["age"], sensitive=["ill"], individuals=50).measure(data)
+    assert found.sampled == (50, 200)
+    assert found.details["individuals"] == 50
+    assert found.interval is not None
+    drawn = data.frame["patient"].filter(found.records["ill"].is_not_nan())
+    assert drawn.n_unique() == 50
+    assert len(drawn) == data.frame["patient"].is_in(drawn.unique().implode()).sum()
+
+
+def test_every_risk_of_ours_counts_persons():
+    ours = [measure for measure in sf.catalogue.measures().values() if measure.room() == "risk"]
+    assert not [measure.name for measure in ours if not measure.counts_persons]
+
+
+def test_many_rows_are_attacked_by_a_sample_of_persons(monkeypatch):
+    data = make_visits(60, 4)
+    released = add_noise(data, 3.0)
+    everybody = sf.risk.HIndex(p=2).measure(data, released)
+    assert everybody.sampled is None
+    monkeypatch.setattr(owners_module, "_MOST_PAIRS", 40 * 240)
+    some = sf.risk.HIndex(p=2).measure(data, released)
+    assert some.sampled == (10, 60)
+    assert some.details["persons"] == 60
+    assert "only some of the persons" in some.details["h_index_reason"]
+    looked = some.records["h"].is_not_null()
+    assert data.frame["patient"].filter(looked).n_unique() == 10
+    # Those who are looked for have the same ranks, among all others.
+    both = pl.DataFrame({"all": everybody.records["h"], "some": some.records["h"]})
+    assert both.filter(looked)["all"].to_list() == both.filter(looked)["some"].to_list()
+    averaging = sf.risk.Averaging(variables=["age", "bmi"], p=2).measure(data, released)
+    assert averaging.sampled == (10, 60)

@@ -144,3 +144,38 @@ def test_more_than_a_pick_by_chance_is_told_to_be_impossible() -> None:
     found = sf.calibrate(_normal(50), mean_h=40, draws=2)
     assert not found.met
     assert "24.5 persons off on average" in found.reason
+
+
+def _visits(persons: int = 60, rows: int = 3) -> sf.Dataset:
+    chance = np.random.default_rng(4)
+    person = np.repeat(np.arange(persons), rows)
+    frame = pl.DataFrame(
+        {
+            "patient": person,
+            "height": chance.normal(170, 9, persons)[person],
+            "pressure": chance.normal(130, 15, persons * rows),
+        }
+    )
+    quasi = sf.Column(role="quasi", kind="continuous")
+    return sf.Dataset(frame, sf.Schema({"patient": "person", "height": quasi, "pressure": quasi}))
+
+
+def test_noise_is_calibrated_for_persons() -> None:
+    data = _visits()
+    found = sf.calibrate(data, mean_h=2, attacker="plain", draws=6)
+    assert found.met
+    assert found.groups["records"].to_list() == [60]
+    # By the measure, on fresh draws of the method itself, which draws the height once a person.
+    assert _measured(data, found, draws=12)[0] == pytest.approx(found.achieved, rel=0.15)
+    rows = sf.Dataset(data.frame, data.schema.changed(["patient"], role="other"))
+    by_rows = sf.calibrate(rows, mean_h=2, attacker="plain", draws=6)
+    assert found.share > by_rows.share, "three rows of a person are three chances to find them"
+
+
+def test_the_most_exposed_persons_have_few_other_persons_around() -> None:
+    data = _visits(20, 3)
+    far = pl.when(pl.col("patient") == 7).then(400.0).otherwise(pl.col("height")).alias("height")
+    near = pl.when(pl.col("patient") == 7).then(130.0).otherwise(pl.col("pressure"))
+    lonely = sf.Dataset(data.frame.with_columns(far, near.alias("pressure")), data.schema)
+    found = sf.calibrate(lonely, mean_h=0.5, who=0.05, attacker="plain", draws=3)
+    assert found.groups["records"].to_list() == [1], "their own rows are no company"

@@ -117,7 +117,7 @@ class Recode(RowWise):
             name: self._fit_variable(
                 name,
                 data.schema[name],
-                count_persons(data, name, engine) if by_person else engine.distinct(data, [name]),
+                count_persons(data, [name], engine) if by_person else engine.distinct(data, [name]),
             )
             for name in self.variables
         }

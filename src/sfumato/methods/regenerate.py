@@ -16,6 +16,15 @@ from sfumato.engines import Chance, Engine
 from sfumato.errors import MethodError, PlanError
 from sfumato.kernels.arrays import Codes, Integers, Mask, Positions
 from sfumato.method import Fitted, Method, require_draws
+from sfumato.methods._noise.drawing import select_draws
+from sfumato.methods._persons import (
+    ONCE,
+    PERSON,
+    attach_persons,
+    count_changes,
+    draw_by_person,
+    has_persons,
+)
 from sfumato.methods._regeneration.allocation import allocate, apportion
 from sfumato.methods._regeneration.masked_cells import (
     PARTIAL_HINT,
@@ -46,6 +55,9 @@ class Regenerate(Method):
     cell that says something, such as `937**` or `[20;29]`, takes only a value that fits. The
     values are made up: marginals follow what they are taken from, and what went together in the
     masked cells does not (measure `correlations`).
+
+    A variable that never changes within a person (role "person") is filled once for each person:
+    what others of their rows show, or else one value for all of them. `counts` then count persons.
 
     Parameters
     ----------
@@ -110,7 +122,7 @@ class Regenerate(Method):
 
     def public(self, fitted: Fitted) -> dict[str, Any]:
         """Every parameter; of the counts only how many, since no cell need show their values."""
-        described = super().public(fitted)
+        described = {**super().public(fitted), **fitted}
         if self.counts is not None:
             described["counts"] = {
                 name: f"{len(counts)} values" for name, counts in self.counts.items()
@@ -118,8 +130,7 @@ class Regenerate(Method):
         return described
 
     def fit(self, data: Dataset, engine: Engine) -> Fitted:
-        """Nothing to fit; counts and variables must go together."""
-        del data, engine
+        """Which variables never change within persons; counts and variables must go together."""
         counts = self.counts or {}
         if wrong := [name for name in counts if name not in self.variables]:
             raise PlanError(
@@ -132,27 +143,38 @@ class Regenerate(Method):
                 f"No counts are given for: {', '.join(without)}.",
                 hint='give them, or set marginal = "observed".',
             )
-        return {}
+        if not has_persons(data):
+            return {}
+        changes = count_changes(data, self.variables, engine)
+        return {ONCE: [name for name, counted in changes.items() if not counted.different]}
 
     def transform(
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
     ) -> Dataset:
         """Fill the cells, over all records at once: their numbers are right over all of them."""
-        del fitted
-        schema = data.schema
+        schema, once = data.schema, fitted.get(ONCE, ())
 
         def fill(batch: pl.DataFrame, starts: Integers, draws: Draws | None) -> pl.DataFrame:
             del starts
             seeded = require_draws(draws, "Regenerating")
             return pl.DataFrame(
-                [self._fill_variable(batch[name], schema[name], seeded) for name in reads]
+                [
+                    self._fill_persons(batch[name], batch[PERSON], schema[name], seeded)
+                    if name in once
+                    else self._fill_variable(batch[name], schema[name], seeded)
+                    for name in reads
+                ]
             )
 
         reads = self.variables
         # A cell with a code for "missing" is filled like others, so the code must not come back.
         uncoded = schema.changed(reads, missing=())
         visible = replace(data, schema=uncoded, given_identity=data.identity)
-        released = engine.map_groups(visible, fill, by=(), reads=reads, chance=chance)
+        if once:
+            visible = attach_persons(visible, engine)
+        names = [*reads, *([PERSON] if once else [])]
+        filled = engine.map_groups(visible, fill, by=(), reads=names, chance=chance)
+        released = filled.without([PERSON]) if once else filled
         columns = {name: self._redeclare(data, released, name) for name in reads}
         return replace(released, schema=schema.with_columns(columns))
 
@@ -188,6 +210,32 @@ class Regenerate(Method):
         single[rows] = True
         masked = ~single & ~values.is_null().to_numpy()
         return values if masked.any() else restore_type(values, cells.type)
+
+    def _fill_persons(
+        self, values: pl.Series, persons: pl.Series, column: Column, draws: Draws
+    ) -> pl.Series:
+        """A variable of which nobody has two values, filled once for each person."""
+        coded = find_missing_codes(values, column)
+        absent = values.is_null() if coded is None else values.is_null() | coded
+        # Whoever shows a value somewhere has it everywhere; the first row stands for the others.
+        rows = pl.DataFrame({"person": persons, "absent": absent}).with_row_index("row")
+        chosen = rows.sort("person", "absent", "row").unique("person", keep="first").sort("person")
+        of_person = values.gather(chosen["row"])
+        by_person = select_draws(draw_by_person(draws, None), chosen["row"].to_numpy())
+        filled = self._fill_variable(of_person, column, by_person)
+        position = rows.join(
+            chosen.select("person").with_row_index("place"),
+            on="person",
+            how="left",
+            maintain_order="left",
+        )["place"]
+        spread = filled.gather(position)
+        if "missing" in self.masked or not absent.any():
+            return spread
+        # A code for missing stays where it can stand.
+        if values.dtype == spread.dtype:
+            return spread.zip_with(~absent, values)
+        return spread.set(absent, None)
 
     def _fill_by_counts(
         self,

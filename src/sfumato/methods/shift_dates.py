@@ -30,6 +30,8 @@ _FEW_SHIFTS = 20
 """Fewer possible shifts than this can be tried out one by one."""
 _SHARED, _MANY = 0.02, 50
 """A single day with this share of a variable's dates, and so many of them, gives shifts away."""
+_AGREEING = 0.99
+"""The share of rows in which a number is the age that two dates tell, from which on it is that."""
 _EPOCH = dt.date(1970, 1, 1)
 _TICKS = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 """A day in the unit of a column of times."""
@@ -55,8 +57,8 @@ class ShiftDates(RowWise):
     `towards` are. Missing dates stay missing. Times of day are kept, by the clock of
     their time zone.
 
-    Give `window` or `origin`. An age in years is no date: cut it off with `topcode`, and see
-    `blank_before`.
+    Give `window` or `origin`. Where ages over a limit must not be released, see `oldest`; an age in
+    years is no date, and `topcode` cuts it off.
 
     Parameters
     ----------
@@ -71,9 +73,18 @@ class ShiftDates(RowWise):
     origin : instead of shifting, the date from which days are counted, such as the first
         admission: whole days from one calendar day to the other. It is the earliest of the person;
         without one, the dates become missing.
+    count : with origin, "days" (the default), or only the "order": 1 for the first of a person's
+        dates in a variable, 2 for the next, the same number for the same day. How far they lie
+        apart is gone.
     not_after : released dates after this day are blanked, whatever has led there.
-    blank_before : original dates before this day are blanked, by variable, such as the births of
-        people over 89. Moved to the limit they would show the shift.
+    blank_before : original dates before this day are blanked, by variable. Moved to one day for
+        all they would show the shift.
+    oldest : by variable that holds births, the age that becomes that of everybody who is older at
+        the last of their dates, such as 89. Their birth then lies so many years before that date,
+        and is shifted with it.
+    ages : ages in completed years that are counted anew from two released dates, `{ age = ["birth",
+        "visit"] }`. Otherwise one in some hundred is a year off, since the 29th of February comes
+        in between or not; and that tells something of the shift.
     ends : "blank" blanks released dates that only some of the shifts could have led to, near the
         first and the last day of the variable's declared domain. "keep" keeps them.
 
@@ -88,6 +99,8 @@ class ShiftDates(RowWise):
     (8, True)
     >>> ShiftDates(origin="visit").apply(data).frame["visit"].to_list()
     [0, 8, 0]
+    >>> ShiftDates(origin="visit", count="order").apply(data).frame["visit"].to_list()
+    [1, 2, 1]
 
     References: Hripcsak, Mirhaji, Low & Malin (2016), Preserving temporal relations in clinical
     data while maintaining privacy, JAMIA 23:1040.
@@ -101,14 +114,19 @@ class ShiftDates(RowWise):
         {"window": 364},
         {"variables": ["birth_date"], "window": 1461, "unit": "season", "towards": "both"},
         {"variables": ["birth_date"], "origin": "birth_date"},
+        {"variables": ["birth_date"], "origin": "birth_date", "count": "order"},
     )
     variables: Annotated[list[str], Field(min_length=1)] | None = None
     window: Annotated[int, Field(ge=1, le=36_525)] | None = None
     unit: Unit = "days"
     towards: Towards = "past"
     origin: str | None = None
+    # None, so that plans written before there was an order keep their digest.
+    count: Literal["days", "order"] | None = None
     not_after: dt.date | None = None
     blank_before: dict[str, dt.date] = Field(default_factory=dict)
+    oldest: dict[str, Annotated[int, Field(ge=0, le=150)]] | None = None
+    ages: dict[str, Annotated[list[str], Field(min_length=2, max_length=2)]] | None = None
     ends: Literal["keep", "blank"] = "keep"
 
     @model_validator(mode="after")
@@ -119,8 +137,15 @@ class ShiftDates(RowWise):
         if self.window is not None and not len(self._shifts):
             msg = f'no shift by "{self.unit}" fits into a window of {self.window} days.'
             raise ValueError(msg)
-        if self.origin is not None and (self.not_after is not None or self.ends == "blank"):
-            msg = "not_after and ends are about shifted dates, and with origin there are none."
+        about_dates = (self.not_after is not None, self.ends == "blank", self.oldest, self.ages)
+        if self.origin is not None and any(about_dates):
+            msg = (
+                "not_after, ends, oldest and ages are about shifted dates, and with origin there "
+                "are none."
+            )
+            raise ValueError(msg)
+        if self.origin is None and self.count is not None:
+            msg = "count needs the origin."
             raise ValueError(msg)
         unknown = set(self.blank_before) - set(self.variables or self.blank_before)
         if unknown:
@@ -133,7 +158,10 @@ class ShiftDates(RowWise):
         return list_shifts(self.window or 0, self.unit, self.towards)
 
     def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The dates as named, or all; and the day from which others are counted."""
+        """The dates as named, or all; the day from which others are counted; and ages."""
+        return tuple(dict.fromkeys([*self._name_dates(schema), *(self.ages or ())]))
+
+    def _name_dates(self, schema: Schema) -> tuple[str, ...]:
         dates = [n for n in schema.of_kind("date") if not schema[n].generalised]
         names = dates if self.variables is None else self.variables
         return tuple(dict.fromkeys([*names, *([self.origin] if self.origin else [])]))
@@ -144,19 +172,15 @@ class ShiftDates(RowWise):
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Whose the shifts are, and within which days dates stay."""
-        names = self.touches(data.schema)
-        data.schema.require([*names, *self.blank_before])
+        names = self._name_dates(data.schema)
+        data.schema.require([*names, *self.blank_before, *(self.ages or ())])
         if not names:
             raise MethodError(
                 "There is no date to shift.",
                 hint='declare kind = "date", name the dates in `variables`, or take the step out.',
             )
         _require_dates(data, names)
-        if others := [name for name in self.blank_before if name not in names]:
-            raise PlanError(
-                f"`blank_before` names '{others[0]}', which this step does not change.",
-                hint="name only dates of this step.",
-            )
+        self._require_named(data, names)
         self._warn_of_others(data, names)
         if self.window is not None:
             self._warn_of_few()
@@ -166,6 +190,28 @@ class ShiftDates(RowWise):
             "person": _find_person(data, engine),
             "limits": {name: self._find_limits(name, data) for name in names},
         }
+
+    def _require_named(self, data: Dataset, names: tuple[str, ...]) -> None:
+        """Dates that parameters speak of must be dates of this step, and ages whole numbers."""
+        pairs = [name for pair in (self.ages or {}).values() for name in pair]
+        stated = {"blank_before": self.blank_before, "oldest": self.oldest or {}, "ages": pairs}
+        for parameter, wanted in stated.items():
+            if others := [name for name in wanted if name not in names]:
+                raise PlanError(
+                    f"`{parameter}` names '{others[0]}', which this step does not change.",
+                    hint="name only dates of this step.",
+                )
+        for name in self.ages or ():
+            if not data.dtype(name).is_integer():
+                raise MethodError(
+                    f"Variable '{name}' does not hold ages in whole years.",
+                    hint="leave it out of `ages`, or read it as whole numbers.",
+                )
+        if births := [name for name in self.oldest or () if data.dtype(name) != pl.Date]:
+            raise MethodError(
+                f"Variable '{births[0]}' holds times, and births are dates.",
+                hint="read it as a date, or leave it out of `oldest`.",
+            )
 
     def _find_limits(self, name: str, data: Dataset) -> dict[str, int]:
         """The first original day, and the first and last released one, that stay."""
@@ -217,9 +263,14 @@ class ShiftDates(RowWise):
         draws = require_draws(draws, "A shift of dates")
         shifts = self._draw_shifts(batch, fitted, draws)
         limits = fitted["limits"]
-        return pl.DataFrame(
+        shifted = pl.DataFrame(
             [_shift_dates(batch[name], shifts, limits[name]) for name in fitted["variables"]]
         )
+        ages = [
+            count_years(shifted[birth], shifted[day]).alias(name).cast(batch[name].dtype)
+            for name, (birth, day) in (self.ages or {}).items()
+        ]
+        return shifted.hstack(ages)
 
     def _draw_shifts(self, batch: pl.DataFrame, fitted: Fitted, draws: Draws) -> Integers:
         """The shift of each row, which belongs to its person, to the key and to the plan."""
@@ -236,16 +287,19 @@ class ShiftDates(RowWise):
     ) -> pl.DataFrame:
         """Days since the earliest day of the event, of rows that belong together in groups."""
         origin = _read_days(batch[self.origin or ""])
+        group = np.arange(batch.height)
         if PERSON in batch.columns and batch.height:
             alone = batch[PERSON].is_null().to_numpy()
             first = np.minimum.reduceat(origin, starts[:-1])
             origin = np.where(alone, origin, np.repeat(first, np.diff(starts)))
+            group = np.where(alone, group, np.repeat(starts[:-1], np.diff(starts)))
         columns = []
         for name in fitted["variables"]:
             days = _read_days(batch[name])
             unknown = (days == _MISSING) | (origin == _MISSING)
             unknown |= days < fitted["limits"][name]["original"]
-            since = pl.Series(name, np.where(unknown, 0, days - origin))
+            passed = _rank_days(days, group) if self.count == "order" else days - origin
+            since = pl.Series(name, np.where(unknown, 0, passed))
             columns.append(since.set(pl.Series(unknown), None))
         return pl.DataFrame(columns)
 
@@ -253,12 +307,52 @@ class ShiftDates(RowWise):
         self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
     ) -> Dataset:
         """Shift, or count; and say how many dates were blanked."""
+        if self.oldest:
+            data = self._limit_ages(data, fitted, engine)
         if self.origin is None or fitted["person"] is None:
             released = super().transform(data, fitted, engine=engine, chance=chance)
         else:
             released = self._count_by_person(data, fitted, engine)
         _warn_of_blanks(data, released, fitted["variables"], engine)
+        _warn_of_ages(data, released, fitted["variables"], engine)
         return released
+
+    def _limit_ages(self, data: Dataset, fitted: Fitted, engine: Engine) -> Dataset:
+        """The data with later births of those who are older than the limit."""
+        oldest = self.oldest or {}
+        others = [name for name in fitted["variables"] if name not in oldest]
+
+        def move_births(batch: pl.DataFrame, starts: Starts, draws: Draws | None) -> pl.DataFrame:
+            del draws
+            last = np.full(batch.height, -_MISSING)
+            for name in others:
+                days = _read_days(batch[name])
+                last = np.maximum(last, np.where(days == _MISSING, -_MISSING, days))
+            if batch.height:
+                greatest = np.maximum.reduceat(last, starts[:-1])
+                alone = batch[PERSON].is_null().to_numpy() if PERSON in batch.columns else False
+                last = np.where(alone, last, np.repeat(greatest, np.diff(starts)))
+            none = last == -_MISSING
+            latest = pl.Series(np.where(none, 0, last)).cast(pl.Int32).cast(pl.Date)
+            latest = latest.set(pl.Series(none), None)
+            columns = []
+            for name, years in oldest.items():
+                bound = latest.dt.offset_by(f"-{12 * years}mo")
+                older = (count_years(batch[name], latest) > years).fill_null(value=False)
+                columns.append(batch[name].zip_with(~older, bound).alias(name))
+            return pl.DataFrame(columns)
+
+        reads = list(dict.fromkeys([*others, *oldest]))
+        if fitted["person"] is None:
+
+            def move_each(batch: pl.DataFrame, draws: Draws | None) -> pl.DataFrame:
+                return move_births(batch, np.arange(batch.height + 1), draws)
+
+            return engine.map_rows(data, move_each, reads=reads)
+        grouped = attach_persons(data, engine)
+        moved = engine.map_groups(grouped, move_births, by=[PERSON], reads=[*reads, PERSON])
+        kept = moved.without([name for name in moved.columns if name == PERSON])
+        return replace(kept, schema=data.schema)
 
     def _count_by_person(self, data: Dataset, fitted: Fitted, engine: Engine) -> Dataset:
         """Days since the event of the person, whichever rows it stands in."""
@@ -282,7 +376,8 @@ class ShiftDates(RowWise):
         changed = schema
         for name in fitted["variables"]:
             if self.origin is not None:
-                fields = {"kind": "integer", "domain": None, "unit": "days", "missing": ()}
+                unit = "" if self.count == "order" else "days"
+                fields = {"kind": "integer", "domain": None, "unit": unit, "missing": ()}
             else:
                 fields = {"domain": self._move_domain(schema[name])}
             changed = changed.changed([name], hierarchy=None, **fields)
@@ -372,6 +467,61 @@ def _warn_of_blanks(data: Dataset, released: Dataset, names: list[str], engine: 
             )
 
 
+def count_years(births: pl.Series, days: pl.Series) -> pl.Series:
+    """Completed years from one date to another; missing where one is.
+
+    Examples
+    --------
+    >>> births, days = (
+    ...     pl.Series([dt.date(2000, 2, 29)]), pl.Series([dt.date(2001, 2, 28)])
+    ... )
+    >>> count_years(births, days).to_list()
+    [0]
+    """
+    parts = [
+        (date.dt.year().cast(pl.Int64), 100 * date.dt.month().cast(pl.Int64) + date.dt.day())
+        for date in (births, days)
+    ]
+    (born, birthday), (year, today) = parts
+    return year - born - (today < birthday).cast(pl.Int64)
+
+
+def _warn_of_ages(data: Dataset, released: Dataset, dates: list[str], engine: Engine) -> None:
+    """Say so where a number was the age that two dates tell, and is not any more."""
+    shifted = [name for name in dates if released.dtype(name) in (pl.Date, pl.Datetime)]
+    numbers = [name for name in data.schema.of_kind("integer") if data.dtype(name).is_integer()]
+    pairs = [(birth, day) for birth in shifted for day in shifted if birth != day]
+    if not numbers or not pairs:
+        return
+
+    def count_agreeing(batch: pl.DataFrame) -> list[tuple[int, int]]:
+        counts = []
+        for birth, day in pairs:
+            years = count_years(batch[birth], batch[day])
+            for name in numbers:
+                same = batch[name].cast(pl.Int64) == years
+                counts.append((int(same.sum()), len(same) - same.null_count()))
+        return counts
+
+    def add_up(side: Dataset) -> list[tuple[int, int]]:
+        parts = engine.gather(side, count_agreeing, reads=[*numbers, *shifted])
+        return [tuple(map(sum, zip(*counts, strict=True))) for counts in zip(*parts, strict=True)]
+
+    before, after = add_up(data), add_up(released)
+    stated = [(pair, name) for pair in pairs for name in numbers]
+    for ((birth, day), name), (agreed, known), (still, shown) in zip(
+        stated, before, after, strict=True
+    ):
+        if known and agreed >= _AGREEING * known and still < shown:
+            warnings.warn(
+                f"Variable '{name}' is the age from '{birth}' to '{day}', and in {shown - still:,} "
+                f"of {shown:,} rows the released dates tell another one. Count it anew: ages = "
+                f'{{ {name} = ["{birth}", "{day}"] }}.',
+                WeakProtectionWarning,
+                stacklevel=4,
+            )
+
+
 def _shift_dates(values: pl.Series, shifts: Integers, limits: Mapping[str, int]) -> pl.Series:
     """The dates so many days later; those beyond the limits are missing."""
     days = _read_days(values)
@@ -387,6 +537,20 @@ def _shift_dates(values: pl.Series, shifts: Integers, limits: Mapping[str, int])
     physical = pl.Series(values.name, clock.to_physical().fill_null(0).to_numpy() + moved)
     shown = physical.set(pl.Series(unknown), None).cast(clock.dtype)
     return shown if zone is None else _set_zone(shown, zone)
+
+
+def _rank_days(days: Integers, group: Integers) -> Integers:
+    """The place of each day among the different days of its group, from 1."""
+    order = np.lexsort((days, group))
+    new = np.ones(len(days), bool)
+    begins = new.copy()
+    begins[1:] = group[order][1:] != group[order][:-1]
+    new[1:] = begins[1:] | (days[order][1:] != days[order][:-1])
+    counted = np.cumsum(new)
+    first = np.maximum.accumulate(np.where(begins, counted - 1, 0))
+    ranks = np.empty(len(days), np.int64)
+    ranks[order] = counted - first
+    return ranks
 
 
 def _set_zone(values: pl.Series, zone: str) -> pl.Series:

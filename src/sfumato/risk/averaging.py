@@ -21,7 +21,7 @@ from sfumato.risk._attacks.distances import space
 from sfumato.risk._attacks.knowledge import Knowledge, knowledge
 from sfumato.risk._attacks.likelihood import BY_LIKELIHOOD, estimate_noise, weigh_by_noise
 from sfumato.risk._attacks.outcomes import choose_worst, mean_of, tabulate_records, wilson
-from sfumato.risk._attacks.owners import rank_persons, take_best
+from sfumato.risk._attacks.owners import choose_targets, rank_persons, take_best
 from sfumato.risk._persons import COUNTS_PERSONS
 
 _ASSUMPTIONS = (
@@ -58,14 +58,17 @@ class Averaging(Measure):
     target is held against the upper end of the interval of the better attacker: a new key is no
     second chance.
 
-    Where persons have several rows, h counts other persons, and the best row of a person counts. Of
-    more than 10,000 rows it is not measured then.
+    Where persons have several rows, h counts other persons, and the best row of a person counts.
+    Every row is compared with all others: of more than about 30,000 rows only some persons are
+    looked for, and the interval is wider.
 
     Parameters
     ----------
     variables : the numbers that have noise; the attacker knows their exact values.
     releases : how many releases under different keys are averaged.
     p : how few persons nearer than the one found are too few.
+    tiers : other tiers of the release that the attacker has under each key, each as its noise
+        variance over that of this one. Tiers are nested, so only the best of them counts, once.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class Averaging(Measure):
     variables: Annotated[list[str], Field(min_length=1)]
     releases: list[Annotated[int, Field(ge=2)]] = Field(default_factory=lambda: [2, 4, 10])
     p: Annotated[int, Field(ge=1)] = 3
+    tiers: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] | None = None
 
     def __post_init__(self) -> None:
         if not self.releases or sorted(set(self.releases)) != self.releases:
@@ -113,13 +117,17 @@ class Averaging(Measure):
         """Make the noise smaller, and count again who is found."""
         del engine  # all records are in memory
         known = knowledge(original, released, self.variables, owner=self.name)
-        noise = _estimate_noise(known)
+        # Of nested tiers the best tells all that the others do: no further draw is averaged.
+        noise = _estimate_noise(known) * math.sqrt(min(1.0, *(self.tiers or [1.0])))
         owners = known.owners
         of_rows = {many: self._attack(known, noise, many, owners) for many in (1, *self.releases)}
         below = {many: shares[_PLAIN][0] for many, shares in of_rows.items()}
         by_releases: dict[int, Found] = {
             many: {
-                words: (take_best(near, owners), take_best(zero, owners))
+                words: (
+                    _drop_unknown(take_best(near, owners)),
+                    _drop_unknown(take_best(zero, owners)),
+                )
                 for words, (near, zero) in found.items()
             }
             for many, found in of_rows.items()
@@ -132,6 +140,7 @@ class Averaging(Measure):
             subject="pair",
             value=value,
             interval=wilson(value, count),
+            sampled=None if count == known.count_persons() else (count, known.count_persons()),
             direction=self.direction,
             baseline=alone,
             records=original.like(
@@ -149,7 +158,7 @@ class Averaging(Measure):
                 "p": self.p,
                 "comparable_records": len(known.original),
                 "records": len(known.complete),
-                **({} if owners is None else {"persons": count}),
+                **({} if owners is None else {"persons": known.count_persons()}),
                 "variables": ", ".join(known.names),
             },
             assumptions=_ASSUMPTIONS if owners is None else (COUNTS_PERSONS, *_ASSUMPTIONS),
@@ -170,7 +179,12 @@ class Averaging(Measure):
         for words, attacker in {_PLAIN: where, **weighed}.items():
             if owners is not None:
                 h = rank_persons(
-                    attacker.original, attacker.released, attacker.scale, owners, cap=self.p
+                    attacker.original,
+                    attacker.released,
+                    attacker.scale,
+                    owners,
+                    cap=self.p,
+                    among=choose_targets(owners),
                 )
                 found[words] = h.share_below(self.p), h.share_below(1)
                 continue
@@ -214,6 +228,11 @@ class Averaging(Measure):
                 }
             )
         return pl.DataFrame(rows)
+
+
+def _drop_unknown(shares: Floats) -> Floats:
+    """Without the persons who were not looked for."""
+    return shares[~np.isnan(shares)]
 
 
 def _choose_worst(found: Found, count: int, unseen: str) -> dict[str, Any]:

@@ -83,6 +83,9 @@ class DateShift(Measure):
     between which days all lie. Where several are
     equally probable they guess among these. The baseline is a guess among all shifts.
 
+    Dates that a later step has changed, such as k-anonymity into ranges, are left out where it is
+    tried on a release: of these nobody can tell which shift was right.
+
     Beside it: `date_shift_within_week`, the share found to within seven days, with its own guess
     `guess_within_week`. The table says what each clue alone achieves. Shifts by whole weeks leave
     nothing to be learnt from weekdays.
@@ -91,6 +94,8 @@ class DateShift(Measure):
     ----------
     variables : the dates that were shifted together.
     window, unit, towards : as in the method; published.
+    oldest : as in the method. Births that were moved to a limit were not shifted alike, so these
+        variables are left out.
     persons : how many persons are looked at, at most. Which follows from their identity.
 
     Examples
@@ -122,17 +127,25 @@ class DateShift(Measure):
     )
     of = "pair"
     counts_persons = True
+    as_written = True
     provides = ("date_shift_within_week",)
     reach = dict.fromkeys(("date_shift", *provides), (0.0, 1.0))
     variables: Annotated[list[str], Field(min_length=1)]
     window: Annotated[int, Field(ge=1, le=36_525)]
     unit: Unit = "days"
     towards: Towards = "past"
+    oldest: dict[str, int] | None = None
     persons: Annotated[int, Field(ge=1)] = 2_000
 
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Try all shifts of some persons, and count whose is found."""
-        dates = _read_dates(original, released, self.variables, engine, self.name)
+        names = [name for name in self.variables if name not in (self.oldest or {})]
+        if not names:
+            raise MeasureError(
+                f"'{self.name}' has no date but births that were moved to a limit.",
+                hint="name another date that was shifted.",
+            )
+        dates = _read_dates(original, released, names, engine, self.name)
         possible = list_shifts(self.window, self.unit, self.towards)
         some = min(self.persons, dates.persons)
         truth = dates.shifts[:some]
@@ -167,7 +180,7 @@ class DateShift(Measure):
                 "possible_shifts": len(possible),
                 "persons_looked_at": some,
                 "persons": dates.persons,
-                "variables": ", ".join(self.variables),
+                "variables": ", ".join(names),
             },
             assumptions=_ASSUMPTIONS,
             warnings=_list_warnings(truth, possible),
@@ -179,7 +192,7 @@ class DateShift(Measure):
     ) -> Floats:
         """The log-likelihood of each shift of each person who is looked at."""
         scores = np.zeros((some, len(possible)))
-        for variable in range(len(self.variables)):
+        for variable in range(int(dates.variable.max()) + 1):
             here = dates.variable == variable
             # Nobody's own dates are in the calendar by which they are judged.
             for half in (0, 1):
@@ -209,8 +222,9 @@ def _read_dates(
         for name in names:
             if name not in data.schema or data.dtype(name) not in (pl.Date, pl.Datetime):
                 raise MeasureError(
-                    f"'{owner}' compares dates, and variable '{name}' has none in the original or "
-                    "in the release.",
+                    f"'{owner}' reads shifts off single dates, and variable '{name}' has none in "
+                    "the original or in the release: of ranges nobody can tell which shift was "
+                    "right.",
                     hint="name dates that were shifted, and not generalised afterwards.",
                 )
     pairs = engine.pairs(original, released, names)
@@ -237,8 +251,9 @@ def _read_dates(
     if (shifts[person] != dates[:, 3] - dates[:, 2]).any():
         raise MeasureError(
             f"'{owner}': not all dates of a person were shifted alike, so there is no one shift to "
-            "find.",
-            hint="name the variables of one step, and declare the role person.",
+            "find. A later step may have changed them.",
+            hint="name the variables of one step that left as it wrote them, and declare the role "
+            "person.",
         )
     return _Dates(person.ravel(), dates[:, 1], dates[:, 2], dates[:, 3], shifts)
 

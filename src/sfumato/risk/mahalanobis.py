@@ -11,14 +11,16 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.classes import count_distinct, find_persons
 from sfumato.cells.standardisation import StandardisedPair, chance_shifts, standardise_pair
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Mask
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.orders import order_by_content
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import ParameterError, parameters
+from sfumato.risk._persons import COUNTS_PERSONS
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -59,6 +61,9 @@ class Mahalanobis(Measure):
     the interval or half of it, and whether exactly m others suffice; read here: half, and they
     do. Both count distances between standardised values.
 
+    Where a person has several rows (role "person"), persons are counted: one is at risk if any of
+    their rows is, and unsafe if any such row has fewer than m other persons near.
+
     Parameters
     ----------
     variables : the numbers to compare. Default: all numbers that are in both data sets.
@@ -90,6 +95,7 @@ class Mahalanobis(Measure):
     picture = "at_risk"
     examples = ({}, {"variables": ["height", "glucose"], "definition": "paper", "m": 2})
     of = "pair"
+    counts_persons = True
     provides = (
         "risk1", "risk1_records", "risk2", "risk2_records", "risk1_on_original_scale",
         "risk1_records_on_original_scale", "risk2_on_original_scale",
@@ -108,11 +114,13 @@ class Mahalanobis(Measure):
         """See who lies inside the intervals, and who has nobody near."""
         del engine  # all records are in memory
         ready = standardise_pair(original, released, self.variables, owner=self.name)
-        unit = self._unit(ready.distance)
-        on_own_scale = self._judge(ready.original, ready.on_own_scale, unit)
+        unit, persons = self._unit(ready.distance), find_persons(original)
+        on_own_scale = self._judge(ready.original, ready.on_own_scale, unit, persons)
         same = ready.on_original_scale is ready.on_own_scale
         on_original_scale = (
-            on_own_scale if same else self._judge(ready.original, ready.on_original_scale, unit)
+            on_own_scale
+            if same
+            else self._judge(ready.original, ready.on_original_scale, unit, persons)
         )
         risks = {
             **self._risks(on_own_scale),
@@ -124,12 +132,13 @@ class Mahalanobis(Measure):
             subject="pair",
             value=risks["risk1"],
             direction=self.direction,
-            baseline=self._by_chance(ready, unit),
+            baseline=self._by_chance(ready, unit, persons),
             records=original.like(_records(on_own_scale, on_original_scale)),
             table=original.like(self._table(ready, unit, on_own_scale, on_original_scale)),
             details={
                 **risks,
                 "records": len(unit),
+                **({} if persons is None else {"persons": count_distinct(persons)}),
                 "comparable_records": on_own_scale.comparable,
                 "definition": self.definition,
                 "w1": self.w1,
@@ -137,7 +146,11 @@ class Mahalanobis(Measure):
                 "m": self.m,
                 "variables": ", ".join(ready.names),
             },
-            assumptions=(*_ASSUMPTIONS, _READING[self.definition]),
+            assumptions=(
+                *_ASSUMPTIONS,
+                _READING[self.definition],
+                *(() if persons is None else (COUNTS_PERSONS,)),
+            ),
             warnings=(*ready.warnings, *_warn_of_scales(risks)),
         )
 
@@ -160,17 +173,18 @@ class Mahalanobis(Measure):
                 wrong = "must be some numbers of at least 0."
                 raise ParameterError(f"{type(self).__name__}.curve", [(name, wrong)])
         ready = standardise_pair(original, released, self.variables, owner=self.name)
+        persons = find_persons(original)
         critical, _ = self._critical(ready.original, ready.on_own_scale, self._unit(ready.distance))
         distance_to_others = self._distance_to_others(
-            critical, ready.on_own_scale, max(factors), max(radii)
+            critical, ready.on_own_scale, max(factors), max(radii), persons
         )
-        count = int((~np.isnan(critical)).sum())
+        count = _count(~np.isnan(critical), persons)
         rows = [
             (
                 factor,
                 radius,
-                int(risky.sum()) / count,
-                int((risky & (distance_to_others > radius)).sum()) / count,
+                _count(risky, persons) / count,
+                _count(risky & (distance_to_others > radius), persons) / count,
             )
             for factor in factors
             for risky in [critical <= factor]
@@ -182,10 +196,12 @@ class Mahalanobis(Measure):
         """Half the width of each record's interval at w1 = 1."""
         return _NARROW * distance if self.definition == "sdcmicro" else distance**2
 
-    def _critical(self, values: Floats, moved: Floats, unit: Floats) -> tuple[Floats, list[int]]:
+    def _critical(
+        self, values: Floats, moved: Floats, unit: Floats, persons: Integers | None = None
+    ) -> tuple[Floats, list[int]]:
         """The smallest w1 at which each record is at risk; NaN where nothing can be compared.
 
-        And how many records lie inside their interval in each variable.
+        And how many records, or persons, lie inside their interval in each variable.
         """
         # sdcMicro counts a record at risk if any variable is inside; the paper if all are.
         pick = np.fmin if self.definition == "sdcmicro" else np.fmax  # in any, or in all
@@ -194,26 +210,33 @@ class Mahalanobis(Measure):
         for before, after in zip(values, moved, strict=True):
             reach = _reach(before, after, unit)
             pick(critical, reach, out=critical)
-            counts.append(int((reach <= self.w1).sum()))
+            counts.append(_count(reach <= self.w1, persons))
         return critical, counts
 
-    def _distance_to_others(self, critical: Floats, moved: Floats, w1: float, w2: float) -> Floats:
-        """How far the m-th nearest other record is from those at risk; infinite beyond w2."""
+    def _distance_to_others(
+        self, critical: Floats, moved: Floats, w1: float, w2: float, persons: Integers | None
+    ) -> Floats:
+        """How far the m-th nearest other is from those at risk; infinite beyond w2."""
         from sfumato.kernels.trees.nearest_other import distance_to_other
 
         risky = np.flatnonzero(critical <= w1)
         distance_to_others = np.zeros(len(critical))
-        distance_to_others[risky] = distance_to_other(moved, risky, self.m, w2)
+        distance_to_others[risky] = distance_to_other(moved, risky, self.m, w2, persons)
         return distance_to_others
 
-    def _judge(self, values: Floats, moved: Floats, unit: Floats) -> _JudgedRecords:
-        critical, counts = self._critical(values, moved, unit)
-        distance_to_others = self._distance_to_others(critical, moved, self.w1, self.w2)
+    def _judge(
+        self, values: Floats, moved: Floats, unit: Floats, persons: Integers | None
+    ) -> _JudgedRecords:
+        critical, counts = self._critical(values, moved, unit, persons)
+        distance_to_others = self._distance_to_others(critical, moved, self.w1, self.w2, persons)
         at_risk = critical <= self.w1
-        return _JudgedRecords(critical, at_risk, at_risk & (distance_to_others > self.w2), counts)
+        unsafe = at_risk & (distance_to_others > self.w2)
+        return _JudgedRecords(critical, at_risk, unsafe, counts, persons)
 
     def _risks(self, judged: _JudgedRecords, scale: str = "") -> dict[str, Any]:
-        at_risk, unsafe = int(judged.at_risk.sum()), int(judged.unsafe.sum())
+        at_risk, unsafe = (
+            _count(flags, judged.persons) for flags in (judged.at_risk, judged.unsafe)
+        )
         return {
             f"risk1{scale}": at_risk / judged.comparable,
             f"risk1_records{scale}": at_risk,
@@ -221,15 +244,20 @@ class Mahalanobis(Measure):
             f"risk2_records{scale}": unsafe,
         }
 
-    def _by_chance(self, ready: StandardisedPair, unit: Floats) -> float | None:
-        """The share at risk when a released record is paired with any record but its own."""
+    def _by_chance(
+        self, ready: StandardisedPair, unit: Floats, persons: Integers | None
+    ) -> float | None:
+        """The share at risk when a released record is paired with any but one of its own."""
         order = order_by_content(np.concatenate([ready.original, ready.on_own_scale]))
         values, moved = ready.original[:, order], ready.on_own_scale[:, order]
+        whose = None if persons is None else persons[order]
         risky = comparable = 0
         for shift in chance_shifts(len(order)):
             critical, _ = self._critical(values, np.roll(moved, shift, axis=1), unit[order])
-            risky += int((critical <= self.w1).sum())
-            comparable += int((~np.isnan(critical)).sum())
+            if whose is not None:
+                critical[whose == np.roll(whose, shift)] = np.nan
+            risky += _count(critical <= self.w1, whose)
+            comparable += _count(~np.isnan(critical), whose)
         return risky / comparable if comparable else None
 
     def _table(
@@ -240,7 +268,7 @@ class Mahalanobis(Measure):
         on_original_scale: _JudgedRecords,
     ) -> pl.DataFrame:
         known = ~np.isnan(ready.original) & ~np.isnan(ready.on_own_scale)
-        counts = known.sum(axis=1)
+        counts = np.array([_count(has, on_own_scale.persons) for has in known])
         return pl.DataFrame(
             {
                 "variable": ready.names,
@@ -259,10 +287,16 @@ class _JudgedRecords:
     at_risk: Mask
     unsafe: Mask
     inside_counts: list[int]
+    persons: Integers | None = None
 
     @property
     def comparable(self) -> int:
-        return int((~np.isnan(self.critical)).sum())
+        return _count(~np.isnan(self.critical), self.persons)
+
+
+def _count(flags: Mask, persons: Integers | None) -> int:
+    """How many records are meant, or how many persons by at least one of theirs."""
+    return int(flags.sum()) if persons is None else count_distinct(persons[flags])
 
 
 def _reach(before: Floats, after: Floats, unit: Floats) -> Floats:

@@ -18,12 +18,14 @@ from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.engines.summaries import Deviation, Quantile
 from sfumato.errors import MeasureError
-from sfumato.kernels.arrays import Floats, Mask
+from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import canonical_order
+from sfumato.methods._persons import BY_PERSON
 from sfumato.methods.noise import Noise
 from sfumato.progress import current_progress
 from sfumato.risk._attacks.distances import Space, space
 from sfumato.risk._attacks.knowledge import knowledge
+from sfumato.risk._attacks.owners import choose_targets, rank_persons, take_best
 from sfumato.risk._attacks.targets import order_values, tenths
 
 Who = Literal["all", "deciles"] | float
@@ -100,9 +102,10 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     Assumes: the attacker knows the true values of `known` and takes the nearest released record,
     by distances in standard deviations; or, where variables have noise of different sizes or none,
     weighs them by 1 / variance of the noise, whichever does better. h is the number of persons
-    nearer to the target than the one taken for them. The same draws serve every size of noise, so
-    the search is monotone but for a little chance, and can be repeated. A release draws anew: put a
-    target on it too.
+    nearer to the target than the one taken for them. Where persons have several rows (role
+    "person"), each is looked for by the row that is found best. The same draws serve every size of
+    noise, so the search is monotone but for a little chance, and can be repeated. A release draws
+    anew: put a target on it too.
 
     Parameters
     ----------
@@ -152,10 +155,9 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     if result.met:
         return result
     offers = [search.find_least(variant) for variant in variants.with_other_tails()]
-    records = len(next(iter(attack.columns.values())))
     return replace(
         result,
-        reason=_explain_failure(result, goal, records),
+        reason=_explain_failure(result, goal, attack.count_persons()),
         offers=tuple(offer for offer in offers if offer.met),
     )
 
@@ -259,7 +261,9 @@ class ExposedGroup:
     members: Mask = field(repr=False)
 
 
-def choose_groups(measured: Space, who: Who, *, by: str, near: int) -> list[ExposedGroup]:
+def choose_groups(
+    measured: Space, who: Who, *, by: str, near: int, owners: Integers | None = None
+) -> list[ExposedGroup]:
     """The groups that must be protected, each by itself.
 
     Parameters
@@ -268,6 +272,7 @@ def choose_groups(measured: Space, who: Who, *, by: str, near: int) -> list[Expo
     who : "all"; "deciles" by an order; or a share: those who have the fewest others around.
     by : the order: "sum" of the variables, "distance" from the centre, or a variable.
     near : the distance to the so-many-th other record decides who is most exposed.
+    owners : whose each record is, where a person may have several; then others are persons.
     """
     size = len(measured.original)
     if who == "all":
@@ -283,7 +288,7 @@ def choose_groups(measured: Space, who: Who, *, by: str, near: int) -> list[Expo
             '`who` is "all", "deciles", or a share of the records, such as 0.05.',
             hint="0.05 is the twentieth that has the fewest others around.",
         )
-    distance = _distance_to_neighbour(measured.original * measured.scale, near)
+    distance = _distance_to_neighbour(measured.original * measured.scale, near, owners)
     count = max(1, round(who * size))
     # Ties with the last one belong to the group.
     least = np.partition(distance, size - count)[size - count]
@@ -296,9 +301,15 @@ def _mask_rows(rows: npt.NDArray[np.intp], size: int) -> Mask:
     return mask
 
 
-def _distance_to_neighbour(values: Floats, which: int) -> Floats:
-    """The distance to the n-th nearest other record."""
+def _distance_to_neighbour(values: Floats, which: int, owners: Integers | None) -> Floats:
+    """The distance to the n-th nearest other record, or person."""
     from scipy.spatial import cKDTree
+
+    from sfumato.kernels.trees.nearest_other import distance_to_other
+
+    if owners is not None:
+        which = min(which, len(np.unique(owners)) - 1)
+        return distance_to_other(values.T, np.arange(len(values)), which, np.inf, owners)
 
     neighbour = min(which, len(values) - 1) + 1  # each record is its own nearest
     distances, _ = cKDTree(values).query(values, k=[neighbour])
@@ -336,6 +347,8 @@ class DistanceAttack:
     draws : how often the noise is drawn.
     warnings : what was left out.
     attacker : "plain" weighs all variables alike; "best" also weighs them by their noise.
+    owners : whose each record is, where a person may have several. Then h counts persons, and each
+        is looked for by the row that is found best.
     """
 
     columns: Mapping[str, Floats]
@@ -344,9 +357,30 @@ class DistanceAttack:
     draws: int
     warnings: tuple[str, ...] = ()
     attacker: Attacker = "best"
+    owners: Integers | None = None
 
-    def attack(self, noise: Mapping[str, Described], goal: ProtectionGoal, share: float) -> Trial:
-        """Draw the noise several times and see how far off the attacker lands each time."""
+    def count_targets(self, group: ExposedGroup) -> int:
+        """How many persons of a group are looked for."""
+        if self.owners is None:
+            return int(group.members.sum())
+        return len(np.unique(self.owners[group.members]))
+
+    def count_persons(self) -> int:
+        """How many persons there are."""
+        rows = len(next(iter(self.columns.values())))
+        return rows if self.owners is None else len(np.unique(self.owners))
+
+    def attack(
+        self,
+        noise: Mapping[str, Described],
+        goal: ProtectionGoal,
+        share: float,
+        once: Sequence[str] = (),
+    ) -> Trial:
+        """Draw the noise several times and see how far off the attacker lands each time.
+
+        `once` are the variables whose noise is drawn once for each person.
+        """
         original = np.column_stack([self.columns[name] for name in self.columns])
         # The same uniform numbers for every size: common random numbers make trials comparable.
         chance = make_fixed_draws(len(original))
@@ -356,6 +390,7 @@ class DistanceAttack:
         for draw in range(self.draws):
             current_progress()("trying noise", draw, self.draws)
             noisy = simulate_noise(noise, self.columns, chance, draw)
+            noisy |= {name: noisy[name][self._find_firsts()] for name in once if name in noisy}
             released = np.column_stack(
                 [noisy.get(name, self.columns[name]) for name in self.columns]
             )
@@ -363,7 +398,7 @@ class DistanceAttack:
         # The draws are independent, so their spread gives the Monte Carlo error.
         values = by_draw.mean(axis=0)
         # Equal results in a few draws of a few records are no proof that all would be equal.
-        sizes = np.array([self.draws * int(group.members.sum()) for group in self.groups])
+        sizes = np.array([self.draws * self.count_targets(group) for group in self.groups])
         least = (
             _error_of_shares(values, sizes) if cap is not None else _error_of_means(values, sizes)
         )
@@ -387,12 +422,32 @@ class DistanceAttack:
             scales += _weigh_by_noise(released - original, self.scale)
         exposures = []
         for scale in scales:
-            h = ranks(original, released, scale, among=among, cap=cap)
+            if self.owners is None:
+                h = ranks(original, released, scale, among=among, cap=cap)
+            else:
+                some = choose_targets(self.owners)
+                looked = among if some is None else among & some
+                h = rank_persons(original, released, scale, self.owners, cap=cap, among=looked)
             exposure = h.mean() if cap is None else h.share_below(cap)
-            exposures.append([exposure[group.members].mean() for group in self.groups])
+            exposures.append([self._average(exposure, group, cap) for group in self.groups])
         # A mean of h protects when it is large; a share of records is a risk.
         worse = np.min if cap is None else np.max
         return np.asarray(worse(exposures, axis=0), float)
+
+    def _average(self, exposure: Floats, group: ExposedGroup, cap: int | None) -> float:
+        """The mean over the persons of a group, each by the row that gives away the most."""
+        if self.owners is None:
+            return float(exposure[group.members].mean())
+        rows = np.flatnonzero(group.members & ~np.isnan(exposure))
+        # A mean of h is a risk where it is small, a share where it is large.
+        sign = -1 if cap is None else 1
+        return sign * float(take_best(sign * exposure[rows], self.owners[rows]).mean())
+
+    def _find_firsts(self) -> Positions:
+        """For each record the first one of its person."""
+        assert self.owners is not None  # noqa: S101 - nothing is drawn once without persons
+        _, first, of = np.unique(self.owners, return_index=True, return_inverse=True)
+        return first[of.ravel()]
 
 
 def _weigh_by_noise(noise: Floats, scale: Floats) -> list[Floats]:
@@ -428,16 +483,14 @@ def _prepare_attack(
     attacker = knowledge(data, data, known, owner=_OWNER)
     if len(attacker.original) < _FEWEST:
         raise MeasureError("There is one record only; no noise hides it among others.")
-    if attacker.owners is not None:
-        raise MeasureError(
-            "Noise is not calibrated for persons: it would count rows, of which a person has "
-            "several.",
-            hint="set the size of the noise by hand, with a target on h_index or linkage.",
-        )
     # In an order that depends on the values alone, so that the draws do too.
-    order = canonical_order(list(attacker.original.T))
+    owners = attacker.owners
+    order = canonical_order([*attacker.original.T, *([] if owners is None else [owners])])
     attacker = replace(
-        attacker, original=attacker.original[order], released=attacker.released[order]
+        attacker,
+        original=attacker.original[order],
+        released=attacker.released[order],
+        owners=None if owners is None else owners[order],
     )
     measured = space(
         attacker, attacker.original, standardise=True, distance="euclidean", owner=_OWNER
@@ -447,9 +500,10 @@ def _prepare_attack(
     return DistanceAttack(
         {name: measured.plain[:, index].copy() for index, name in enumerate(measured.names)},
         measured.scale,
-        choose_groups(measured, who, by=by, near=near),
+        choose_groups(measured, who, by=by, near=near, owners=attacker.owners),
         draws,
         (*attacker.warnings, *measured.warnings),
+        owners=attacker.owners,
     )
 
 
@@ -570,7 +624,8 @@ class _SizeSearch:
         fitted = step.fit(self.data, engine_for(self.data.frame))
         noise = step.describes(fitted, self.data.schema)
         known = {name: size for name, size in noise.items() if name in self.attack.columns}
-        return self.attack.attack(known, self.goal, share)
+        once = [name for name, fit in fitted.items() if BY_PERSON in fit]
+        return self.attack.attack(known, self.goal, share, once)
 
     def _search(self, attempt: Callable[[float], Trial]) -> list[Trial]:
         """Trials by size: first bracket the least that suffices, then bisect on the log scale."""
@@ -620,7 +675,7 @@ def _tabulate_groups(trial: Trial, attack: DistanceAttack) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "group": [group.name for group in attack.groups],
-            "records": [int(group.members.sum()) for group in attack.groups],
+            "records": [attack.count_targets(group) for group in attack.groups],
             "achieved": trial.values,
             "error": trial.errors,
         }

@@ -372,3 +372,64 @@ def _update(out, protection, combination, question):  # type: ignore[no-untyped-
     out[FEWEST_PROTECTIVE] = min(out[FEWEST_PROTECTIVE], others)
     if out[BREACH] == 0 and others * question.p_below <= question.p_above * all_:
         out[BREACH] = combination
+
+
+# By person, where a person may have several rows.
+
+
+@compiled
+def count_by_persons(rows, table, members, starts, question, combinations, masks, out, exact):  # type: ignore[no-untyped-def]
+    """As `count_by_list`, with persons in place of records; alternatives are not counted.
+
+    members, starts : the rows of each person, one person after the other, and where each begins.
+    """
+    sensitive, boxed = question.sensitive, question.boxed
+    protection, worst = np.empty((len(sensitive), 2), np.int64), np.empty(len(sensitive), np.int64)
+    fits = masks.possible if boxed else masks.sure
+    for number in range(len(rows)):
+        _fill_masks(rows[number], table, masks, boxed)
+        if boxed:
+            exact[number] = _agree(masks)
+        _begin(out[number])
+        for combination in combinations:
+            _count_persons(
+                masks.sure, fits, members, starts, combination, sensitive, protection, worst
+            )
+            for i in range(len(sensitive)):
+                if not (combination >> sensitive[i]) & 1:
+                    _update(out[number, i], protection[i], combination, question)
+        for i in range(len(sensitive)):
+            top = question.top[i]
+            _count_persons(masks.sure, fits, members, starts, top, sensitive, protection, worst)
+            out[number, i, SAME] = protection[i, 1]
+            out[number, i, PEERS] = protection[i].sum()
+            out[number, i, ALTERNATIVES] = out[number, i, FEWEST_ALTERNATIVES] = -1
+
+
+@inner
+def _count_persons(sure, fits, members, starts, combination, sensitive, protection, worst):  # type: ignore[no-untyped-def]
+    """Of one combination: how many persons protect, and how many do not.
+
+    Somebody does not protect if one of their rows may match all that is known and the sensitive
+    value; else they protect if one of their rows matches all that is known for sure.
+    """
+    protection[:] = 0
+    for person in range(len(starts) - 1):
+        matches = False
+        for place in range(starts[person], starts[person + 1]):
+            row = members[place]
+            if fits[row] & combination != combination:
+                continue
+            if not matches:
+                worst[:] = -1
+                matches = True
+            surely = sure[row] & combination == combination
+            for i in range(len(sensitive)):
+                if (fits[row] >> sensitive[i]) & 1:
+                    worst[i] = 1
+                elif surely and worst[i] < 0:
+                    worst[i] = 0
+        if matches:
+            for i in range(len(sensitive)):
+                if worst[i] >= 0:
+                    protection[i, worst[i]] += 1

@@ -40,15 +40,25 @@ from sfumato.kernels.lattice.relations import (
 )
 from sfumato.progress import Progress
 
-__all__ = ["Matches", "Relation", "count_matches", "match_cells", "match_equal", "match_near"]
+__all__ = [
+    "Matches",
+    "Relation",
+    "count_matches",
+    "count_person_matches",
+    "match_cells",
+    "match_equal",
+    "match_near",
+]
 
-Way = Literal["sums", "list", "sweep"]
+Way = Literal["sums", "list", "sweep", "persons"]
 _PAIRS = 1 << 24
 """Pairs of rows that a thread compares before it reports progress."""
 _SUMMED = 16
 """Up to so many variables all counts of a record are held at once."""
 _FOLLOWED = 1 << 22
 """Steps per record up to which other values are followed through all combinations."""
+_COMPARED = 16
+"""Rows of persons that are compared in a step."""
 _MANY = 3
 """From so many tolerances on, pairs are gone through one by one."""
 
@@ -123,28 +133,41 @@ def count_matches(
     counts = _check(relations, counts, sensitive, known)
     rows = np.arange(len(counts)) if targets is None else np.asarray(targets, np.int64)
     limits = set_limits(len(relations), most, effort)
-    looked = count_combinations(limits, sensitive, known)
-    everything = np.array([2 ** len({*known} - {column}) - 1 for column in sensitive], object)
-    complete = bool((looked == everything).all())
     shares = read_share(p, "p"), read_share(q, "q")
     question = MatchQuestion(
-        relations, tuple(sensitive), tuple(known), len(counts), len(rows),
-        follow=shares[1] > 0 or not complete,
-    )  # fmt: skip
+        relations, tuple(sensitive), tuple(known), len(counts), len(rows), follow=shares[1] > 0
+    )
+    looked, everything = _count_looked(question, limits)
+    question = replace(question, follow=question.follow or bool((looked != everything).any()))
     way = choose_way(question, len(relations), most, effort, budget) if way is None else way
     combinations = list_combinations(limits, known)
     if way == "sweep":
         out, exact = _count_by_sweep(question, counts, rows, combinations, shares, say)
     else:
         out, exact = _count_by_pairs(question, counts, rows, combinations, shares, way, say)
+    return _collect(question, limits, rows, out, exact, way)
+
+
+def _collect(
+    question: MatchQuestion,
+    limits: Limits,
+    rows: AnyIntegers,
+    out: AnyIntegers,
+    exact: Mask,
+    way: Way,
+) -> Matches:
+    """The results of the target rows, by name."""
+    looked, everything = _count_looked(question, limits)
     field = dict(enumerate(np.moveaxis(out, 2, 0).transpose(0, 2, 1)))
     return Matches(
         sensitive=question.sensitive,
         known=question.known,
-        complete=complete,
+        complete=bool((looked == everything).all()),
         combinations=looked,
         left_out=everything - looked,
-        values=np.array([len(np.unique(relations[column].low)) for column in sensitive]),
+        values=np.array(
+            [len(np.unique(question.relations[column].low)) for column in question.sensitive]
+        ),
         peers=field[match_pairs.PEERS],
         same=field[match_pairs.SAME],
         alternatives=field[match_pairs.ALTERNATIVES],
@@ -159,6 +182,87 @@ def count_matches(
         exact=exact,
         way=way,
     )
+
+
+def _count_looked(question: MatchQuestion, limits: Limits) -> tuple[AnyIntegers, AnyIntegers]:
+    """How many combinations are looked at for each sensitive variable, and how many there are."""
+    looked = count_combinations(limits, question.sensitive, question.known)
+    everything = [2 ** len({*question.known} - {column}) - 1 for column in question.sensitive]
+    return looked, np.array(everything, object)
+
+
+def count_person_matches(
+    relations: Sequence[Relation],
+    members: AnyIntegers,
+    starts: AnyIntegers,
+    *,
+    sensitive: Sequence[int],
+    known: Sequence[int],
+    targets: AnyIntegers | None = None,
+    most: int | None = None,
+    effort: Effort | None = None,
+    budget: int | None = None,
+    q: float | Fraction = 0.0,
+    p: float | Fraction = 0.0,
+    say: Progress | None = None,
+) -> Matches:
+    """Peers of target rows where a peer is a person, who may have several rows.
+
+    Somebody is a peer whose rows are not all told apart from the target by what is known. They
+    protect it if one of their rows surely matches, and none may match it in the sensitive value as
+    well. Alternatives are not counted.
+
+    Parameters
+    ----------
+    relations : how rows match on each variable.
+    members, starts : the rows of each person, one person after the other, and where each begins;
+        the end stands last.
+    sensitive, known, targets, most, effort, p, q, say : as for `count_matches`.
+    budget : how many steps may be taken; beyond it an error.
+
+    Examples
+    --------
+    >>> relations = [match_equal([0, 0, 0]), match_equal([0, 1, 1])]
+    >>> matches = count_person_matches(
+    ...     relations, np.array([0, 1, 2]), np.array([0, 2, 3]), sensitive=[1], known=[0]
+    ... )
+    >>> matches.least_ppp  # the first person has both values
+    array([[0.5, 0. , 0. ]])
+    """
+    _check(relations, np.ones(len(relations[0]), np.int64), sensitive, known)
+    rows = np.arange(len(relations[0])) if targets is None else np.asarray(targets, np.int64)
+    limits = set_limits(len(relations), most, effort)
+    shares = [read_share(share, name) for share, name in ((p, "p"), (q, "q"))]
+    question = MatchQuestion(
+        relations, tuple(sensitive), tuple(known), len(relations[0]), len(rows), follow=False
+    )
+    _count_looked(question, limits)
+    combinations = list_combinations(limits, known)
+    steps = len(rows) * len(members) * len(combinations) // _COMPARED
+    if budget is not None and steps > budget:
+        raise ValueError(
+            f"{len(combinations):,} combinations of variables on {len(rows):,} distinct rows, each "
+            f"compared with {len(members):,} of persons, are {steps:,} steps, more than the budget "
+            f"of {budget:,}."
+        )
+    boxed = question.boxed
+    above, below = (share.as_integer_ratio() for share in shares)
+    pairs = PairQuestion(np.array(sensitive), question.tops, boxed, False, *above, *below)
+    table = pack_relations(relations)
+    out = np.empty((len(rows), len(sensitive), match_pairs.FIELDS), np.int64)
+    exact = np.ones(len(rows), bool)
+    sure = np.empty(len(relations[0]), np.int64)
+    masks = Masks(sure, np.empty_like(sure) if boxed else sure)
+    step = max(1, _PAIRS // (len(members) * len(combinations)))
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        match_pairs.count_by_persons(
+            rows[part], table, np.asarray(members, np.int64), np.asarray(starts, np.int64), pairs,
+            combinations, masks, out[part], exact[part],
+        )  # fmt: skip
+        if say is not None:
+            say("records", min(start + step, len(rows)), len(rows))
+    return _collect(question, limits, rows, out, exact, "persons")
 
 
 def _check(

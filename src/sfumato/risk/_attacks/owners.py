@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 
 if TYPE_CHECKING:
     from sfumato.kernels.trees.ranks import Ranks
 
-_MOST_ROWS = 10_000
-"""Rows that are compared with each other, at most."""
-_ROUNDING = 1 + 1e-9
+_MOST_PAIRS = 10**9
+"""Pairs of rows that are compared, at most: of more, some persons are looked for among all."""
 
 
 def find_only(rows: Positions, owners: Integers | None) -> int:
@@ -121,8 +119,28 @@ def share_nearest(near: Integers, ties: Integers) -> Floats:
     return np.where(near > 0, np.maximum(near / np.maximum(ties, 1), 1 / (ties - near + 1)), 0.0)
 
 
+def choose_targets(owners: Integers) -> Mask | None:
+    """The rows of those persons who are looked for; None: of all.
+
+    Each row that is looked for is compared with all others. Where these would be too many pairs,
+    it is the rows of some persons, in the order of their numbers, which says nothing of them.
+    """
+    rows = len(owners)
+    if rows * rows <= _MOST_PAIRS:
+        return None
+    persons, counts = np.unique(owners, return_counts=True)
+    some = max(1, int(np.searchsorted(np.cumsum(counts), _MOST_PAIRS // rows, "right")))
+    return owners <= persons[min(some, len(persons)) - 1]
+
+
 def rank_persons(
-    original: Floats, released: Floats, scale: Floats, owners: Integers, *, cap: int | None = None
+    original: Floats,
+    released: Floats,
+    scale: Floats,
+    owners: Integers,
+    *,
+    cap: int | None = None,
+    among: Mask | None = None,
 ) -> Ranks:
     """How many other persons are nearer to each row than the one an attacker takes it for.
 
@@ -137,6 +155,7 @@ def rank_persons(
     scale : a factor per column.
     owners : whose each row is.
     cap : ranks from there on are the cap.
+    among : the rows that are looked for. Default: all.
 
     Examples
     --------
@@ -145,38 +164,36 @@ def rank_persons(
     >>> rank_persons(ages, moved, np.array([1.0]), np.array([0, 0, 1, 2])).mean().tolist()
     [0.0, 0.0, 1.0, 1.0]
     """
+    from sfumato.kernels.trees.person_ranks import rank_row
     from sfumato.kernels.trees.ranks import Ranks
 
-    if len(owners) > _MOST_ROWS:
-        raise MeasureError(
-            f"Of persons with several rows, at most {_MOST_ROWS:,} rows are compared with each "
-            "other.",
-            hint="measure a part of the persons.",
-        )
-    mine, theirs = original * scale, released * scale
     order = np.argsort(owners, kind="stable")
-    starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
-    person = np.empty(len(owners), np.int64)
-    person[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
-    found: list[int] = []
-    ties = np.zeros(len(owners), np.int64)
-    for row, target in enumerate(mine):
-        to_released = ((theirs - target) ** 2).sum(axis=1)
-        taken = np.flatnonzero(to_released <= to_released.min() * _ROUNDING)
-        to_original = ((mine - target) ** 2).sum(axis=1)
-        # The nearest row of each person.
-        nearest = np.minimum.reduceat(to_original[order], starts)
-        nearest[person[row]] = np.inf
-        ranks = sorted(
-            0
-            if person[other] == person[row]
-            else int((nearest * _ROUNDING < to_original[other]).sum())
-            for other in taken.tolist()
+    starts = np.append(np.flatnonzero(np.diff(owners[order], prepend=-1)), len(order))
+    person = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    mine, theirs = (
+        np.ascontiguousarray((values * scale)[order].T) for values in (original, released)
+    )
+    rows = np.arange(len(owners)) if among is None else np.flatnonzero(among)
+    place = np.empty(len(owners), np.int64)
+    place[order] = np.arange(len(owners))
+    work = np.empty(len(owners)), np.empty(len(starts) - 1)
+    found = [
+        rank_row(
+            np.ascontiguousarray(mine[:, column]),
+            person[column],
+            mine,
+            theirs,
+            person,
+            starts,
+            *work,
         )
-        found += ranks if cap is None else [min(rank, cap) for rank in ranks]
-        ties[row] = len(ranks)
-    ends = np.concatenate([[0], np.cumsum(ties)]).astype(np.int64)
-    return Ranks(np.array(found, np.int32), ends, np.arange(len(owners)), cap)
+        for column in place[rows].tolist()
+    ]
+    of = np.full(len(owners), -1)
+    of[rows] = np.arange(len(rows))
+    ends = np.cumsum([0, *map(len, found)]).astype(np.int64)
+    ranks = np.concatenate(found).astype(np.int32)
+    return Ranks(ranks if cap is None else np.minimum(ranks, cap), ends, of, cap)
 
 
 def keep_best_rows(ranks: Ranks, owners: Integers, p: int, among: Mask | None = None) -> Ranks:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
 
+from sfumato.cells.classes import find_persons
 from sfumato.cells.codes import encode
 from sfumato.data import Dataset, find_missing_codes
 from sfumato.errors import MeasureError
@@ -17,7 +19,8 @@ from sfumato.kernels.arrays import AnyIntegers, Integers, Mask
 from sfumato.progress import current_progress
 from sfumato.risk._known import known_variables
 from sfumato.risk._peers.distinct_records import code_rows
-from sfumato.risk._peers.sampling import draw_individuals
+from sfumato.risk._peers.persons import PersonMembers, keep_worst_rows
+from sfumato.risk._peers.sampling import draw_individuals, draw_persons
 from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -32,6 +35,12 @@ _SLACK = 2.0**-40
 """A computer holds decimals such as 0.1 inexactly: so much of the numbers compared is forgiven."""
 _DAY = 86_400_000_000
 """Microseconds."""
+_BY_SECRET = (
+    "combinations", "left_out", "values", "peers", "same", "alternatives", "least_protective",
+    "least_peers", "least_mask", "fewest_protective", "fewest_alternatives", "breach_mask",
+    "breach_size",
+)  # fmt: skip
+"""The results that have a row for each secret."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,13 +216,16 @@ class PeerQuestion:
     known: tuple[str, ...]
     sensitive: tuple[str, ...]
     p: float = 0.0
-    q: float = 0.0
+    q: float | Literal["from_p"] = 0.0
     most: int | None = None
     effort: float | None = None
     budget: int = BUDGET
     tolerance: Mapping[str, float] = field(default_factory=dict)
     relative_tolerance: Mapping[str, float] = field(default_factory=dict)
     individuals: int | None = None
+    m: int = 1
+    unseen: Mapping[str, int] = field(default_factory=dict)
+    """By variable, how many values of its domain no record has; -1 where that is not known."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -232,6 +244,8 @@ class PeerSearch:
     records : how many records there are.
     exact : for each of them, whether its numbers are not bounds but the numbers themselves.
     matched : how records match.
+    persons : whose each row of the data is, where a person may have several. Then all above is
+        about persons: peers are persons, a person is looked at, and `records` are persons.
     """
 
     question: PeerQuestion
@@ -241,6 +255,7 @@ class PeerSearch:
     records: int
     exact: Mask
     matched: MatchedRecords
+    persons: Integers | None = None
 
     @property
     def sampled(self) -> bool:
@@ -297,6 +312,9 @@ def find_peers(
     rows = match_records(
         data, question.names, question.tolerance, question.relative_tolerance, records
     )
+    persons = None if records is not None else find_persons(data)
+    if persons is not None:
+        return _find_peers_of_persons(data, question, rows, persons)
     row_of, counts, targets = rows.row_of, rows.counts, None
     if question.individuals is not None and records is not None:
         raise MeasureError(
@@ -311,15 +329,53 @@ def find_peers(
         )
         row_of = np.full(len(data), -1, np.int64)
         row_of[sample] = target_of.ravel()
-    try:
+    with _explain_failure():
         peers, exact = _count_peers(rows, question, _read_effort(data, question), targets)
+    return PeerSearch(question, peers, counts, row_of, int(rows.counts.sum()), exact, rows)
+
+
+@contextmanager
+def _explain_failure() -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
         raise MeasureError(
             f"Peers cannot be counted: {error}",
             hint="name fewer variables in `known`, a smaller `most`, a larger `budget`, or look "
             "at a sample: individuals = 1000.",
         ) from None
-    return PeerSearch(question, peers, counts, row_of, int(rows.counts.sum()), exact, rows)
+
+
+def _find_peers_of_persons(
+    data: Dataset, question: PeerQuestion, rows: MatchedRecords, persons: Integers
+) -> PeerSearch:
+    """Count the persons who protect each person, or those drawn."""
+    from sfumato.kernels.lattice.matches import count_person_matches
+
+    members = PersonMembers.of(persons, rows.row_of)
+    drawn = np.arange(len(members))
+    if question.individuals is not None and question.individuals < len(members):
+        drawn = np.searchsorted(members.numbers, draw_persons(data, question.individuals))
+    looked = members.select(drawn)
+    effort = _read_effort(data, question)
+    _require_known(question, effort)
+    with _explain_failure():
+        matches = count_person_matches(
+            rows.relations,
+            members.rows,
+            members.starts,
+            targets=np.unique(looked.rows),
+            # Which values can be ruled out is not told of persons, so that q changes nothing.
+            **_set_limits(question, effort, question.sensitive, 0.0),
+        )
+    peers = keep_worst_rows(matches, looked)
+    peers = replace(peers, values=_count_domains(peers.values, question))
+    person_of = np.full(int(members.numbers[-1]) + 1, -1, np.int64)
+    person_of[looked.numbers] = np.arange(len(looked))
+    counts = np.ones(len(looked), np.int64)
+    return PeerSearch(
+        question, peers, counts, person_of[persons], len(members), peers.exact, rows, persons
+    )
 
 
 def _count_peers(
@@ -328,31 +384,99 @@ def _count_peers(
     effort: Effort | None,
     targets: AnyIntegers | None,
 ) -> tuple[PeerCounts, Mask]:
-    """Peers of the target rows; for equal values by a lattice, where a sample is no less work."""
+    """Peers of the target rows, for secrets with the same q together."""
+    _require_known(question, effort)
+    by_q: dict[float, list[str]] = {}
+    for name in question.sensitive:
+        by_q.setdefault(_find_q(rows, question, name), []).append(name)
+    counted = {
+        name: (peers, exact, index)
+        for q, names in by_q.items()
+        for peers, exact in [_count_peers_of(rows, question, effort, targets, names, q)]
+        for index, name in enumerate(names)
+    }
+    peers, exact = _join_secrets([counted[name] for name in question.sensitive])
+    return replace(peers, values=_count_domains(peers.values, question)), exact
+
+
+def _find_q(rows: MatchedRecords, question: PeerQuestion, name: str) -> float:
+    """The share of peers up to which a value of a secret counts as ruled out."""
+    if question.q != "from_p":
+        return question.q
+    relation = rows.relations[rows.names.index(name)]
+    if relation.kind != "equal":
+        return question.p
+    # Kroes et al. (2021), after Definition 4: q = p / (|dom(s)| - 1).
+    values = len(np.unique(relation.low)) + max(question.unseen.get(name, 0), 0)
+    return question.p / max(values - 1, 1)
+
+
+def _count_domains(observed: AnyIntegers, question: PeerQuestion) -> AnyIntegers:
+    """How many values each secret can have: those that occur, and those that only the domain has.
+
+    No peer has the latter, so they can be ruled out of everybody.
+    """
+    unseen = [max(question.unseen.get(name, 0), 0) for name in question.sensitive]
+    values: AnyIntegers = observed + np.array(unseen)
+    return values
+
+
+def _join_secrets(parts: Sequence[tuple[PeerCounts, Mask, int]]) -> tuple[PeerCounts, Mask]:
+    """The results of all secrets, which may have been counted apart from each other."""
+    from sfumato.kernels.lattice.matches import Matches
+
+    if all(peers is parts[0][0] for peers, _, _ in parts):
+        return parts[0][0], parts[0][1]
+    # Of two ways to count, this one also says what it did not count.
+    first = next((peers for peers, _, _ in parts if isinstance(peers, Matches)), parts[0][0])
+    joined: dict[str, Any] = {
+        "sensitive": tuple(peers.sensitive[index] for peers, _, index in parts),
+        "complete": all(peers.complete for peers, _, _ in parts),
+    }
+    for name in _BY_SECRET:
+        joined[name] = np.stack([getattr(peers, name)[index] for peers, _, index in parts])
+    return replace(first, **joined), np.logical_and.reduce([exact for _, exact, _ in parts])
+
+
+def _count_peers_of(
+    rows: MatchedRecords,
+    question: PeerQuestion,
+    effort: Effort | None,
+    targets: AnyIntegers | None,
+    secrets: Sequence[str],
+    q: float,
+) -> tuple[PeerCounts, Mask]:
+    """Peers with regard to some secrets; for equal values by a lattice, if that is no more work."""
     from sfumato.kernels.lattice.matches import count_matches
     from sfumato.kernels.lattice.peers import count_peers
 
-    columns = dict(zip(question.names, range(len(question.names)), strict=True))
-    limits: dict[str, Any] = {
-        "most": question.most,
-        "effort": effort,
-        "budget": question.budget,
-        "sensitive": [columns[name] for name in question.sensitive],
-        "known": [columns[name] for name in question.known],
-        "p": question.p,
-        "q": question.q,
-        "say": current_progress(),
-    }
-    _require_known(question, effort)
+    limits = _set_limits(question, effort, secrets, q)
     codes = rows.codes
     if codes is not None and (
-        targets is None or _lattice_is_cheaper(rows, question, effort, len(targets))
+        targets is None or _lattice_is_cheaper(rows, question, effort, len(targets), q)
     ):
         peers = count_peers(codes, rows.counts, **limits)
         peers = peers if targets is None else _select_rows(peers, targets)
         return peers, np.ones(peers.peers.shape[1], bool)
     matches = count_matches(rows.relations, rows.counts, targets=targets, **limits)
     return matches, matches.exact
+
+
+def _set_limits(
+    question: PeerQuestion, effort: Effort | None, secrets: Sequence[str], q: float
+) -> dict[str, Any]:
+    """The question as the kernels take it."""
+    columns = dict(zip(question.names, range(len(question.names)), strict=True))
+    return {
+        "most": question.most,
+        "effort": effort,
+        "budget": question.budget,
+        "sensitive": [columns[name] for name in secrets],
+        "known": [columns[name] for name in question.known],
+        "p": question.p,
+        "q": q,
+        "say": current_progress(),
+    }
 
 
 def _require_known(question: PeerQuestion, effort: Effort | None) -> None:
@@ -378,7 +502,7 @@ def _require_known(question: PeerQuestion, effort: Effort | None) -> None:
 
 
 def _lattice_is_cheaper(
-    rows: MatchedRecords, question: PeerQuestion, effort: Effort | None, targets: int
+    rows: MatchedRecords, question: PeerQuestion, effort: Effort | None, targets: int, q: float
 ) -> bool:
     """Whether looking at all rows by a lattice is no more work than at some by pairs."""
     from sfumato.kernels.lattice.combinations import set_limits
@@ -389,7 +513,7 @@ def _lattice_is_cheaper(
     secrets = tuple(question.names.index(name) for name in question.sensitive)
     number, size = sum(limits.sizes(known)), len(rows.counts)
     # Alternatives need more than counts when q is positive or combinations are left out.
-    follow = question.q > 0 or number < (1 << len(known)) - 1
+    follow = q > 0 or number < (1 << len(known)) - 1
     pairs = MatchQuestion(rows.relations, secrets, known, size, targets, follow=follow)
     return number * size <= find_cheapest(pairs, limits)[1]
 

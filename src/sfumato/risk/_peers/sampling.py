@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.data import Dataset
+from sfumato.kernels.arrays import Integers
 from sfumato.randomness import Key, keyed_order
 
 LEVEL = 0.95
@@ -29,8 +30,21 @@ def draw_individuals(data: Dataset, individuals: int) -> npt.NDArray[np.intp]:
     >>> len(draw_individuals(data, 10))
     10
     """
-    key = Key(hashlib.sha256(_PURPOSE + data.identity.total().encode()).digest())
+    key = _derive_key(data)
     return np.sort(keyed_order(data.identity.ids(key), key)[:individuals])
+
+
+def draw_persons(data: Dataset, individuals: int) -> Integers:
+    """The numbers of the persons drawn, in ascending order; see `draw_individuals`."""
+    persons = data.identity.persons
+    assert persons is not None  # noqa: S101 - the caller has looked
+    present = np.unique(persons.numbers)
+    order = keyed_order(persons.digests[present], _derive_key(data))
+    return np.sort(present[order[:individuals]])
+
+
+def _derive_key(data: Dataset) -> Key:
+    return Key(hashlib.sha256(_PURPOSE + data.identity.total().encode()).digest())
 
 
 def population_interval(

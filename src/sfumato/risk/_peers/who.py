@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
+from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.risk._peers.distinct_records import find_distinct_records
+from sfumato.risk._peers.domains import count_unseen
 from sfumato.risk._peers.matching import (
     BUDGET,
     PeerQuestion,
@@ -33,7 +35,8 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
     known: Sequence[str] | None = None,
     *,
     p: float = 0.0,
-    q: float = 0.0,
+    q: float | Literal["from_p"] = 0.0,
+    domains: Literal["observed", "declared"] = "observed",
     most: int | None = None,
     effort: float | None = None,
     tolerance: Mapping[str, float] | None = None,
@@ -52,7 +55,8 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
     combinations, and `least_by`, the combination that attains it; `breach_by`, the smallest
     combination that breaches, and its `breach_size`, missing where none does; `upward`, whether
     none does; `downward`, whether no value can be ruled out; `exact`, whether the numbers are not
-    bounds. Records that were not drawn have missing values.
+    bounds. Records that were not drawn have missing values. Where a person has several rows, peers
+    are persons, and each row has the numbers of its person.
 
     Parameters
     ----------
@@ -60,7 +64,9 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
     sensitive : the variables to protect. Default: by role, or all that are known, in turn.
     known : what an outsider may know, in any combination. Default: all whose role is "quasi".
     p : the share of protective peers that is still a breach.
-    q : the share of peers up to which a value counts as ruled out.
+    q : the share of peers up to which a value counts as ruled out; "from_p" is p over the number of
+        other values.
+    domains : which values can be ruled out: those that occur, or all of the declared domain.
     most : look only at combinations of at most so many variables.
     effort : look only at combinations that are easy enough to learn.
     tolerance : by variable, how far numbers may be apart and still match.
@@ -82,6 +88,7 @@ def who(  # noqa: PLR0913 - the parameters of the measure, by name
         known=by, sensitive=secrets, p=p, q=q, most=most, effort=effort, budget=budget,
         tolerance=tolerance or {}, relative_tolerance=relative_tolerance or {},
         individuals=individuals,
+        unseen={name: count_unseen(data, name) for name in secrets if domains == "declared"},
     )  # fmt: skip
     search = find_peers(data, question)
     parts = [_tabulate(search, index) for index in range(len(secrets))]
@@ -142,6 +149,11 @@ def by_value(data: Dataset, sensitive: str, known: Sequence[str] | None = None) 
     """
     from sfumato.kernels.lattice.peers import count_value_peers
 
+    if find_persons(data) is not None:
+        raise MeasureError(
+            "Shares of records would count rows, of which a person has several.",
+            hint="see `who`, which counts persons; or keep one row of each (`thin_rows`).",
+        )
     records = find_distinct_records(data, sensitive, known)
     last = len(records.known)
     values = records.values[sensitive].unique().sort(nulls_last=True)
