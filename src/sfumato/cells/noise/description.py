@@ -394,7 +394,9 @@ def is_accredited_version(accredited: Mapping[str, Any], manifest: Mapping[str, 
     )
 
 
-def averaged_variance(variance: float | Sequence[float], releases: int = 1) -> float:
+def averaged_variance(
+    variance: float | Sequence[float], releases: int = 1, *, nested: bool = False
+) -> float:
     """The variance of the noise that is left to somebody who averages several releases.
 
     Question: how much protection is left after a second key?
@@ -405,14 +407,16 @@ def averaged_variance(variance: float | Sequence[float], releases: int = 1) -> f
     Parameters
     ----------
     variance : of the noise in each release; a list where they differ.
-    releases : how many there are of each.
+    releases : how many there are of each, under as many keys.
+    nested : the variances are those of tiers under one key: each noise is a smaller one and more,
+        so that only the smallest counts.
 
     Examples
     --------
     >>> averaged_variance(4.0, releases=4)
     1.0
-    >>> averaged_variance([4.0, 1.0])
-    0.8
+    >>> averaged_variance([4.0, 1.0]), averaged_variance([4.0, 1.0], nested=True)
+    (0.8, 1.0)
     """
     variances = [variance] if isinstance(variance, (int, float)) else list(variance)
     if releases < 1 or not variances or not all(0 < size < math.inf for size in variances):
@@ -420,5 +424,7 @@ def averaged_variance(variance: float | Sequence[float], releases: int = 1) -> f
             "Averaging needs at least one release, and variances above 0.",
             hint="for instance averaged_variance(4.0, releases=2).",
         )
+    if nested:
+        return min(variances) / releases
     # Inverse-variance weighting: precisions add up.
     return 1 / math.fsum(releases / size for size in variances)

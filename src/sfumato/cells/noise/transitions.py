@@ -19,6 +19,8 @@ from sfumato.kernels.arrays import Floats, Integers, Positions
 # Probabilities that differ by less are the same number, written or computed in two ways.
 _EQUAL = 1e-12
 _LEAST = 1e-9
+# So near is the matrix of a tier to the stated one.
+_NEAR = 1e-10
 
 
 def to_all(levels: int, retention: float) -> Floats:
@@ -182,6 +184,33 @@ def draw_transitions(codes: Integers, uniform: Floats, matrix: Floats) -> Intege
         cumulative[np.flatnonzero(matrix[level])[-1] :] = 1.0
         released[rows] = np.searchsorted(cumulative, uniform[rows], side="right")
     return released
+
+
+def find_further(finer: Floats, coarser: Floats) -> Floats | None:
+    """The matrix that leads from one release to a coarser one: finer @ further = coarser.
+
+    It knows nothing of the true level, so the coarser release tells nothing beyond the finer. None:
+    there is no such matrix of probabilities, and somebody with both releases learns more.
+
+    Examples
+    --------
+    >>> find_further(to_all(2, 0.9), to_all(2, 0.8)).round(3)
+    array([[0.875, 0.125],
+           [0.125, 0.875]])
+    >>> find_further(to_near(3, 0.9), to_near(3, 0.8)) is None
+    True
+    """
+    try:
+        further = np.linalg.solve(finer, coarser)
+    except np.linalg.LinAlgError:
+        return np.eye(len(finer)) if np.array_equal(finer, coarser) else None
+    further = np.where(further < 0, 0.0, further)
+    totals = further.sum(axis=1, keepdims=True)
+    if not np.isfinite(further).all() or (totals <= 0).any():
+        return None
+    further = further / totals
+    # Held against what is stated: an unstable solution, or a negative part, does not pass.
+    return further if np.abs(finer @ further - coarser).max() < _NEAR else None
 
 
 def released_shares(shares: Floats, matrix: Floats) -> Floats:
