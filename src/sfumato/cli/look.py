@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from time import process_time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli import options
+from sfumato import catalogue
+from sfumato.cli import linked, options
 from sfumato.cli.console import format_number, progress, say, show_json, show_table
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
@@ -23,10 +24,14 @@ from sfumato.io.frames import wrap
 from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.plan.first_plan import first_plan, suggest_schema
+from sfumato.plan.linked import LinkedPlan, load_any
 from sfumato.progress import Progress
 from sfumato.run import assess as run_assess
 from sfumato.run import choose_measures
 from sfumato.schema import Schema
+
+if TYPE_CHECKING:
+    from sfumato.figures._sheet.picture import Picture
 
 _LONG = 0.5
 """CPU seconds from which it is said how long a measure took."""
@@ -77,7 +82,12 @@ def inspect(
 
     Nothing is applied. The suggestions are guesses from names and values: you decide. When you have
     corrected roles in a plan, --update rebuilds its steps and keeps all that you wrote.
+
+    If FILE is a folder of files, or a whole database, keys between its tables are suggested too.
     """
+    if linked.is_of_several(file, table, query) and engine is None and master is None:
+        _inspect_tables(file, plan, update, table, overwrite=overwrite, json=json, quiet=quiet)
+        return
     if update is not None:
         if plan is not None:
             raise PlanError("--plan writes a new plan, and --update an existing one.",
@@ -101,6 +111,36 @@ def inspect(
     _show(data, schema, exact, quiet=quiet)
     if plan is not None and not quiet:
         say(f"A first plan is in '{plan}'. Read it, correct the roles, then run:")
+        say(f"  sfumato protect {file} --plan {plan} --out release")
+
+
+def _inspect_tables(
+    file: str,
+    plan: Path | None,
+    update: Path | None,
+    table: str | None,
+    *,
+    overwrite: bool,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """The same for several linked tables."""
+    if update is not None:
+        raise PlanError(
+            "--update rebuilds a plan for one table.",
+            hint="write a new plan with --plan, and compare the two.",
+        )
+    with progress(quiet=quiet or json) as tell:
+        tell("reading", 0, 2)
+        found = linked.inspect(file, table=table, progress=tell)
+    if plan is not None:
+        options.write_plan(plan, found.plan, overwrite=overwrite, source=file)
+    if json:
+        show_json(linked.describe_inspected(found))
+        return
+    linked.show_inspected(found, quiet=quiet)
+    if plan is not None and not quiet:
+        say(f"A first plan is in '{plan}'. Read it, correct keys and roles, then run:")
         say(f"  sfumato protect {file} --plan {plan} --out release")
 
 
@@ -206,6 +246,10 @@ def assess(
     file: options.File,
     plan: Annotated[Path | None, typer.Option("--plan", "-p", help="Roles from this plan.")] = None,
     measure: options.Measures = None,
+    pictures: Annotated[
+        Path | None,
+        typer.Option(help="Draw what was measured into this new folder. It stays inside."),
+    ] = None,
     table: options.Table = None,
     query: options.Query = None,
     engine: options.Engine = None,
@@ -216,7 +260,22 @@ def assess(
     parameters: options.Parameters,
 ) -> None:
     """Measure the risk of the data as they are. Without a plan, roles are only suggestions."""
-    loaded = Plan.load(plan) if plan else None
+    if pictures is not None and pictures.exists():
+        raise PlanError(f"'{pictures}' exists already.", hint="choose another folder.")
+    loaded = load_any(plan) if plan else None
+    if isinstance(loaded, LinkedPlan):
+        linked.refuse_elsewhere(engine, master, query)
+        with progress(quiet=quiet or json) as tell:
+            tables = linked.load(file, loaded, table=table, progress=tell)
+            joined = linked.link_declared(tables, loaded)
+            measures = options.choose_measures(measure, parameters)
+            if measures is None:
+                measures = options.adjust_measures(loaded.measures, parameters)
+            evidence = run_assess(joined, measures, progress=tell)
+            if pictures is not None:
+                _draw_original(pictures, evidence, measures, joined)
+        show_evidence(evidence, as_json=json, quiet=quiet)
+        return
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(
@@ -240,6 +299,9 @@ def assess(
             measures = options.adjust_measures(usual, parameters)
         clock = _Clock(tell)
         evidence = run_assess(data, measures, progress=clock)
+        if pictures is not None:
+            tell("drawing", 0, 1)
+            _draw_original(pictures, evidence, measures, data)
     if not quiet:
         clock.say(evidence)
     if loaded is None and not quiet:
@@ -281,6 +343,46 @@ def _default_measures(plan: Plan | None) -> dict[str, Measure]:
     """The measures of one data set that the plan names."""
     planned = plan.measures if plan is not None and plan.evaluate else {}
     return {label: measure for label, measure in planned.items() if measure.of == "one"}
+
+
+def _draw_original(
+    folder: Path, evidence: dict[str, Evidence], measures: dict[str, Measure], data: Dataset
+) -> None:
+    """Pictures of the data as they are; they show single records."""
+    from sfumato.figures.custodian.album import album_of_original
+
+    if not engine_for(data.frame).in_memory:
+        raise PlanError(
+            "Pictures of single records are drawn of data in memory only.",
+            hint="leave out --engine, or take a sample of the records.",
+        )
+    save_pictures(folder, *album_of_original(evidence, measures, data))
+
+
+def save_pictures(folder: Path, drawings: Mapping[str, Picture], failed: Mapping[str, str]) -> None:
+    """Save pictures into a new private folder, and say which could not be drawn."""
+    for name, reason in failed.items():
+        say(f"No picture of {name}: {reason}")
+    if not drawings:
+        if not failed:
+            say(f"None of these measures has a picture. There are pictures of {list_drawn()}.")
+        return
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except OSError:
+        raise PlanError(
+            f"The folder '{folder}' cannot be created.", hint="choose another place."
+        ) from None
+    for name, picture in drawings.items():
+        # A label is anybody's text; a file name is not.
+        safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in name)
+        say(f"Picture:   {picture.save(folder / f'{safe}.svg')}")
+
+
+def list_drawn() -> str:
+    """The measures that have a picture, in words."""
+    names = [name for name, entry in catalogue.measures().items() if entry.picture]
+    return ", ".join(sorted(names)).replace("reidentification", "reidentification with groups")
 
 
 def show_evidence(evidence: dict[str, Evidence], *, as_json: bool, quiet: bool) -> None:

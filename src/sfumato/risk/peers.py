@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import polars as pl
 from pydantic import Field, model_validator
 
+from sfumato.cells.classes import count_distinct
 from sfumato.cells.same_values import TOLERANCE
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence, Subject
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import Integers, Mask
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._disclosure.united import WorstReading
 from sfumato.risk._known import require_records
 from sfumato.risk._peers.distinct_records import read_threshold
+from sfumato.risk._peers.domains import count_unseen
 from sfumato.risk._peers.gains import rank_gains
 from sfumato.risk._peers.groups import group_by_protection
 from sfumato.risk._peers.matching import (
@@ -33,9 +35,13 @@ from sfumato.risk._peers.matching import (
 )
 from sfumato.risk._peers.sampling import LEVEL, population_interval
 from sfumato.risk._peers.united import PeerReading, search_readings
+from sfumato.risk._persons import COUNTS_PERSONS, choose_audience
 
 Threshold = Annotated[float, Field(ge=0, lt=1)]
 Tolerance = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Flag = Callable[[PeerSearch, int], Mask]
+"""Which of the distinct records are in danger, with regard to one sensitive variable."""
+_SHARES = ("downward", "npp_below")
 _LISTED = 10
 """Combinations that are named; of more, only the number is given."""
 _VISITED = 20_000
@@ -53,11 +59,17 @@ class Peers(Measure):
     Question: whose secret is safe among others who look the same, whatever an outsider knows?
     Assumes: peers are the records that match what the outsider knows. They protect a person if
     their sensitive value differs. A record is breached if, for some combination of the known
-    variables, at most a share p of its peers protect it. The table has, for each sensitive
-    variable, also the share of records for which some other value can be ruled out (`downward`).
+    variables, at most a share p of its peers protect it (upward privacy, Definition 3 of the
+    reference). Beside it, each for the worst sensitive variable: `downward`, the share of records
+    for which some other value can be ruled out (Definition 4), and `npp_below`, the share of those
+    with fewer than m protective peers. The table has all three for each sensitive variable.
     Values match if they are equal, or within a tolerance. Ranges, sets, masks and wildcards match
     what they stand for: who matches for sure protects, who may match does not, so that the share
     of protective peers is a bound from below (`exact` says where it is the share itself).
+
+    Where a person has several rows (role "person"), peers are persons. Somebody protects another if
+    one of their rows matches what is known, and none of those that match has the sensitive value.
+    A person is breached if any of their rows is. Values that can be ruled out are not looked for.
 
     Parameters
     ----------
@@ -66,7 +78,12 @@ class Peers(Measure):
         if there is none, all that are known. One that is also known is not known while it is its
         turn.
     p : the share of protective peers that is still a breach.
-    q : the share of peers up to which a value counts as ruled out.
+    q : the share of peers up to which a value counts as ruled out. "from_p" is p divided by the
+        number of other values of the variable, so that two values have q = p.
+    m : how many protective peers are enough, for `npp_below`.
+    domains : which values can be ruled out: "observed", those that occur, or "declared", all of
+        the domain in the schema (categories and whole numbers). One that nobody has can be ruled
+        out of everybody.
     most : look only at combinations of at most so many variables.
     effort : look only at combinations that are easy enough: each variable costs 1 less its
         accessibility in the schema, and a combination the sum.
@@ -100,6 +117,7 @@ class Peers(Measure):
 
     name = "peers"
     runs_on = ("local", "streaming", "spark")
+    counts_persons = True
     picture = "protection"
     examples = (
         {"known": ["sex", "region", "education"], "sensitive": ["smoking", "diagnosis"]},
@@ -107,7 +125,9 @@ class Peers(Measure):
             "known": ["sex", "region", "marital_status", "smoking"],
             "sensitive": ["smoking", "education"],
             "p": 0.2,
-            "q": 0.05,
+            "q": "from_p",
+            "m": 5,
+            "domains": "declared",
             "most": 2,
         },
         {
@@ -118,18 +138,20 @@ class Peers(Measure):
             "individuals": 100,
         },
     )
-    provides = ("breached_records", "fewest_protective_peers")
+    provides = ("breached_records", "fewest_protective_peers", "downward", "npp_below")
     retired = {  # noqa: RUF012 - a class variable by its base
         "seed": "is gone: which records are drawn follows from the data. Leave it out.",
     }
     reach = {  # noqa: RUF012 - a class variable by its base
-        "peers": (0.0, 1.0),
+        **dict.fromkeys(("peers", "downward", "npp_below"), (0.0, 1.0)),
         **dict.fromkeys(("breached_records", "fewest_protective_peers"), (0.0, math.inf)),
     }
     known: list[str] | None = None
     sensitive: list[str] | None = None
     p: Threshold = 0.0
-    q: Threshold = 0.0
+    q: Threshold | Literal["from_p"] = 0.0
+    m: Annotated[int, Field(ge=1)] = 3
+    domains: Literal["observed", "declared"] = "observed"
     most: Annotated[int, Field(ge=1)] | None = None
     effort: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     budget: Annotated[int, Field(ge=1, le=2**62)] = BUDGET
@@ -150,6 +172,9 @@ class Peers(Measure):
         question = self._pose_question(data, subject)
         rows = engine.tabulate(data, question.names)
         require_records(rows.total)
+        if self.domains == "declared":
+            unseen = {name: count_unseen(rows.data, name) for name in question.sensitive}
+            question = replace(question, unseen=unseen)
         search = find_peers(rows.data, question, rows.counts)
         table = _tabulate(search)
         united = WorstReading(max)
@@ -172,12 +197,16 @@ class Peers(Measure):
             records=rows.show_records(_tabulate_records(search)),
             table=data.like(table),
             details=details | _judge_worst(united, details, search),
-            assumptions=(*_list_assumptions(search), *united.assumptions),
+            assumptions=(
+                *_list_assumptions(search),
+                *united.assumptions,
+                *(() if search.persons is None else (COUNTS_PERSONS,)),
+            ),
             warnings=(
                 *_list_warnings(search, omitted, rows.data, in_turn=in_turn),
                 *united.warnings,
             ),
-            audience="public" if subject == "released" else "custodian",
+            audience=choose_audience(data, subject, search.persons),
             sampled=(int(search.counts.sum()), records) if search.sampled else None,
         )
 
@@ -188,6 +217,7 @@ class Peers(Measure):
             sensitive=sensitive,
             p=self.p,
             q=self.q,
+            m=self.m,
             most=self.most,
             effort=self.effort,
             budget=self.budget,
@@ -209,6 +239,9 @@ class Peers(Measure):
             "breached_records": max(table["breached_records"]),
             # The least of a sample says nothing of those who were not drawn.
             "fewest_protective_peers": math.nan if search.sampled else fewest,
+            **_describe_ruled_out(search, table),
+            "npp_below": max(table["npp_below"]),
+            "m": question.m,
             "worst_variable": table["variable"][table[self.name].arg_max() or 0],
             "combinations": int(max(search.peers.combinations)),
             "combinations_left_out": int(max(search.peers.left_out)),
@@ -226,14 +259,18 @@ class Peers(Measure):
                 f"{self.name}{AT_WORST}": ends[1] / search.records,
                 f"breached_records{AT_WORST}": ends[1],
             }
+            risks = _list_risks(search)
+            details |= {f"{name}{AT_WORST}": risks[name] for name in _SHARES if name in risks}
         # They may name rare combinations of the original: not for the public.
         if subject != "released":
             details["breaching_combinations"] = _list_breaching(search)
         details["groups"] = group_by_protection(
             search.peers.least_ppp.T, search.counts, question.sensitive, self.p
         )
+        if search.persons is not None:
+            details["persons"] = search.records
         codes = search.matched.codes
-        if codes is not None and not search.sampled:
+        if codes is not None and not search.sampled and search.persons is None:
             details["gains"] = rank_gains(
                 codes,
                 search.counts,
@@ -247,19 +284,45 @@ class Peers(Measure):
 
 def _list_risks(search: PeerSearch) -> dict[str, float]:
     """The numbers on which a target may be set, at their bad end; each is worse if it is larger."""
-    records = search.records
-    ends = _bound_breaches(search)
-    looked = int(search.counts.sum())
-    most = max(
-        int(search.counts[search.is_breached(index)].sum())
-        for index in range(len(search.question.sensitive))
-    )
-    breached = -(-most * records // looked) if ends is None else ends[1]
+    breached = _count_most(search, PeerSearch.is_breached)
+    ruled_out = _count_most(search, is_ruled_out) if _knows_values(search) else None
     return {
-        "peers": breached / records,
+        "peers": breached / search.records,
         "breached_records": breached,
         "fewest_protective_peers": -int(search.peers.fewest_protective.min()),
+        "npp_below": _count_most(search, has_few_peers) / search.records,
+        **({} if ruled_out is None else {"downward": ruled_out / search.records}),
     }
+
+
+def is_ruled_out(search: PeerSearch, variable: int) -> Mask:
+    """Of which of the distinct records some other value can be ruled out: PoAC is below 1."""
+    ruled_out: Mask = ~(search.peers.least_poac[variable] >= 1)
+    return ruled_out
+
+
+def has_few_peers(search: PeerSearch, variable: int) -> Mask:
+    """Which of the distinct records have fewer than m protective peers under some combination."""
+    few: Mask = search.peers.fewest_protective[variable] < search.question.m
+    return few
+
+
+def _knows_values(search: PeerSearch) -> bool:
+    """Whether it is known of every secret which of its values can be ruled out."""
+    unknown = [name for name, unseen in search.question.unseen.items() if unseen < 0]
+    return not unknown and not (search.peers.fewest_alternatives < 0).any()
+
+
+def _count_most(search: PeerSearch, flag: Flag) -> int:
+    """Records that are flagged in the worst variable; of a sample, the upper end for all."""
+    ends = _bound_flagged(search, flag)
+    if ends is not None:
+        return ends[1]
+    most = max(
+        int(search.counts[flag(search, index)].sum())
+        for index in range(len(search.question.sensitive))
+    )
+    return -(-most * search.records // int(search.counts.sum()))
 
 
 def _list_risks_of_reading(
@@ -267,25 +330,39 @@ def _list_risks_of_reading(
 ) -> dict[str, float]:
     """The same where a secret is read otherwise; who is breached in one search is breached."""
     records, again = search.records, [_list_risks(part) for _, part in reading.searches]
+    flags: dict[str, Flag] = {"peers": PeerSearch.is_breached, "npp_below": has_few_peers}
+    if _knows_values(search) and all(_knows_values(part) for _, part in reading.searches):
+        flags["downward"] = is_ruled_out
     fewest = max(
         [risks["fewest_protective_peers"] for risks in again],
         default=_list_risks(search)["fewest_protective_peers"],
     )
-    if search.sampled:
-        # Each search drew records of its own: the worst share is taken for that of all.
-        share = max([risks["peers"] for risks in again], default=0.0)
-        breached = math.ceil(share * records)
-    else:
-        index = search.question.sensitive.index(reading.secret.name)
-        flags = search.is_breached(index)[search.row_of]
-        for rows, part in reading.searches:
-            flags[rows] |= part.is_breached(0)[part.row_of]
-        breached = int(flags.sum() if counts is None else counts[flags].sum())
+    flagged = {}
+    for number, flag in flags.items():
+        if search.sampled:
+            # Each search drew records of its own: the worst share is taken for that of all.
+            share = max([risks[number] for risks in again], default=0.0)
+            flagged[number] = math.ceil(share * records)
+        else:
+            flagged[number] = _count_in_any(search, reading, flag, counts)
     return {
-        "peers": breached / records,
-        "breached_records": breached,
+        "breached_records": flagged["peers"],
         "fewest_protective_peers": fewest,
+        **{number: count / records for number, count in flagged.items()},
     }
+
+
+def _count_in_any(
+    search: PeerSearch, reading: PeerReading, flag: Flag, counts: Integers | None
+) -> int:
+    """Records, or persons, that are flagged as the secret stands or as it is read."""
+    index = search.question.sensitive.index(reading.secret.name)
+    flags = flag(search, index)[search.row_of]
+    for rows, part in reading.searches:
+        flags[rows] |= flag(part, 0)[part.row_of]
+    if search.persons is not None:
+        return count_distinct(search.persons[flags])
+    return int(flags.sum() if counts is None else counts[flags].sum())
 
 
 def _judge_worst(
@@ -324,7 +401,7 @@ def _tabulate(search: PeerSearch) -> pl.DataFrame:
     """A row per sensitive variable; of a sample also the ends of the interval."""
     rows = []
     records, looked = search.records, int(search.counts.sum())
-    least_ppp, least_poac = search.peers.least_ppp, search.peers.least_poac
+    least_ppp = search.peers.least_ppp
     for index, name in enumerate(search.question.sensitive):
         breached = int(search.counts[search.is_breached(index)].sum())
         sizes = search.peers.breach_size[index]
@@ -333,7 +410,8 @@ def _tabulate(search: PeerSearch) -> pl.DataFrame:
             "peers": breached / looked,
             # Of a sample, what it says of all records; never less than it says.
             "breached_records": -(-breached * records // looked),
-            "downward": _share_ruled_out(search, index, least_poac[index]),
+            "downward": _share_ruled_out(search, index),
+            "npp_below": int(search.counts[has_few_peers(search, index)].sum()) / looked,
             "mean_least_ppp": math.fsum(np.sort(least_ppp[index] * search.counts)) / looked,
             "fewest_known": int(sizes[sizes > 0].min()) if (sizes > 0).any() else None,
             "often_by": _name_most_breaching(search, index),
@@ -346,12 +424,28 @@ def _tabulate(search: PeerSearch) -> pl.DataFrame:
     return pl.DataFrame(rows, schema_overrides=types)
 
 
-def _share_ruled_out(search: PeerSearch, index: int, least: Floats) -> float | None:
+def _share_ruled_out(search: PeerSearch, index: int) -> float | None:
     """The share of records of which some other value can be ruled out, if that is known."""
-    if (search.peers.fewest_alternatives[index] < 0).any():
+    undeclared = search.question.unseen.get(search.question.sensitive[index], 0) < 0
+    if undeclared or (search.peers.fewest_alternatives[index] < 0).any():
         return None
-    ruled_out = ~(least >= 1)
-    return int(search.counts[ruled_out].sum()) / int(search.counts.sum())
+    return int(search.counts[is_ruled_out(search, index)].sum()) / int(search.counts.sum())
+
+
+def _describe_ruled_out(search: PeerSearch, table: pl.DataFrame) -> dict[str, Any]:
+    """The worst share of records of which a value can be ruled out, or why it is not known."""
+    shares = table["downward"]
+    if not shares.null_count():
+        return {"downward": max(shares)}
+    names = table.filter(shares.is_null())["variable"].to_list()
+    undeclared = [name for name in names if search.question.unseen.get(name, 0) < 0]
+    why = (
+        f"the schema declares no domain of single values for {', '.join(undeclared)}"
+        if undeclared
+        else f"which values can be ruled out is not told of {', '.join(names)}: values lie within "
+        "a tolerance, overlap, are too many for the limits, or are of persons with several rows"
+    )
+    return {"downward": math.nan, "downward_reason": f"{why}."}
 
 
 def _count_by_combination(search: PeerSearch, index: int) -> list[tuple[int, int]]:
@@ -381,7 +475,12 @@ def _list_breaching(search: PeerSearch) -> list[dict[str, Any]]:
 
 
 def _bound_breaches(search: PeerSearch) -> tuple[int, int] | None:
-    """The least and the most records that may be breached in the worst variable.
+    """The least and the most records that may be breached in the worst variable."""
+    return _bound_flagged(search, PeerSearch.is_breached)
+
+
+def _bound_flagged(search: PeerSearch, flag: Flag) -> tuple[int, int] | None:
+    """The least and the most records that may be flagged in the worst variable; None: all known.
 
     All variables are taken together: each interval is as wide as it must be for all to hold
     (Bonferroni).
@@ -392,9 +491,7 @@ def _bound_breaches(search: PeerSearch) -> tuple[int, int] | None:
     # The worst of several variables must be covered too.
     level = 1 - (1 - LEVEL) / len(search.question.sensitive)
     ends = [
-        population_interval(
-            int(search.counts[search.is_breached(index)].sum()), looked, records, level
-        )
+        population_interval(int(search.counts[flag(search, index)].sum()), looked, records, level)
         for index in range(len(search.question.sensitive))
     ]
     return max(low for low, _ in ends), max(high for _, high in ends)
@@ -543,5 +640,5 @@ def _list_warnings(
     if (search.peers.fewest_alternatives < 0).any():
         yield (
             "Which other values can be ruled out is not told where values lie within a tolerance, "
-            "overlap, or are too many for these limits."
+            "overlap, or are too many for these limits, nor where persons have several rows."
         )

@@ -100,6 +100,58 @@ def protection(
     )
 
 
+def alternatives(source: Any, *, palette: Palette = "red", public: bool = False) -> Picture:
+    """How many other values everybody else's secret may have, with all other variables known.
+
+    Question: of whom can somebody rule out values, in which variables?
+    Assumes: the numbers are proportions of alternatives considered (PoAC). Nothing can be ruled
+    out where it is 1.
+
+    Parameters
+    ----------
+    source : what `peering.who` returns.
+    palette : "red", or "safe" for colour-blind eyes.
+    public : refused. The picture shows single records of the original.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> frame = pl.DataFrame({"age": [30, 31, 30], "sex": ["f", "f", "m"], "ill": [0, 1, 0]})
+    >>> alternatives(sf.peering.who(sf.Dataset(frame), None, ["age", "sex", "ill"])).title
+    'Values that cannot be ruled out, by person and variable'
+
+    References: Kroes, Janssen, Groenwold & van Leeuwen (2021), Health Informatics Journal 27(2),
+    Fig. 1.
+    """
+    refuse_public("alternatives", public=public)
+    rows = require_columns(source, ("record", "variable", "poac"), picture="alternatives")
+    by_variable: dict[str, list[float]] = {}
+    for row in rows:
+        by_variable.setdefault(str(row["variable"]), []).append(to_float(row["poac"]))
+    # Who was not drawn has no number; what cannot be told of a variable leaves it out.
+    shares = {name: np.array(column) for name, column in by_variable.items()}
+    known = {name: column for name, column in shares.items() if not np.isnan(column).all()}
+    if not known:
+        raise SfumatoError(
+            "The picture 'alternatives' needs values that can be told apart.",
+            hint="leave out tolerances, and persons with several rows.",
+        )
+    values = np.column_stack(list(known.values()))
+    values = values[~np.isnan(values).any(axis=1)]
+    if not len(values):
+        raise refuse_empty("alternatives")
+    return _draw_heat_map(
+        list(known),
+        values,
+        p=0.0,
+        palette=palette,
+        title="Values that cannot be ruled out, by person and variable",
+        subject="share of alternative values",
+        rows="Rows are variables taken as sensitive, with all others known. Where it is 1, no "
+        "value can be ruled out.",
+    )
+
+
 def gains(
     found: Gains,
     *,
