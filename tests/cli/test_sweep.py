@@ -116,6 +116,16 @@ def test_one_measure_over_two_things_is_a_map(place, monkeypatch):
     assert "uniqueness by intervals and records" in (place / "two.svg").read_text()
 
 
+def test_a_surface_in_three_dimensions_stands_beside_the_map(place, monkeypatch):
+    words = ("--set", "intervals=2,9", "--sizes", "50,100", "--measure", "uniqueness")
+    made = in_process(place, monkeypatch, *words, "--picture", "two.svg", "--relief", "--quiet")
+    assert made.exception is None
+    assert "as heights" in (place / "two.svg").read_text()
+    words = ("--set", "intervals=2,9", "--measure", "uniqueness", "--picture", "one.svg")
+    error = in_process(place, monkeypatch, *words, "--relief").exception
+    assert "--relief draws one measure over two things that vary" in str(error)
+
+
 def test_a_picture_is_drawn_over_what_varies(place, monkeypatch):
     words = ("--set", "intervals=4", "--sizes", "50,100", "--picture", "n.svg", "--quiet")
     assert in_process(place, monkeypatch, *words).exit_code == 0

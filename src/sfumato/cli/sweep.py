@@ -20,7 +20,7 @@ from sfumato.plan import Plan
 from sfumato.plan.targets import find_number
 from sfumato.tuning.sweep import sweep as run_sweep
 
-_TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
+TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 _MOST_AXES = 2
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -58,6 +58,13 @@ def sweep(
             "or one measure over two."
         ),
     ] = None,
+    relief: Annotated[
+        bool,
+        typer.Option(
+            "--relief",
+            help="Draw one measure over two things as a surface in three dimensions too.",
+        ),
+    ] = False,
     table: options.Table = None,
     query: options.Query = None,
     overwrite: options.Overwrite = False,
@@ -70,11 +77,16 @@ def sweep(
     done stay in the table with the reason. Exit code 2 if no run could be done.
     """
     loaded = Plan.load(plan)
-    for path, known in ((to, _TABLES), (picture, PICTURES)):
+    for path, known in ((to, TABLES), (picture, PICTURES)):
         options.require_free(path, known, overwrite=overwrite)  # said before the work is done
     over = _read_values(loaded, values or [])
     wanted = None if sizes is None else _parse_sizes(sizes)
     axes = [] if picture is None else _choose_axes(over, wanted or [], measure or [])
+    if relief and len(axes) != _MOST_AXES:
+        raise PlanError(
+            "--relief draws one measure over two things that vary.",
+            hint="write --picture FILE, --measure NAME and two lists of values.",
+        )
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
@@ -93,7 +105,7 @@ def sweep(
             write_table(frame, to)
         if picture is not None:
             tell("drawing", 0, 1)
-            _draw(frame, axes, picture, overwrite=overwrite)
+            _draw(frame, axes, picture, relief=relief, overwrite=overwrite)
     _show(frame, loaded, to, as_json=json, quiet=quiet)
 
 
@@ -164,7 +176,7 @@ def _list_measured(frame: pl.DataFrame) -> list[str]:
     return columns[columns.index("repeat") + 1 : columns.index("met")]
 
 
-def _list_main(frame: pl.DataFrame) -> list[str]:
+def list_main(frame: pl.DataFrame) -> list[str]:
     """One column a measure, at worst, without its further numbers and those of each variable."""
     measured = _list_measured(frame)
     main = [name for name in measured if "." not in name and "[" not in name]
@@ -178,13 +190,15 @@ def _list_targeted(frame: pl.DataFrame, plan: Plan) -> set[str]:
     return {worst if (worst := f"{name}{AT_WORST}") in frame.columns else name for name in names}
 
 
-def _draw(frame: pl.DataFrame, axes: Sequence[str], path: Path, *, overwrite: bool) -> None:
+def _draw(
+    frame: pl.DataFrame, axes: Sequence[str], path: Path, *, relief: bool, overwrite: bool
+) -> None:
     """The measures over what varies."""
     from sfumato.figures import custodian
 
-    measured = _list_main(frame)
+    measured = list_main(frame)
     if len(axes) > 1:
-        figure = custodian.surface(frame, axes[0], axes[1], measured[0])
+        figure = custodian.surface(frame, axes[0], axes[1], measured[0], relief=relief)
     else:
         panels = {name: [name] for name in measured}
         figure = custodian.sweep(frame, axes[0], panels, log_x="records" in axes)
@@ -197,7 +211,7 @@ def _show(frame: pl.DataFrame, plan: Plan, to: Path | None, *, as_json: bool, qu
         show_json([{name: finite_or_none(value) for name, value in row.items()} for row in rows])
     elif to is None:
         # The whole table is wide: the measures themselves, and what a target is set on.
-        left_out = set(_list_measured(frame)) - {*_list_main(frame), *_list_targeted(frame, plan)}
+        left_out = set(_list_measured(frame)) - {*list_main(frame), *_list_targeted(frame, plan)}
         shown = [
             name for name in frame.columns if name not in left_out and _has_values(frame[name])
         ]

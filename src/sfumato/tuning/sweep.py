@@ -88,7 +88,7 @@ def sweep(  # noqa: PLR0913 - the options are the interface
     [(2, 6, 0.0, 6.0, True), (10, 6, 0.166..., 1.0, False)]
     """
     values = _read_grid(plan, over or {}, parameters)
-    widened = _add_measures(plan, measures)
+    widened = add_measures(plan, measures)
     if not widened.measures:
         raise PlanError(
             "The plan measures nothing, so there is nothing to tabulate.",
@@ -110,9 +110,9 @@ def sweep(  # noqa: PLR0913 - the options are the interface
         for row, chosen in enumerate(grid):
             report("sweeping", len(runs), total)
             about = {**chosen, "records": len(cohort), "repeat": repeat}
-            runs[row, position, repeat] = about | _run(cohort, plans[row], secret)
+            runs[row, position, repeat] = about | measure_plan(cohort, plans[row], secret)
     report("sweeping", total, total)
-    table = _tabulate([runs[position] for position in sorted(runs)], values, widened)
+    table = tabulate_runs([runs[position] for position in sorted(runs)], values, widened)
     return data.like(table) if isinstance(data, Dataset) else table
 
 
@@ -184,7 +184,7 @@ def _read_grid(
     return grid
 
 
-def _add_measures(plan: Plan, measures: Measures) -> Plan:
+def add_measures(plan: Plan, measures: Measures) -> Plan:
     """The plan with further measures; none of them may replace one of its own."""
     if measures is None:
         return plan
@@ -199,7 +199,7 @@ def _add_measures(plan: Plan, measures: Measures) -> Plan:
     return change_plan(plan, evaluate={**own, **further})
 
 
-def _run(data: Dataset, plan: Plan, key: Key) -> dict[str, Any]:
+def measure_plan(data: Dataset, plan: Plan, key: Key) -> dict[str, Any]:
     """The numbers of one run, by column; when the data refuse it, nothing but the reason."""
     evidence: Mapping[str, Evidence] = {}
     verdict: Sequence[Judgement] = ()
@@ -270,7 +270,7 @@ def _require_columns(values: Mapping[str, Any], plan: Plan) -> None:
         )
 
 
-def _tabulate(
+def tabulate_runs(
     runs: Sequence[Mapping[str, Any]], values: Mapping[str, Any], plan: Plan
 ) -> pl.DataFrame:
     """The runs in one frame; what some run lacks is missing there."""
