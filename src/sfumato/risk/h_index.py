@@ -28,7 +28,7 @@ from sfumato.risk._attacks.outcomes import (
     tabulate_groups,
     tabulate_records,
 )
-from sfumato.risk._attacks.owners import keep_best_rows, rank_persons
+from sfumato.risk._attacks.owners import choose_targets, keep_best_rows, rank_persons
 from sfumato.risk._attacks.targets import Groups, at_quantiles, order_values, tenths
 from sfumato.risk._persons import COUNTS_PERSONS
 
@@ -89,8 +89,9 @@ class HIndex(Measure):
     all variables alike.
 
     Where persons have several rows, h counts other persons, and each person is looked for by the
-    row that is found best; groups, `at` and `by` order rows. Of more than 10,000 rows it is not
-    measured then.
+    row that is found best; groups, `at` and `by` order rows. Every row of a target is compared with
+    all others: of more than about 30,000 rows only some persons are looked for, and no target can
+    be held against that.
 
     One release holds one draw of the noise. For the mean over draws, see
     `sfumato.attackers.redrawn`.
@@ -190,6 +191,11 @@ class HIndex(Measure):
             value=value,
             direction=self.direction,
             baseline=min(self.p / known.count_persons(), 1.0),
+            sampled=(
+                (table["targets"][0], known.count_persons())
+                if self._choose_persons(known, None) is not None
+                else None
+            ),
             records=original.like(self._records(known, ranks_of_targets)),
             table=original.like(table),
             details={
@@ -242,6 +248,13 @@ class HIndex(Measure):
         groups = tenths(values) if self.at is None else at_quantiles(values, self.at)
         return known, where, groups, self._rank(where, self._mark_targets(where, groups), known)
 
+    def _choose_persons(self, known: Knowledge, among: Mask | None) -> Mask | None:
+        """The rows that are looked for where persons have several: of all persons, or of some."""
+        some = None if known.owners is None else choose_targets(known.owners)
+        if some is None or among is None:
+            return among if some is None else some
+        return among & some if (among & some).any() else among
+
     def _mark_targets(self, where: Space, groups: Groups) -> Mask | None:
         """Only the targets are ranked, among all records; None: all are."""
         if self.at is None:
@@ -264,6 +277,8 @@ class HIndex(Measure):
             return (
                 "only the records at some quantiles were looked for; for a target leave `at` out."
             )
+        if self._choose_persons(known, None) is not None:
+            return "only some of the persons were looked for, since there are very many rows."
         return known.unseen
 
     def _choose_worst(
@@ -298,10 +313,16 @@ class HIndex(Measure):
         from sfumato.kernels.trees.ranks import ranks
 
         if known.owners is not None:
+            looked = self._choose_persons(known, among)
             found = rank_persons(
-                where.original, where.released, where.scale, known.owners, cap=self.cap
+                where.original,
+                where.released,
+                where.scale,
+                known.owners,
+                cap=self.cap,
+                among=looked,
             )
-            return keep_best_rows(found, known.owners, self.p, among)
+            return keep_best_rows(found, known.owners, self.p, looked)
         try:
             return ranks(
                 where.original,

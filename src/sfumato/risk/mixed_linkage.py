@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,10 +16,10 @@ from sfumato.cells.codes import encode_rows
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Integers, Positions
+from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, AttackWording, Measure, Trial
-from sfumato.parameters import parameters
+from sfumato.parameters import format_value, parameters
 from sfumato.risk._attacks.assignment import assign_all
 from sfumato.risk._attacks.attacker_view import (
     VariableView,
@@ -26,6 +28,11 @@ from sfumato.risk._attacks.attacker_view import (
     sample_persons,
     sample_records,
     view_release,
+)
+from sfumato.risk._attacks.imperfect_knowledge import (
+    blur_knowledge,
+    draw_present,
+    list_subsets,
 )
 from sfumato.risk._attacks.outcomes import bound_share, mean_of, wilson
 from sfumato.risk._attacks.owners import share_own, take_best
@@ -44,6 +51,13 @@ _NOT_ASSIGNED = {
     "mixed_assigned": math.nan,
     "mixed_assigned_reason": "it is not measured for persons with several rows.",
 }
+_NOT_ALL_PRESENT = {
+    "mixed_assigned": math.nan,
+    "mixed_assigned_reason": "not everybody who is looked for is in the file.",
+}
+_TRUSTED = 0.1
+"""The share of links, those at the least distance, that an attacker trusts most."""
+Share = Annotated[float, Field(ge=0, le=1)]
 _EXPOSED, _MORE = 0.02, 1.5
 """A share from which, and a factor by which, a better attacker is worth a warning."""
 
@@ -72,10 +86,24 @@ class MixedLinkage(Measure):
     Where persons have several rows, a person is found if any of their rows leads to any released
     row of theirs; the best row counts. `mixed_assigned` is not measured then.
 
+    With `errors` the attacker does not know everything exactly. With a `sampling_fraction` below 1
+    so large a part of the persons looked for is in the file, and the attacker does not know who:
+    the value is the share of all persons looked for that are linked rightly, `linked_if_in_file`
+    that of those who are there, and `confident_links_right` the share of right links among the
+    tenth of persons with the nearest records, whom an attacker trusts most. The file is then the
+    population, from which so many are drawn: a real population is larger, and hides better. With
+    `by_number` the table says what is linked by how many variables are known: the mean and the
+    highest over subsets of each size (all of them, or 40).
+
     Parameters
     ----------
     known : the variables the attacker knows. Default: all whose role is "quasi".
     individuals : look for so many persons at most, picked without pattern, among all records.
+    errors : how wrong the attacker's knowledge is, for all variables or by variable. 0.1: a number
+        is off by a normal error of 0.1 standard deviations, and a tenth of the categories is
+        somebody else's.
+    sampling_fraction : which part of the persons looked for is in the file.
+    by_number : whether to tell what is linked by the number of known variables.
 
     Examples
     --------
@@ -103,13 +131,23 @@ class MixedLinkage(Measure):
     examples = (
         {},
         {"known": ["sex", "region", "height", "birth_date"], "individuals": 50},
+        {
+            "known": ["sex", "region", "height", "birth_date"],
+            "errors": 0.1,
+            "sampling_fraction": 0.5,
+            "by_number": True,
+        },
     )
     of = "pair"
+    picture = "sweep"
     counts_persons = True
     provides = ("mixed_linkage_by_noise", "mixed_assigned")
     reach = dict.fromkeys(("mixed_linkage", *provides), (0.0, 1.0))
     known: list[str] | None = None
     individuals: Annotated[int, Field(ge=1)] = 1000
+    errors: Share | dict[str, Share] = 0.0
+    sampling_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    by_number: bool = False
 
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Look for each person among all released records."""
@@ -123,10 +161,14 @@ class MixedLinkage(Measure):
         else:
             rows = sample_persons(views, owners, self.individuals)
             total = len(np.unique(owners))
-        of_rows = _link_persons(views, rows, owners)
-        whose = None if owners is None else owners[rows]
+        # Who is in the file, and what is known of them wrongly, follows from the records.
+        present = draw_present(views, self.sampling_fraction, owners)
+        views = blur_knowledge(views, self.errors)
+        links = _link_persons(views, rows, owners, present)
+        of_rows, whose = links.chances, None if owners is None else owners[rows]
         chance = take_best(of_rows, whose)
-        by_noise = take_best(_link_persons(views, rows, owners, by_noise=True), whose)
+        weighed = _link_persons(views, rows, owners, present, by_noise=True)
+        by_noise = take_best(weighed.chances, whose)
         value, count = mean_of(chance), len(chance)
         share_by_noise = mean_of(by_noise)
         intervals = [bound_share(exact_sum(found), count, total) for found in (chance, by_noise)]
@@ -139,17 +181,22 @@ class MixedLinkage(Measure):
             value=value,
             interval=intervals[0],
             direction=self.direction,
-            baseline=1 / total,
+            baseline=self.sampling_fraction / max(round(self.sampling_fraction * total), 1),
             sampled=(count, total) if sampled else None,
             records=original.like(_records(len(original), rows, of_rows)),
-            table=original.like(_table(chance)),
+            table=original.like(
+                _tabulate_subsets(views, rows, owners, present)
+                if self.by_number
+                else _table(chance)
+            ),
             details={
                 "mixed_linkage_by_noise": share_by_noise,
                 "mixed_linkage_by_noise_low": intervals[1][0],
                 "mixed_linkage_by_noise_high": intervals[1][1],
                 f"{self.name}{AT_WORST}": worst,
                 f"mixed_linkage_by_noise{AT_WORST}": worst,
-                **(self._assign(views, rows, total) if owners is None else _NOT_ASSIGNED),
+                **self._assign(views, rows, total, owners, present),
+                **_describe_presence([links, weighed], rows, present, whose),
                 "targets": count,
                 "records": len(original),
                 **({} if owners is None else {"persons": total}),
@@ -157,15 +204,41 @@ class MixedLinkage(Measure):
                 "variables": names,
             },
             assumptions=(
-                f"The attacker knows exactly, of each person: {names}.",
+                f"The attacker knows {self._describe_errors()}, of each person: {names}.",
+                *self._describe_fraction(),
                 *(() if owners is None else (COUNTS_PERSONS,)),
                 *_ASSUMPTIONS,
             ),
             warnings=(*warnings, *_warn_of_noise(share_by_noise, value)),
         )
 
-    def _assign(self, views: list[VariableView], rows: Positions, records: int) -> dict[str, Any]:
+    def _describe_errors(self) -> str:
+        if not (any(self.errors.values()) if isinstance(self.errors, dict) else self.errors):
+            return "exactly"
+        return f"with errors ({format_value(self.errors)})"
+
+    def _describe_fraction(self) -> tuple[str, ...]:
+        if self.sampling_fraction == 1:
+            return ()
+        sentence = (
+            f"A share of {self.sampling_fraction:g} of the persons looked for is in the file, and "
+            "the attacker does not know who."
+        )
+        return (sentence,)
+
+    def _assign(
+        self,
+        views: list[VariableView],
+        rows: Positions,
+        records: int,
+        owners: Integers | None,
+        present: Mask | None,
+    ) -> dict[str, Any]:
         """The share that is right when all are linked at once, for either attacker."""
+        if owners is not None:
+            return _NOT_ASSIGNED
+        if present is not None:
+            return _NOT_ALL_PRESENT
         assigned = _assign_persons(views, rows, records)
         if math.isnan(assigned["mixed_assigned"]):
             return assigned
@@ -177,26 +250,90 @@ class MixedLinkage(Measure):
         }
 
 
+@dataclass(frozen=True, eq=False)
+class _Links:
+    """Each row's chance of being linked to its own person, and how far the nearest record is."""
+
+    chances: Floats
+    distances: Floats
+
+
 def _link_persons(
-    views: list[VariableView],
+    views: Sequence[VariableView],
     rows: Positions,
     owners: Integers | None,
+    present: Mask | None,
     *,
     by_noise: bool = False,
-) -> Floats:
+) -> _Links:
     """Each row's chance of being linked to a record of the same person."""
-    chances = []
+    chances, distances = [], []
     for batch, cost in compute_costs(
         views, [view.persons for view in views], rows, what="measuring links", by_noise=by_noise
     ):
-        nearest = is_within(cost, cost.min(axis=1, keepdims=True))
-        if owners is not None:
-            chances.append(share_own(nearest, owners[batch], owners))
-            continue
-        # Among several equally near ones each is taken with the same chance.
-        includes_own = nearest[np.arange(len(batch)), batch]
-        chances.append(np.where(includes_own, 1 / nearest.sum(axis=1), 0.0))
-    return np.concatenate(chances)
+        found, nearest = _link_batch(cost, batch, owners, present)
+        chances.append(found)
+        distances.append(nearest)
+    return _Links(np.concatenate(chances), np.concatenate(distances))
+
+
+def _link_batch(
+    cost: Floats, batch: Positions, owners: Integers | None, present: Mask | None
+) -> tuple[Floats, Floats]:
+    """The chance of each person to be linked rightly, and the distance of the nearest record."""
+    if present is not None:
+        cost = np.where(present, cost, np.inf)
+    least = cost.min(axis=1, keepdims=True)
+    nearest = is_within(cost, least)
+    if owners is not None:
+        return share_own(nearest, owners[batch], owners), least[:, 0]
+    # Among several equally near ones each is taken with the same chance.
+    includes_own = nearest[np.arange(len(batch)), batch]
+    return np.where(includes_own, 1 / nearest.sum(axis=1), 0.0), least[:, 0]
+
+
+def _tabulate_subsets(
+    views: Sequence[VariableView], rows: Positions, owners: Integers | None, present: Mask | None
+) -> pl.DataFrame:
+    """What is linked by how many variables are known, for the better attacker."""
+    whose = None if owners is None else owners[rows]
+    shares: dict[int, list[tuple[float, str]]] = {}
+    for subset in list_subsets(len(views)):
+        some = [views[position] for position in subset]
+        share = max(
+            mean_of(
+                take_best(_link_persons(some, rows, owners, present, by_noise=n).chances, whose)
+            )
+            for n in (False, True)
+        )
+        shares.setdefault(len(subset), []).append((share, ", ".join(view.name for view in some)))
+    return pl.DataFrame(
+        {
+            "known_variables": size,
+            "subsets": len(found),
+            "mean": float(np.mean([share for share, _ in found])),
+            "highest": max(share for share, _ in found),
+            # The first of equals, in the order of the variables.
+            "worst": max(found, key=lambda pair: pair[0])[1],
+        }
+        for size, found in shares.items()
+    )
+
+
+def _describe_presence(
+    attackers: Sequence[_Links], rows: Positions, present: Mask | None, whose: Integers | None
+) -> dict[str, float]:
+    """For those who are in the file, and for the links that an attacker trusts most."""
+    if present is None:
+        return {}
+    there = present[rows]
+    shares, trusted = [], []
+    for links in attackers:
+        own = None if whose is None else whose[there]
+        shares.append(mean_of(take_best(links.chances[there], own)) if there.any() else math.nan)
+        limit = np.quantile(links.distances, _TRUSTED, method="inverted_cdf")
+        trusted.append(mean_of(links.chances[links.distances <= limit]))
+    return {"linked_if_in_file": max(shares), "confident_links_right": max(trusted)}
 
 
 def _assign_persons(

@@ -53,7 +53,7 @@ ALL = slice(None)
 _STREAM = 9
 _FEW_KINDS = 0.7
 """The share of records that differ from all others from which on each is taken by itself."""
-_ROUNDING = 1 + 1e-9
+ROUNDING = 1 + 1e-9
 """Distances that differ by no more than this factor differ by rounding."""
 
 
@@ -512,4 +512,4 @@ def _find_kinds(
 
 def is_within(distance: Floats, limit: Any) -> npt.NDArray[np.bool_]:
     """Which distances are no larger than a limit, but for rounding."""
-    return np.asarray(distance <= limit * _ROUNDING)
+    return np.asarray(distance <= limit * ROUNDING)
