@@ -41,6 +41,7 @@ _GROUP, _WAY = "group", "way"
 _MOST_PIECES = 700
 _MOST_TARGETS, _MOST_BOUNDED_PIECES = 20, 300
 """How many hidden cells are bounded one by one, and in how many pieces at most."""
+_UNTRIED = "It has too many cells in common with output"
 _NOTHING_IN_COMMON = "It has no record in common with output"
 _RELABELLED = 0.5
 """Share of the records without a counterpart that must have one by their values."""
@@ -445,10 +446,14 @@ def _find_linked_cells(
             untried.append(number)
     if untried:
         reasons.append(
-            f"It has too many cells in common with output {_list_numbers(untried)} to try whether "
-            "hidden ones can be worked out."
+            f"{_UNTRIED} {_list_numbers(untried)} to try whether hidden ones can be worked out."
         )
     return reasons
+
+
+def is_untried(reason: str) -> bool:
+    """Whether a reason only says that there was too much to try."""
+    return reason.startswith(_UNTRIED)
 
 
 def _describe_linked(numbers: Sequence[int], fewest: int) -> str:

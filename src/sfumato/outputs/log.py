@@ -27,9 +27,10 @@ from sfumato.outputs.differencing import (
     OutputPopulation,
     compare_populations,
     hash_population,
+    is_untried,
     recognise_persons,
 )
-from sfumato.outputs.output import Output, differs_in_settings, worst
+from sfumato.outputs.output import Output, Verdict, differs_in_settings, worst
 from sfumato.outputs.rules import Rules
 from sfumato.randomness import Key
 
@@ -70,28 +71,35 @@ class Log:
     def add(
         self,
         output: Output,
-        data: Dataset | Any,
+        data: Dataset | Any | None,
         *,
         parts: Sequence[Integers] | None = None,
         grouped: bool = False,
+        refuse: bool = False,
     ) -> Output:
         """Record an output and the records behind it; what comes back has the final verdict.
 
         Differences from earlier outputs that come down to very few records make the verdict
-        "review".
+        "review", or with `refuse` "refuse": then it is in the log as an output that was not made.
 
         Parameters
         ----------
         output : what was made.
-        data : exactly the records that the output shows, with their identity.
+        data : exactly the records that the output shows, with their identity; None where it shows
+            no number of records, so that nothing can be subtracted.
         parts : for each way in which the output splits the records, the part each is in; below 0
             where the part is hidden. Default: by the groups of the output, none hidden.
         grouped : besides, compare the groups of the output as if it had no parts. What they add
             up to is not shown.
+        refuse : no person looks at the output before it leaves, so that what would need a second
+            look because of earlier outputs is refused. What was too much to try stays "review".
         """
         with self._files.lock():
             # Read again: another process may have added an output.
             self._entries = self._files.read().get("outputs", self._entries)
+            if data is None:
+                self._record(output, None)
+                return output
             population = hash_population(
                 _get_dataset(data), output.groups, self._files.key, parts, grouped=grouped
             )
@@ -101,13 +109,16 @@ class Log:
                 *compare_populations(population, earlier, fewest=self.rules.difference),
                 *self._find_repetitions(population, output),
             ]
+            found: Verdict = "review" if reasons else "pass"
+            if refuse and not all(map(is_untried, reasons)):
+                found = "refuse"
             judged = replace(
                 output,
-                verdict=worst([output.verdict, *(["review"] if reasons else [])]),  # type: ignore[list-item]
+                verdict=worst([output.verdict, found]),
                 reasons=(*output.reasons, *reasons),
-                population=population.fingerprint(),
+                population="" if found == "refuse" else population.fingerprint(),
             )
-            self._record(judged, population)
+            self._record(judged, None if found == "refuse" else population)
         return judged
 
     def refused(self, output: Output, data: Dataset | Any = None) -> Output:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from sfumato.errors import DataError
 from sfumato.figures._sheet.sheet import label_axes, make_sheet, name_row, set_rows
 from sfumato.figures._sheet.style import INK, Mark, pick_marks, use_house_style
 from sfumato.figures.public.distant import look_up_ranks
@@ -24,7 +25,9 @@ from sfumato.figures.public.grid import (
 )
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_small_cells
+from sfumato.figures.public.subjects import DistantGroup
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.kernels.exact_sums import exact_mean
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.quantiles import (
     FIVE,
@@ -74,6 +77,7 @@ def box(  # noqa: PLR0913 - all but two by name only
     sd_share: float = 0.25,
     key: Keyed = None,
     small: Small = "hide",
+    mean: bool = False,
     title: str | None = None,
     rules: Rules | None = None,
     log: Log | None = None,
@@ -97,6 +101,7 @@ def box(  # noqa: PLR0913 - all but two by name only
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
     small : "show" draws protected outliers that lie alone, too; the verdict is "review" then.
+    mean : draw the mean as well, rounded; not where a few records make up most of it.
     title : of the figure.
     rules : the house rules.
     log : where the output is listed.
@@ -122,11 +127,14 @@ def box(  # noqa: PLR0913 - all but two by name only
         reasons = judge_small_cells(small, resolved)
         allowed = resolve_bins(bins, _BINS, subjects.fewest, request.rules)
         boxes, notes = _compute_boxes(subjects, resolved, request, allowed)
+        if mean:
+            boxes, more = _add_means(boxes, subjects, resolved, request)
+            notes += more
     with use_house_style():
         height = len(names) * (0.62 + 0.42 * len(subjects.groups)) + 0.1
         figure, panels = make_sheet(height, rows=len(names))
         for axes, name in zip(panels, names, strict=True):
-            _draw_panel(axes, [by_name[name] for by_name in boxes], subjects)
+            draw_panel(axes, [by_name[name] for by_name in boxes], subjects.labels)
             label_axes(axes, name, width=60)
             if limits is not None and len(names) == 1:
                 axes.set_xlim(check_limits(limits))
@@ -139,7 +147,10 @@ def box(  # noqa: PLR0913 - all but two by name only
             table=_make_table(boxes, subjects),
             notes=notes,
             reasons=[*reasons, *judge_limits(subjects, [limits])],
-            rule={"bins": allowed} if resolved.name == "generalise" else {"small": small},
+            rule={
+                **({"bins": allowed} if resolved.name == "generalise" else {"small": small}),
+                **({"mean": True} if mean else {}),
+            },
             details={"boxes": len(boxes) * len(names)},
         )
 
@@ -172,6 +183,54 @@ class Box:
     upper: float
     high: float
     outliers: tuple[float, ...] = ()
+    mean: float | None = None
+
+
+def _add_means(
+    boxes: Sequence[dict[str, Box]], subjects: Subjects, protection: Protection, request: Request
+) -> tuple[list[dict[str, Box]], list[str]]:
+    """The same boxes with the mean of what they show, and what the reader must know."""
+    values: Sequence[Any] = subjects.groups
+    if not protection.cells:
+        values = request.protect(subjects, protection)
+    elif any(isinstance(group, DistantGroup) for group in subjects.groups):
+        raise DataError(
+            "The mean in a box plot needs the records in memory.", hint="leave out mean."
+        )
+    changed, left_out = [], False
+    for by_name, group in zip(boxes, values, strict=True):
+        row = {}
+        for name, item in by_name.items():
+            column = group.column(name)
+            if protection.cells and is_dominated(np.abs(column - item.middle), request.rules):
+                left_out, row[name] = True, item
+                continue
+            step = choose_step(item.high - item.low)
+            row[name] = replace(item, mean=snap_to_grid(exact_mean(column), step))
+        changed.append(row)
+    notes = ["The cross is the mean, rounded."]
+    if left_out:
+        notes.append("Where a few records make up most of it, the mean is not shown.")
+    return changed, notes
+
+
+def is_dominated(contributions: Floats, rules: Rules) -> bool:
+    """Whether the largest contributors to a sum give so much that it tells theirs.
+
+    Examples
+    --------
+    >>> from sfumato.outputs.rules import Rules
+    >>> is_dominated(np.array([1.0] * 50), Rules()), is_dominated(np.array([1.0, 1, 99]), Rules())
+    (False, True)
+    """
+    ordered = np.sort(contributions)[::-1]
+    total = math.fsum(ordered)
+    if rules.dominance is not None:
+        count, share = rules.dominance
+        if math.fsum(ordered[:count]) > share * total:
+            return True
+    rest = total - math.fsum(ordered[:2])
+    return rules.p_percent is not None and rest < rules.p_percent * float(ordered[0])
 
 
 def _compute_boxes(
@@ -206,7 +265,7 @@ def _compute_boxes(
             step = safe_quantiles(pooled, k=k).step
             of_groups = [
                 # Whiskers at 5 and 95 %, no outliers; every number the mean of k records.
-                _make_box(safe_quantiles(group.column(name), k=k, step=step).values)
+                make_box(safe_quantiles(group.column(name), k=k, step=step).values)
                 for group in subjects.groups
             ]
         for by_name, box_of_group in zip(boxes, of_groups, strict=True):
@@ -214,7 +273,8 @@ def _compute_boxes(
     return boxes, []
 
 
-def _make_box(five: Iterable[float]) -> Box:
+def make_box(five: Iterable[float]) -> Box:
+    """The box of five numbers, rising."""
     low, lower, middle, upper, high = five
     return Box(low, lower, middle, upper, high)
 
@@ -232,7 +292,7 @@ def read_box_off_bins(values: Floats, cuts: Floats, k: int) -> Box:
     return read_box_off_counts(suppress_small(count_cells([values], [cuts]), k)[0], cuts)
 
 
-def read_box_off_counts(counts: Integers, cuts: Floats) -> Box:
+def read_box_off_counts(counts: Integers | Floats, cuts: Floats) -> Box:
     """The same from counts that are safe already."""
     if not counts.sum():
         raise OutputRefused(
@@ -245,7 +305,7 @@ def read_box_off_counts(counts: Integers, cuts: Floats) -> Box:
         within = (share - below[index]) / (below[index + 1] - below[index])
         quantiles.append(cuts[index] + within * (cuts[index + 1] - cuts[index]))
     step = choose_step(float(quantiles[-1] - quantiles[0]))
-    return _make_box(snap_to_grid(float(value), step) for value in quantiles)
+    return make_box(snap_to_grid(float(value), step) for value in quantiles)
 
 
 def compute_tukey_box(values: Floats, k: int, *, lonely: bool = False) -> Box:
@@ -307,9 +367,10 @@ def _have_neighbours(values: Floats, ordered: Floats, close: float, k: int) -> M
 # Drawing -----------------------------------------------------------------------------------------
 
 
-def _draw_panel(axes: Axes, boxes: Sequence[Box], subjects: Subjects) -> None:
+def draw_panel(axes: Axes, boxes: Sequence[Box], labels: list[str]) -> None:
+    """The boxes of one variable, a row each."""
     set_rows(axes, len(boxes))
-    looks = pick_marks(subjects.labels, grouped=subjects.hue is not None)
+    looks = pick_marks(labels, grouped=labels != [""])
     for row, (item, look) in enumerate(zip(boxes, looks, strict=True)):
         _draw_box(axes, row, item, look)
         if look.name:
@@ -330,6 +391,9 @@ def _draw_box(axes: Axes, row: int, item: Box, look: Mark) -> None:
               linewidth=1.2)  # fmt: skip
     axes.plot([item.middle] * 2, [row - _HEIGHT / 2, row + _HEIGHT / 2], color=INK, linewidth=2.0,
               solid_capstyle="butt")  # fmt: skip
+    if item.mean is not None:
+        axes.plot([item.mean], [row], linestyle="", marker="x", markersize=5.5, color=INK,
+                  markeredgewidth=1.4)  # fmt: skip
     if item.outliers:
         axes.plot(item.outliers, np.full(len(item.outliers), row), linestyle="", marker="o",
                   markersize=3.5, markerfacecolor="none", markeredgecolor=look.colour,
@@ -341,6 +405,7 @@ def _make_table(boxes: Sequence[dict[str, Box]], subjects: Subjects) -> pl.DataF
     for label, by_name in zip(subjects.labels, boxes, strict=True):
         for name, item in by_name.items():
             parts = [(part, getattr(item, part)) for part in _PARTS]
+            parts += [] if item.mean is None else [("mean", item.mean)]
             parts += [("outlier", value) for value in item.outliers]
             rows += [(name, label, part, value) for part, value in parts]
     columns = ["variable", "group", "part", "value"]

@@ -88,13 +88,14 @@ def contour(  # noqa: PLR0913 - all but three by name only
 
     def draw(panels: Sequence[Axes], grids: Sequence[Grid]) -> None:
         for axes, grid in zip(panels, grids, strict=True):
-            _draw_contours(axes, grid, levels, smooth)
+            draw_contours(axes, grid, levels, smooth)
         crop_to_grids(panels, grids, room=1.5)
 
     return plot_grids(data, request, limits, draw, {"levels": levels, "smooth": smooth})
 
 
-def _draw_contours(axes: Axes, grid: Grid, levels: int, smooth: float) -> None:
+def draw_contours(axes: Axes, grid: Grid, levels: int, smooth: float) -> None:
+    """The lines of one group, and the colours between them."""
     x, y, density = smooth_grid(grid, smooth)
     cuts = np.linspace(0, float(density.max()), levels + 2)[1:]
     axes.contourf(x, y, density.T, levels=cuts, cmap=get_colormap(), alpha=0.9, extend="neither")

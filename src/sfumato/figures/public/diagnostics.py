@@ -7,7 +7,8 @@ protected data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,7 @@ def read_outcomes(model: Any, data: Any = None) -> Outcomes:
 
     Parameters
     ----------
-    model : results of statsmodels (OLS, WLS, GLM), a fitted regressor or pipeline of
+    model : results of statsmodels (OLS, WLS, GLM, Logit, Probit, Poisson), a fitted regressor or pipeline of
         scikit-learn, an `sf.Fit`, or a frame with the columns `fitted` and `residual`, and
         perhaps `standardised` and `leverage`.
     data : the pair (X, y), for scikit-learn only: its models do not keep their data.
@@ -175,6 +176,11 @@ def _read_statsmodels(results: Any) -> Outcomes:
     if hasattr(model, "family"):
         weights = np.asarray(model.iweights * model.n_trials * model.family.weights(fitted))
         residual = np.asarray(results.resid_pearson, np.float64)
+    elif type(model).__name__ in _DISCRETE:
+        # Here `fittedvalues` are on the scale of the link.
+        fitted = np.asarray(results.predict(), np.float64)
+        weights = _DISCRETE[type(model).__name__](design @ np.asarray(results.params), fitted)
+        residual = np.asarray(results.resid_pearson, np.float64)
     elif hasattr(results, "wresid"):
         weights = np.broadcast_to(np.asarray(getattr(model, "weights", 1.0)), fitted.shape)
         if weights.ndim != 1:
@@ -188,9 +194,24 @@ def _read_statsmodels(results: Any) -> Outcomes:
     leverage, rank = compute_leverage(np.sqrt(weights)[:, None] * design)
     _refuse_saturated(len(fitted), rank)
     return _standardise(
-        fitted, residual, leverage, rank, scale=float(results.scale),
+        fitted, residual, leverage, rank, scale=float(getattr(results, "scale", 1.0)),
         support=count_support(design, names), outcome=str(model.endog_names),
     )  # fmt: skip
+
+
+def _weigh_probit(predictor: Floats, fitted: Floats) -> Floats:
+    """The weights of a probit model: the squared density over the variance."""
+    density = np.exp(-(predictor**2) / 2) / math.sqrt(2 * math.pi)
+    weights: Floats = density**2 / (fitted * (1 - fitted))
+    return weights
+
+
+_DISCRETE: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "Logit": lambda _, fitted: fitted * (1 - fitted),
+    "Probit": _weigh_probit,
+    "Poisson": lambda _, fitted: fitted,
+}
+"""Models of statsmodels that are no GLM to it: their weights, from predictor and fitted values."""
 
 
 def _read_sklearn(model: Any, data: Any) -> Outcomes:

@@ -98,7 +98,7 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
         "heatmap", title or f"{y} by {x}", [x, y], hue=hue, protection=protection, k=k, bins=bins,
         sd_share=sd_share, key=key, small=small, rules=rules, log=log,
     )  # fmt: skip
-    return plot_grids(data, request, limits, _draw)
+    return plot_grids(data, request, limits, draw_cells)
 
 
 def plot_grids(
@@ -119,7 +119,7 @@ def plot_grids(
                            default=BINS.get(resolved.name, USUAL_BINS))  # fmt: skip
         concerns += judge_full_cells([grid.counts for grid in grids], request.rules)
     with use_house_style():
-        figure, panels = _make_panels(subjects.labels, x, y)
+        figure, panels = make_panels(subjects.labels, x, y)
         draw(panels, grids)
         return make_plot(
             figure,
@@ -141,7 +141,7 @@ def plot_grids(
         )
 
 
-def _make_panels(labels: Sequence[str], x: str, y: str) -> tuple[Figure, list[Axes]]:
+def make_panels(labels: Sequence[str], x: str, y: str) -> tuple[Figure, list[Axes]]:
     """A sheet with a panel for each label."""
     columns = min(len(labels), _ACROSS)
     rows = math.ceil(len(labels) / columns)
@@ -164,7 +164,7 @@ def get_colormap() -> Colormap:
     return ListedColormap(colormaps["viridis"](np.linspace(0.12, 0.95, 200)))
 
 
-def _draw(panels: Sequence[Axes], grids: Sequence[Grid]) -> None:
+def draw_cells(panels: Sequence[Axes], grids: Sequence[Grid]) -> None:
     """The cells of a grid in colour; those that are empty or hidden have none."""
     most = max(int(grid.counts.max()) for grid in grids)
     for axes, grid in zip(panels, grids, strict=True):

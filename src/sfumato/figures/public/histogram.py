@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from sfumato.errors import PlanError
 from sfumato.figures._sheet.sheet import label_axes, make_sheet
 from sfumato.figures._sheet.style import Mark, pick_marks, use_house_style
 from sfumato.figures.public.grid import (
@@ -73,6 +74,7 @@ def histogram(  # noqa: PLR0913 - all but two by name only
     k: int | None = None,
     bins: int | None = None,
     limits: Limits | None = None,
+    edges: Sequence[float] | None = None,
     sd_share: float = 0.25,
     key: Keyed = None,
     small: Small = "hide",
@@ -97,6 +99,7 @@ def histogram(  # noqa: PLR0913 - all but two by name only
     k : fewest records behind a bar. Default: the rules' k, which is 3.
     bins : how many equal bins. Default: about 30, or 15 for protection "generalise".
     limits : where the first bin begins and the last ends. Default: round numbers.
+    edges : the edges of unequal bins, rising, in place of `bins` and `limits`.
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
     small : "show" bars of fewer than k protected values, where values are protected themselves.
@@ -123,14 +126,16 @@ def histogram(  # noqa: PLR0913 - all but two by name only
         subjects = request.select(data)
         resolved = request.resolve(subjects, default="suppress")
         reasons = judge_small_cells(small, resolved)
-        allowed = resolve_bins(bins, _BINS.get(resolved.name, 30), subjects.fewest, request.rules)
+        cuts = None if edges is None else _check_edges(edges, bins, limits)
+        wanted = bins if cuts is None else len(cuts) - 1
+        allowed = resolve_bins(wanted, _BINS.get(resolved.name, 30), subjects.fewest, request.rules)
         ends = None if limits is None else check_limits(limits)
-        bars = _count_bars(subjects, resolved, request, allowed, ends)
+        bars = _count_bars(subjects, resolved, request, allowed, ends, cuts)
         if protection is None:
-            resolved = _choose_protection(resolved, bars, bins)
+            resolved = _choose_protection(resolved, bars, wanted)
             if resolved.name == "generalise":
-                bars = _count_bars(subjects, resolved, request, allowed, ends)
-        if resolved.name == "generalise" and bins is None:
+                bars = _count_bars(subjects, resolved, request, allowed, ends, cuts)
+        if resolved.name == "generalise" and wanted is None:
             wording = f"Each bar is so wide that it holds at least {request.k} records."
             resolved = replace(resolved, wording=wording)
         reasons += judge_full_cells([group.counts for group in bars], request.rules)
@@ -138,7 +143,7 @@ def histogram(  # noqa: PLR0913 - all but two by name only
     lost = sum(group.lost * size for group, size in zip(bars, sizes, strict=True))
     with use_house_style():
         figure, (axes,) = make_sheet(3.1)
-        legend = _draw_bars(axes, bars, density=density)
+        legend = draw_bars(axes, bars, density=density)
         label_axes(axes, x, "Density" if density else "Records", width=60)
         return make_plot(
             figure,
@@ -151,7 +156,10 @@ def histogram(  # noqa: PLR0913 - all but two by name only
                 *describe_lost(lost, subjects.records, resolved.k),
                 *(note for group in bars for note in group.notes),
             ],
-            reasons=[*reasons, *judge_limits(subjects, [limits])],
+            reasons=[
+                *reasons,
+                *judge_limits(subjects, [limits if cuts is None else (cuts[0], cuts[-1])]),
+            ],
             rule={"bins": max(len(group.counts) for group in bars), "small": small},
             details={
                 "cells": sum(len(group.counts) for group in bars),
@@ -174,8 +182,25 @@ def _choose_protection(
     return replace(protection, name="generalise", reason=why)
 
 
+def _check_edges(edges: Sequence[float], bins: int | None, limits: Limits | None) -> Floats:
+    if bins is not None or limits is not None:
+        raise PlanError("Edges say where the bins are.", hint="leave out bins and limits.")
+    try:
+        cuts = np.asarray(list(edges), np.float64)
+    except (TypeError, ValueError):
+        raise PlanError("Edges are numbers.", hint="edges=[0, 18, 40, 65, 100].") from None
+    if len(cuts) <= 1 or not np.isfinite(cuts).all() or not (np.diff(cuts) > 0).all():
+        raise PlanError("Edges are at least two numbers that rise.", hint="edges=[0, 18, 40, 65].")
+    return cuts
+
+
 def _count_bars(
-    subjects: Subjects, protection: Protection, request: Request, bins: int, limits: Limits | None
+    subjects: Subjects,
+    protection: Protection,
+    request: Request,
+    bins: int,
+    limits: Limits | None,
+    edges: Floats | None,
 ) -> list[Bars]:
     (x,) = subjects.names
     notes: list[tuple[str, ...]] = [()] * len(subjects.groups)
@@ -185,7 +210,7 @@ def _count_bars(
         points = request.protect(subjects, protection)
         values = [group.column(x) for group in points]
         notes = [group.notes() for group in points]
-    exact, domain = request.bins is not None, subjects.bounds(x)
+    exact, domain = request.bins is not None or edges is not None, subjects.bounds(x)
     whole = protection.cells and subjects.is_integer(x)
     if protection.name == "generalise" and not exact:
         merged = [
@@ -198,8 +223,10 @@ def _count_bars(
         ]
     pooled = pool_groups(values)
     while True:
-        cuts = choose_edges(pooled, bins, limits, count_beyond(protection), domain=domain,
-                            exact=exact, whole=whole and not exact)  # fmt: skip
+        cuts = edges if edges is not None else choose_edges(
+            pooled, bins, limits, count_beyond(protection), domain=domain, exact=exact,
+            whole=whole and not exact,
+        )  # fmt: skip
         bars = [
             _make_bars(label, cuts, *suppress_small(count_cells([column], [cuts]), request.least),
                        len(column), sentences)
@@ -227,7 +254,7 @@ def _make_bars(
     return Bars(label, cuts, counts, hidden, 1 - float(counts.sum()) / records, notes)
 
 
-def _draw_bars(axes: Axes, bars: list[Bars], *, density: bool) -> list[Mark]:
+def draw_bars(axes: Axes, bars: Sequence[Bars], *, density: bool) -> list[Mark]:
     """Draw the bars of all groups; the legend."""
     single = len(bars) == 1
     looks = pick_marks([group.label for group in bars], grouped=not single or bool(bars[0].label))

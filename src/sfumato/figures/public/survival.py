@@ -127,7 +127,7 @@ def survival(  # noqa: PLR0913 - all but three by name only
         figure, (axes,) = make_sheet(3.4)
         looks = pick_marks(subjects.labels, grouped=hue is not None)
         for index, (curve, look) in enumerate(zip(curves, looks, strict=True)):
-            _draw_curve(axes, curve, look, index, interval=interval)
+            draw_curve(axes, curve, look, index, interval=interval)
         axes.set_ylim(0, 1.02)
         axes.set_xlim(left=0)
         label_axes(axes, time, f"Share without {event}", width=60)
@@ -410,9 +410,10 @@ def _round_shares(values: Floats, fine: float) -> tuple[float, ...]:
 # Drawing -----------------------------------------------------------------------------------------
 
 
-def _draw_curve(
+def draw_curve(
     axes: Axes, curve: SafeSurvivalCurve, look: Mark, index: int, *, interval: bool
 ) -> None:
+    """One curve with its band."""
     times = [0.0, *curve.times, curve.end]
     shares = [1.0, *curve.survival, curve.survival[-1]]
     axes.plot(times, shares, drawstyle="steps-post", color=look.colour, linewidth=1.6)

@@ -388,7 +388,7 @@ class _FunctionLearner:
 # The fit
 
 
-class _Part(NamedTuple):
+class FitPart(NamedTuple):
     """What a pass keeps of a part of the records.
 
     Parameters
@@ -422,7 +422,7 @@ class _Terms(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Solution:
+class Solution:
     """Estimates, the inverse of the triangular factor behind them, and what is left over."""
 
     estimate: Floats
@@ -476,10 +476,10 @@ class _DistantFit:
     records: int
     names: tuple[str, ...]
 
-    def run(self) -> _Solution:
+    def run(self) -> Solution:
         """Fit it; fail where that is impossible."""
         terms = self._check_terms()
-        plain = self._gather(_Weighing("linear"))
+        plain = self._gather(Weighing("linear"))
         factor = plain.factor[:-1, :-1]
         size = np.sqrt((factor**2).sum(axis=0))
         scaled = factor / np.where(size > 0, size, 1.0)
@@ -520,14 +520,14 @@ class _DistantFit:
         require_family(terms.outcomes, self.family, self.where)
         return terms
 
-    def _iterate(self, terms: _Terms) -> _Solution:
+    def _iterate(self, terms: _Terms) -> Solution:
         """Reweighted least squares: the same steps, and the same end, as in memory."""
-        part = self._gather(_Weighing(self.family, mean=terms.total / self.records))
+        part = self._gather(Weighing(self.family, mean=terms.total / self.records))
         solution, deviance, converged = self._solve(part.factor, 1.0, math.inf), math.inf, False
         for _ in range(MOST_STEPS):
             deviance, before = part.deviance, part
             solution = self._solve(before.factor, 1.0, math.inf)
-            part = self._gather(_Weighing(self.family, beta=solution.estimate))
+            part = self._gather(Weighing(self.family, beta=solution.estimate))
             change = abs(part.deviance - deviance)
             converged = change <= max(TOLERANCE, _ROUNDING * abs(part.deviance))
             if converged:
@@ -539,33 +539,38 @@ class _DistantFit:
         )
         return solution
 
-    def _gather(self, weighing: _Weighing) -> _Part:
+    def _gather(self, weighing: Weighing) -> FitPart:
         """One pass over the records."""
         reader, width = self.reader, len(self.names)
 
-        def multiply(batch: pl.DataFrame) -> _Part:
+        def multiply(batch: pl.DataFrame) -> FitPart:
             with use_one_thread():
                 blocks = [weighing.multiply(y, x) for y, x in reader.read(batch)]
             return _join_parts(blocks, width)
 
         return _join_parts(self.engine.gather(self.data, multiply, reads=reader.names), width)
 
-    def _solve(self, factor: Floats, scale: float, freedom: float) -> _Solution:
-        from scipy.linalg import solve_triangular
-
-        own = factor[:-1, :-1]
-        if not np.diag(own).all():
-            unknown = np.full(len(own), math.nan)
-            return _Solution(unknown, own, scale, freedom, self.records)
-        inverse = solve_triangular(own, np.eye(len(own)))
-        estimate = solve_triangular(own, factor[:-1, -1])
-        return _Solution(estimate, inverse, scale, freedom, self.records)
+    def _solve(self, factor: Floats, scale: float, freedom: float) -> Solution:
+        return solve_factor(factor, scale, freedom, self.records)
 
 
-def _join_parts(parts: Sequence[_Part], width: int) -> _Part:
+def solve_factor(factor: Floats, scale: float, freedom: float, records: int) -> Solution:
+    """The estimates that follow from the triangular factor of terms and outcome."""
+    from scipy.linalg import solve_triangular
+
+    own = factor[:-1, :-1]
+    if not np.diag(own).all():
+        unknown = np.full(len(own), math.nan)
+        return Solution(unknown, own, scale, freedom, records)
+    inverse = solve_triangular(own, np.eye(len(own)))
+    estimate = solve_triangular(own, factor[:-1, -1])
+    return Solution(estimate, inverse, scale, freedom, records)
+
+
+def _join_parts(parts: Sequence[FitPart], width: int) -> FitPart:
     """The factors of all parts, one below the other, have the factor of all records."""
     stacked = np.concatenate([np.zeros((width, width)), *(part.factor for part in parts)])
-    return _Part(
+    return FitPart(
         factorise(stacked),
         math.fsum(part.deviance for part in parts),
         min((part.low for part in parts), default=math.inf),
@@ -574,7 +579,7 @@ def _join_parts(parts: Sequence[_Part], width: int) -> _Part:
 
 
 @dataclass(frozen=True, eq=False)
-class _Weighing:
+class Weighing:
     """How terms and outcome are weighted in a pass.
 
     Parameters
@@ -588,17 +593,20 @@ class _Weighing:
     beta: Floats | None = None
     mean: float = 0.0
 
-    def multiply(self, y: Floats, x: Floats) -> _Part:
+    def multiply(self, y: Floats, x: Floats) -> FitPart:
         """The factor of some records, and how well the estimates so far fit them."""
+        weighted, deviance, (low, high) = self.weigh(y, x)
+        return FitPart(factorise(weighted), deviance, low, high)
+
+    def weigh(self, y: Floats, x: Floats) -> tuple[Floats, float, tuple[float, float]]:
+        """Terms and outcome weighted, a row a record; the deviance, and the fitted values' ends."""
         if self.family == "linear":
-            factor = factorise(np.column_stack([x, y]))
-            return _Part(factor, 0.0, 0.0, 0.0)
+            return np.column_stack([x, y]), 0.0, (0.0, 0.0)
         with np.errstate(over="ignore"):
             predictor, fitted, weight, deviance = _LINKS[self.family](self, y, x)
-        root = np.sqrt(weight)
         outcome = predictor + (y - fitted) / weight
-        factor = factorise(np.column_stack([x, outcome]) * root[:, None])
-        return _Part(factor, deviance, float(fitted.min()), float(fitted.max()))
+        weighted = np.column_stack([x, outcome]) * np.sqrt(weight)[:, None]
+        return weighted, deviance, (float(fitted.min()), float(fitted.max()))
 
     def follow_logit(self, y: Floats, x: Floats) -> tuple[Floats, Floats, Floats, float]:
         """Predictor, fitted values, weights and deviance of a logistic model."""
@@ -625,6 +633,6 @@ class _Weighing:
 
 
 _LINKS: dict[str, Callable[..., tuple[Floats, Floats, Floats, float]]] = {
-    "logistic": _Weighing.follow_logit,
-    "poisson": _Weighing.follow_logarithm,
+    "logistic": Weighing.follow_logit,
+    "poisson": Weighing.follow_logarithm,
 }
