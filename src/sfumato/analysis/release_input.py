@@ -134,6 +134,16 @@ def _wrap_stratified_noise(noise: Mapping[str, Noise]) -> dict[str, Noise]:
     }
 
 
+def open_once(release: Any) -> Any:
+    """The same with a folder or a file opened, so that it is not read again and again."""
+    from sfumato.release import Release
+    from sfumato.storage.opening import OpenedRelease, open_release
+
+    if isinstance(release, (str, Path)):
+        return open_release(Path(release)) if Path(release).is_dir() else read(release)
+    return release if isinstance(release, (Release, OpenedRelease, Dataset)) else Dataset(release)
+
+
 def _open_release(release: Any) -> tuple[Dataset, Mapping[str, Any] | None, Mapping[str, Any]]:
     """The records, the public manifest, and the descriptions of noise."""
     from sfumato.release import Release

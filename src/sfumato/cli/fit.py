@@ -87,7 +87,7 @@ def fit(
             release,
             family=family,
             link=link,
-            noise=None if noise is None else _read_noise(noise),
+            noise=None if noise is None else read_noise(noise),
             clean=clean or (),
             draws=draws,
             chains=chains,
@@ -106,7 +106,7 @@ def fit(
     _show(result, to, as_json=json, quiet=quiet)
 
 
-def _read_noise(path: Path) -> dict[str, Any]:
+def read_noise(path: Path) -> dict[str, Any]:
     """Descriptions by variable, as they stand in a manifest or under [noise] in a TOML file."""
     try:
         text = path.read_text("utf-8")
@@ -152,7 +152,7 @@ def _show_rows(result: Fit, rows: list[dict[str, Any]]) -> None:
     title = f"{result.formula} ({result.family}, {result.records:,} records)"
     for head, names in ((title, _SHOWN), ("How well it was drawn", _DRAWN)):
         shown = [name for name in names if any(row.get(name) is not None for row in rows)]
-        cells = [[row["term"], *(_format_cell(row.get(name)) for name in shown)] for row in rows]
+        cells = [[row["term"], *(format_cell(row.get(name)) for name in shown)] for row in rows]
         if shown:
             show_table(head, ["term", *shown], cells)
 
@@ -174,7 +174,8 @@ def _to_json(result: Fit, rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _format_cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
+    """A number with three digits."""
     if value is None:
         return ""
     return f"{value:.3g}" if abs(value) < _LARGE else f"{value:,.0f}"
