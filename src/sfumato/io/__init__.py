@@ -22,6 +22,7 @@ __all__ = [
     "Source",
     "SourceTable",
     "choose_suffix",
+    "find_reader",
     "read_table",
     "require_options",
     "write_table",
@@ -73,7 +74,7 @@ def read_table(
         )
     else:
         path = Path(where)
-        reader = _load_function(_find_function(path, _READERS, "read"))
+        reader = _load_function(find_reader(path))
         location = _require_file(path)
     require_options(options | {"columns": columns})
     _check_options(reader, options)
@@ -147,6 +148,11 @@ def _get_suffix(path: Path) -> str:
     if suffixes[-1:] == [".gz"]:
         return "".join(suffixes[-2:])
     return suffixes[-1] if suffixes else ""
+
+
+def find_reader(path: Path) -> str:
+    """The function that reads files of this suffix; one that none reads is refused."""
+    return _find_function(path, _READERS, "read")
 
 
 def _find_function(path: Path, known: dict[str, str], verb: str) -> str:

@@ -70,6 +70,38 @@ def read_duckdb(
     return SourceTable(frame, source)
 
 
+def list_duckdb_tables(path: Path, schema: str | None) -> list[str]:
+    """The names of the tables of a DuckDB file, in one of its schemas."""
+    duckdb = load_library("duckdb", extra="formats", purpose="Reading DuckDB files")
+    try:
+        with duckdb.connect(str(path.absolute()), read_only=True) as connection:
+            rows = connection.execute(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = ?",
+                [schema or "main"],
+            ).fetchall()
+    except duckdb.Error as error:
+        raise _convert_duckdb_error(error, duckdb, path) from None
+    return [name for (name,) in rows]
+
+
+def list_postgres_tables(url: str, schema: str | None) -> list[str]:
+    """The names of the tables and views in a schema of a PostgreSQL database."""
+    psycopg = load_library("psycopg", extra="postgres", purpose="Reading PostgreSQL")
+    if schema is not None:
+        require_own_table(schema, "")
+    try:
+        with psycopg.connect(url, **_restrict_session(url)) as connection:
+            connection.read_only = True
+            rows = connection.execute(
+                "SELECT table_name FROM information_schema.tables "
+                "WHERE table_schema = coalesce(%s, current_schema())",
+                [schema],
+            ).fetchall()
+    except psycopg.Error as error:
+        raise _convert_postgres_error(error) from None
+    return [str(name) for (name,) in rows]
+
+
 def require_table_or_query(table: str | None, query: str | None) -> None:
     """A database is read by a table or by a query, not by both."""
     if bool(table) == bool(query):

@@ -17,6 +17,7 @@ from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.parameters import ParameterError, parameters
 from sfumato.plan.targets import Target, measures_for, read_targets, require_labels
+from sfumato.plan.tiers import TierOf, derive_tier, read_tiers, require_tiers
 from sfumato.schema import Column, Role, Schema
 
 _Reason = Annotated[str, Field(min_length=1, pattern=r"\S")]
@@ -92,6 +93,9 @@ class Plan:
     evaluate : the measures to take; a list, or a mapping from a label to a measure.
     read : how to read the file: delimiter, encoding, types (see `sfumato.read`).
     release : how to write the release; see `Writing`.
+    tiers : what differs for users of different trust, from the most trusted to the least,
+        `{"internal": {}, "public": {"noise": {"variance_share": 0.4}}}`; see `for_tier`.
+    tier : which tier of another plan this one is.
 
     Examples
     --------
@@ -108,8 +112,10 @@ class Plan:
     evaluate: Mapping[str, Measure]
     read: Mapping[str, Any]
     release: Writing
+    tiers: Mapping[str, Mapping[str, Any]]
+    tier: TierOf | None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a parameter for each section of a plan file
         self,
         *,
         schema: Schema | Mapping[str, Column | Role | None] | None = None,
@@ -118,6 +124,8 @@ class Plan:
         evaluate: Mapping[str, Measure] | Iterable[Measure] = (),
         read: Mapping[str, Any] | None = None,
         release: Writing | None = None,
+        tiers: Mapping[str, Mapping[str, Any]] | None = None,
+        tier: TierOf | None = None,
     ) -> None:
         # Frozen, so the fields are set past the dataclass; here people's shorthand becomes types.
         put = partial(object.__setattr__, self)
@@ -133,13 +141,21 @@ class Plan:
         put("evaluate", named)
         put("read", dict(read or {}))
         put("release", release or Writing())
+        put("tiers", read_tiers(tiers or {}))
+        put("tier", tier)
+        require_tiers(self)
 
     @property
     def measures(self) -> dict[str, Measure]:
         """Every measure the plan needs, by label: named ones, those of targets and of methods."""
         named = measures_for(self.targets, self.evaluate)
-        reported = {name for step in self.steps for name in step.reports}
-        return named | {name: catalogue.measure(name)() for name in sorted(reported - set(named))}
+        reported = {name: step.set_report(name) for step in self.steps for name in step.reports}
+        # A target is held against what the step promises, unless the plan names the measure.
+        return named | {
+            name: catalogue.measure(name)(**reported[name])
+            for name in sorted(reported)
+            if name not in named or (reported[name] and name not in self.evaluate)
+        }
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -175,7 +191,13 @@ class Plan:
             evaluate=self.evaluate,
             read=self.read,
             release=self.release,
+            tiers=self.tiers,
+            tier=self.tier,
         )
+
+    def for_tier(self, name: str) -> Plan:
+        """The plan of one of its tiers, as `protect` takes it."""
+        return derive_tier(self, name)
 
     def __hash__(self) -> int:
         return hash(self.digest)

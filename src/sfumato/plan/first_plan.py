@@ -18,15 +18,22 @@ from sfumato.errors import DataError, SfumatoError
 from sfumato.measure import AT_WORST, Measure
 from sfumato.method import Method
 from sfumato.methods._clustering.cells import Output
+from sfumato.methods._persons import count_changes, has_persons
+from sfumato.methods.displace_coordinates import DisplaceCoordinates
 from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.methods.noise import Noise
+from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.methods.recode import Recode
+from sfumato.methods.shift_dates import ShiftDates
 from sfumato.methods.weights import Weights
 from sfumato.plan import Plan
 from sfumato.plan.mending import Mends, find_followed, mend, share_told
+from sfumato.risk.location_intersection import LocationIntersection
 from sfumato.schema import Column, Schema
+from sfumato.schema.inference.coordinates import find_coordinates
 from sfumato.schema.inference.formats import are_prefix_codes
+from sfumato.schema.inference.free_text import is_free_text
 from sfumato.schema.spelling import choose_representatives, normalise_spellings
 from sfumato.utility.displacement import Displacement
 
@@ -41,6 +48,8 @@ _MOST_CODES = 50
 _RECORDS_A_CODE = 10
 _CLASS_SIZE = 5
 """The smallest class of a first plan."""
+_IN_RING = tuple(_CLASS_SIZE * times for times in (2, 4, 8, 16))
+"""Persons in the ring in which a place is displaced: at the edge of a town half of it is empty."""
 _STRATUM_MULTIPLE = 10
 """How many times k a stratum should hold, so that the records of a class are alike in the rest."""
 _SIZES = (0.2, 0.3, 0.5)
@@ -58,6 +67,8 @@ _LEAKING_SHARE = 0.2
 """The share of protected values that unchanged variables may give back: what the light allows."""
 _FINGERPRINTS = 0.05
 """The share of records that a rare, unchanged value may point to."""
+_SHIFT = ShiftDates(window=364)
+"""Of dates of persons with several rows, up to a year."""
 
 
 def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
@@ -73,6 +84,8 @@ def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
     """
     _require_records(data)
     suggested = suggest_schema(data) if schema is None else schema
+    if schema is None:
+        suggested = _declare_shifted(data, suggested)
     # A code for missing must not count as a value.
     declared = data.with_schema(suggested)
     mends = mend(
@@ -126,6 +139,39 @@ def suggest_schema(data: Dataset) -> Schema:
     )
 
 
+def _declare_shifted(data: Dataset, schema: Schema) -> Schema:
+    """Dates that change within a person, such as visits, are known to nobody once they are shifted.
+
+    Others, such as a birth date, stay what they are: they are shifted too, and made alike.
+    """
+    declared = data.with_schema(schema)
+    dates = [name for name in _find_dates(declared) if schema[name].role == "quasi"]
+    if not dates or not has_persons(declared):
+        return schema
+    changes = count_changes(declared, dates, engine_for(data.frame))
+    return schema.with_columns(
+        {
+            name: replace(
+                schema[name],
+                role="other",
+                reason=f"{schema[name].reason} It is shifted, so nobody knows it as it stands; the "
+                "days between a person's dates stay.",
+            )
+            for name, counted in changes.items()
+            if counted.different
+        }
+    )
+
+
+def _find_dates(data: Dataset) -> list[str]:
+    """The calendar dates, whatever their role; identifiers are dropped anyway."""
+    return [
+        name
+        for name in data.schema.of_kind("date")
+        if name not in data.schema.identifiers and data.dtype(name) in (pl.Date, pl.Datetime)
+    ]
+
+
 def _require_records(data: Dataset) -> None:
     if not len(data):
         raise DataError("There is no record in these data.", hint="is it the right file?")
@@ -154,11 +200,30 @@ def _list_steps(data: Dataset, schema: Schema, mends: Mends) -> list[Method]:
 
 
 def _draft(data: Dataset, schema: Schema, mends: Mends) -> _Draft:
+    draft = _draft_without_groups(data, schema, mends)
+    groups = [
+        name
+        for name in draft.left.schema.having("cluster")
+        if draft.left.schema[name].cells is None and _are_small(draft.left.column(name))
+    ]
+    if not groups:
+        return draft
+    # The number of a household would give all its members away.
+    return replace(draft, steps=[*draft.steps, Pseudonymise(variables=groups, namespace="group")])
+
+
+def _are_small(groups: pl.Series) -> bool:
+    return groups.count() < _CLASS_SIZE * groups.drop_nulls().n_unique()
+
+
+def _draft_without_groups(data: Dataset, schema: Schema, mends: Mends) -> _Draft:
     steps = [*_unite_spellings(data, schema), *_choose_drops(data, schema, mends)]
     dropped = [name for step in steps for name in _list_dropped(step, schema)]
     left = data.with_schema(schema).without(dropped)
     if schema.having("weight") and _can_fit(Weights(), left):
         steps.append(Weights())
+    if has_persons(left) and _find_dates(left) and _can_fit(_SHIFT, left):
+        steps.append(_SHIFT)
     noise, blurred = _choose_noise(left)
     if noise is not None:
         steps.append(noise)
@@ -168,9 +233,35 @@ def _draft(data: Dataset, schema: Schema, mends: Mends) -> _Draft:
         if telling := _find_telling(left, generalised):
             steps.append(Drop(variables=telling))
             left = left.without(telling)
+        if (displace := _choose_displacement(left, generalised)) is not None:
+            # Nothing else needs to be made alike, so places can stay near where they are.
+            steps.append(displace)
+            left = left.with_schema(left.schema.changed(generalised, role="other"))
+            return _Draft(steps, left, noise, blurred)
         steps.append(KAnonymity(k=_CLASS_SIZE, output=_choose_output(generalised, mends),
                                 strata=strata))  # fmt: skip
     return _Draft(steps, left, noise, blurred)
+
+
+def _choose_displacement(data: Dataset, generalised: Sequence[str]) -> DisplaceCoordinates | None:
+    """The step for latitude and longitude, where nothing else is generalised.
+
+    The fewest people in the ring, such that few enough are traced.
+    """
+    places = find_coordinates(data.schema)
+    if len(places) != 1 or {*places[0]} != {*generalised}:
+        return None
+    for k in _IN_RING:
+        step = DisplaceCoordinates(k=k)
+        try:
+            released = step.apply(data, key=bytes(32))
+            attack = LocationIntersection(variables=list(places[0]), k=k)
+            traced = attack.measure(data, released).number(f"{attack.name}{AT_WORST}")
+        except SfumatoError:
+            return None
+        if traced <= _SURELY / _CLASS_SIZE:
+            return step
+    return None
 
 
 def _choose_output(names: Sequence[str], mends: Mends) -> Output | dict[str, Output]:
@@ -248,11 +339,20 @@ def _choose_drops(data: Dataset, schema: Schema, mends: Mends) -> list[Method]:
         if schema[name].kind == "text"
         and (not are_prefix_codes(data.column(name)) or _tells_another(data, name, schema))
     ]
+    # People may be named in it; what is declared a direct identifier goes anyway.
+    named = [
+        name
+        for name in schema.having("quasi", "sensitive", "other")
+        if schema[name].levels is None
+        and schema[name].cells is None
+        and (values := data.column(name)).dtype == pl.String
+        and is_free_text(values)
+    ]
     # What few people have at all tells who they are, and what it is.
     rare = [
         name for name in schema.having("sensitive") if data.column(name).count() < _RARE * len(data)
     ]
-    if inside := dict.fromkeys((*loose, *rare, *mends.dropped, *mends.followers)):
+    if inside := dict.fromkeys((*loose, *named, *rare, *mends.dropped, *mends.followers)):
         steps.append(Drop(variables=[*inside]))
     return steps
 

@@ -13,13 +13,15 @@ from sfumato import catalogue
 from sfumato.errors import DataError, PlanError, SchemaError, did_you_mean
 from sfumato.parameters import ParameterError
 from sfumato.plan.targets import Target, measures_for, read_targets
+from sfumato.plan.tiers import TierOf, with_tiers
 from sfumato.schema import Column, Schema, hierarchies
 
 if TYPE_CHECKING:
     from sfumato.plan import Plan
 
 VERSION = 1
-_SECTIONS = ("version", "read", "columns", "steps", "targets", "evaluate", "release")
+_SECTIONS = ("version", "read", "columns", "steps", "targets", "evaluate", "release",
+             "tiers", "tier")  # fmt: skip
 _COLUMN = tuple(field.name for field in fields(Column) if field.name != "reason")
 _MOST_LETTERS = 64 << 20
 """A plan of 100,000 variables with all its comments has a quarter of that."""
@@ -29,8 +31,13 @@ _DEEPEST = 12
 
 def load(path: Path) -> Plan:
     """Read a plan file; every mistake names the file and the line."""
+    return parse(read_text(path), name=str(path), folder=path.parent)
+
+
+def read_text(path: Path) -> str:
+    """The text of a plan file."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise PlanError(
             f"There is no plan '{path}'.", hint="make one: sfumato inspect FILE --plan PLAN"
@@ -39,11 +46,15 @@ def load(path: Path) -> Plan:
         raise PlanError(f"The plan '{path}' is not UTF-8 text.") from None
     except OSError:
         raise PlanError(f"The plan '{path}' cannot be read.", hint="is it a file?") from None
-    return parse(text, name=str(path), folder=path.parent)
 
 
 def parse(text: str, *, name: str = "plan", folder: Path = Path()) -> Plan:
     """Read a plan from TOML text; files it names are looked for in the folder."""
+    return PlanReader(name, text, folder).plan(parse_toml(text, name))
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """The raw tables of a plan, which nests nothing deeply and has no number that is too long."""
     if len(text) > _MOST_LETTERS:
         raise PlanError(f"{name}: longer than {_MOST_LETTERS} characters.", hint="is it a plan?")
     # Before parsing: the time for a key grows with the square of its parts
@@ -62,7 +73,7 @@ def parse(text: str, *, name: str = "plan", folder: Path = Path()) -> Plan:
             f"{name}: not valid TOML: a number is too long.", hint="text values need quotes."
         ) from None
     _require_shallow(raw, name)
-    return _Reader(name, text, folder).plan(raw)
+    return raw
 
 
 _LARGEST = 2**63
@@ -94,15 +105,22 @@ def _require_shallow(raw: dict[str, Any], name: str) -> None:
         raise PlanError(f"{name}: {_TOO_DEEP}.", hint=_FLATTEN)
 
 
-class _Reader:
-    """Turns raw tables into a plan and knows where each of them stands in the text."""
+class PlanReader:
+    """Turns raw tables into a plan and knows where each of them stands in the text.
 
-    def __init__(self, name: str, text: str, folder: Path) -> None:
+    `above` is the table in which the plan stands, where the text has several.
+    """
+
+    def __init__(
+        self, name: str, text: str, folder: Path, above: tuple[str | int, ...] = ()
+    ) -> None:
         self.name = name
         self.folder = folder
+        self.above = above
         self.lines = dict(_locate_lines(text))
 
     def fail(self, path: tuple[str | int, ...], what: str, hint: str = "") -> PlanError:
+        path = (*self.above, *path)
         while path and path not in self.lines:
             path = path[:-1]
         line = self.lines.get(path)
@@ -112,6 +130,12 @@ class _Reader:
     def plan(self, raw: dict[str, Any]) -> Plan:
         from sfumato.plan import Plan
 
+        if "tables" in raw:
+            raise self.fail(
+                ("tables",),
+                "this is a plan for several tables.",
+                "use it with inspect, assess, protect and verify; in Python with sf.LinkedPlan.",
+            )
         for key in raw:
             if key not in _SECTIONS:
                 raise self.fail((key,), f"a plan has no '{key}'.", did_you_mean(key, _SECTIONS))
@@ -125,7 +149,7 @@ class _Reader:
             label: self.measure(label, table)
             for label, table in self.table(raw, "evaluate").items()
         }
-        return Plan(
+        plan = Plan(
             schema=self.schema(self.table(raw, "columns")),
             steps=[
                 self.step(index, table) for index, table in enumerate(self.tables(raw, "steps"))
@@ -135,6 +159,7 @@ class _Reader:
             read=self.reading(self.table(raw, "read")),
             release=self.writing(self.table(raw, "release")),
         )
+        return self.tiers(plan, raw)
 
     def reading(self, raw: dict[str, Any]) -> dict[str, Any]:
         from sfumato.io import require_options
@@ -149,7 +174,8 @@ class _Reader:
     def table(self, raw: Mapping[str, Any], key: str) -> dict[str, Any]:
         value = raw.get(key, {})
         if not isinstance(value, dict):
-            raise self.fail((key,), f"'{key}' must be a table.", f"begin it with [{key}].")
+            where = ".".join([*map(str, self.above), key])
+            raise self.fail((key,), f"'{key}' must be a table.", f"begin it with [{where}].")
         return value
 
     def tables(self, raw: Mapping[str, Any], key: str) -> list[Any]:
@@ -258,6 +284,17 @@ class _Reader:
             except PlanError as error:
                 raise self.fail(("targets", name), error.what, error.hint) from None
         return read_targets(raw)
+
+    def tiers(self, plan: Plan, raw: Mapping[str, Any]) -> Plan:
+        tiers, tier = self.table(raw, "tiers"), self.table(raw, "tier")
+        if not tiers and not tier:
+            return plan
+        try:
+            return with_tiers(plan, tiers, TierOf.from_plain(tier) if tier else None)
+        except PlanError as error:
+            named = [name for name in tiers if f"'{name}'" in error.what]
+            where = ("tiers", (named or list(tiers))[0]) if tiers else ("tier",)
+            raise self.fail(where, error.what, error.hint) from None
 
     def writing(self, raw: dict[str, Any]) -> Any:
         from sfumato.plan import Writing

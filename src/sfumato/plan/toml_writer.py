@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tomlkit
@@ -24,18 +24,13 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 def write(plan: Plan, *, comments: bool) -> str:
     """The whole plan as text."""
-    lines: list[str] = []
-    for section in (
-        _write_header,
-        _write_read,
-        _write_columns,
-        _write_steps,
-        _write_targets,
-        _write_evaluate,
-        _write_release,
-    ):
-        lines += section(plan, comments)
+    lines = [*_write_header(plan, comments), *write_sections(plan, tuple(_SECTIONS), comments)]
     return "\n".join(lines).strip() + "\n"
+
+
+def write_sections(plan: Plan, names: Sequence[str], comments: bool) -> list[str]:  # noqa: FBT001
+    """Some sections of a plan, line by line."""
+    return [line for name in names for line in _SECTIONS[name](plan, comments)]
 
 
 def _write_header(_: Plan, comments: bool) -> list[str]:  # noqa: FBT001
@@ -56,7 +51,7 @@ def _write_read(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     if comments:
         lines = ["", "# How the file is read. Correct what was recognised wrongly.", "[read]"]
     return lines + [
-        f"{_format_key(key)} = {_format_value(value)}" for key, value in plan.read.items()
+        f"{format_key(key)} = {format_value(value)}" for key, value in plan.read.items()
     ]
 
 
@@ -77,7 +72,7 @@ def _write_columns(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
         why = ""
         if comments:
             why = f"  # {column.reason or _explain_role(column)}"
-        lines.append(f"{_format_key(name)} = {_format_value(column.declared())}{why}")
+        lines.append(f"{format_key(name)} = {format_value(column.declared())}{why}")
     return lines
 
 
@@ -97,13 +92,12 @@ def _write_steps(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
 def write_step(step: Method, *, comments: bool) -> list[str]:
     """One step."""
     about = f"  # {catalogue.first_line(type(step))}" if comments else ""
-    return ["[[steps]]", f"method = {_format_value(step.name)}{about}", *_write_settings(step)]
+    return ["[[steps]]", f"method = {format_value(step.name)}{about}", *_write_settings(step)]
 
 
 def _write_settings(entry: object) -> list[str]:
     return [
-        f"{_format_key(key)} = {_format_value(value)}"
-        for key, value in list_settings(entry).items()
+        f"{format_key(key)} = {format_value(value)}" for key, value in list_settings(entry).items()
     ]
 
 
@@ -122,10 +116,10 @@ def write_target(target: Target, *, comments: bool) -> list[str]:
     """The bounds of one target."""
     lines = []
     for end, value in target.plain().items():
-        path = ".".join(_format_key(part) for part in target.name.split("."))
+        path = ".".join(format_key(part) for part in target.name.split("."))
         about = f"  # {target.describe()}" if comments else ""
         number = int(value) if float(value).is_integer() else value
-        lines.append(f"{path}.{end} = {_format_value(number)}{about}")
+        lines.append(f"{path}.{end} = {format_value(number)}{about}")
     return lines
 
 
@@ -141,8 +135,8 @@ def _write_evaluate(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
 def write_measure(label: str, measure: Measure, *, comments: bool) -> list[str]:
     """One measure to take."""
     about = f"  # {catalogue.first_line(type(measure))}" if comments else ""
-    named = f"measure = {_format_value(measure.name)}{about}"
-    return [f"[evaluate.{_format_key(label)}]", named, *_write_settings(measure)]
+    named = f"measure = {format_value(measure.name)}{about}"
+    return [f"[evaluate.{format_key(label)}]", named, *_write_settings(measure)]
 
 
 def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
@@ -161,21 +155,50 @@ def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
         lines = ["", "# How the release is written.", "[release]"]
     for key, value in settings.items():
         lines.append(
-            f"{_format_key(key)} = {_format_value(value)}"
-            + (f"  # {about[key]}" if comments else "")
+            f"{format_key(key)} = {format_value(value)}" + (f"  # {about[key]}" if comments else "")
         )
     return lines
 
 
-def _format_key(name: str) -> str:
+def _write_tiers(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+    lines: list[str] = []
+    if plan.tiers and comments:
+        about = "# Users of different trust, the most trusted first: a folder for each."
+        lines = ["", about]
+    for name, changes in plan.tiers.items():
+        lines += ["", f"[tiers.{format_key(name)}]", *_write_pairs(changes)]
+    if plan.tier is not None:
+        about = "  # which tier of which plan this is" if comments else ""
+        lines += ["", f"[tier]{about}", *_write_pairs(plan.tier.plain())]
+    return lines
+
+
+def _write_pairs(table: Mapping[str, Any]) -> list[str]:
+    return [f"{format_key(key)} = {format_value(value)}" for key, value in table.items()]
+
+
+_SECTIONS = {
+    "read": _write_read,
+    "columns": _write_columns,
+    "steps": _write_steps,
+    "targets": _write_targets,
+    "evaluate": _write_evaluate,
+    "release": _write_release,
+    "tiers": _write_tiers,
+}
+
+
+def format_key(name: str) -> str:
+    """A key, in quotation marks where TOML asks for them."""
     return name if _BARE.fullmatch(name) else tomlkit.item(name).as_string()
 
 
-def _format_value(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """A value on one line."""
     if isinstance(value, dict):
         return "{ " + ", ".join(_format_pairs(value)) + " }" if value else "{}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_format_value(part) for part in value) + "]"
+        return "[" + ", ".join(format_value(part) for part in value) + "]"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return f"{value:.1f}"
     # Lists of codes can be long, and the library takes its time with each.
@@ -188,4 +211,4 @@ def _format_value(value: Any) -> str:
 
 def _format_pairs(table: dict[str, Any]) -> Iterator[str]:
     for key, value in table.items():
-        yield f"{_format_key(str(key))} = {_format_value(value)}"
+        yield f"{format_key(str(key))} = {format_value(value)}"

@@ -103,6 +103,8 @@ def update_plan(text: str, data: Dataset, *, name: str = "plan", folder: Path) -
         evaluate=evaluate,
         read=plan.read,
         release=plan.release,
+        tiers=plan.tiers,
+        tier=plan.tier,
     )
     _require_same(expected, new_text, name, folder)
     return updated

@@ -19,7 +19,7 @@ from sfumato.schema import KINDS, ROLES
 Plain = Mapping[str, Any]
 FORMAT = 1
 _NUMERIC = ("integer", "continuous")
-_TYPES = {
+TYPES = {
     "integer": "whole numbers",
     "number": "numbers",
     "boolean": "true or false",
@@ -61,6 +61,7 @@ def describe_codebook(manifest: Plain) -> dict[str, Any]:
         "file": data.get("file"),
         "records": manifest["records"],
         "order_of_rows": manifest["order_of_rows"],
+        **{part: manifest[part] for part in ("tier", "tiers") if part in manifest},
         "variables": variables,
         "fitting": _describe_fitting(manifest["variables"]),
     }
@@ -68,7 +69,7 @@ def describe_codebook(manifest: Plain) -> dict[str, Any]:
 
 def render_codebook(manifest: Plain) -> str:
     """The codebook as one page."""
-    return render_page("codebook.html", codebook=describe_codebook(manifest), types=_TYPES)
+    return render_page("codebook.html", codebook=describe_codebook(manifest), types=TYPES)
 
 
 def _describe_variable(

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from sfumato import __version__
 
@@ -13,6 +14,13 @@ from sfumato import __version__
 def render_page(template: str, **values: Any) -> str:
     """One page that loads nothing and runs nothing."""
     return get_environment().get_template(template).render(version=__version__, **values)
+
+
+def render_block(template: str, block: str, **values: Any) -> Markup:
+    """A part of a page, to stand in another one."""
+    page = get_environment().get_template(template)
+    # Escaped like the page that it is a part of.
+    return Markup("".join(page.blocks[block](page.new_context(values))))  # noqa: S704
 
 
 @cache

@@ -57,6 +57,11 @@ _NUMBERS = {
 
 def render_report(manifest: Plain, custody: Plain | None = None) -> str:
     """The public edition from the manifest alone; the inside edition with the custody record."""
+    return render_page("release.html", **describe_release(manifest, custody))
+
+
+def describe_release(manifest: Plain, custody: Plain | None = None) -> dict[str, Any]:
+    """What the page of a release shows."""
     inside = custody is not None
     evidence = (custody or manifest)["evidence"]
     # The ledger of variables has a table of its own.
@@ -64,26 +69,27 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
     results = [_describe_result(label, item, inside=inside) for label, item in measured.items()]
     judged = (custody or {}).get("judged_attacks")
     attacks = describe_attacks(evidence, inside=inside, judged=judged)
-    return render_page(
-        "release.html",
-        inside=inside,
-        manifest=manifest,
-        persons=_count_persons(evidence),
-        custody=custody,
-        verdict=_with_lights(
+    return {
+        "inside": inside,
+        "manifest": manifest,
+        "persons": _count_persons(evidence),
+        "custody": custody,
+        "verdict": add_lights(
             describe_verdict(manifest, evidence, attacks, inside=inside), manifest, custody
         ),
-        lights=_describe_lights(custody),
-        attempts=[] if inside else _describe_public_attacks(manifest),
-        ledger=_describe_variables(manifest, custody),
-        targets=[_describe_target(target, evidence) for target in (custody or manifest)["targets"]],
-        methods=_describe_methods(manifest, custody),
-        noise=describe_noise(manifest),
-        attacks=attacks,
-        h_index_measured=any(result["name"] == "h_index" for result in evidence.values()),
-        rooms=_group_by_room(results),
-        roles=ROLES,
-    )
+        "lights": _describe_lights(custody),
+        "attempts": [] if inside else _describe_public_attacks(manifest),
+        "ledger": _describe_variables(manifest, custody),
+        "targets": [
+            _describe_target(target, evidence) for target in (custody or manifest)["targets"]
+        ],
+        "methods": _describe_methods(manifest, custody),
+        "noise": describe_noise(manifest),
+        "attacks": attacks,
+        "h_index_measured": any(result["name"] == "h_index" for result in evidence.values()),
+        "rooms": _group_by_room(results),
+        "roles": ROLES,
+    }
 
 
 def _count_persons(evidence: Mapping[str, Plain]) -> int | None:
@@ -123,7 +129,7 @@ def describe_verdict(
     return {"tone": tone, "head": head, "text": text, "caveats": caveats}
 
 
-def _with_lights(verdict: dict[str, Any], manifest: Plain, custody: Plain | None) -> dict[str, Any]:
+def add_lights(verdict: dict[str, Any], manifest: Plain, custody: Plain | None) -> dict[str, Any]:
     """The verdict is good only if both lights are green; in public, if nothing was left open."""
     lights = (custody or {}).get("lights", {}).values()
     attacks = manifest.get("attacks", {})

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+import polars as pl
 
 from sfumato import catalogue
 from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
 from sfumato.data.identity import match_identities
+from sfumato.data.linked import LinkedTables
 from sfumato.engines import Chance, Engine, LocalEngine, engine_for, require_engine
 from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import (
     DataError,
+    HeavyLossWarning,
     MeasureError,
     PlanError,
     SchemaError,
@@ -28,29 +32,42 @@ from sfumato.io import frames
 from sfumato.kernels.arrays import Positions
 from sfumato.measure import Measure
 from sfumato.method import Fitted, Method, carry_out
+from sfumato.methods._groups import find_contradictions, find_group_level
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement, Target, find_number, judge, measures_for
 from sfumato.progress import Progress, send_progress_to, silent
 from sfumato.randomness import Key
 from sfumato.release import Release, align_original
+from sfumato.schema.inference.coordinates import find_coordinates
+from sfumato.schema.inference.free_text import is_free_text, split_sets
 from sfumato.schema.inference.repeats import agree_in_any, is_shared_by_many, names_person
 
 if TYPE_CHECKING:
+    from sfumato.plan.linked import LinkedPlan
     from sfumato.risk.composition import EarlierRelease
+    from sfumato.run.linked import LinkedRelease
 
 Measures = Mapping[str, Measure] | Iterable[Measure | str] | None
+_TEXTS = 10_000
+"""Records that are looked at for free text."""
+_SMALL_GROUP = 5
+"""Groups with fewer members on average are taken for households and the like."""
+_RECORDS_A_TEXT = 30
+"""Where each value is shared by more records on average, they are categories."""
 NOT_ON_CLUSTER = "what it discloses together with others is measured in memory only."
 
 
 def assess(
-    data: Dataset, measures: Measures = None, *, progress: Progress | None = None
+    data: Dataset | LinkedTables, measures: Measures = None, *, progress: Progress | None = None
 ) -> dict[str, Evidence]:
     """Measure the risk of the data as they are.
 
     Parameters
     ----------
-    data : the original records, with roles in their schema.
-    measures : which to take, as measures or names. Default: every risk measure of one data set.
+    data : the original records, with roles in their schema. Of `LinkedTables`, the view that joins
+        them is measured.
+    measures : which to take, as measures or names. Default: every risk measure of one data set; of
+        linked tables `uniqueness`.
 
     Returns
     -------
@@ -64,6 +81,10 @@ def assess(
     >>> found["uniqueness"].details["records"]
     500
     """
+    if isinstance(data, LinkedTables):
+        from sfumato.run.linked import assess_linked
+
+        return assess_linked(data, measures, progress=progress)
     engine = engine_for(data.frame, progress)
     chosen = choose_measures(measures, of="one", engine=engine)
     _require_memory(data, engine)
@@ -156,6 +177,7 @@ def _open(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Datas
     return data, released
 
 
+@overload
 def protect(
     data: Dataset,
     plan: Plan,
@@ -164,12 +186,34 @@ def protect(
     earlier: Iterable[Release | str | Path] = (),
     engine: Engine | None = None,
     progress: Progress | None = None,
-) -> Release:
+) -> Release: ...
+
+
+@overload
+def protect(
+    data: LinkedTables | Mapping[str, Any],
+    plan: LinkedPlan,
+    *,
+    key: Key | bytes | str | Path | None = None,
+    progress: Progress | None = None,
+) -> LinkedRelease: ...
+
+
+def protect(
+    data: Dataset | LinkedTables | Mapping[str, Any],
+    plan: Plan | LinkedPlan,
+    *,
+    key: Key | bytes | str | Path | None = None,
+    earlier: Iterable[Release | str | Path] = (),
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> Release | LinkedRelease:
     """Carry out a plan, measure the result, and check it against the targets.
 
     Parameters
     ----------
-    data : the original records. They are never changed.
+    data : the original records. They are never changed. With a `LinkedPlan`, the frame or `Dataset`
+        of each table by its name.
     plan : what to do and what must hold.
     key : the custodian's secret; a new one by default. The same key, data and plan give the
         same release, so that nobody can average the noise away.
@@ -181,18 +225,29 @@ def protect(
     ------
     TargetError : a target is missed. `error.evidence` and `error.verdict` say by how much.
     """
+    if not isinstance(data, Dataset) or not isinstance(plan, Plan):
+        return _protect_linked(data, plan, key, tuple(earlier), progress)
+    if plan.tiers:
+        raise PlanError(
+            "The plan has tiers, and each is a release of its own.",
+            hint='take sf.protect_tiers, or one of them: plan.for_tier("'
+            f'{next(reversed(plan.tiers))}").',
+        )
     where = engine or engine_for(data.frame, progress)
-    _require_engine(plan, where)
-    declared = _declare(data, plan)
+    require_runs(plan, where)
+    declared = declare(data, plan)
     require_persons(declared, where)
     original = where.keep(where.prepare(declared))
     secret = Key.of(key)
     released, fitted = apply_steps(original, plan.steps, secret, engine=where, progress=progress)
-    _require_no_direct(released)
+    require_no_direct(released)
     released = where.keep(released)
+    require_no_free_text(released, where)
+    require_no_raw_groups(released, where)
+    warn_of_contradictions(original, released, where)
     measures = plan.measures
     evidence = take_measures(measures, original, released, progress=progress)
-    evidence |= _add_losses(plan.steps, fitted, evidence)
+    evidence |= add_losses(plan.steps, fitted, evidence)
     verdict = judge(plan.targets, measures, evidence)
     require_met(verdict, evidence, untreated=_name_untreated(plan.steps, released))
     paired = [pair_release(original, item) for item in earlier]
@@ -212,7 +267,32 @@ def protect(
     )
 
 
-def _add_losses(
+def _protect_linked(
+    data: Dataset | LinkedTables | Mapping[str, Any],
+    plan: Plan | LinkedPlan,
+    key: Key | bytes | str | Path | None,
+    earlier: Sequence[Any],
+    progress: Progress | None,
+) -> LinkedRelease:
+    """Carry out a plan for several tables, if both are about several."""
+    from sfumato.run.linked import protect_linked
+
+    if isinstance(plan, Plan) or isinstance(data, Dataset):
+        raise PlanError(
+            "A plan for one table takes a Dataset, one for several tables a Dataset for each.",
+            hint="sf.protect(sf.Dataset(frame), sf.Plan(...)), or "
+            'sf.protect({"patients": ..., "visits": ...}, sf.LinkedPlan(...)).',
+        )
+    if earlier:
+        raise PlanError(
+            "What linked tables disclose together with earlier releases is not measured.",
+            hint="leave `earlier` out. `write` refuses what the ledger knows, unless the plan says "
+            "why it may leave.",
+        )
+    return protect_linked(data, plan, key=key, progress=progress)
+
+
+def add_losses(
     steps: Sequence[Method], fitted: Sequence[Fitted], evidence: Mapping[str, Evidence]
 ) -> dict[str, Evidence]:
     """What a step says it costs, as a warning in the measures that it reports."""
@@ -225,7 +305,7 @@ def _add_losses(
     return noted
 
 
-def _declare(data: Dataset, plan: Plan) -> Dataset:
+def declare(data: Dataset, plan: Plan) -> Dataset:
     """The original with the roles and kinds of the plan, refused where a role is missing."""
     original = data.with_schema(plan.schema)
     if not len(original):
@@ -237,7 +317,20 @@ def _declare(data: Dataset, plan: Plan) -> Dataset:
             hint='give each a role in the plan; "other" if it is harmless. '
             "`sfumato inspect` suggests roles.",
         )
+    _require_one_place(original)
     return original
+
+
+def _require_one_place(data: Dataset) -> None:
+    """Refuse latitude and longitude of one place that have different roles: one tells the other."""
+    for place in find_coordinates(data.schema):
+        roles = {data.schema[name].role for name in place}
+        if len(roles) > 1 and all(data.dtype(name).is_numeric() for name in place):
+            raise SchemaError(
+                f"{quote_names(place)} are latitude and longitude of one place, and have "
+                "different roles.",
+                hint='give both the same role, "quasi" if somebody may know where a person lives.',
+            )
 
 
 def require_persons(data: Dataset, engine: Engine) -> None:
@@ -320,7 +413,7 @@ def apply_steps(
     return data, fitted_steps
 
 
-def _require_engine(plan: Plan, engine: Engine) -> None:
+def require_runs(plan: Plan, engine: Engine) -> None:
     """Say what of a plan does not run where the records are, before any work starts."""
     named = measures_for(plan.targets, plan.evaluate)
     others = []
@@ -332,7 +425,8 @@ def _require_engine(plan: Plan, engine: Engine) -> None:
     require_engine([*plan.steps, *named.values()], engine, others=others)
 
 
-def _require_no_direct(released: Dataset) -> None:
+def require_no_direct(released: Dataset) -> None:
+    """Refuse a release that shows identifiers as they are, or nothing at all."""
     if direct := released.schema.identifiers:
         names = ", ".join(f"'{name}'" for name in direct)
         raise PlanError(
@@ -341,6 +435,88 @@ def _require_no_direct(released: Dataset) -> None:
         )
     if not released.columns:
         raise PlanError("The plan drops every variable; nothing would be released.")
+
+
+def require_no_free_text(released: Dataset, engine: Engine) -> None:
+    """Refuse free text, in which people may be named, unless a step has de-identified it.
+
+    Categories in many words are told from it by what the schema lists of them (`domain`).
+    """
+    texts = [
+        name
+        for name, column in released.schema.items()
+        if column.cells not in ("deidentified", "pseudonyms")
+        and column.levels is None
+        and column.hierarchy is None
+        and released.dtype(name) in (pl.String, pl.Categorical, pl.Enum)
+    ]
+    loose = find_free_text(released, texts, engine) if texts else []
+    if loose:
+        raise PlanError(
+            f"Free text would be released as it is, and people may be named in it: "
+            f"{quote_names(loose)}.",
+            hint='drop it, or add a step with method "deidentify_text". If the values are a fixed '
+            f"list of categories, say so in the plan: {loose[0]} = "
+            '{ kind = "nominal", domain = [...] }.',
+        )
+
+
+def require_no_raw_groups(released: Dataset, engine: Engine) -> None:
+    """Refuse numbers of small groups, such as households, that would leave as they are.
+
+    Who knows the number of a household has all its members.
+    """
+    names = [n for n in released.schema.having("cluster") if released.schema[n].cells is None]
+    wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in names}
+    counted = engine.aggregate(released, wanted) if names else {}
+    small = [
+        name
+        for name in names
+        if 0 < counted[name]["count"] < _SMALL_GROUP * counted[name]["distinct"]
+    ]
+    if small:
+        raise PlanError(
+            f"The groups of {quote_names(small)} are small, and their numbers would be released as "
+            "they are.",
+            hint='add a step with method "pseudonymise", which keeps members together, or "drop". '
+            f'If the numbers are new ones that nobody knows: {small[0]} = {{ cells = "values" }}.',
+        )
+
+
+def warn_of_contradictions(original: Dataset, released: Dataset, engine: Engine) -> None:
+    """Say where members of a group have different values of what is the same within each group."""
+    if not engine.in_memory or not original.schema.having("cluster"):
+        return
+    names = [name for name in released.columns if name in original.schema]
+    level = find_group_level(original, names, engine)
+    aligned = _align(original, released)
+    for name, (groups, several) in find_contradictions(aligned, released, level).items():
+        warnings.warn(
+            f"Variable '{name}' is the same within each group in the original, and differs within "
+            f"{groups:,} of {several:,} groups in the release: members contradict each other. "
+            "Methods k_anonymity, noise, code_noise, misclassify and weights keep it the same.",
+            HeavyLossWarning,
+            stacklevel=3,
+        )
+
+
+def find_free_text(data: Dataset, names: Sequence[str], engine: Engine) -> list[str]:
+    """The variables among these in which many records have a sentence of their own."""
+    some = _take_some(data, names, engine)
+    found = [name for name in names if is_free_text(split_sets(some[name].cast(pl.String)))]
+    if not found or some.height == len(data):
+        return found
+    # A sentence that many records share may be rare among some of them.
+    wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in found}
+    counted = engine.aggregate(data, wanted)
+    return [n for n in found if counted[n]["distinct"] * _RECORDS_A_TEXT >= counted[n]["count"]]
+
+
+def _take_some(data: Dataset, names: Sequence[str], engine: Engine) -> pl.DataFrame:
+    if not engine.in_memory:
+        return engine.sample(data, names, _TEXTS)
+    apart = -(-len(data) // _TEXTS)
+    return pl.DataFrame([data.column(name).gather_every(apart) for name in names])
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.measure import Measure
 from sfumato.method import Method
+from sfumato.methods.drop import Drop
 from sfumato.plan import Plan
 from sfumato.plan.targets import find_number
 from sfumato.progress import Progress, current_progress
@@ -75,10 +76,25 @@ def attacks(
     steps = () if plan is None else plan.steps
     # Without a manifest an outsider knows the plan, and nothing that was fitted.
     published = [{}] * len(steps) if manifest is None else manifest["methods"]
-    for step, public in zip(steps, published, strict=True):
+    for position, (step, public) in enumerate(zip(steps, published, strict=True)):
         for attack in _attack_step(step, public):
-            chosen[_label(attack.name, chosen)] = attack
+            narrowed = _leave_out_changed(attack, plan, position)
+            chosen[_label(attack.name, chosen)] = narrowed
     return chosen
+
+
+def _leave_out_changed(attack: Measure, plan: Plan | None, position: int) -> Measure:
+    """The attack without variables that a later step has changed, where it needs them as written.
+
+    If none is left, it is as it was: then it says why it cannot be tried.
+    """
+    variables = getattr(attack, "variables", None)
+    if plan is None or not attack.as_written or not variables:
+        return attack
+    later = [step for step in plan.steps[position + 1 :] if not isinstance(step, Drop)]
+    changed = {name for step in later for name in step.touches(plan.schema)}
+    left = [name for name in variables if name not in changed]
+    return replace(attack, variables=left) if left else attack  # type: ignore[type-var,call-arg]
 
 
 def _attack_step(step: Method, published: Mapping[str, Any]) -> Iterator[Measure]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from sfumato.storage.contents import KEY_FILE, MANIFEST, is_file_with, sha256
 from sfumato.storage.earlier import FoundRelease, find_earlier, list_beside, pair_earlier
 from sfumato.storage.ledger import Entry, Ledger
 from sfumato.storage.same_draws import digest_paths, require_same_draws
+from sfumato.storage.tiers import hold_tiers, is_tier_of_same
 
 _PSEUDONYMS = "pseudonymise"
 
@@ -62,20 +63,27 @@ class Composing:
             yield
             return
         seal = sha256(folder / MANIFEST)
-        entry = self.ledger.add(*_describe(self.release, self.ledger, target, seal))
+        entry = self.ledger.add(*describe_entry(self.release, self.ledger, target, seal))
         try:
             yield
         finally:
             if is_file_with(target / MANIFEST, seal):
-                _settle(self.ledger, entry.number, target, overwrite=overwrite)
+                settle_entry(self.ledger, entry.number, target, overwrite=overwrite)
             else:
                 self.ledger.remove(entry.number)
 
 
-def _settle(ledger: Ledger, number: int, target: Path, *, overwrite: bool) -> None:
+def settle_entry(
+    ledger: Ledger,
+    number: int,
+    target: Path,
+    *,
+    overwrite: bool,
+    beside: Collection[int] = (),
+) -> None:
     """Note that a release is in place; where that fails, say that it is there all the same."""
     try:
-        ledger.settle(number, replaces=str(target) if overwrite else None)
+        ledger.settle(number, replaces=str(target) if overwrite else None, beside=beside)
     except OSError as error:
         raise ReleaseError(
             f"The release in '{target}' is complete, but the ledger in '{ledger.folder}' could not "
@@ -104,9 +112,10 @@ def hold_together(
         require_same_draws(release, target, found)
         _warn(release, found, target)
         content = ledger.digest_content(release.dataset) if ledger and found else ""
+        tiers = [item for item in found if is_tier_of_same(release, item, ledger)]
         paired = [
             pair_earlier(item, release, ledger)
-            for item in _list_different(found)
+            for item in _list_different([item for item in found if item not in tiers])
             # The very same shows nothing new, and need not even be there any more.
             if item.entry is None or item.entry.content != content
         ]
@@ -115,6 +124,9 @@ def hold_together(
             "ledger": None if ledger is None else str(ledger.folder),
             "earlier": [_describe_earlier(item) for item in found],
         }
+        if tiers:
+            others = [pair_earlier(item, release, ledger) for item in tiers]
+            facts["tiers"] = hold_tiers(release, [item for item in others if item is not None])
         if earlier:
             held = hold_composition(
                 release.plan, release.original, release.dataset, earlier, progress=progress
@@ -196,7 +208,7 @@ def _warn(release: Release, found: Sequence[FoundRelease], target: Path) -> None
     )
 
 
-def _describe(release: Release, ledger: Ledger, target: Path, seal: str) -> tuple[Entry, Any]:
+def describe_entry(release: Release, ledger: Ledger, target: Path, seal: str) -> tuple[Entry, Any]:
     """The entry of a release, and the ids of its records in the order of the file, if here."""
     original = release.original
     # The public one: fitted values that tell of the original stay in the custody record.
@@ -221,6 +233,7 @@ def _describe(release: Release, ledger: Ledger, target: Path, seal: str) -> tupl
         drawn=tuple(sorted(list_drawn(release))),
         order_of_rows=manifest["order_of_rows"],
         paths=digest_paths(release.noise_paths),
+        tiers=ledger.digest(release.tier_set) if release.tier_set else "",
     )
     if not frames.is_in_memory(release.dataset.frame):
         return entry, None  # as many as there are records: they stay where they are

@@ -104,7 +104,13 @@ def _settle_pending(ledger: Ledger) -> None:
             replaced = any(
                 known.folder == entry.folder and known.manifest_sha256 in left for known in entries
             )
-            ledger.settle(entry.number, replaces=entry.folder if replaced else None)
+            beside = [
+                known.number
+                for known in entries
+                if known.pending and known.manifest_sha256 == entry.manifest_sha256
+            ]
+            place = entry.folder if replaced else None
+            ledger.settle(entry.number, replaces=place, beside=beside)
         elif entry.manifest_sha256 in left:
             ledger.remove(entry.number)
 

@@ -18,7 +18,7 @@ import hmac
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -71,6 +71,7 @@ class Entry:
     pending : whether it was about to be written; True only if the writer died.
     replaced_by : the number of the release that overwrote it.
     forgotten : why it no longer counts.
+    tiers : a keyed digest that all tiers of one plan have in common.
     """
 
     number: int
@@ -92,6 +93,7 @@ class Entry:
     pending: bool = False
     replaced_by: int | None = None
     forgotten: str = ""
+    tiers: str = ""
 
     @property
     def counts(self) -> bool:
@@ -122,7 +124,7 @@ class Entry:
 
     def summary(self) -> dict[str, Any]:
         """What a custodian wants to read: no hashes."""
-        hidden = ("sketches", "records", "content", "paths", "pending")
+        hidden = ("sketches", "records", "content", "paths", "pending", "tiers")
         plain = {name: value for name, value in self.plain().items() if name not in hidden}
         return {**plain, "state": self.state}
 
@@ -282,15 +284,20 @@ class Ledger:
             raise
         return numbered
 
-    def settle(self, number: int, *, replaces: str | None = None) -> None:
-        """Say that a release is in its place, and which folder it replaced."""
+    def settle(
+        self, number: int, *, replaces: str | None = None, beside: Collection[int] = ()
+    ) -> None:
+        """Say that a release is in its place, and which folder it replaced.
+
+        `beside` are the entries of other tables of the same release.
+        """
         entries = self.read()
         self._write(
             [
                 replace(entry, pending=False)
                 if entry.number == number
                 else replace(entry, replaced_by=number)
-                if entry.counts and entry.folder == replaces
+                if entry.counts and entry.folder == replaces and entry.number not in beside
                 else entry
                 for entry in entries
             ]

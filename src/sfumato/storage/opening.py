@@ -70,7 +70,7 @@ class OpenedRelease:
 
     def key(self) -> Key:
         """The key of this release; only the custodian has it."""
-        _require_custody(self.folder)
+        require_custody(self.folder)
         return Key.of(self.folder / CUSTODY / "key")
 
     def plan(self) -> Plan:
@@ -79,7 +79,7 @@ class OpenedRelease:
 
     def record(self) -> dict[str, Any]:
         """The custody record; only the custodian has it."""
-        _require_custody(self.folder)
+        require_custody(self.folder)
         return read_custody(self.folder)
 
     def paired(self, original: Dataset) -> Dataset:
@@ -173,7 +173,8 @@ def _prepare(data: Dataset) -> Dataset:
     return engine_for(data.frame).prepare(data)
 
 
-def _require_custody(folder: Path) -> None:
+def require_custody(folder: Path) -> None:
+    """Refuse a folder without its private part."""
     if not (folder / RECORD_FILE).is_file():
         raise ReleaseError(
             "The custody record is not here: key, plan and evidence are with the custodian.",
@@ -183,7 +184,7 @@ def _require_custody(folder: Path) -> None:
 
 def read_plan_of(folder: Path) -> Plan:
     """The plan of a release; only the custodian has it."""
-    _require_custody(folder)
+    require_custody(folder)
     return Plan.load(folder / PLAN_FILE)
 
 
@@ -254,12 +255,48 @@ def _read_options(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The public manifest of a release."""
+    """The public manifest of a release of one table."""
+    manifest = read_any_manifest(folder)
+    if is_of_several(manifest):
+        raise ReleaseError(
+            f"'{folder}' is a release of several tables.",
+            hint="verify it as a whole; in Python, sf.open_tables gives each of its tables.",
+        )
+    return manifest
+
+
+def is_of_several(manifest: Mapping[str, Any]) -> bool:
+    """Whether a release holds several linked tables."""
+    return "tables" in manifest
+
+
+def list_manifests(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The manifests of the tables of a release: of most, its own."""
+    return list(manifest["tables"].values()) if is_of_several(manifest) else [manifest]
+
+
+def list_data_files(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Every data file of a release, and its digest."""
+    parts = (list_parts(table["data"]) for table in list_manifests(manifest))
+    return {name: digest for part in parts for name, digest in part.items()}
+
+
+def read_any_manifest(folder: Path) -> dict[str, Any]:
+    """The public manifest of a release, of one table or of several."""
     try:
         manifest: dict[str, Any] = parse_json(_read_file(folder, MANIFEST))
-        name, _ = manifest["data"]["file"], manifest["data"]["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
+        tables = list_manifests(manifest)
+        for table in tables:
+            _ = table["data"]["file"], table["data"]["sha256"], table["data"].get("parts", {})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise _refuse_unreadable(folder) from None
+    for table in tables:
+        _require_own_files(table)
+    return manifest
+
+
+def _require_own_files(manifest: Mapping[str, Any]) -> None:
+    name = manifest["data"]["file"]
     if not isinstance(name, str) or Path(name).name != name:
         raise ReleaseError("The manifest names a data file outside the release.")
     if name in (MANIFEST, CUSTODY, ACCREDITED) or not name.isprintable():
@@ -267,7 +304,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     parts = manifest["data"].get("parts", {})
     if not isinstance(parts, dict) or not all(_PART.fullmatch(part) for part in parts):
         raise ReleaseError("The manifest names parts of the data that are none.")
-    return manifest
 
 
 def _read_file(folder: Path, name: str) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import ReleaseError
+from sfumato.methods._noise.tiers import THEN
 from sfumato.randomness import fold_name
 from sfumato.release import Release
 from sfumato.storage.contents import RECORD_FILE
@@ -31,6 +32,7 @@ _WORDS = {
     "variables": "other variables perturbed together",
     "strata": "other covariances",
     "before": "other steps before it",
+    "chain": "other tiers",
 }
 
 
@@ -118,7 +120,13 @@ def list_new_draws(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
     for name, path in now.get("noise_paths", {}).items():
         if (known := before.get(fold_name(name))) is None:
             continue
-        parts = [part for part in {**known, **path} if not _is_same(known, path, part)]
+        parts = [
+            part
+            for part in {**known, **path}
+            # A tier that was exchanged more often is the other one, exchanged again.
+            if not (part.startswith(THEN) and (part not in known or part not in path))
+            and not _is_same(known, path, part)
+        ]
         if parts:
             words = _WORDS.get(parts[0], "noise of another kind")
             changes.append(f"'{name}' has {words}")

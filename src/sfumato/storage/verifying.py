@@ -21,11 +21,12 @@ from sfumato.engines import engine_for
 from sfumato.errors import SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.plan import Plan
+from sfumato.plan.linked import load_any
 from sfumato.plan.targets import Judgement, Target
 from sfumato.randomness import Key
 from sfumato.run.attacks import try_attacks
 from sfumato.run.lights import describe_success, judge_attacks
-from sfumato.storage.authentication import is_as_written, is_authentic
+from sfumato.storage.authentication import TAG, is_as_written, is_authentic
 from sfumato.storage.cluster import digest_listing, list_parts
 from sfumato.storage.contents import (
     ACCREDITED_FILE,
@@ -48,8 +49,11 @@ from sfumato.storage.opening import (
     OpenedRelease,
     open_release,
     read_accredited,
+    is_of_several,
+    list_data_files,
+    list_manifests,
+    read_any_manifest,
     read_custody,
-    read_manifest,
     read_plan_of,
 )
 from sfumato.storage.signing import judge_signatures, list_signature_files
@@ -68,7 +72,7 @@ class Check:
 
 def verify_release(
     folder: Path,
-    original: Dataset | None = None,
+    original: Dataset | Mapping[str, Dataset] | None = None,
     *,
     key: Key | None = None,
     ledger: Ledger | None = None,
@@ -80,7 +84,7 @@ def verify_release(
     Parameters
     ----------
     folder : the release, with its custody record or without.
-    original : the data it was made from. Other data fail.
+    original : the data it was made from, of several tables each by its name. Other data fail.
     key : the key it must have been made under, from a place that nobody else can write to. Whoever
         replaces a whole release by one of their own has to use another key.
     ledger : where it was written down. Only there it shows that a genuine release is an older one.
@@ -96,6 +100,10 @@ def verify_release(
         return (*checks, *_list_unchecked(original))
     if not is_intact(checks):
         return checks
+    if is_of_several(read_any_manifest(folder)) or isinstance(original, Mapping):
+        from sfumato.storage.linked import verify_tables
+
+        return (*checks, *verify_tables(folder, original))
     return (*checks, *verify_targets(folder, original, session=session))
 
 
@@ -106,8 +114,8 @@ def is_intact(checks: Iterable[Check]) -> bool:
 
 def verify_files(folder: Path, *, key: Key | None = None) -> tuple[Check, ...]:
     """Check that a release consists of the files that were written, and of no others."""
-    manifest = read_manifest(folder)
-    checks = [_check_data(folder, manifest)]
+    manifest = read_any_manifest(folder)
+    checks = [_check_data(folder, table) for table in list_manifests(manifest)]
     if (accredited := read_accredited(folder)) is not None:
         checks.append(_check_accredited(folder, accredited, manifest, key))
     if (folder / CUSTODY).is_dir():
@@ -136,13 +144,13 @@ def verify_targets(
             return checks
         release = replace(release, dataset=release.paired(original))
     verdict, evidence = release.judge(plan, original)
-    checks += _list_judged(plan, verdict, original)
+    checks += list_judged_targets(plan, verdict, original)
     if (release.manifest.get("attacks") or {}).get("tried"):
-        checks.append(_check_attacks(release, plan, original, evidence))
+        checks.append(check_attacks(release, plan, original, evidence))
     return checks
 
 
-def _list_unchecked(original: Dataset | None) -> list[Check]:
+def _list_unchecked(original: object | None) -> list[Check]:
     """What cannot be checked without the custody record."""
     finding = "they can be measured again only with the custody record"
     checks = [Check(name="targets", passed=None, finding=finding)]
@@ -165,9 +173,8 @@ def _check_data(folder: Path, manifest: dict[str, Any]) -> Check:
 def _check_accredited(
     folder: Path, accredited: dict[str, Any], manifest: dict[str, Any], key: Key | None
 ) -> Check:
-    same = is_accredited_version(accredited, manifest) and is_as_written(
-        (folder / ACCREDITED_FILE).read_bytes(), accredited
-    )
+    same = is_as_written((folder / ACCREDITED_FILE).read_bytes(), accredited)
+    same = same and _is_accredited_version(accredited, manifest)
     if key is not None:
         same = same and is_authentic(accredited, key, "accredited")
     relation = "belongs to" if same else "does not belong to"
@@ -175,10 +182,23 @@ def _check_accredited(
     return Check(name="accredited", passed=same, finding=finding)
 
 
+def _is_accredited_version(accredited: dict[str, Any], manifest: dict[str, Any]) -> bool:
+    """Whether two manifests are the same but for the noise, in every table."""
+    if not is_of_several(manifest):
+        return is_accredited_version(accredited, manifest)
+    full = accredited.get("tables")
+    if not isinstance(full, dict) or list(full) != list(manifest["tables"]):
+        return False
+    rest = {"tables": None, TAG: None}
+    return {**accredited, **rest} == {**manifest, **rest} and all(
+        is_accredited_version(full[name], table) for name, table in manifest["tables"].items()
+    )
+
+
 def _check_public_part(folder: Path, manifest: dict[str, Any], key: Key | None) -> list[Check]:
     """A copy without custody: all that digests can tell, and no more."""
     public = _get_digests(manifest)
-    known = {MANIFEST, ACCREDITED_FILE, *list_parts(manifest["data"]), *public}
+    known = {MANIFEST, ACCREDITED_FILE, *list_data_files(manifest), *public}
     checks = [_check_manifest(folder, manifest, key)]
     if key is not None:
         checks.append(_check_key(manifest, key))
@@ -213,7 +233,7 @@ def _check_custody(folder: Path, manifest: dict[str, Any], key: Key | None) -> l
     others = {
         name: digest
         for name, digest in digests.items()
-        if name not in (MANIFEST, PLAN_FILE, *list_parts(manifest["data"]))
+        if name not in (MANIFEST, PLAN_FILE, *list_data_files(manifest))
     }
 
     def check(name: str, holds: Callable[[], bool], yes: str, no: str) -> Check:
@@ -243,7 +263,7 @@ def _check_custody(folder: Path, manifest: dict[str, Any], key: Key | None) -> l
             "plan",
             lambda: (
                 is_file_with(folder / PLAN_FILE, str(digests.get(PLAN_FILE)))
-                and Plan.load(folder / PLAN_FILE).digest == record["plan_digest"]
+                and load_any(folder / PLAN_FILE).digest == record["plan_digest"]
             ),
             "is the one that was carried out",
             "was changed",
@@ -339,7 +359,7 @@ def _find_in_ledger(folder: Path, entries: list[Entry]) -> tuple[bool | None, st
                 f"{what} the release that the ledger knows here: release {here[-1].number} was "
                 f"written here on {_get_day(here[-1])}"
             )
-        commitment = read_manifest(folder).get("key_commitment")
+        commitment = read_any_manifest(folder).get("key_commitment")
         others = sum(known.key_commitment == commitment for known in entries)
         known_key = f", which knows {others} releases under its key" if others else ""
         return None, f"this release is not in the ledger{known_key}"
@@ -397,7 +417,7 @@ def _list_stated(targets: Any) -> list[tuple[str, dict[str, float], bool]] | Non
         return None
 
 
-def _check_attacks(
+def check_attacks(
     release: OpenedRelease, plan: Plan, original: Dataset | None, measured: Mapping[str, Evidence]
 ) -> Check:
     """Try the attacks again that were tried on the release, and hold them against what may be."""
@@ -426,7 +446,10 @@ def _check_attacks(
     return Check(name=_ATTACKS, passed=True, finding=finding)
 
 
-def _list_judged(plan: Plan, verdict: Iterable[Judgement], original: Dataset | None) -> list[Check]:
+def list_judged_targets(
+    plan: Plan, verdict: Iterable[Judgement], original: Dataset | None
+) -> list[Check]:
+    """A check for each target of a plan."""
     checks = []
     for judgement in verdict:
         # Without the original a comparison is neither met nor missed.

@@ -16,7 +16,7 @@ import os
 import secrets
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -43,8 +43,10 @@ from sfumato.io.atomic import (
 from sfumato.io.locks import hold_new_lock, take_abandoned_lock
 from sfumato.kernels.arrays import Words
 from sfumato.plan import Plan
+from sfumato.plan.linked import LinkedPlan
 from sfumato.plan.targets import Judgement, judge
 from sfumato.progress import Progress, part_of, send_progress_to, silent
+from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.run import leave_out_composition, require_met, take_measures
 from sfumato.run.lights import list_judged, list_public, require_acceptable
@@ -67,7 +69,7 @@ from sfumato.storage.contents import (
     sha256,
 )
 from sfumato.storage.labelling import label_variables
-from sfumato.storage.opening import open_data, read_manifest
+from sfumato.storage.opening import open_data, read_any_manifest
 from sfumato.storage.signing import list_signature_files
 from sfumato.storage.streamed import Digest, batches_to_write, digest_batches, digest_file
 from sfumato.storage.verifying import is_intact, verify_files
@@ -88,29 +90,29 @@ def write_release(
 ) -> Path:
     """Write everything beside the folder, check it there, and move it into place at once."""
     target = folder.resolve()
-    with _explain_failing_disk():
+    with explain_failing_disk():
         restore_interrupted(target)
-        _require_free(release, target, overwrite=overwrite)
+        require_free([release.original], release.key, target, overwrite=overwrite)
     with send_progress_to(progress):
         require_acceptable(release)
     release = release.with_evidence({**release.evidence, **release.attacks})
     with (
-        _explain_failing_disk(),
+        explain_failing_disk(),
         hold_together(release, target, open_ledger(ledger), progress) as composing,
     ):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _prepare_beside(target) as folder_to_fill:
+        with prepare_beside(target) as folder_to_fill:
             _write_all(composing, folder_to_fill, progress or silent)
             # Until here nobody else could look into it.
-            folder_to_fill.chmod(_NOT_FOR_OTHERS & ~_get_umask())
+            open_to_readers(folder_to_fill)
             with composing.write_down(folder_to_fill, target, overwrite=overwrite):
                 put_folder_in_place(folder_to_fill, target, overwrite=overwrite)
-            _spare_strangers(release, folder_to_fill, target)
+            spare_strangers(release.key, folder_to_fill, target)
     return folder
 
 
 @contextmanager
-def _explain_failing_disk() -> Iterator[None]:
+def explain_failing_disk() -> Iterator[None]:
     """Say in plain words that nothing could be written."""
     try:
         yield
@@ -125,6 +127,11 @@ def _explain_failing_disk() -> Iterator[None]:
         ) from None
 
 
+def open_to_readers(folder: Path) -> None:
+    """Let others look into a folder that is complete, as far as the user's files are for others."""
+    folder.chmod(_NOT_FOR_OTHERS & ~_get_umask())
+
+
 def _get_umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
@@ -137,7 +144,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     release = composing.release
     plan = release.plan
     report("writing", 0, 3)
-    write_data = _write_on_cluster if _is_on_cluster(release) else _write_here
+    write_data = _write_on_cluster if _is_on_cluster(release) else write_file_of
     if frames.is_lazy(release.dataset.frame):
         write_data = _write_streamed
     manifest, verdict = write_data(release, folder, report)
@@ -156,7 +163,7 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     _write_accredited(release, folder, manifest)
     create_file(folder / KEY_FILE, f"{release.key.text}\n".encode(), mode=PRIVATE)
     create_file(private / "plan.toml", plan.text(comments=True).encode(), mode=PRIVATE)
-    _write_records(release, private)
+    write_evidence(release, private)
     custody = {
         **release.custody,
         "plan": plan.text(comments=True),
@@ -176,12 +183,12 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     report("writing", 3, 3)
 
 
-def _write_here(
-    release: Release, folder: Path, report: Progress
+def write_file_of(
+    release: Release, folder: Path, report: Progress, *, name: str = "data"
 ) -> tuple[dict[str, Any], Sequence[Judgement]]:
     """Write the records into one file: what everybody may know, and the targets of the file."""
     plan = release.plan
-    data_file = folder / f"data{_choose_suffix(release)}"
+    data_file = folder / f"{name}{_choose_suffix(release)}"
     frame = frame_to_write(release.dataset)
     facts = write_table(
         frame,
@@ -201,7 +208,7 @@ def _write_here(
 def _write_streamed(
     release: Release, folder: Path, report: Progress
 ) -> tuple[dict[str, Any], Sequence[Judgement]]:
-    """Write the records batch by batch: the same file and manifest as `_write_here`."""
+    """Write the records batch by batch: the same file and manifest as `write_file_of`."""
     data_file = folder / f"data{_choose_suffix(release)}"
     batches, written = batches_to_write(release, folder), Digest()
     facts = write_table(
@@ -244,7 +251,7 @@ def _choose_suffix(release: Release) -> str:
 def _write_on_cluster(
     release: Release, folder: Path, report: Progress
 ) -> tuple[dict[str, Any], Sequence[Judgement]]:
-    """Let the workers write the records, many files in one folder; else as `_write_here`."""
+    """Let the workers write the records, many files in one folder; else as `write_file_of`."""
     from sfumato.engines.spark import SparkEngine
 
     facts = write_parts(release, folder / f"data.{release.plan.release.format or 'parquet'}")
@@ -310,7 +317,7 @@ def _measure_again(
     return verdict
 
 
-def _write_records(release: Release, private: Path) -> None:
+def write_evidence(release: Release, private: Path) -> None:
     """What was measured of each record, in the order of the file, and which records were left out.
 
     Where persons have several rows, it also says which rows are one's, so that the release can be
@@ -352,7 +359,7 @@ def _put_table(path: Path, table: pl.DataFrame) -> None:
         table.write_parquet(sibling)
 
 
-def keep_attempt(folder: Path, plan: Plan, error: TargetError) -> Path:
+def keep_attempt(folder: Path, plan: Plan | LinkedPlan, error: TargetError) -> Path:
     """Keep the evidence of a refused release inside: in a private folder beside the target."""
     refused = folder.absolute().with_name(f"{folder.name}.refused")
     refused.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -370,10 +377,10 @@ def keep_attempt(folder: Path, plan: Plan, error: TargetError) -> Path:
     return path
 
 
-def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
-    """Refuse a target that holds the original, or anything but a whole release under this key."""
-    source = release.original.source
-    if source and source.path and source.path.resolve().is_relative_to(target):
+def require_free(originals: Iterable[Dataset], key: Key, target: Path, *, overwrite: bool) -> None:
+    """Refuse a target that holds an original, or anything but a whole release under this key."""
+    sources = [original.source for original in originals]
+    if any(s and s.path and s.path.resolve().is_relative_to(target) for s in sources):
         raise ReleaseError(
             "The folder contains the original data and would be overwritten.",
             hint="write the release elsewhere.",
@@ -388,7 +395,7 @@ def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
         raise ReleaseError(
             f"'{target}' is not a release, so it is not overwritten.", hint="choose another folder."
         )
-    if read_manifest(target).get("key_commitment") != release.key.commitment:
+    if read_any_manifest(target).get("key_commitment") != key.commitment:
         # The commitment stays in the manifest when the custody record is moved away.
         raise ReleaseError(
             f"The release in '{target}' was made under another key. Overwriting it would destroy "
@@ -400,22 +407,22 @@ def _require_free(release: Release, target: Path, *, overwrite: bool) -> None:
             f"The release in '{target}' is signed. Overwriting it would destroy the signatures.",
             hint="write to another folder; whoever signed this one then signs the new one.",
         )
-    if failed := _find_not_ours(release, target):
+    if failed := _find_not_ours(key, target):
         raise ReleaseError(
             f"'{target}' contains files that are not of a release: {failed}.",
             hint="move them away, or choose another folder.",
         )
 
 
-def _find_not_ours(release: Release, folder: Path) -> str:
+def _find_not_ours(key: Key, folder: Path) -> str:
     """What in a folder is not as we wrote it, and would be lost; empty if all of it is."""
-    failed = [check for check in verify_files(folder, key=release.key) if not is_intact([check])]
+    failed = [check for check in verify_files(folder, key=key) if not is_intact([check])]
     return "; ".join(check.finding for check in failed)
 
 
-def _spare_strangers(release: Release, replaced: Path, target: Path) -> None:
+def spare_strangers(key: Key, replaced: Path, target: Path) -> None:
     """Keep the replaced release if somebody put a file into it while we wrote the new one."""
-    if replaced.exists() and _find_not_ours(release, replaced):
+    if replaced.exists() and _find_not_ours(key, replaced):
         spared = target.with_name(f"{target.name}.replaced-{secrets.token_hex(4)}")
         replaced.rename(spared)
         warnings.warn(
@@ -426,7 +433,7 @@ def _spare_strangers(release: Release, replaced: Path, target: Path) -> None:
 
 
 @contextmanager
-def _prepare_beside(target: Path) -> Iterator[Path]:
+def prepare_beside(target: Path) -> Iterator[Path]:
     """A private folder beside the target that does not outlive us, whatever happens.
 
     A writer holds the lock that belongs to its folder as long as it lives. What has a lock that

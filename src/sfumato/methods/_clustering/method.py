@@ -15,12 +15,13 @@ from sfumato.cells.classes import find_persons
 from sfumato.cells.codes import encode, encode_unordered
 from sfumato.cells.grids import PARTS, CalendarStep, Grid, count_enough
 from sfumato.cells.group_grids import GroupGrid
+from sfumato.cells.notation import find_notation
 from sfumato.data import Dataset
 from sfumato.data.stream import number_records
 from sfumato.engines import BatchEngine, Chance, Engine, GroupingEngine
 from sfumato.engines.local import find_class_of_each
 from sfumato.errors import HeavyLossWarning, MethodError, PlanError
-from sfumato.kernels.arrays import UNWEIGHTED, AnyIntegers, Codes, Integers
+from sfumato.kernels.arrays import UNWEIGHTED, AnyIntegers, Codes
 from sfumato.method import Fitted, Method
 from sfumato.methods._clustering.cells import (
     AVERAGES,
@@ -31,7 +32,7 @@ from sfumato.methods._clustering.cells import (
     RowCodes,
     write_cells,
 )
-from sfumato.methods._clustering.microaggregation import Clustering, cluster_rows, rank_persons
+from sfumato.methods._clustering.microaggregation import Clustering, cluster_rows, list_person_keys
 from sfumato.methods._clustering.persons import PersonRows
 from sfumato.methods._clustering.variables import (
     CodedRows,
@@ -106,15 +107,34 @@ class ClusteringMethod(Method):
         if engine.in_batches:
             needed = len(data) * (_RECORD + _CODE * len(names))
             cast("BatchEngine", engine).require_memory(needed, self.name)
+        released, cluster, averaged = self._write_clusters(data, names, engine)
+        shown = show_cells(data, released, cluster, engine)
+        return round_like_original(data, shown, averaged, engine)
+
+    def _write_clusters(
+        self, data: Dataset, names: tuple[str, ...], engine: Engine
+    ) -> tuple[dict[str, ClusterCells], AnyIntegers, list[str]]:
+        """The cells of all clusters, the number of each record's, and which cells are averages."""
         variables = encode_variables(data, names, type(self).__name__)
         persons = find_persons(data)
         if persons is None:
             forms, seen = self.prepare(variables, len(data))
-            clusters = self._find_clusters(data, seen, seen, engine, lambda: rank_persons(data))
+            clusters = self._find_clusters(data, seen, seen, engine, lambda: list_person_keys(data))
         else:
             rows = PersonRows.of(persons)
             forms, seen = self.prepare(variables, len(rows), "persons")
             clusters = self._cluster_persons(data, rows, seen, engine)
+        released, averaged = self.write_cells(data, variables, forms, clusters)
+        return released, clusters.number_records(), averaged
+
+    def write_cells(
+        self,
+        data: Dataset,
+        variables: Sequence[Variable],
+        forms: Sequence[CellForm],
+        clusters: Clusters,
+    ) -> tuple[dict[str, ClusterCells], list[str]]:
+        """The cells of all clusters, by variable, and which of the variables are averages."""
         released = {}
         for variable, form in zip(variables, forms, strict=True):
             codes = RowCodes(variable.codes, variable.codes, UNWEIGHTED)
@@ -128,9 +148,7 @@ class ClusteringMethod(Method):
         if released and len(clusters.starts) - 1 == 1:
             self.warn_of_loss(len(data))
         outputs = self.resolve_outputs(variables)
-        averaged = [name for name in released if outputs[name] in AVERAGES]
-        shown = _show_cells(data, released, clusters.number_records(), engine)
-        return round_like_original(data, shown, averaged, engine)
+        return released, [name for name in released if outputs[name] in AVERAGES]
 
     def _find_clusters(
         self,
@@ -138,12 +156,12 @@ class ClusteringMethod(Method):
         seen: Sequence[Variable],
         summary: Sequence[Variable],
         engine: Engine,
-        rank: Callable[[], Integers],
+        list_keys: Callable[[], Sequence[AnyIntegers]],
     ) -> Clusters:
         """The clusters of data in which a record is a person.
 
         `seen` are the variables as a clustering may see them, `summary` those that it goes by,
-        `rank` an order that follows the person.
+        `list_keys` keys in an order that follows the person.
         """
         strata = number_strata(self, data, engine)
         rules = self.rules(data, self.touches(data.schema), engine)
@@ -153,7 +171,7 @@ class ClusteringMethod(Method):
             None if strata is None else _find_strata(data, strata),
             _read_sensitive(data, rules),
             [replace(rule.rule, column=column) for column, rule in enumerate(rules)],
-            rank,
+            list_keys,
         )
         return cluster_rows(rows, self.k, self.choose_clustering(seen, len(data)))
 
@@ -174,7 +192,9 @@ class ClusteringMethod(Method):
                 )
         summary = rows.summarise(seen)
         # Persons are numbered in an order that follows from who they are.
-        found = self._find_clusters(everybody, seen, summary, engine, lambda: np.arange(len(rows)))
+        found = self._find_clusters(
+            everybody, seen, summary, engine, lambda: [np.arange(len(rows))]
+        )
         return rows.spread(found)
 
     def prepare(
@@ -302,26 +322,37 @@ def _choose_value(variable: Variable, output: Output) -> Output:
     return "mean" if is_number else "balanced"
 
 
-def declare_cells(data: Dataset, types: Mapping[str, pl.DataType]) -> Schema:
-    """What the variables are with cells of these types."""
+def declare_cells(data: Dataset, tables: Mapping[str, pl.Series]) -> Schema:
+    """What the variables are with these cells, each of which some record gets."""
     schema = data.schema
-    for name, dtype in types.items():
-        if dtype != data.dtype(name):
+    for name, table in tables.items():
+        if table.dtype != data.dtype(name):
             schema = schema.changed([name], missing=())
-        if dtype == pl.Float64 and schema[name].kind == "integer":
+            # Where there was no text before, nothing else can look like a range or a set.
+            if table.dtype == pl.String and find_notation(table).any():
+                schema = schema.changed([name], cells="generalised")
+        if table.dtype == pl.Float64 and schema[name].kind == "integer":
             schema = schema.changed([name], kind="continuous")
     return schema
 
 
-def _show_cells(
+def _get_index(numbers: AnyIntegers) -> pl.Series:
+    """Numbers from 0 on as polars gathers by, not copied where they have 32 bits."""
+    import pyarrow as pa
+
+    return pl.Series(pa.array(numbers.astype(np.int32, copy=False).view(np.uint32)))
+
+
+def show_cells(
     data: Dataset, released: dict[str, ClusterCells], cluster: AnyIntegers, engine: Engine
 ) -> Dataset:
     """The data with the cells of each record's cluster; what they mean by missing is in them."""
-    schema = declare_cells(data, {name: cells.table.dtype for name, cells in released.items()})
+    schema = declare_cells(data, {name: cells.table for name, cells in released.items()})
     tables = {name: cells.to_table(name) for name, cells in released.items()}
 
     def write(clusters: AnyIntegers) -> pl.DataFrame:
-        return pl.DataFrame([table.gather(clusters) for table in tables.values()])
+        index = _get_index(clusters)
+        return pl.DataFrame([table.gather(index) for table in tables.values()])
 
     if engine.in_batches:
         return cast("BatchEngine", engine).write_numbered(data, cluster, write, schema)

@@ -1,0 +1,233 @@
+"""Several linked tables at the command line: the same commands, for a folder or a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from sfumato.cli.console import format_number, say, show_json, show_table
+from sfumato.data import Dataset
+from sfumato.data.linked import LinkedTables, read_tables
+from sfumato.errors import PlanError
+from sfumato.io.several import is_several, list_tables
+from sfumato.plan import Plan
+from sfumato.plan.first_linked import FirstLinkedPlan, first_linked_plan
+from sfumato.plan.linked import LinkedPlan
+from sfumato.plan.targets import Judgement
+from sfumato.progress import Progress
+from sfumato.run.linked import JOINED, LinkedRelease, prepare_tables
+from sfumato.storage.opening import read_any_manifest, read_custody
+
+_ALL = ".*"
+
+
+def is_of_several(file: str, table: str | None, query: str | None) -> bool:
+    """Whether what was given is several tables: a folder, a whole database or schema."""
+    if query is not None or (table is not None and not table.endswith(_ALL)):
+        return False
+    return is_several(file) and not _holds_parts(file)
+
+
+def _holds_parts(file: str) -> bool:
+    """Whether a folder holds the parts of one table: Parquet files that are numbered."""
+    path = Path(file)
+    names = [item.name for item in path.iterdir()] if path.is_dir() else []
+    return bool(names) and all(
+        name.startswith((".", "_", "part-")) or name.endswith(".crc") for name in names
+    )
+
+
+def refuse_elsewhere(engine: str | None, master: str | None, query: str | None) -> None:
+    """Linked tables are joined in memory, before anything else is done."""
+    if engine in ("streaming", "spark") or master is not None:
+        raise PlanError(
+            "Linked tables are joined in memory: neither Spark nor reading batch by batch works.",
+            hint="leave --engine and --master out.",
+        )
+    if query is not None:
+        raise PlanError(
+            "Linked tables are read whole, not by a query.",
+            hint="make a view of the query in the database, and name it in the plan.",
+        )
+
+
+def find_schema(table: str | None) -> str | None:
+    """The schema of a database that `--table 'hospital.*'` names."""
+    if table is not None and not table.endswith(_ALL):
+        raise PlanError(
+            "The plan has several tables, and --table names one.",
+            hint="leave it out, or name a schema of the database: --table 'hospital.*'.",
+        )
+    return None if table is None else table.removesuffix(_ALL)
+
+
+def load(
+    file: str, plan: LinkedPlan, *, table: str | None, progress: Progress | None = None
+) -> dict[str, Dataset]:
+    """Read the tables of a plan."""
+    return read_tables(
+        file,
+        files=plan.files,
+        tables=plan.tables,
+        options={name: own.read for name, own in plan.tables.items()},
+        schema=find_schema(table),
+        progress=progress,
+    )
+
+
+def link_declared(tables: Mapping[str, Dataset], plan: LinkedPlan) -> LinkedTables:
+    """Tables with the keys and the roles of a plan."""
+    linked = plan.link(tables)
+    prepared = prepare_tables(linked, plan)
+    return linked.with_tables({name: table.original for name, table in prepared.items()})
+
+
+def inspect(file: str, *, table: str | None, progress: Progress) -> FirstLinkedPlan:
+    """Suggest keys, roles and a first plan for all tables of a folder or a database."""
+    schema = find_schema(table)
+    tables = read_tables(file, schema=schema, progress=progress)
+    progress("looking at the tables", 1, 2)
+    places = list_tables(file, schema=schema)
+    # A file may have two suffixes, or another case, so it is named where a plan is read by people.
+    files = {n: place.where.name for n, place in places.items() if isinstance(place.where, Path)
+             and place.table is None}  # fmt: skip
+    return first_linked_plan(tables, files)
+
+
+def describe_inspected(found: FirstLinkedPlan) -> dict[str, Any]:
+    """What was suggested, for machines."""
+    return {
+        "person": found.plan.person,
+        "keys": {
+            str(s.key): {"to": s.key.target, "reason": s.reason, "orphans": s.orphans}
+            for s in found.keys
+        },
+        "left_out": list(found.left_out),
+        "tables": {
+            name: {
+                variable: {"role": column.role, "kind": column.kind, "reason": column.reason}
+                for variable, column in plan.schema.items()
+            }
+            for name, plan in found.plan.tables.items()
+        },
+    }
+
+
+def show_inspected(found: FirstLinkedPlan, *, quiet: bool) -> None:
+    """What was suggested, for people."""
+    rows = [(str(s.key), s.key.target, s.reason) for s in found.keys]
+    show_table("Keys. These are suggestions.", ["variable", "leads to", "why"], rows)
+    for name, plan in found.plan.tables.items():
+        lines = [
+            (variable, column.role or "?", column.kind or "", column.reason)
+            for variable, column in plan.schema.items()
+        ]
+        show_table(f"Table {name}", ["variable", "role", "kind", "why"], lines)
+    if quiet:
+        return
+    say(f"A person is a row of {found.plan.person}.")
+    for name in found.left_out:
+        say(f"Left out: no key joins '{name}' with the others.", style="yellow")
+    for s in found.keys:
+        if s.orphans:
+            say(
+                f"{s.orphans:,} rows of '{s.key.table}' lead nowhere by '{s.key.variable}': "
+                "`protect` will stop at them.",
+                style="yellow",
+            )
+    if found.plan.evaluate:
+        say("The first plan takes it that outsiders do not know how many rows a person has "
+            "(row_counts = false). Decide whether that is so.")  # fmt: skip
+
+
+def show_release(release: LinkedRelease, to: Path, *, as_json: bool, quiet: bool) -> None:
+    """A release of several tables as it was written."""
+    record = read_custody(to)
+    if as_json:
+        show_json(
+            {
+                "folder": str(to),
+                **read_any_manifest(to),
+                "composition": record["composition"],
+                "lights": record["lights"],
+                "judged_attacks": {
+                    name: table["judged_attacks"] for name, table in record["tables"].items()
+                },
+            }
+        )
+        return
+    rows = [*_list_targets(JOINED, release.verdict)]
+    for name, table in release.tables.items():
+        rows += _list_targets(name, table.verdict)
+    if rows:
+        show_table("Targets", ["in", "target", "measured with", "measured", ""], rows)
+    else:
+        say("No target was set, so nothing is guaranteed.", style="yellow")
+    show_table(
+        "Tables",
+        ["table", "rows", "of originally", "variables"],
+        [
+            (name, f"{len(t.dataset):,}", f"{len(t.original):,}", ", ".join(t.dataset.columns))
+            for name, t in release.tables.items()
+        ],
+    )
+    left = release.original.person_count - release.linked.person_count
+    if left:
+        say(f"Left out:  {left:,} of {release.original.person_count:,} persons, in all tables")
+    for label, item in release.evidence.items():
+        for line in item.warnings:
+            say(f"{label}: {line}", style="yellow")
+        if not item.computed:
+            say(f"{label}: could not be computed. {item.reason}", style="red")
+    if not quiet:
+        say(f"Release:   {to}/  (pass on everything but custody/)")
+        say(f"Report:    {to}/report.html")
+        say(f"Codebook:  {to}/codebook.html  (for analysts)")
+        say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, inside report)")
+    if record["composition"]["accepted"]:
+        say(f"Accepted:  {record['composition']['accepted']}", style="yellow")
+
+
+def _list_targets(where: str, verdict: Sequence[Judgement]) -> list[tuple[str, ...]]:
+    return [
+        (
+            where,
+            item.target.describe(),
+            item.under,
+            format_number(item.number),
+            "met" if item.met else "MISSED",
+        )
+        for item in verdict
+    ]
+
+
+def protect(
+    file: str,
+    plan: LinkedPlan,
+    to: Path,
+    *,
+    key: Path | None,
+    table: str | None,
+    overwrite: bool,
+    ledger: Path | Literal[False] | None,
+    progress: Progress,
+) -> LinkedRelease:
+    """Carry out a plan for several tables and write the release."""
+    from sfumato.run import protect as run_protect
+
+    progress("reading", 0, 1)
+    data = load(file, plan, table=table, progress=progress)
+    release = run_protect(data, plan, key=key, progress=progress)
+    release.write(to, overwrite=overwrite, ledger=ledger, progress=progress)
+    return release
+
+
+def require_one(plan: Plan | LinkedPlan) -> Plan:
+    """A plan for one table; one for several needs a folder or a database."""
+    if isinstance(plan, Plan):
+        return plan
+    raise PlanError(
+        "The plan is for several tables, and what was given is one.",
+        hint="give the folder of the files, or the database as a whole.",
+    )

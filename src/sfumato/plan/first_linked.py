@@ -1,0 +1,109 @@
+"""A first plan for several tables that nobody has looked at yet. A start, not an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sfumato.data import Dataset
+from sfumato.data.key_search import SuggestedKey, suggest_keys, suggest_person
+from sfumato.data.linked import Structure, split_name
+from sfumato.errors import DataError
+from sfumato.methods.k_anonymity import KAnonymity
+from sfumato.plan import Plan
+from sfumato.plan.first_plan import first_plan
+from sfumato.plan.linked import LinkedPlan
+from sfumato.risk.uniqueness import Uniqueness
+from sfumato.schema import Column, Schema
+
+_CLASS_SIZE = 5
+
+
+@dataclass(frozen=True)
+class FirstLinkedPlan:
+    """A first plan, and what it rests on.
+
+    Parameters
+    ----------
+    plan : for all tables that keys join.
+    keys : those that were suggested.
+    left_out : tables that no key joins with the others.
+    """
+
+    plan: LinkedPlan
+    keys: Sequence[SuggestedKey]
+    left_out: Sequence[str]
+
+
+def first_linked_plan(
+    tables: Mapping[str, Dataset], files: Mapping[str, str] | None = None
+) -> FirstLinkedPlan:
+    """Suggest keys and roles, treat each table by itself, and make persons alike over all.
+
+    Parameters
+    ----------
+    tables : the original tables.
+    files : the file of each, where it is not called like it.
+    """
+    keys = suggest_keys(tables)
+    person = suggest_person(tables, keys)
+    if person is None:
+        raise DataError(
+            "No key between these tables was found: no variable holds values that name the rows of "
+            "another table.",
+            hint="inspect each file by itself; or write the keys into a plan: see the page "
+            "'Linked tables'.",
+        )
+    joined = _find_joined(keys, person)
+    chosen = {name: data for name, data in tables.items() if name in joined}
+    links = [s for s in keys if {s.key.table, s.key.to_table} <= joined]
+    structure = Structure(tuple(chosen), tuple(s.key for s in links), split_name(person))
+    plans = {name: _plan_table(structure, name, data) for name, data in chosen.items()}
+    known = any(plans[name].schema.having("quasi") for name in structure.owned)
+    plan = LinkedPlan(
+        tables=plans,
+        keys=structure.keys,
+        person=person,
+        steps=[KAnonymity(k=_CLASS_SIZE, output="value")] if known else [],
+        targets={"k.min": _CLASS_SIZE} if known else {},
+        evaluate=[Uniqueness(row_counts=False)] if known else [],
+        files={name: file for name, file in (files or {}).items() if name in chosen},
+    )
+    return FirstLinkedPlan(plan, links, [name for name in tables if name not in joined])
+
+
+def _find_joined(keys: Sequence[SuggestedKey], person: str) -> set[str]:
+    """The tables that lead to the persons, and those to which these lead."""
+    owned, joined = {split_name(person)[0]}, set[str]()
+    while joined != owned:
+        joined = set(owned)
+        owned |= {s.key.table for s in keys if s.key.to_table in owned}
+    joined = set()
+    while joined != owned:
+        joined = set(owned)
+        owned |= {s.key.to_table for s in keys if s.key.table in owned}
+    return joined
+
+
+def _plan_table(structure: Structure, name: str, data: Dataset) -> Plan:
+    """The plan of one table: what a first plan for it would do, but for making records alike."""
+    keys = structure.list_key_variables(name)
+    root = ".".join(structure.person)
+    roles = {
+        key: Column(
+            role="person" if structure.find_root(name, key) == root else "direct",
+            reason="A key: it leaves as a pseudonym, the same in all tables.",
+        )
+        for key in keys
+    }
+    if not set(data.columns) - set(keys):
+        return Plan(schema=roles)
+    suggested = first_plan(replace(data.without(keys), given_identity=None))
+    schema = Schema({**roles, **suggested.schema})
+    # Who a record is follows from its keys here.
+    schema = schema.changed([n for n in schema if schema[n].identity], identity=None)
+    alike = [step for step in suggested.steps if step.treats == "records"]
+    if name not in structure.owned:
+        return Plan(schema=schema, steps=suggested.steps, read=suggested.read)
+    steps = [step for step in suggested.steps if step not in alike]
+    return Plan(schema=schema, steps=steps, read=suggested.read)

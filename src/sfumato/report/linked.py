@@ -1,0 +1,111 @@
+"""The report and the codebook of a release of several tables: what joins them first, then each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from sfumato.report import codebook as of_table
+from sfumato.report.html import render_block, render_page
+from sfumato.report.page import add_lights, describe_release, describe_verdict
+
+Plain = Mapping[str, Any]
+_LOWER = (("<h3", "<h4"), ("</h3>", "</h4>"), ("<h2", "<h3"), ("</h2>", "</h3>"))
+
+
+def render_report(manifest: Plain, custody: Plain | None = None) -> str:
+    """The public edition from the manifest alone; the inside edition with the custody record."""
+    inside = custody is not None
+    of_tables = (custody or {}).get("tables", {})
+    tables = []
+    for name, facts in manifest["tables"].items():
+        page = describe_release(facts, of_tables.get(name))
+        parts = [_render(part, page) for part in ("targets", "done", "measured")]
+        tables.append({"name": name, "facts": facts, "attempts": page["attempts"], "parts": parts})
+    joined = _describe_joined(manifest, custody)
+    return render_page(
+        "linked.html",
+        inside=inside,
+        manifest=manifest,
+        custody=custody,
+        verdict=_describe_verdict(manifest, custody),
+        lights=joined["lights"],
+        joined=[_render(part, joined) for part in ("targets", "measured")],
+        tables=tables,
+    )
+
+
+def _render(part: str, page: Plain) -> Markup:
+    """A part of the page of one table."""
+    return _lower(render_block("release.html", part, **page))
+
+
+def _describe_joined(manifest: Plain, custody: Plain | None) -> dict[str, Any]:
+    """What the joined view shows, as the page of a release without variables of its own."""
+    nothing = {"variables": {}, "methods": [], "steps": [], "input": {}}
+    own = custody and {**custody, **nothing}
+    return describe_release({**manifest, **nothing}, own)
+
+
+def _describe_verdict(manifest: Plain, custody: Plain | None) -> dict[str, Any]:
+    """The verdict on all targets, of every table and of the joined view."""
+    tables = manifest["tables"].values()
+    attacks = [table.get("attacks", {}) for table in tables]
+    whole = {
+        "targets": [*manifest["targets"], *(t for table in tables for t in table["targets"])],
+        "data": {},
+        "attacks": {
+            "not_tried": [name for facts in attacks for name in facts.get("not_tried", ())],
+            "accepted": any(facts.get("accepted") for facts in attacks),
+        },
+    }
+    evidence = (custody or manifest)["evidence"]
+    return add_lights(
+        describe_verdict(whole, evidence, None, inside=custody is not None), whole, custody
+    )
+
+
+def describe_codebook(manifest: Plain) -> dict[str, Any]:
+    """The codebook as JSON: that of each table, and the keys between them."""
+    return {
+        "format": of_table.FORMAT,
+        "made_by": manifest["made_by"],
+        "person": manifest["person"],
+        "keys": dict(manifest["keys"]),
+        "tables": {
+            name: of_table.describe_codebook({**facts, "made_by": manifest["made_by"]})
+            for name, facts in manifest["tables"].items()
+        },
+    }
+
+
+def render_codebook(manifest: Plain) -> str:
+    """The codebook as one page."""
+    described = describe_codebook(manifest)
+    tables = [
+        {
+            "name": name,
+            "codebook": book,
+            "variables": _lower(
+                render_block(
+                    "codebook.html",
+                    "variables",
+                    codebook=book,
+                    types=of_table.TYPES,
+                    prefix=f"{number}-",
+                )
+            ),
+        }
+        for number, (name, book) in enumerate(described["tables"].items(), 1)
+    ]
+    return render_page("linked_codebook.html", codebook=described, tables=tables)
+
+
+def _lower(text: Markup) -> Markup:
+    """A part of a page, its headings one step lower."""
+    html = str(text)
+    for heading, lower in _LOWER:
+        html = html.replace(heading, lower)
+    return Markup(html)  # noqa: S704 - only tags of the template were changed

@@ -1,0 +1,575 @@
+"""Several tables of the same persons: protected each by its plan, judged by what joins them.
+
+Each table goes through the steps of its own plan, as a table by itself would. Steps over all tables
+follow. Whoever is removed in one table is removed in all. Risk is then measured in every table, and
+in the joined view (`LinkedTables.join`), for somebody who knows one row of one table, and for
+somebody who knows all rows of a person in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from sfumato import __version__
+from sfumato.data import Dataset
+from sfumato.data.identity import match_identities
+from sfumato.data.linked import LinkedTables, Structure
+from sfumato.engines import engine_for
+from sfumato.errors import MethodError, SchemaError, SfumatoError, TargetError
+from sfumato.evidence import Evidence
+from sfumato.io import frames
+from sfumato.kernels.arrays import Integers, Mask, Positions
+from sfumato.measure import AT_WORST, Measure
+from sfumato.method import Fitted, Method
+from sfumato.methods._clustering.linked import cluster_tables, find_rare_persons
+from sfumato.methods.drop import Drop
+from sfumato.methods.k_anonymity import KAnonymity
+from sfumato.methods.pseudonymise import Pseudonymise
+from sfumato.plan import Plan
+from sfumato.plan.linked import LinkedPlan, split_step
+from sfumato.plan.targets import Judgement, judge
+from sfumato.progress import Progress
+from sfumato.randomness import Key
+from sfumato.release import FORMAT, Release
+from sfumato.risk.uniqueness import Uniqueness
+from sfumato.run import (
+    add_losses,
+    apply_steps,
+    choose_measures,
+    declare,
+    require_met,
+    require_no_direct,
+    require_no_free_text,
+    require_persons,
+    require_runs,
+    take_measures,
+)
+from sfumato.run.lights import Light, Lights, require_acceptable
+from sfumato.schema import Column
+
+_EVERYTHING = (
+    "Who knows everything of a person knows all their rows in all tables, and which keys lead to "
+    "which. Targets are held against this outsider and against one who knows one row of one table, "
+    "with the rows that its keys lead to, whichever finds fewer."
+)
+_BY_WILDCARD = ("k_if_missing_is_wildcard", "uniqueness_if_missing_is_wildcard")
+JOINED = "joined view"
+"""How the view is called where a table's name would stand."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedTable:
+    """A table as its plan declares it, with its keys.
+
+    Parameters
+    ----------
+    original : its records. Where no key leads straight to the persons, with a variable that does.
+    plan : the table's own, with the role of each key.
+    attached : the variable that was added; None where none was.
+    """
+
+    original: Dataset
+    plan: Plan
+    attached: str | None
+
+
+def prepare_tables(linked: LinkedTables, plan: LinkedPlan) -> dict[str, PreparedTable]:
+    """Every table as the plan declares it."""
+    structure = linked.structure
+    table, variable = structure.person
+    names = frames.get_column(linked[table].frame, variable)
+    first = np.empty(linked.person_count, np.int64)
+    first[linked.persons[table]] = np.arange(linked.person_count)
+    prepared = {}
+    for name, own in plan.tables.items():
+        data, roles = linked[name], dict[str, Column]()
+        for key in structure.list_key_variables(name):
+            roles[key] = _declare_key(structure, name, key, own)
+        attached = None
+        persons = [key for key, column in roles.items() if column.role == "person"]
+        if name in structure.owned and not persons:
+            attached = f"{table}.{variable}"
+            while attached in data.schema:
+                attached += "_"
+            column = names[first[linked.persons[name]]].alias(attached)
+            data = replace(data, frame=frames.with_columns(data.frame, pl.DataFrame([column])))
+            roles[attached] = Column(role="person")
+        declared = own.with_schema(own.schema.with_columns(roles))
+        try:
+            original = declare(Dataset(data.frame, data.schema, data.source), declared)
+        except SfumatoError as error:
+            raise type(error)(f"Table '{name}': {error.what}", hint=error.hint) from None
+        prepared[name] = PreparedTable(original, declared, attached)
+    return prepared
+
+
+def _declare_key(structure: Structure, table: str, variable: str, plan: Plan) -> Column:
+    """What a key is: it says whose a row is, or it is a number without a meaning."""
+    stated = plan.schema.get(variable, Column())
+    if stated.role not in (None, "person", "direct", "other"):
+        raise SchemaError(
+            f"'{table}.{variable}' is a key and cannot have the role {stated.role}.",
+            hint="leave its role out: keys leave as pseudonyms.",
+        )
+    root = ".".join(structure.person)
+    is_person = structure.find_root(table, variable) == root and table in structure.owned
+    return replace(stated, role="person" if is_person else "other", kind=None)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinkedRelease:
+    """Protected tables that can still be joined, with one verdict, manifest and custody record.
+
+    Parameters
+    ----------
+    tables : the release of each table, in the order of the plan.
+    plan : what was done.
+    original, linked : the tables before and after, with their keys.
+    evidence : of the joined view.
+    verdict : the targets of the joined view.
+    key : the secret behind all of it.
+    """
+
+    tables: Mapping[str, Release]
+    plan: LinkedPlan
+    original: LinkedTables = field(repr=False)
+    linked: LinkedTables = field(repr=False)
+    evidence: Mapping[str, Evidence]
+    verdict: Sequence[Judgement]
+    key: Key = field(repr=False)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The protected tables as frames of the user's own library."""
+        return {name: release.data for name, release in self.tables.items()}
+
+    @cached_property
+    def lights(self) -> Lights:
+        """Whether all targets hold, and what attacks on each table achieve."""
+        tables = {name: release.lights for name, release in self.tables.items()}
+        stated = {name: lights for name, lights in tables.items() if self.plan.tables[name].targets}
+        targets = _combine({name: lights.targets for name, lights in stated.items()})
+        if not self.verdict and not stated:
+            targets = targets.dim(["No target was set, so nothing is guaranteed."])
+        unmeasured = [
+            f"{JOINED}: {label} could not be computed: {item.reason}"
+            for label, item in self.evidence.items()
+            if not item.computed
+        ]
+        return Lights(
+            targets.dim(unmeasured),
+            _combine({name: lights.attacks for name, lights in tables.items()}),
+        )
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """What an analyst needs and everybody may see."""
+        return {
+            "format": FORMAT,
+            "made_by": f"sfumato {__version__}",
+            "person": self.plan.person,
+            "keys": {str(key): key.target for key in self.plan.keys},
+            "persons": self.linked.person_count,
+            "tables": {name: release.manifest for name, release in self.tables.items()},
+            "targets": [judgement.public() for judgement in self.verdict],
+            "evidence": {
+                label: item.public().plain()
+                for label, item in self.evidence.items()
+                if item.audience == "public"
+            },
+            "key_commitment": self.key.commitment,
+        }
+
+    @cached_property
+    def custody(self) -> dict[str, Any]:
+        """What stays inside: how it was made, and all the evidence. The key is kept apart."""
+        return {
+            "format": FORMAT,
+            "key_commitment": self.key.commitment,
+            "plan_digest": self.plan.digest,
+            "persons": self.original.person_count,
+            # Each table has its own: that of a release of one table stands here.
+            "input": {},
+            "tables": {name: release.custody for name, release in self.tables.items()},
+            "targets": [judgement.plain() for judgement in self.verdict],
+            "evidence": {label: item.plain() for label, item in self.evidence.items()},
+        }
+
+    def write(
+        self,
+        folder: str | Path,
+        *,
+        overwrite: bool = False,
+        ledger: str | Path | Literal[False] | None = None,
+        progress: Progress | None = None,
+    ) -> Path:
+        """Write all tables, one manifest, one report and the custody record, all or nothing.
+
+        The targets are measured again on the files as they are on the disk before the folder
+        appears under its name. See `Release.write`.
+        """
+        from sfumato.storage.linked import write_linked
+
+        return write_linked(
+            self, Path(folder), overwrite=overwrite, ledger=ledger, progress=progress
+        )
+
+
+def _combine(lights: Mapping[str, Light]) -> Light:
+    """The worst of some lights, with the reasons of all by table."""
+    colours = {light.colour for light in lights.values()}
+    colour = next((c for c in ("red", "amber") if c in colours), "green")
+    reasons = [f"{name}: {line}" for name, light in lights.items() for line in light.reasons]
+    return Light(colour, tuple(reasons))  # type: ignore[arg-type]
+
+
+def protect_linked(
+    tables: LinkedTables | Mapping[str, Any],
+    plan: LinkedPlan,
+    *,
+    key: Key | bytes | str | Path | None = None,
+    progress: Progress | None = None,
+) -> LinkedRelease:
+    """Carry out a plan for several tables; see `protect`."""
+    given = tables.tables if isinstance(tables, LinkedTables) else tables
+    for data in given.values():
+        frame = data.frame if isinstance(data, Dataset) else data
+        for own in plan.tables.values():
+            require_runs(own, engine_for(frame))
+    linked = plan.link(given)
+    _ = linked.persons  # two keys that lead to different persons are refused before any work
+    prepared = prepare_tables(linked, plan)
+    for name, table in prepared.items():
+        with _name_table(name):
+            require_persons(table.original, engine_for(table.original.frame))
+    work = _Work(linked, plan, prepared, Key.of(key), progress)
+    for name in linked.structure.order:
+        work.protect_table(name)
+    work.remove_rows()
+    for step in plan.steps:
+        work.protect_all(step)
+    return work.finish()
+
+
+class _name_table:  # noqa: N801 - used as a function
+    """Put the name of a table before what is wrong with it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, SfumatoError) and not error.what.startswith(f"Table '{self.name}'"):
+            error.what = f"Table '{self.name}': {error.what}"
+            error.args = (f"{error.what} Hint: {error.hint}" if error.hint else error.what,)
+
+
+class _Work:
+    """Tables on their way through a plan."""
+
+    def __init__(
+        self,
+        linked: LinkedTables,
+        plan: LinkedPlan,
+        prepared: Mapping[str, PreparedTable],
+        key: Key,
+        progress: Progress | None,
+    ) -> None:
+        self.linked, self.plan, self.prepared = linked, plan, prepared
+        self.key, self.progress = key, progress
+        self.data = {name: table.original for name, table in prepared.items()}
+        self.steps: dict[str, list[Method]] = {name: [] for name in prepared}
+        self.fitted: dict[str, list[Fitted]] = {name: [] for name in prepared}
+        self.gone = np.zeros(linked.person_count, bool)
+        self.kept: dict[str, Mask] = {}
+
+    def protect_table(self, name: str) -> None:
+        """Replace the keys of a table, and carry out its own steps on who is still there."""
+        stays = self._find_staying(name)
+        self.data[name] = self.data[name].take(np.flatnonzero(stays))
+        with _name_table(name):
+            self.apply(name, list(self._replace_keys(name)))
+            keys = self.linked.structure.list_key_variables(name)
+            if (attached := self.prepared[name].attached) is not None:
+                keys.append(attached)  # it goes at the very end, when nothing draws by it any more
+            data = self.data[name]
+            self.data[name] = replace(data, schema=data.schema.changed(keys, cells="pseudonyms"))
+            self.apply(name, self.prepared[name].plan.steps)
+        rows = self._find_rows(name)
+        left = np.zeros(len(stays), bool)
+        left[rows] = True
+        self.kept[name] = left
+        if name in self.linked.structure.owned:
+            persons = self.linked.persons[name]
+            before, after = (np.zeros_like(self.gone) for _ in range(2))
+            before[persons[stays]] = True
+            after[persons[left]] = True
+            self.gone |= before & ~after
+
+    def _replace_keys(self, name: str) -> Iterator[Method]:
+        """Pseudonyms for the keys: the same in every table in which the same row is meant."""
+        structure = self.linked.structure
+        roots: dict[str, list[str]] = {}
+        for variable in structure.list_key_variables(name):
+            roots.setdefault(structure.find_root(name, variable), []).append(variable)
+        for root, variables in roots.items():
+            own = {} if root == self.plan.person else {"namespace": root}
+            yield Pseudonymise(variables=variables, **own)
+
+    def _find_staying(self, name: str) -> Mask:
+        """The rows whose person and whose parents are still there."""
+        stays = np.ones(len(self.prepared[name].original), bool)
+        if name in self.linked.structure.owned:
+            stays &= ~self.gone[self.linked.persons[name]]
+        for key in self.linked.structure.keys_of(name):
+            stays &= self.kept[key.to_table][self.linked.parents[key]]
+        return stays
+
+    def _find_rows(self, name: str) -> Positions:
+        """Which original row stands on each row of what is left."""
+        original = self.prepared[name].original.identity.digests
+        return match_identities(original, self.data[name].identity.digests)
+
+    def remove_rows(self) -> None:
+        """Remove in all tables who was removed in one, and the rows whose parents are gone."""
+        for name in self.linked.structure.order:
+            stays = self.kept[name] & self._find_staying(name)
+            rows = self._find_rows(name)
+            self.kept[name] = stays
+            if not stays[rows].all():
+                self.data[name] = self.data[name].take(np.flatnonzero(stays[rows]))
+            if not len(self.data[name]):
+                raise MethodError(
+                    f"No row is left in table '{name}'.",
+                    hint="remove fewer persons or rows, take a smaller k, or leave the table out.",
+                )
+
+    def protect_all(self, step: Method) -> None:
+        """Carry out a step over all tables."""
+        owned = self.linked.structure.owned
+        parts = split_step(step, {name: self.data[name].schema for name in owned}).of_table
+        if not isinstance(step, KAnonymity):
+            for name, part in parts.items():
+                with _name_table(name):
+                    self.apply(name, [part])
+            return
+        if not parts:
+            return
+        rare, left = find_rare_persons(self._number_rows(), step.k), int((~self.gone).sum())
+        fitted: Fitted = {}
+        if len(rare) == left:
+            raise MethodError(
+                f"There is no combination of tables in which k = {step.k} of the {left:,} persons "
+                "have rows.",
+                hint="choose a smaller k, or leave a table out.",
+            )
+        if len(rare):
+            self.gone[rare] = True
+            self.remove_rows()
+            fitted = {
+                "loss": f"{len(rare):,} of {left:,} persons were left out: they have rows in a "
+                f"combination of tables in which fewer than {step.k} persons have some."
+            }
+        tables = {name: self.data[name] for name in owned}
+        self.data |= cluster_tables(parts, tables, self._number_rows())  # type: ignore[arg-type]
+        for name, part in parts.items():
+            self.steps[name].append(part)
+            self.fitted[name].append(fitted)
+
+    def _number_rows(self) -> dict[str, Integers]:
+        """The person of each row that is left, in every owned table."""
+        return {
+            name: self.linked.persons[name][self._find_rows(name)]
+            for name in self.linked.structure.owned
+        }
+
+    def apply(self, name: str, steps: Sequence[Method]) -> None:
+        """Carry out steps on one table."""
+        first = len(self.steps[name])
+        data, fitted = apply_steps(
+            self.data[name], steps, self.key, first=first, progress=self.progress
+        )
+        self.data[name] = data
+        self.steps[name] += steps
+        self.fitted[name] += fitted
+
+    def finish(self) -> LinkedRelease:
+        """Measure every table and the joined view, and hold them against the targets."""
+        releases: dict[str, Release] = {}
+        for name, table in self.prepared.items():
+            if table.attached is not None:
+                self.apply(name, [Drop(variables=[table.attached])])
+            with _name_table(name):
+                releases[name] = self._release(name)
+        linked = self.linked.with_tables(
+            {name: release.dataset for name, release in releases.items()}
+        )
+        originals = {name: table.original for name, table in self.prepared.items()}
+        original = self.linked.with_tables(originals)
+        evidence, verdict = judge_joined(self.plan, original, linked, progress=self.progress)
+        _require_all(self.plan, releases, evidence, verdict)
+        return LinkedRelease(
+            tables=releases,
+            plan=self.plan,
+            original=original,
+            linked=linked,
+            evidence=evidence,
+            verdict=verdict,
+            key=self.key,
+        )
+
+    def _release(self, name: str) -> Release:
+        table, data = self.prepared[name], self.data[name]
+        require_no_direct(data)
+        require_no_free_text(data, engine_for(data.frame))
+        plan = replace_steps(table.plan, self.steps[name])
+        evidence = take_measures(plan.measures, table.original, data, progress=self.progress)
+        evidence |= add_losses(plan.steps, self.fitted[name], evidence)
+        return Release(
+            dataset=replace(data, frame=frames.strip_metadata(data.frame)),
+            plan=plan,
+            evidence=evidence,
+            verdict=judge(plan.targets, plan.measures, evidence),
+            original=table.original,
+            key=self.key,
+            fitted=self.fitted[name],
+        )
+
+
+def replace_steps(plan: Plan, steps: Sequence[Method]) -> Plan:
+    """A plan with other steps."""
+    return Plan(
+        schema=plan.schema,
+        steps=steps,
+        targets=plan.targets,
+        evaluate=plan.evaluate,
+        read=plan.read,
+        release=plan.release,
+    )
+
+
+def _require_all(
+    plan: LinkedPlan,
+    releases: Mapping[str, Release],
+    evidence: Mapping[str, Evidence],
+    verdict: Sequence[Judgement],
+) -> None:
+    """Fail when a target is missed, in a table or in the joined view."""
+    del plan
+    judged = [_name_judgement(JOINED, judgement) for judgement in verdict]
+    measured = {f"{JOINED}.{label}": item for label, item in evidence.items()}
+    for name, release in releases.items():
+        judged += [_name_judgement(name, judgement) for judgement in release.verdict]
+        measured |= {f"{name}.{label}": item for label, item in release.evidence.items()}
+    joined = any(not judgement.met for judgement in verdict)
+    require_met(judged, measured, hint=_suggest_remedy() if joined else "")
+
+
+def _suggest_remedy() -> str:
+    return (
+        "make persons alike in all tables at once with a step k_anonymity over all of them "
+        "([[steps]]), even out the number of rows (`thin_rows`), or say what outsiders do not "
+        "know: [evaluate.uniqueness] known_rows, row_counts or known."
+    )
+
+
+def _name_judgement(table: str, judgement: Judgement) -> Judgement:
+    """A judgement that says in which table."""
+    under = "; ".join(filter(None, [f"in {table}", judgement.under]))
+    return replace(judgement, measure=f"{table}.{judgement.measure}", under=under)
+
+
+def judge_joined(
+    plan: LinkedPlan,
+    original: LinkedTables | None,
+    released: LinkedTables,
+    *,
+    progress: Progress | None = None,
+) -> tuple[dict[str, Evidence], tuple[Judgement, ...]]:
+    """What was measured of the joined view, and the targets held against it.
+
+    `original` gives the baselines, where it is at hand.
+    """
+    measures = plan.measures
+    evidence = measure_joined(measures, released, "released", progress=progress)
+    if original is not None:
+        before = measure_joined(measures, original, "original", progress=progress)
+        evidence = {
+            label: replace(item, baseline=before[label].value) if before[label].computed else item
+            for label, item in evidence.items()
+        }
+    return evidence, judge(plan.all_targets, measures, evidence)
+
+
+def measure_joined(
+    measures: Mapping[str, Measure],
+    tables: LinkedTables,
+    subject: Literal["original", "released"],
+    *,
+    progress: Progress | None = None,
+) -> dict[str, Evidence]:
+    """Evidence of the joined view; who knows everything of a person is in it."""
+    view = tables.join()
+    pair = (view, None) if subject == "original" else (None, view)
+    found = take_measures(measures, *pair, progress=progress)
+    return {
+        label: _hold_worst(item) if isinstance(measures[label], Uniqueness) else item
+        for label, item in found.items()
+    }
+
+
+def _hold_worst(evidence: Evidence) -> Evidence:
+    """Let targets be held against who knows everything of a person, if that finds fewer."""
+    if not evidence.computed:
+        return evidence
+    details = {k: value for k, value in evidence.details.items() if k not in _BY_WILDCARD}
+    alike, alone = evidence.number("k_of_trajectories"), evidence.number("unique_trajectories")
+    k = min(details["k"], alike) if alike == alike else alike  # noqa: PLR0124 - NaN
+    worst = {
+        "k": k,
+        "uniqueness": max(evidence.value, alone) if alone == alone else alone,  # noqa: PLR0124
+        "prosecutor": 1 / k,
+        "unique_records": max(details["unique_records"], alone * details["persons"]),
+    }
+    details |= {f"{name}{AT_WORST}": value for name, value in worst.items()}
+    if k != k:  # noqa: PLR0124 - NaN
+        details |= {f"{name}_reason": details["k_of_trajectories_reason"] for name in worst}
+    return replace(evidence, details=details, assumptions=(*evidence.assumptions, _EVERYTHING))
+
+
+def assess_linked(
+    tables: LinkedTables,
+    measures: Any = None,
+    *,
+    progress: Progress | None = None,
+) -> dict[str, Evidence]:
+    """Measure the risk of several tables as they are, in the joined view; see `assess`."""
+    chosen = choose_measures(["uniqueness"] if measures is None else measures, of="one")
+    # A plan refuses what is not measured there.
+    _ = LinkedPlan(
+        tables={name: Plan() for name in tables.tables},
+        keys=tables.structure.keys,
+        person=".".join(tables.structure.person),
+        evaluate=chosen,
+    )
+    return measure_joined(chosen, tables, "original", progress=progress)
+
+
+def require_attacks_fail(release: LinkedRelease) -> None:
+    """Refuse a release on one of whose tables an attack does better than is acceptable."""
+    for name, table in release.tables.items():
+        try:
+            require_acceptable(table)
+        except TargetError as error:
+            named = TargetError(f"Table '{name}': {error.what}", hint=error.hint)
+            named.evidence, named.verdict = error.evidence, error.verdict
+            raise named from None

@@ -1,0 +1,460 @@
+"""A release of several tables on disk, written all or nothing, opened and verified.
+
+release/
+  patients.csv ...  the protected records of each table
+  manifest.json     public: what was done in each table and over all, what holds, checksums
+  report.html, codebook.html, codebook.json, accredited/    as of a release of one table
+  custody/          private: key, plan, custody record, inside report
+  custody/table-patients/ ...     what was measured of each record of a table
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from sfumato.data import Dataset
+from sfumato.data.linked import LinkedTables
+from sfumato.errors import DataError, PlanError, ReleaseError, SchemaError, SfumatoError
+from sfumato.io.atomic import (
+    PRIVATE,
+    PUBLIC,
+    create_file,
+    put_folder_in_place,
+    restore_interrupted,
+)
+from sfumato.kernels.arrays import Words
+from sfumato.plan import Plan
+from sfumato.plan.linked import LinkedPlan
+from sfumato.plan.targets import Judgement
+from sfumato.progress import Progress, send_progress_to, silent
+from sfumato.release import Release
+from sfumato.run import require_met
+from sfumato.run.lights import list_judged, list_public
+from sfumato.run.linked import (
+    JOINED,
+    LinkedRelease,
+    judge_joined,
+    prepare_tables,
+    require_attacks_fail,
+)
+from sfumato.storage.authentication import encode_authenticated, encode_json
+from sfumato.storage.composing import describe_entry, open_ledger, settle_entry
+from sfumato.storage.contents import (
+    ACCREDITED_FILE,
+    CODEBOOK,
+    CUSTODY,
+    KEY_FILE,
+    MANIFEST,
+    PLAN_FILE,
+    RECORD_FILE,
+    REMOVED,
+    REPORT,
+    digest_files,
+    is_file_with,
+    sha256,
+)
+from sfumato.storage.earlier import find_earlier
+from sfumato.storage.ledger import Ledger
+from sfumato.storage.opening import (
+    OpenedRelease,
+    is_of_several,
+    list_data_files,
+    open_data,
+    read_accredited,
+    read_any_manifest,
+    read_custody,
+    require_custody,
+)
+from sfumato.storage.verifying import Check, check_attacks, list_judged_targets
+from sfumato.storage.writing import (
+    explain_failing_disk,
+    open_to_readers,
+    prepare_beside,
+    require_free,
+    spare_strangers,
+    write_evidence,
+    write_file_of,
+)
+
+
+def write_linked(
+    release: LinkedRelease,
+    folder: Path,
+    *,
+    overwrite: bool,
+    ledger: str | Path | Literal[False] | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Write everything beside the folder, check it there, and move it into place at once."""
+    target = folder.resolve()
+    originals = [table.original for table in release.tables.values()]
+    with explain_failing_disk():
+        restore_interrupted(target)
+        require_free(originals, release.key, target, overwrite=overwrite)
+    with send_progress_to(progress):
+        require_attacks_fail(release)
+    tables = {
+        name: table.with_evidence({**table.evidence, **table.attacks})
+        for name, table in release.tables.items()
+    }
+    book = open_ledger(ledger)
+    with explain_failing_disk(), nullcontext() if book is None else book.lock(progress):
+        facts = _hold_together(release, tables, target, book)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with prepare_beside(target) as folder_to_fill:
+            _write_all(release, tables, facts, folder_to_fill, progress or silent)
+            open_to_readers(folder_to_fill)
+            with _write_down(tables, book, folder_to_fill, target, overwrite=overwrite):
+                put_folder_in_place(folder_to_fill, target, overwrite=overwrite)
+            spare_strangers(release.key, folder_to_fill, target)
+    return folder
+
+
+def _hold_together(
+    release: LinkedRelease, tables: Mapping[str, Release], target: Path, ledger: Ledger | None
+) -> dict[str, Any]:
+    """Refuse a second release of the same records, unless the plan says why it may leave.
+
+    What several tables disclose together with an earlier release is not measured.
+    """
+    found = {}
+    for name, table in tables.items():
+        content = "" if ledger is None else ledger.digest_content(table.dataset)
+        found[name] = [
+            str(item.folder)
+            for item in find_earlier(table, target, ledger)
+            # The very same shows nothing new.
+            if item.entry is None or item.entry.content != content
+        ]
+    accepted = release.plan.release.accept_composition
+    known = {name: folders for name, folders in found.items() if folders}
+    if known and accepted is None:
+        name, folders = next(iter(known.items()))
+        raise ReleaseError(
+            f"Records of table '{name}' were released before, in '{folders[0]}'. What linked "
+            "tables disclose together with earlier releases is not measured.",
+            hint='say in the plan why both may leave: [release] accept_composition = "…". A '
+            "release that nobody has is taken out by `sfumato ledger forget`.",
+        )
+    return {
+        "ledger": None if ledger is None else str(ledger.folder),
+        "earlier": known,
+        "accepted": accepted if known else None,
+    }
+
+
+@contextmanager
+def _write_down(
+    tables: Mapping[str, Release],
+    ledger: Ledger | None,
+    folder: Path,
+    target: Path,
+    *,
+    overwrite: bool,
+) -> Iterator[None]:
+    """Enter every table into the ledger, and take all out if the release never comes to be."""
+    if ledger is None:
+        yield
+        return
+    seal = sha256(folder / MANIFEST)
+    numbers: list[int] = []
+    try:
+        for table in tables.values():
+            numbers.append(ledger.add(*describe_entry(table, ledger, target, seal)).number)
+        yield
+    finally:
+        for number in numbers:
+            if is_file_with(target / MANIFEST, seal):
+                settle_entry(ledger, number, target, overwrite=overwrite, beside=numbers)
+            else:
+                ledger.remove(number)
+
+
+def _write_all(
+    release: LinkedRelease,
+    tables: Mapping[str, Release],
+    composition: Mapping[str, Any],
+    folder: Path,
+    report: Progress,
+) -> None:
+    from sfumato.report.linked import describe_codebook, render_codebook, render_report
+
+    plan, key = release.plan, release.key
+    manifests: dict[str, Any] = {}
+    verdicts: dict[str, Sequence[Judgement]] = {}
+    for position, (name, table) in enumerate(tables.items()):
+        report(f"writing {name}", position, len(tables) + 1)
+        facts, verdicts[name] = write_file_of(table, folder, silent, name=name)
+        manifests[name] = {
+            **facts,
+            "targets": [judgement.public() for judgement in verdicts[name]],
+            "attacks": list_public(table),
+        }
+    report("checking what was written", len(tables), len(tables) + 1)
+    verdict = _judge_files(plan, folder, manifests)
+    manifest = {
+        **release.manifest,
+        "tables": manifests,
+        "targets": [judgement.public() for judgement in verdict],
+    }
+    private = folder / CUSTODY
+    private.mkdir(mode=0o700)
+    create_file(folder / REPORT, render_report(manifest).encode(), mode=PUBLIC)
+    page, machine = CODEBOOK
+    create_file(folder / page, render_codebook(manifest).encode(), mode=PUBLIC)
+    create_file(folder / machine, encode_json(describe_codebook(manifest)), mode=PUBLIC)
+    manifest["files"] = {name: sha256(folder / name) for name in (REPORT, *CODEBOOK)}
+    create_file(folder / MANIFEST, encode_authenticated(manifest, key, "manifest"), mode=PUBLIC)
+    _write_accredited(release, folder, manifest)
+    create_file(folder / KEY_FILE, f"{key.text}\n".encode(), mode=PRIVATE)
+    create_file(folder / PLAN_FILE, plan.text(comments=True).encode(), mode=PRIVATE)
+    for name, table in tables.items():
+        place = _find_private(folder, name)
+        place.mkdir(mode=0o700)
+        write_evidence(table, place)
+        if not any(place.iterdir()):
+            place.rmdir()
+    custody = {
+        **release.custody,
+        "input": _digest_inputs(tables),
+        "tables": {
+            name: {
+                **table.custody,
+                "targets": [judgement.plain() for judgement in verdicts[name]],
+                "judged_attacks": list_judged(table.plan, table.attacks),
+                "lights": table.lights.plain(),
+                # With its part of the steps over all tables, and what replaced the keys.
+                "plan": table.plan.text(),
+            }
+            for name, table in tables.items()
+        },
+        "plan": plan.text(comments=True),
+        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "targets": [judgement.plain() for judgement in verdict],
+        "lights": release.lights.plain(),
+        "composition": composition,
+        "manifest_sha256": sha256(folder / MANIFEST),
+    }
+    create_file(private / REPORT, render_report(manifest, custody).encode(), mode=PRIVATE)
+    data = list_data_files(manifest)
+    custody["files"] = {**data, **digest_files(folder, without=[KEY_FILE, *data])}
+    create_file(folder / RECORD_FILE, encode_authenticated(custody, key, "custody"), mode=PRIVATE)
+    report("writing", 1, 1)
+
+
+def _find_private(folder: Path, table: str) -> Path:
+    """Where the private files of a table lie."""
+    return folder / CUSTODY / f"table-{table}"
+
+
+def _digest_inputs(tables: Mapping[str, Release]) -> dict[str, Any]:
+    """What tells the original tables from others, all together."""
+
+    def digest_all(name: str) -> str:
+        texts = [f"{table}\n{release.custody['input'][name]}" for table, release in tables.items()]
+        return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+    return {name: digest_all(name) for name in ("records_digest", "values_digest")}
+
+
+def _write_accredited(release: LinkedRelease, folder: Path, manifest: dict[str, Any]) -> None:
+    """The manifest with the noise in full, where the public one keeps a part of it back."""
+    full = {name: table.accredited for name, table in release.tables.items()}
+    if not any(full.values()):
+        return
+    tables = {
+        name: {**facts, "noise": noise["noise"]} if (noise := full[name]) else facts
+        for name, facts in manifest["tables"].items()
+    }
+    path = folder / ACCREDITED_FILE
+    path.parent.mkdir(mode=0o700)
+    content = {**manifest, "tables": tables}
+    create_file(path, encode_authenticated(content, release.key, "accredited"), mode=PRIVATE)
+
+
+def _judge_files(
+    plan: LinkedPlan, folder: Path, manifests: Mapping[str, Any]
+) -> tuple[Judgement, ...]:
+    """The targets of the joined view, measured on the files as they lie on the disk."""
+    written = {name: open_data(folder, facts).dataset for name, facts in manifests.items()}
+    evidence, verdict = judge_joined(plan, None, _link(plan, written))
+    require_met(verdict, evidence)
+    return verdict
+
+
+def _link(plan: LinkedPlan, tables: Mapping[str, Dataset]) -> LinkedTables:
+    """Released tables, joined by the pseudonyms that they have."""
+    try:
+        return plan.link(tables)
+    except (DataError, SchemaError) as error:
+        raise ReleaseError(
+            f"The released tables cannot be joined: {error.what}",
+            hint='write another format, such as format = "parquet".',
+        ) from None
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedTable(OpenedRelease):
+    """One table of a release of several, as it is on the disk.
+
+    Parameters
+    ----------
+    table : its name.
+    own_record : its part of the custody record.
+    """
+
+    table: str = ""
+    own_record: Mapping[str, Any] | None = None
+
+    def plan(self) -> Plan:
+        """The plan of this table, steps over all tables among them; only the custodian has it."""
+        return Plan.parse(self.record()["plan"])
+
+    def record(self) -> dict[str, Any]:
+        """The custody record of this table; only the custodian has it."""
+        require_custody(self.folder)
+        return dict(self.own_record or {})
+
+    @property
+    def noise(self) -> Mapping[str, Any]:
+        """The noise as described here: in full where the accredited manifest is here too."""
+        accredited = read_accredited(self.folder)
+        facts = self.manifest if accredited is None else accredited["tables"][self.table]
+        noise: Mapping[str, Any] = facts.get("noise", {})
+        return noise
+
+    def _read_removed(self) -> Words:
+        path = _find_private(self.folder, self.table) / REMOVED
+        return pl.read_parquet(path).to_numpy() if path.is_file() else np.empty((0, 2), np.uint64)
+
+
+def open_tables(folder: str | Path) -> dict[str, OpenedRelease]:
+    """Open a release of several tables: each of them by its name, as its manifest describes it.
+
+    Parameters
+    ----------
+    folder : the release, with its custody record or without.
+    """
+    place = Path(folder)
+    manifest = read_any_manifest(place)
+    if not is_of_several(manifest):
+        raise ReleaseError(f"'{place}' is a release of one table.", hint="pass it as it is.")
+    record = read_custody(place) if (place / RECORD_FILE).is_file() else {"tables": {}}
+    opened: dict[str, OpenedRelease] = {}
+    for name, facts in manifest["tables"].items():
+        data = open_data(place, facts)
+        opened[name] = OpenedTable(
+            place, data.dataset, facts, name, own_record=record["tables"].get(name)
+        )
+    return opened
+
+
+def verify_tables(
+    folder: Path, originals: Dataset | Mapping[str, Dataset] | None = None
+) -> list[Check]:
+    """Hold a release of several tables, whose files were verified, against originals and targets.
+
+    The tables are joined by the pseudonyms in their files, as an outsider would do it.
+    """
+    opened, plan = open_tables(folder), LinkedPlan.load(folder / PLAN_FILE)
+    manifest, record = read_any_manifest(folder), read_custody(folder)
+    checks = [_check_stated(plan, manifest, record)]
+    try:
+        released = _link(plan, {name: table.dataset for name, table in opened.items()})
+    except ReleaseError as error:
+        return [*checks, Check(name="keys", passed=False, finding=error.what)]
+    finding = f"every key joins, {released.person_count:,} persons"
+    checks.append(Check(name="keys", passed=True, finding=finding))
+    evidence, verdict = judge_joined(plan, None, released)
+    del evidence
+    checks += [
+        Check(name=f"{JOINED}: {item.target.name}", passed=item.met, finding=item.describe())
+        for item in verdict
+    ]
+    prepared = None
+    if originals is not None:
+        if isinstance(originals, Dataset):
+            raise PlanError(
+                "The release is of several tables, and the original is one.",
+                hint="pass the folder or the database that was protected.",
+            )
+        try:
+            prepared = prepare_tables(plan.link(originals), plan)
+        except SfumatoError as error:
+            finding = f"these are not the original tables: {error.what}"
+            return [*checks, Check(name="original", passed=False, finding=finding)]
+        same = _are_originals(record, prepared)
+        state = "are the ones" if same else "are not the ones"
+        finding = f"the original tables {state} that were protected"
+        checks.append(Check(name="original", passed=same, finding=finding))
+        if not same:
+            return checks
+    for name, table in opened.items():
+        checks += _check_table(name, table, released, prepared)
+    return checks
+
+
+def _check_stated(
+    plan: LinkedPlan, manifest: Mapping[str, Any], record: Mapping[str, Any]
+) -> Check:
+    """Whether manifest and custody record state the targets of the plan, all of them as met."""
+    wanted = {JOINED: plan.all_targets} | {n: own.targets for n, own in plan.tables.items()}
+    same = True
+    for text in (manifest, record):
+        stated = {JOINED: text["targets"]}
+        stated |= {name: table["targets"] for name, table in text["tables"].items()}
+        same &= {
+            name: [(t["target"], t.get("min"), t.get("max"), t["met"]) for t in targets]
+            for name, targets in stated.items()
+        } == {
+            name: [(t.name, t.plain().get("min"), t.plain().get("max"), True) for t in targets]
+            for name, targets in wanted.items()
+        }
+    relation = "are" if same else "are not"
+    finding = f"the targets in the manifest {relation} those of the plan"
+    return Check(name="targets", passed=same, finding=finding)
+
+
+def _are_originals(record: Mapping[str, Any], prepared: Mapping[str, Any]) -> bool:
+    """Whether these are the very tables that were protected."""
+    from sfumato.release import values_digest
+
+    return all(
+        (table.original.identity.total(), values_digest(table.original))
+        == (facts["records_digest"], facts["values_digest"])
+        for name, table in prepared.items()
+        if (facts := record["tables"][name]["input"]) is not None
+    )
+
+
+def _check_table(
+    name: str,
+    opened: OpenedRelease,
+    released: LinkedTables,
+    prepared: Mapping[str, Any] | None,
+) -> Iterator[Check]:
+    """The targets of one table, and the attacks on it where its original is at hand."""
+    own, original = opened.plan(), None
+    data = released[name]
+    if name in released.persons:
+        identity = data.identity.with_persons(released.persons[name])
+        data = replace(data, given_identity=identity)
+    table = replace(opened, dataset=data)
+    if prepared is not None:
+        original = prepared[name].original
+        table = replace(table, dataset=table.paired(original))
+    verdict, evidence = table.judge(own, original)
+    for check in list_judged_targets(own, verdict, original):
+        yield replace(check, name=f"{name}: {check.name}")
+    if (table.manifest.get("attacks") or {}).get("tried"):
+        check = check_attacks(table, own, original, evidence)
+        yield replace(check, name=f"{name}: {check.name}")
