@@ -28,6 +28,7 @@ _ROOMS = {
     "Figures that may be released: sf.plots": sfumato.plots,
     "Tables that may be released: sf.tables": sfumato.tables,
     "Rules and log of outputs: sf.outputs": sfumato.outputs,
+    "Several sites without pooling: sf.sites": sfumato.sites,
     "Attacks: sf.attackers": sfumato.attackers,
     "Peers: sf.peering": sfumato.peering,
     "Hierarchies: sf.hierarchies": sfumato.hierarchies,

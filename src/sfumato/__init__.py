@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from sfumato import datasets, methods, outputs, risk, utility
+    from sfumato import datasets, methods, outputs, risk, sites, utility
     from sfumato.analysis.efficiency import efficiency
+    from sfumato.analysis.explore import explore
     from sfumato.analysis.fit import fit
     from sfumato.cells.noise.description import (
         CodeNoise,
@@ -23,18 +24,23 @@ if TYPE_CHECKING:
     )
     from sfumato.cells.noise.scales import Growth, Scale
     from sfumato.data import Dataset, read, scan
+    from sfumato.data.linked import LinkedTables, read_tables
     from sfumato.errors import SfumatoError
     from sfumato.evidence import Evidence
     from sfumato.figures import custodian as pictures
     from sfumato.figures import public as plots
     from sfumato.outputs import tables
     from sfumato.plan import Plan
+    from sfumato.plan.linked import LinkedPlan
     from sfumato.randomness import Key
     from sfumato.release import Release
     from sfumato.risk import _attacks as attackers
     from sfumato.run import assess, evaluate, protect
+    from sfumato.run.tiers import TieredRelease, protect_tiers
     from sfumato.schema import Column, Schema
+    from sfumato.storage.linked import open_tables
     from sfumato.tuning.calibrate import calibrate
+    from sfumato.tuning.plans import compare_plans
     from sfumato.tuning.search import tune
     from sfumato.tuning.sweep import sweep
 
@@ -49,19 +55,27 @@ _HOMES = {
     "Growth": "cells.noise.scales",
     "Key": "randomness",
     "Laplace": "cells.noise.description",
+    "LinkedPlan": "plan.linked",
+    "LinkedTables": "data.linked",
     "Misclassification": "cells.noise.description",
     "Plan": "plan",
     "Release": "release",
     "Scale": "cells.noise.scales",
     "Schema": "schema",
     "SfumatoError": "errors",
+    "TieredRelease": "run.tiers",
     "assess": "run",
     "calibrate": "tuning.calibrate",
+    "compare_plans": "tuning.plans",
     "efficiency": "analysis.efficiency",
     "evaluate": "run",
+    "explore": "analysis.explore",
     "fit": "analysis.fit",
+    "open_tables": "storage.linked",
     "protect": "run",
+    "protect_tiers": "run.tiers",
     "read": "data",
+    "read_tables": "data.linked",
     "scan": "data",
     "sweep": "tuning.sweep",
     "tune": "tuning.search",
@@ -76,6 +90,7 @@ _ROOMS = {
     "pictures": "figures.custodian",
     "plots": "figures.public",
     "risk": "risk",
+    "sites": "sites",
     "tables": "outputs.tables",
     "utility": "utility",
 }
@@ -90,30 +105,39 @@ __all__ = [
     "Growth",
     "Key",
     "Laplace",
+    "LinkedPlan",
+    "LinkedTables",
     "Misclassification",
     "Plan",
     "Release",
     "Scale",
     "Schema",
     "SfumatoError",
+    "TieredRelease",
     "__version__",
     "assess",
     "attackers",
     "calibrate",
+    "compare_plans",
     "datasets",
     "efficiency",
     "evaluate",
+    "explore",
     "fit",
     "hierarchies",
     "methods",
+    "open_tables",
     "outputs",
     "peering",
     "pictures",
     "plots",
     "protect",
+    "protect_tiers",
     "read",
+    "read_tables",
     "risk",
     "scan",
+    "sites",
     "sweep",
     "tables",
     "tune",

@@ -97,6 +97,8 @@ class Measure(ABC):
     """The engines on which it runs."""
     counts_persons: ClassVar[bool] = False
     """Whether it counts persons where they have several rows. A risk that does not is refused."""
+    as_written: ClassVar[bool] = False
+    """Whether an attack needs variables as the step wrote them, changed by no later one."""
 
     aspect: ClassVar[Literal["risk", "utility"]] = "risk"
     """What a measure of another package is about; ours say it by their folder."""

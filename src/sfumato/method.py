@@ -57,6 +57,8 @@ class Method(ABC):
     """Attacks that it invites beyond those on any release, by the names of their measures."""
     runs_on: ClassVar[tuple[str, ...]] = ("local",)
     """The engines on which it runs."""
+    tiered: ClassVar[tuple[str, ...]] = ()
+    """Parameters in which tiers of a plan may differ: sizes of noise, each the smaller and more."""
 
     def fit(self, data: Dataset, engine: Engine) -> Fitted:
         """Look at the data once, and keep a few values. Most methods need none."""
@@ -106,6 +108,11 @@ class Method(ABC):
         chance = Chance(Key.of(key), step) if self.keyed else None
         fitted = self.fit_keyed(data, where, chance)
         return carry_out(self, data, fitted, engine=where, chance=chance)
+
+    def set_report(self, name: str) -> dict[str, Any]:
+        """The parameters with which a measure that it `reports` is taken; by default its own."""
+        del name
+        return {}
 
     def explain_refusal(self, engine: Engine) -> str:
         """Why these parameters do not run on an engine that others run on; empty where they do."""

@@ -106,6 +106,7 @@ class Release:
                 if evidence.audience == "public"
             },
             "order_of_rows": "as given" if self.plan.release.keep_order else "random",
+            **({"tier": tier.name, "tiers": list(tier.names)} if (tier := self.plan.tier) else {}),
             "key_commitment": self.key.commitment,
         }
 
@@ -164,6 +165,7 @@ class Release:
             "key_commitment": self.key.commitment,
             "plan_digest": self.plan.digest,
             "arrangement": self.arrangement,
+            **({"tier": tier.plain() | {"set": self.tier_set}} if (tier := self.plan.tier) else {}),
             "input": {
                 "file": source.path.name if source and source.path else None,
                 "format": source.format if source else None,
@@ -184,6 +186,14 @@ class Release:
             "targets": [judgement.plain() for judgement in self.verdict],
             "evidence": {label: evidence.plain() for label, evidence in self.evidence.items()},
         }
+
+    @property
+    def tier_set(self) -> str:
+        """What all tiers of one plan, of the same data under the same key, have in common."""
+        if self.plan.tier is None:
+            return ""
+        parts = (self.plan.tier.plan, self._values_digest, self.key.commitment)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     @property
     def noise_paths(self) -> dict[str, dict[str, Any]]:

@@ -65,7 +65,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
 # Each call that touches the disk, in this process -------------------------------------------------
 
 CALLS = (
-    (writing, ("create_file", "write_table", "_write_records", "_measure_again",
+    (writing, ("create_file", "write_table", "write_evidence", "_measure_again",
                "put_folder_in_place", "digest_files")),
     (atomic, ("_flush_to_disk", "_exchange_names")),
 )  # fmt: skip

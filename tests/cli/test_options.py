@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 import sfumato as sf
 from sfumato import catalogue
 from sfumato.cli.app import app
-from sfumato.cli.release import list_drawn
+from sfumato.cli.look import list_drawn
 from sfumato.errors import DataError, PlanError
 
 PLAN = """

@@ -26,8 +26,9 @@ def test_noise_says_by_what_its_draws_are_known(name, example, cohort):
     engine = engine_for(cohort.frame)
     fitted = method.fit_keyed(cohort, engine, Chance(Key(bytes(32)), 0))
     described, paths = method.describes(fitted, cohort.schema), method.follows(fitted)
-    # Weights are rounded and dates shifted at random: no noise that is described, but draws.
-    assert set(paths) == set(described) or name in ("weights", "shift_dates")
+    # Weights are rounded, dates and places moved at random: no noise that is described, but draws.
+    drawn = ("weights", "shift_dates", "displace_coordinates")
+    assert set(paths) == set(described) or name in drawn
     json.dumps(paths)
     for path in paths.values():
         assert path["method"] == name

@@ -89,11 +89,12 @@ def test_data_stay_untouched(name, example, cohort):
 ODD = {
     "one row": {
         # Risk: one record that nobody protects is at the worst; nothing is known of its dependence.
-        "attribute_disclosure-0": 1, "attribute_disclosure-1": 1, "closeness": 0, "composition": 1,
-        "diversity": 1, "interval": 1, "mixed_linkage": 1, "peers": 1, "recoverable": 0,
-        "reidentification": 1, "singling_out": 1, "uniqueness": 1, "untouched": 1,
+        "attribute_disclosure-0": 1, "attribute_disclosure-1": 1, "attribute_disclosure-4": 1,
+        "closeness": 0, "composition": 1, "diversity": 1, "interval": 1, "k_of_items": 1,
+        "mixed_h_index": 1, "mixed_linkage": 1, "peers": 1, "recoverable": 0, "reidentification": 1,
+        "singling_out": 1, "surviving_identifiers": 1, "uniqueness": 1, "untouched": 1,
         # Utility: the same data lose nothing.
-        "displacement": 0, "information_loss": 0, "marginals": 0, "moments": 0,
+        "displacement": 0, "information_loss": 0, "marginals": 0, "masked_cells": 0, "moments": 0,
         "weighted_estimates": 0,
     },
     "all missing": {

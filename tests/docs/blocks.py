@@ -33,8 +33,8 @@ _SAME = {"make demo": "sfumato demo --out demo"}
 _SYSTEM = ("cat", "cp", "echo", "ls", "mkdir", "mv", "rm")
 _STEPS = re.compile(
     r"(reading|looking at the variables|protecting.*|measuring.*|writing|checking.*|drawing|"
-    r"sweeping|inventing a cohort|recommending.*|combinations|trying noise|looking for the nearest|"
-    r"counting nearer records|fitting.*)$"
+    r"sweeping|comparing|inventing a cohort|recommending.*|combinations|trying noise|"
+    r"looking for the nearest|counting nearer records|fitting.*)$"
 )
 
 

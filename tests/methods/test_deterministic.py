@@ -514,3 +514,98 @@ def test_records_in_parts_anywhere_move_alike(options):
     here, there = method.apply(data), method.apply(data, engine=PartitionedEngine(2))
     assert there.frame.equals(here.frame)
     assert there.schema == here.schema
+
+
+def _people_with_gaps(records: int = 1200) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """People whose smoking depends on sex and age, and the same with a fifth of it missing."""
+    draw = np.random.default_rng(11)
+    sex = draw.choice(["f", "m"], records)
+    age = draw.normal(50, 12, records).round(1)
+    chance = 1 / (1 + np.exp(-(1.5 * (sex == "m") + 0.08 * (age - 50))))
+    smoking = np.where(draw.random(records) < chance, "yes", "no")
+    whole = pl.DataFrame(
+        {"id": [f"p{n}" for n in range(records)], "sex": sex, "age": age, "smoking": smoking}
+    )
+    gaps = draw.random(records) < 0.2
+    return whole, whole.with_columns(smoking=pl.Series(np.where(gaps, None, smoking)))
+
+
+GAPS_SCHEMA = sf.Schema({"id": "direct", "sex": "quasi", "age": "quasi", "smoking": "quasi"})
+
+
+@pytest.mark.parametrize("how", ["distribution", "model"])
+def test_missing_categories_are_filled_in_by_a_draw(how):
+    whole, gappy = _people_with_gaps()
+    method = sf.methods.Deterministic(
+        variables=["age"], strata=["sex", "smoking"], missing_strata=how
+    )
+    released = method.apply(sf.Dataset(gappy, GAPS_SCHEMA)).frame
+    assert released["smoking"].null_count() == 0
+    known = gappy["smoking"].is_not_null()
+    assert released["smoking"].filter(known).equals(gappy["smoking"].filter(known))
+    shares = [(frame["smoking"] == "yes").mean() for frame in (released, whole)]
+    assert abs(shares[0] - shares[1]) < 0.05
+    # The order of rows changes nobody's draw.
+    back = method.apply(sf.Dataset(gappy.reverse(), GAPS_SCHEMA)).frame.reverse()
+    assert back["smoking"].equals(released["smoking"])
+
+
+def test_a_model_of_missing_categories_keeps_how_they_go_together():
+    whole, gappy = _people_with_gaps()
+    missing = gappy["smoking"].is_null()
+
+    def find_gap(frame: pl.DataFrame) -> float:
+        some = frame.filter(missing)
+        by_sex = {key[0]: part for key, part in some.group_by("sex")}
+        rates = {
+            key: int((part["smoking"] == "yes").sum()) / len(part) for key, part in by_sex.items()
+        }
+        return rates["m"] - rates["f"]
+
+    gaps = {
+        how: find_gap(
+            sf.methods.Deterministic(
+                variables=["age"], strata=["sex", "smoking"], missing_strata=how
+            ).apply(sf.Dataset(gappy, GAPS_SCHEMA)).frame
+        )
+        for how in ("distribution", "model")
+    }  # fmt: skip
+    assert abs(gaps["distribution"]) < 0.15
+    assert gaps["model"] > 0.15
+    assert abs(gaps["model"] - find_gap(whole)) < 0.15
+
+
+def test_categories_of_every_type_and_their_codes_are_filled_in():
+    records = 60
+    frame = pl.DataFrame(
+        {
+            "x": np.linspace(0, 1, records),
+            "flag": pl.Series([True, False, None] * 20),
+            "code": pl.Series([1, 2, -9] * 20),
+            "level": pl.Series(["a", None, "b"] * 20, dtype=pl.Enum(["b", "a"])),
+        }
+    )
+    schema = sf.Schema({"code": sf.Column(kind="nominal", missing=(-9,))})
+    for how in ("distribution", "model"):
+        method = sf.methods.Deterministic(
+            variables=["x"], strata=["flag", "code", "level"], missing_strata=how, small="suppress"
+        )
+        released = method.apply(sf.Dataset(frame, schema)).frame
+        assert released.select("flag", "level").null_count().row(0) == (0, 0)
+        assert set(released["code"]) <= {1, 2}
+        assert [released[name].dtype for name in ("flag", "code", "level")] == [
+            frame[name].dtype for name in ("flag", "code", "level")
+        ]
+
+
+def test_nothing_to_impute_from_and_too_many_levels_are_refused():
+    empty = pl.DataFrame({"x": [1.0, 2.0, 3.0], "g": pl.Series([None] * 3, dtype=pl.String)})
+    method = sf.methods.Deterministic(variables=["x"], strata=["g"], missing_strata="distribution")
+    with pytest.raises(MethodError, match="'g' has no values to impute from"):
+        method.apply(sf.Dataset(empty))
+    many = pl.DataFrame({"x": np.arange(200.0), "g": [*map(str, range(199)), None]})
+    by_model = sf.methods.Deterministic(variables=["x"], strata=["g"], missing_strata="model")
+    with pytest.raises(MethodError, match="at most 50"):
+        by_model.apply(sf.Dataset(many))
+    with pytest.raises(MethodError, match='"distribution" or "model"'):
+        sf.methods.Deterministic(variables=["x"], strata=["g"]).apply(sf.Dataset(many))

@@ -131,3 +131,26 @@ def test_no_record_no_plan():
     nobody = sf.Dataset(sf.datasets.cohort(3).clear())
     with pytest.raises(sf.errors.DataError, match="no record"):
         first_plan(nobody)
+
+
+def test_dates_of_persons_with_several_rows_are_shifted():
+    tables = sf.datasets.hospital(300)
+    known = tables["patients"].select("patient_id", "birth_date", "sex")
+    visits = tables["stays"].join(known, on="patient_id").drop("age", "discharged_to")
+    data = sf.Dataset(visits)
+    plan = first_plan(data)
+    shift = [step for step in plan.steps if isinstance(step, sf.methods.ShiftDates)]
+    assert shift == [sf.methods.ShiftDates(window=364)]
+    assert plan.schema.having("other") == ("admitted", "discharged")
+    assert plan.schema["birth_date"].role == "quasi"
+    assert "days between" in plan.schema["admitted"].reason
+    release = sf.protect(data, plan, key=bytes(32))
+    stay = (pl.col("discharged") - pl.col("admitted")).dt.total_days().alias("days")
+    assert release.data.select(stay).equals(visits.select(stay))
+    assert not release.data["admitted"].equals(visits["admitted"])
+    # Somebody who has decided on roles is not overruled; the step is offered all the same.
+    decided = first_plan(data, plan.schema.changed(["admitted"], role="quasi"))
+    assert decided.schema["admitted"].role == "quasi"
+    assert shift[0] in decided.steps
+    alone = sf.Dataset(tables["patients"].drop("name", "postcode"))
+    assert not [s for s in first_plan(alone).steps if isinstance(s, sf.methods.ShiftDates)]

@@ -53,19 +53,29 @@ def declare_generalised(
     'generalised'
     """
     changes: dict[str, Column] = {}
-    present = [name for name in names if name in after.schema]
+    # Items of a list are read as such, whatever they look like.
+    present = [
+        name for name in names if name in after.schema and after.schema[name].cells != "lists"
+    ]
+    # A step that made text of something else may have declared what it wrote.
+    declared = [
+        name
+        for name in present
+        if _is_generalised(after, name) and name in before.schema and not _is_text(before, name)
+    ]
     unread = [name for name in present if not _is_generalised(before, name)]
+    unread = [name for name in unread if name not in declared]
     literals = _count_notation(before, unread, engine)
     written = _count_notation(after, unread, engine)
     for name in present:
         was, column = before.schema.get(name), after.schema[name]
-        if after.dtype(name) != pl.String:
+        if not _is_text(after, name):
             if column.generalised:
                 changes[name] = replace(column, cells=None)
         elif was is not None and was.generalised:
             if not column.generalised:
                 changes[name] = replace(column, cells="generalised")
-        else:
+        elif name not in declared:
             old, new = literals.get(name, {}), written[name]
             if set(new) - set(old) if draws else _has_more(new, old):
                 _require_no_literals(old, was, name, step)
@@ -75,6 +85,10 @@ def declare_generalised(
 
 def _is_generalised(data: Dataset, name: str) -> bool:
     return name in data.schema and data.schema[name].generalised
+
+
+def _is_text(data: Dataset, name: str) -> bool:
+    return data.dtype(name) == pl.String
 
 
 @dataclass(frozen=True)
@@ -105,7 +119,7 @@ def _count_notation(
     data: Dataset, names: Sequence[str], engine: Engine
 ) -> dict[str, dict[str, int]]:
     """Of each text variable, the texts that read as notation; codes for missing are left out."""
-    texts = [name for name in names if name in data.schema and data.dtype(name) == pl.String]
+    texts = [name for name in names if name in data.schema and _is_text(data, name)]
     summary = _NotationCells()
     # Of categories each is looked at once, and none is turned into text for every record.
     quick = {

@@ -15,6 +15,7 @@ from sfumato.data import Dataset, read, scan
 from sfumato.errors import PlanError
 from sfumato.measure import Measure
 from sfumato.plan import Plan
+from sfumato.plan.linked import LinkedPlan
 from sfumato.progress import Progress
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else there.")]
@@ -139,7 +140,7 @@ def require_free(path: Path | None, known: tuple[str, ...], *, overwrite: bool) 
 
 
 def write_plan(
-    path: Path, plan: Plan, *, overwrite: bool, source: str, option: str = "--plan"
+    path: Path, plan: Plan | LinkedPlan, *, overwrite: bool, source: str, option: str = "--plan"
 ) -> None:
     """Write a plan with its comments; never over another file unless --overwrite was given."""
     if path.suffix != ".toml" or path.resolve() == Path(source).resolve():

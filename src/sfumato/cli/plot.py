@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,6 +66,16 @@ def plot(
         typer.Option("--k", help="Fewest records behind anything drawn. Default: the rules' k, 3."),
     ] = None,
     bins: Annotated[int | None, typer.Option(help="Bins per axis.")] = None,
+    edges: Annotated[
+        str | None, typer.Option(help="For a histogram: the edges of unequal bins, 0,18,40,65.")
+    ] = None,
+    mean: Annotated[bool, typer.Option("--mean", help="For a box plot: the mean as well.")] = False,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare", help="The original beside all four protections. It must stay inside."
+        ),
+    ] = False,
     sd_share: Annotated[
         float | None, typer.Option(help="SD of the noise as a share of the variable's: 0.25.")
     ] = None,
@@ -76,7 +87,7 @@ def plot(
     ] = None,
     title: Annotated[str | None, typer.Option(help="The title of the figure.")] = None,
     to: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write to this SVG, PNG or PDF file.")
+        Path | None, typer.Option("--out", "-o", help="Write to this SVG, PNG, PDF or HTML file.")
     ] = None,
     table: Annotated[
         Path | None, typer.Option(help="Write what is drawn to this CSV or JSON file.")
@@ -96,13 +107,16 @@ def plot(
     """
     if kind not in KINDS:
         raise PlanError("This kind of figure is not known.", hint=did_you_mean(kind, KINDS))
-    options.require_free(to, PICTURES, overwrite=overwrite)  # said before the work is done
+    # Said before the work is done.
+    options.require_free(to, (*PICTURES, ".html"), overwrite=overwrite)
     options.require_free(table, _TABLES, overwrite=overwrite)
     named = {"x": x, "y": y, "time": time, "event": event, "model": model, "hue": hue}
     settings = {
         "protection": protection,
         "k": k,
         "bins": bins,
+        "edges": None if edges is None else _parse_edges(edges),
+        "mean": mean or None,
         "sd_share": sd_share,
         "small": small,
         "key": None if key is None else str(key),
@@ -114,7 +128,8 @@ def plot(
         data = options.load(file, plan=loaded, progress=tell)
         tell("drawing", 0, 1)
         try:
-            figure = _draw_plot(kind, data, named, {**settings, **_load_house_rules(rules, log)})
+            options_of_plot = {**settings, **_load_house_rules(rules, log)}
+            figure = _draw_plot(kind, data, named, options_of_plot, compared=compare)
         except OutputRefused as refusal:
             if json:
                 hint = {"hint": refusal.hint}
@@ -138,13 +153,31 @@ def _load_house_rules(rules: Path | None, log: Path | None) -> dict[str, Any]:
     return {"rules": house or (noted.rules if noted else None), "log": noted}
 
 
+def _parse_edges(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise PlanError("--edges takes numbers.", hint="for instance --edges 0,18,40,65.") from None
+
+
 def _draw_plot(
-    kind: str, data: Dataset, named: dict[str, str | None], settings: dict[str, Any]
+    kind: str,
+    data: Dataset,
+    named: dict[str, str | None],
+    settings: dict[str, Any],
+    *,
+    compared: bool = False,
 ) -> Any:
     from sfumato.figures import public as plots
 
     draw: Callable[..., Any] = getattr(plots, kind)
     takes = inspect.signature(draw).parameters
+    if compared:
+        draw, settings = partial(plots.compare, kind), {**settings}
+        if settings.pop("protection") or settings.pop("small"):
+            raise PlanError(
+                "--compare shows all protections.", hint="leave out --protection and --small."
+            )
     arguments = {name: value for name, value in settings.items() if value is not None}
     odd = sorted(set(arguments) - set(takes) - {"key"})
     if named["hue"] is not None:

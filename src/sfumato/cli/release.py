@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from sfumato import catalogue
-from sfumato.cli import options
+from sfumato.cli import linked, options
 from sfumato.cli.console import format_number, progress, say, show_json, show_table
-from sfumato.cli.look import show_evidence
+from sfumato.cli.look import save_pictures, show_evidence
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.errors import DataError, PlanError, ReleaseError, SchemaError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
 from sfumato.plan import Plan
+from sfumato.plan.linked import LinkedPlan, load_any
 from sfumato.plan.targets import Target
 from sfumato.progress import send_progress_to
 from sfumato.randomness import Key
@@ -26,9 +27,16 @@ from sfumato.release import Release
 from sfumato.run import choose_measures, pair
 from sfumato.run import evaluate as run_evaluate
 from sfumato.run import protect as run_protect
-from sfumato.storage.contents import KEY_FILE, MANIFEST, RECORD_FILE
+from sfumato.run.tiers import protect_tiers
+from sfumato.storage.contents import KEY_FILE, MANIFEST, PLAN_FILE, RECORD_FILE
 from sfumato.storage.ledger import Ledger
-from sfumato.storage.opening import read_custody, read_manifest, read_plan_of
+from sfumato.storage.opening import (
+    is_of_several,
+    read_any_manifest,
+    read_custody,
+    read_manifest,
+    read_plan_of,
+)
 from sfumato.storage.signing import read_public_key
 from sfumato.storage.verifying import Check, is_intact, verify_files, verify_release
 from sfumato.storage.writing import keep_attempt
@@ -85,23 +93,39 @@ def protect(
 
     If a target is missed, or an attack does better than is acceptable, nothing is released, the
     evidence is kept in OUT.refused, and the exit code is 3.
+
+    A plan with tiers writes a release folder for each of them into OUT. With a plan for several
+    linked tables, FILE is the folder of their files, or a database.
     """
-    loaded = Plan.load(plan)
+    loaded = load_any(plan)
     if to.exists() and not overwrite:
         # Said before the work is done, not after.
         raise ReleaseError(f"'{to}' exists already.", hint="choose another, or add --overwrite.")
-    if key is None and (to / KEY_FILE).is_file():
-        key = to / KEY_FILE
-        say("The key of the release that is overwritten is used again.")
-    elif key is None and (to / MANIFEST).is_file():
-        raise ReleaseError(
-            f"The custody record of the release in '{to}' was moved away, and its key with it.",
-            hint="pass that key: --key custody/key, wherever it is now.",
-        )
-    if overwrite and (to / MANIFEST).is_file() and not no_ledger:
+    tiers = {} if isinstance(loaded, LinkedPlan) else loaded.tiers
+    folders = [to / name for name in tiers] or [to]
+    key = _choose_key(folders, key)
+    if overwrite and any((folder / MANIFEST).is_file() for folder in folders) and not no_ledger:
         say(
             "What is overwritten counts as never passed on. If somebody has it, choose another OUT."
         )
+    place: Path | Literal[False] | None = False if no_ledger else ledger
+    if isinstance(loaded, LinkedPlan):
+        linked.refuse_elsewhere(engine, master, query)
+        with progress(quiet=quiet or json) as tell, _keep_evidence(to, loaded):
+            tables = linked.protect(
+                file,
+                loaded,
+                to,
+                key=key,
+                table=table,
+                overwrite=overwrite,
+                ledger=place,
+                progress=tell,
+            )
+        linked.show_release(tables, to, as_json=json, quiet=quiet)
+        if not json:
+            show_lights(read_custody(to)["lights"])
+        return
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(
@@ -113,39 +137,93 @@ def protect(
             master=master,
             progress=tell,
         )
-        try:
-            released = run_protect(data, loaded, key=key, progress=tell)
-            place: Path | Literal[False] | None = False if no_ledger else ledger
+        with _keep_evidence(to, loaded):
+            carry_out = protect_tiers if loaded.tiers else run_protect
+            released = carry_out(data, loaded, key=key, progress=tell)
             released.write(to, overwrite=overwrite, ledger=place, progress=tell)
-        except TargetError as error:
-            try:
-                error.kept = str(keep_attempt(to, loaded, error))
-            except OSError:
-                say("The evidence of the attempt could not be saved on the disk.")
-            raise error from None
-    record = read_custody(to)
+    if isinstance(released, Release):
+        if json:
+            show_json(_list_release(released, to))
+        else:
+            _show_written(released, to, quiet=quiet)
+        return
     if json:
-        together = record["evidence"].get("composition")
-        composition = {**record["composition"], "evidence": together}
-        show_json(
-            {
-                "folder": str(to),
-                **read_manifest(to),
-                "composition": composition,
-                "lights": record["lights"],
-                "judged_attacks": record["judged_attacks"],
-                "losses": [
-                    {"step": number, "method": step["method"], "loss": step["fitted"]["loss"]}
-                    for number, step in enumerate(record["steps"], 1)
-                    if "loss" in step["fitted"]
-                ],
-                "ledger_of_variables": list_variables(released),
-            }
-        )
-    else:
-        _show_release(released, to, quiet=quiet)
-        _show_composition(record, quiet=quiet)
-        show_lights(record["lights"])
+        tiers = {name: _list_release(release, to / name) for name, release in released.items()}
+        show_json({"folder": str(to), "tiers": tiers})
+        return
+    for name, release in released.items():
+        say(f"Tier:      {name}", style="bold")
+        _show_written(release, to / name, quiet=quiet)
+
+
+@contextmanager
+def _keep_evidence(to: Path, plan: Plan | LinkedPlan) -> Iterator[None]:
+    """Keep the evidence of a release that is refused."""
+    try:
+        yield
+    except TargetError as error:
+        try:
+            error.kept = str(keep_attempt(to, plan, error))
+        except OSError:
+            say("The evidence of the attempt could not be saved on the disk.")
+        raise error from None
+
+
+def _choose_key(folders: Sequence[Path], key: Path | None) -> Path | None:
+    """The key that was given, or that of what is overwritten."""
+    if key is not None:
+        return key
+    for folder in folders:
+        if (folder / KEY_FILE).is_file():
+            say("The key of the release that is overwritten is used again.")
+            return folder / KEY_FILE
+        if (folder / MANIFEST).is_file():
+            raise ReleaseError(
+                f"The custody record of the release in '{folder}' was moved away, and its key "
+                "with it.",
+                hint="pass that key: --key custody/key, wherever it is now.",
+            )
+    return None
+
+
+def _list_release(released: Release, to: Path) -> dict[str, Any]:
+    """A release as it was written, for machines."""
+    record = read_custody(to)
+    together = record["evidence"].get("composition")
+    return {
+        "folder": str(to),
+        **read_manifest(to),
+        "composition": {**record["composition"], "evidence": together},
+        "lights": record["lights"],
+        "judged_attacks": record["judged_attacks"],
+        "losses": [
+            {"step": number, "method": step["method"], "loss": step["fitted"]["loss"]}
+            for number, step in enumerate(record["steps"], 1)
+            if "loss" in step["fitted"]
+        ],
+        "ledger_of_variables": list_variables(released),
+    }
+
+
+def _show_written(released: Release, to: Path, *, quiet: bool) -> None:
+    """A release as it was written."""
+    record = read_custody(to)
+    _show_release(released, to, quiet=quiet)
+    _show_composition(record, quiet=quiet)
+    _show_tiers(record["composition"].get("tiers"))
+    show_lights(record["lights"])
+
+
+def _show_tiers(facts: Mapping[str, Any] | None) -> None:
+    """What all tiers that are out leave of the noise of the best of them."""
+    if not facts:
+        return
+    others = ", ".join(facts["together_with"])
+    if facts["noise_left"] is None:
+        say(f"Tiers:     not measured together with {others}", style="yellow")
+        return
+    least = f"{facts['least_left']:.0%}"
+    say(f"Tiers:     together with {others}, {least} of the noise of the best one is left")
 
 
 def _show_release(released: Release, to: Path, *, quiet: bool) -> None:
@@ -321,29 +399,7 @@ def _draw(
 ) -> None:
     from sfumato.figures.custodian import album
 
-    drawings, failed = album(evidence, measures, original, released)
-    for name, reason in failed.items():
-        say(f"No picture of {name}: {reason}")
-    if not drawings:
-        if not failed:
-            say(f"None of these measures has a picture. There are pictures of {list_drawn()}.")
-        return
-    try:
-        folder.mkdir(mode=0o700, parents=True)
-    except OSError:
-        raise PlanError(
-            f"The folder '{folder}' cannot be created.", hint="choose another place."
-        ) from None
-    for name, picture in drawings.items():
-        # A label is anybody's text; a file name is not.
-        safe = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in name)
-        say(f"Picture:   {picture.save(folder / f'{safe}.svg')}")
-
-
-def list_drawn() -> str:
-    """The measures that have a picture, in words."""
-    names = [name for name, entry in catalogue.measures().items() if entry.picture]
-    return ", ".join(sorted(names)).replace("reidentification", "reidentification with groups")
+    save_pictures(folder, *album(evidence, measures, original, released))
 
 
 def verify(
@@ -385,12 +441,17 @@ def verify(
     signers = [read_public_key(path) for path in signer or []]
     with progress(quiet=quiet or json) as tell:
         tell("checking", 0, 2)
-        data, strange = None, []
+        data: Dataset | Mapping[str, Dataset] | None = None
+        strange: list[Check] = []
         # A plan that somebody changed must not tell us what to read.
         intact = original is not None and is_intact(verify_files(release, key=secret))
         has_custody = intact and (release / RECORD_FILE).is_file()
         load = partial(options.load, table=table, query=query, engine=engine, master=master)
-        if original is not None and has_custody:
+        if original is not None and has_custody and is_of_several(read_any_manifest(release)):
+            linked.refuse_elsewhere(engine, master, query)
+            tables = LinkedPlan.load(release / PLAN_FILE)
+            data = linked.load(original, tables, table=table, progress=tell)
+        elif original is not None and has_custody:
             plan = read_plan_of(release)
             try:
                 data = load(original, plan=plan)

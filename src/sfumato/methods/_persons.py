@@ -20,6 +20,7 @@ from sfumato.engines import Combinations, Engine, Starts
 from sfumato.engines.local import count_combinations
 from sfumato.errors import MethodError, WeakProtectionWarning
 from sfumato.io import frames
+from sfumato.methods._groups import draw_by_group, find_group_level
 from sfumato.randomness import Draws, encrypt
 
 PERSON = "__sfumato_person"
@@ -27,6 +28,8 @@ BY_PERSON = "by_person"
 """Under this key a fitted variable has what says whose a row is, where it is drawn by person."""
 ONCE = "drawn_once_per_person"
 """Under this key a manifest lists the variables that are drawn by person."""
+ONCE_BY_GROUP = "drawn_once_per_group"
+"""Under this key a manifest lists the variables that are drawn by group."""
 _CHANGES = "__sfumato_changes"
 _ALONE, _SAME, _DIFFERENT = 0, 1, 2
 """A person has at most one value of a variable, several equal ones, or different ones."""
@@ -71,10 +74,14 @@ def draw_by_person(draws: Draws, named: pl.Series | None) -> Draws:
     return Draws(draws.key, draws.step, ids)
 
 
-def draw_for_variable(draws: Draws, batch: pl.DataFrame, by_person: str | None) -> Draws:
-    """The draws of a variable: by record, or by the person whom a variable of the batch names."""
+def draw_for_variable(
+    draws: Draws, batch: pl.DataFrame, by_person: str | list[str] | None
+) -> Draws:
+    """The draws of a variable: by record, by the person whom a variable names, or by group."""
     if by_person is None:
         return draws
+    if isinstance(by_person, list):
+        return draw_by_group(draws, batch[by_person[0]])
     return draw_by_person(draws, batch[by_person] if by_person in batch.columns else None)
 
 
@@ -127,27 +134,50 @@ def mark_constant(
     engine: Engine,
     strata: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What was fitted, with a word at the variables that are drawn once for each person.
+    """What was fitted, with a word at the variables that are drawn once for each person or group.
 
-    Where strata change within persons, so does what is drawn, and there are none.
+    Where strata change within persons, so does what is drawn, and there are none. A list with the
+    group's variable says that it is drawn by group.
     """
     constant = find_constant(data, [*fitted, *strata], engine)
     person = data.schema.person or ""
     steady = set(strata) <= set(constant)
+    by_person = {name: person for name in fitted if steady and name in constant}
+    left = [name for name in fitted if name not in by_person]
+    owners = {**by_person, **find_group_of(data, left, strata, engine)}
     return {
-        name: {**fit, BY_PERSON: person} if steady and name in constant else dict(fit)
+        name: {**fit, BY_PERSON: owners[name]} if name in owners else dict(fit)
         for name, fit in fitted.items()
     }
 
 
+def find_group_of(
+    data: Dataset, names: Sequence[str], strata: Sequence[str], engine: Engine
+) -> dict[str, list[str]]:
+    """By variable of group level what says which group a row belongs to; see `_groups`."""
+    if not names or not data.schema.having("cluster"):
+        return {}
+    level = find_group_level(data, [*names, *strata], engine)
+    return {
+        name: [group]
+        for group, members in level.items()
+        if set(strata) <= set(members)
+        for name in members
+        if name in names
+    }
+
+
 def list_once(fitted: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """For the manifest, the variables that are drawn once for each person; nothing without any."""
-    once = [name for name, fit in fitted.items() if BY_PERSON in fit]
-    return {ONCE: once} if once else {}
+    """For the manifest, the variables that are drawn once for each person, or group, if any."""
+    by_group = [n for n, fit in fitted.items() if isinstance(fit.get(BY_PERSON), list)]
+    once = [name for name, fit in fitted.items() if BY_PERSON in fit and name not in by_group]
+    return {**({ONCE: once} if once else {}), **({ONCE_BY_GROUP: by_group} if by_group else {})}
 
 
 def describe_draws_by(fit: Mapping[str, Any]) -> dict[str, bool]:
-    """For `Method.follows`: draws by person are others than those by record."""
+    """For `Method.follows`: draws by person or by group are others than those by record."""
+    if isinstance(fit.get(BY_PERSON), list):
+        return {"by_group": True}
     return {BY_PERSON: True} if BY_PERSON in fit else {}
 
 
@@ -200,28 +230,31 @@ def _count_persons(batch: pl.DataFrame) -> list[tuple[int, int]]:
     ]
 
 
-def count_persons(data: Dataset, name: str, engine: Engine) -> Combinations:
-    """The values of a variable, and how many persons have each: everybody counts once.
+def count_persons(data: Dataset, names: Sequence[str], engine: Engine) -> Combinations:
+    """The combinations of some variables, and how many persons have each: everybody counts once.
 
-    Whoever has several values counts for the commonest of theirs, so that a group of values has at
-    least as many persons as are counted for all of them together.
+    Whoever has several counts for the commonest of theirs, so that a group of them has at least as
+    many persons as are counted for all of them together. A missing value of the last variable
+    counts nobody.
     """
-    pairs = engine.distinct(attach_persons(data, engine), [PERSON, name])
+    pairs = engine.distinct(attach_persons(data, engine), [PERSON, *names])
+    columns = [f"{_CHANGES}_{position}" for position in range(len(names))]
     rows = pl.DataFrame(
         [
             pairs.values[PERSON].alias("person"),
-            pairs.values[name].alias("value"),
             pl.Series("rows", pairs.counts),
+            *(pairs.values[old].alias(new) for old, new in zip(names, columns, strict=True)),
         ]
     )
-    own = rows.filter(pl.col("value").is_not_null()).sort(
-        "person", "rows", "value", descending=[False, True, False]
+    own = rows.filter(pl.col(columns[-1]).is_not_null()).sort(
+        "person", "rows", *columns, descending=[False, True, *[False] * len(columns)]
     )
-    counted = own.unique("person", keep="first").group_by("value").len("persons")
-    values = rows.select("value").unique()
-    joined = values.join(counted, on="value", how="left", nulls_equal=True)
+    counted = own.unique("person", keep="first").group_by(columns).len("persons")
+    values = rows.select(columns).unique()
+    joined = values.join(counted, on=columns, how="left", nulls_equal=True)
     persons = joined["persons"].fill_null(0).cast(pl.Int64).to_numpy()
-    return Combinations(joined.select(pl.col("value").alias(name)), persons)
+    renamed = joined.select(pl.col(old).alias(new) for old, new in zip(columns, names, strict=True))
+    return Combinations(renamed, persons)
 
 
 def count_alike(data: Dataset, names: Sequence[str], engine: Engine, owner: str) -> Combinations:

@@ -21,10 +21,12 @@ from sfumato.cells.codes import (
     restore_categories,
 )
 from sfumato.cells.noise import description as described
+from sfumato.cells.noise.nesting import round_codes
 from sfumato.data import Dataset, drop_missing_codes
 from sfumato.engines import Chance, Engine
 from sfumato.errors import PlanError
 from sfumato.method import Fitted, RowWise, require_draws
+from sfumato.methods._noise.tiers import chain_matrices, describe_chain, exchange_again
 from sfumato.methods._persons import (
     BY_PERSON,
     describe_draws_by,
@@ -42,6 +44,7 @@ _DECIMALS = 0.001
 """Of released codes, whose levels are 1 apart: far below what an analysis notices."""
 MOST = 10_000
 """Levels that a manifest can list."""
+_OTHERWISE = 'take ends = "free", or the method "misclassify" with again = true.'
 
 
 @parameters
@@ -66,6 +69,8 @@ class CodeNoise(RowWise):
     ends : "clip" sets what lies beyond the first or last code to that code, so that a value far
         out does not give an outer level away, and releases numbers; "round" releases the category
         with the nearest code; "free" releases numbers, wherever they lie.
+    finer : the variances of the more trusted tiers, as a plan with tiers writes them. Categories
+        are then those of the tier before, exchanged again.
 
     Examples
     --------
@@ -93,9 +98,11 @@ class CodeNoise(RowWise):
     )
     keyed = True
     runs_on = ("local", "streaming", "spark")
+    tiered = ("variance",)
     variables: Annotated[list[str], Field(min_length=1)]
     variance: Variance | dict[str, Variance | list[Variance]]
     ends: Literal["clip", "round", "free"] = "clip"
+    finer: list[dict[str, Any]] | None = None
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Find the levels of each variable."""
@@ -125,11 +132,26 @@ class CodeNoise(RowWise):
                 "rare": count_rare_levels(name, data.schema[name], distinct),
                 "variance": variance,
             }
+            if self.finer is not None and self.ends == "round":
+                fitted[name]["chain"] = self._chain_exchanges(name, levels, variance)
         return mark_constant(fitted, data, engine)
+
+    def _chain_exchanges(
+        self, name: str, levels: Sequence[Any], variance: float | Sequence[float]
+    ) -> list[Any]:
+        """The variance of the first tier, and the matrices by which each later one follows it."""
+        stated = [tier["variance"] for tier in self.finer or ()]
+        sizes = [size[name] if isinstance(size, Mapping) else size for size in stated]
+        noises = [
+            described.CodeNoise(variance=size, levels=list(levels), ends="round")
+            for size in (*sizes, variance)
+        ]
+        further = chain_matrices([round_codes(noise) for noise in noises], name, _OTHERWISE)
+        return [noises[0].variance, *(matrix.tolist() for matrix in further)]
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """The categories, and whose they are."""
-        return (*self.variables, *schema.having("person"))
+        return tuple(dict.fromkeys((*self.variables, *schema.having("person", "cluster"))))
 
     def describes(self, fitted: Fitted, schema: Schema) -> dict[str, described.Noise]:
         """The noise on each variable."""
@@ -156,6 +178,7 @@ class CodeNoise(RowWise):
                 "method": self.name,
                 "levels": list(fit["levels"]),
                 "growth": fit["variance"] if isinstance(fit["variance"], Sequence) else None,
+                **describe_chain(fit.get("chain")),
                 **describe_draws_by(fit),
             }
             for name, fit in fitted.items()
@@ -170,13 +193,22 @@ class CodeNoise(RowWise):
                     batch[name],
                     self._describe_levels(fit),
                     draw_for_variable(draws, batch, fit.get(BY_PERSON)),
+                    fit.get("chain"),
                 )
                 for name, fit in fitted.items()
             ]
         )
 
-    def _add_noise(self, values: pl.Series, noise: described.CodeNoise, draws: Draws) -> pl.Series:
+    def _add_noise(
+        self,
+        values: pl.Series,
+        noise: described.CodeNoise,
+        draws: Draws,
+        chain: Sequence[Any] | None,
+    ) -> pl.Series:
         level = encode_levels(values, noise.levels)
+        if chain:
+            noise = replace(noise, variance=chain[0])
         codes = noise.codes
         # However the ends are treated, the noise is the same: so nothing is gained by having both.
         path, variances = _describe_path(noise), noise.variances[level]
@@ -186,6 +218,8 @@ class CodeNoise(RowWise):
             # Codes are one apart, so the nearest is found by counting from the first.
             nearest = np.clip(np.floor(noisy - codes[0] + 0.5), 0, len(codes) - 1)
             released = np.where(level < 0, -1, nearest.astype(np.int64))
+            further = [np.array(matrix, float) for matrix in (chain or [0])[1:]]
+            released = exchange_again(values.name, released, noise.levels, further, draws)
             return decode_levels(released, noise.levels, values)
         if self.ends == "clip":
             noisy = np.clip(noisy, codes[0], codes[-1])

@@ -94,6 +94,7 @@ class CorrelatedNoise(RowWise):
     name = "correlated_noise"
     runs_on = ("local", "streaming", "spark")
     strength = Strength("noise_share")
+    tiered = ("noise_share",)
     attacks = ("averaging",)
     examples = (
         {"variables": ["height", "weight_kg"], "noise_share": 0.2, "partly": True},

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 import polars as pl
 from pydantic import Field, model_validator
@@ -30,9 +30,11 @@ from sfumato.methods._strata.centres import (
     move_records,
 )
 from sfumato.methods._strata.imputation import (
+    Guess,
     fill_missing,
     fit_fills,
     impute_by_model,
+    impute_categories,
     mark_missing,
     refuse_empty,
     refuse_missing,
@@ -53,6 +55,7 @@ from sfumato.schema import Schema
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 _PAIRS = 2
+_GUESSES = ("distribution", "model")
 _FINE = 10_000
 """Steps of a standard deviation: with 100, rounding brought 8 times as many records back."""
 _WEAK = (
@@ -84,8 +87,10 @@ class Deterministic(Method):
         "merge" levels until all are large enough (along the hierarchy, the order, or by likeness).
     missing : what to do with missing numbers: "refuse", "drop" the records, fill in the "median"
         or the "mean", or the mean of several imputations by chained equations ("model").
-    missing_strata : what to do with missing categories: "refuse", "drop" the records, or take
-        missing as a "level" of its own.
+    missing_strata : what to do with missing categories: "refuse", "drop" the records, take
+        missing as a "level" of its own, or fill it in by a draw: from the "distribution" of the
+        known ones, or from what a "model" (logistic regression on the numbers and the other
+        strata) predicts. What is filled in is released: a gap would be a stratum of its own.
     release_imputed : release filled-in numbers. Otherwise they are missing again in the release.
     bounds : what to do with numbers that the stretching pushes out of the declared domain:
         "report" them (see the measure displacement), or "keep" them inside, with the mean and
@@ -139,6 +144,7 @@ class Deterministic(Method):
             "variables": ["height"],
             "strata": ["region"],
             "missing": "median",
+            "missing_strata": "model",
             "small": "merge",
             "at_most": 0.6,
             "k_by": "stratum",
@@ -151,7 +157,7 @@ class Deterministic(Method):
     distance: Literal["euclidean", "mahalanobis"] = "euclidean"
     small: Literal["refuse", "suppress", "merge"] = "refuse"
     missing: Literal["refuse", "drop", "median", "mean", "model"] = "refuse"
-    missing_strata: Literal["refuse", "drop", "level"] = "refuse"
+    missing_strata: Literal["refuse", "drop", "level", "distribution", "model"] = "refuse"
     release_imputed: bool = False
     bounds: Literal["report", "keep"] = "report"
     whole: bool = False
@@ -174,13 +180,19 @@ class Deterministic(Method):
         return self
 
     def touches(self, schema: Schema) -> tuple[str, ...]:
-        """The numbers, and the categories where levels may be joined."""
+        """The numbers, and the categories where levels may be joined or filled in."""
         del schema
-        return (*self.variables, *(self.strata if self.small == "merge" else ()))
+        changed = self.small == "merge" or self.missing_strata in _GUESSES
+        return (*self.variables, *(self.strata if changed else ()))
 
     def explain_refusal(self, engine: Engine) -> str:
         """A model of gaps, and the k for `at_most`, need all records in memory."""
         del engine
+        if self.missing_strata in _GUESSES:
+            return (
+                "The deterministic method fills in missing categories only where one machine holds "
+                'the records in memory; say missing_strata = "level" or "drop".'
+            )
         if self.missing != "model" and self.at_most is None:
             return ""
         return (
@@ -294,7 +306,7 @@ class Deterministic(Method):
             hint = 'say what to do: missing = "drop", "median", "mean" or "model".'
             refuse_missing(data, self.variables, engine, hint=hint)
         if self.missing_strata == "refuse":
-            hint = 'say what to do: missing_strata = "drop" or "level".'
+            hint = 'say what to do: missing_strata = "drop", "level", "distribution" or "model".'
             refuse_missing(data, self.strata, engine, hint=hint)
 
     def _take_usable(self, data: Dataset, engine: Engine) -> Dataset:
@@ -304,6 +316,9 @@ class Deterministic(Method):
             *(self.strata if self.missing_strata == "drop" else ()),
         ]
         usable = take_complete(data, names, engine) if names else data
+        if self.missing_strata in _GUESSES:
+            how = cast("Guess", self.missing_strata)
+            usable = impute_categories(usable, self.strata, how, self.variables)
         return resolve_missing_codes(usable, self.variables, self.strata, engine)
 
     def _impute(self, records: Dataset, filling: dict[str, float], engine: Engine) -> Dataset:

@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sfumato.data import Dataset
+from sfumato.engines import Chance, Engine
 from sfumato.errors import PlanError
-from sfumato.method import Strength
+from sfumato.method import Fitted, Strength
 from sfumato.methods._clustering.method import ClusteringMethod
 from sfumato.methods._clustering.microaggregation import Clustering
 from sfumato.methods._clustering.variables import Variable
@@ -34,6 +36,11 @@ class KAnonymity(ClusteringMethod):
     of their rows: the least and the greatest value of numbers, dates and ordered levels, the
     commonest of other categories. All rows of all persons of a cluster get one cell, which covers
     every value in them. How many rows a person has still shows; see `thin_rows`.
+
+    Where records belong to groups (role "cluster"), such as households, a variable that is the same
+    within each group stays so: groups are clustered first by what belongs to them, k groups at
+    least, and then the records in these clusters by the rest. Where every group has k members, what
+    belongs to it stays as it is.
 
     Ranges of numbers and dates end on a grid, at or outside the values of their records: round
     numbers (1, 2, 5, 10 ...), and days, parts of months, months, quarters or years. Records are
@@ -126,6 +133,17 @@ class KAnonymity(ClusteringMethod):
                 hint="name it in one of `variables` and `strata`.",
             )
         return self.strata
+
+    def transform(
+        self, data: Dataset, fitted: Fitted, *, engine: Engine, chance: Chance | None
+    ) -> Dataset:
+        """Find the clusters, and write one cell for each; groups are kept together."""
+        from sfumato.methods._clustering.groups import cluster_by_group
+
+        by_group = cluster_by_group(self, data, engine) if data.schema.having("cluster") else None
+        if by_group is not None:
+            return by_group
+        return super().transform(data, fitted, engine=engine, chance=chance)
 
     def choose_clustering(self, variables: Sequence[Variable], records: int) -> Clustering:
         """MDAV where all become means of numbers: they lie nearer than those of Mondrian."""

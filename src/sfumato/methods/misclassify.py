@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -41,10 +42,18 @@ from sfumato.errors import MethodError, PlanError
 from sfumato.kernels.arrays import Floats, Integers, Positions
 from sfumato.method import Fitted, RowWise, require_draws
 from sfumato.methods._noise.drawing import require_large_strata, select_draws
+from sfumato.methods._noise.tiers import (
+    chain_matrices,
+    describe_chains,
+    exchange_again,
+    multiply_again,
+)
 from sfumato.methods._persons import (
     BY_PERSON,
+    count_persons,
     describe_draws_by,
     draw_for_variable,
+    has_persons,
     list_once,
     mark_constant,
 )
@@ -58,6 +67,7 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 Rows = dict[str, dict[str, Probability]]
 MOST = 300
 """Levels of a variable whose matrix a manifest can hold."""
+_AGAIN = "say again = true in the tier: its retention or matrix is then that of a further exchange."
 
 
 @parameters
@@ -95,6 +105,11 @@ class Misclassify(RowWise):
     fewest : records a stratum must have (or the data, where there are no strata), if the matrix
         depends on frequencies, and the step in which counts are rounded and noised for it: it is
         published, and tells them. One record more leaves it as it was but once in `fewest` times.
+        Persons with several rows (role "person") are counted, each for the commonest of theirs.
+    again : in a tier of a plan: exchange what the tier before released, with this retention or
+        matrix. The published matrix is that of all exchanges together.
+    finer : what the more trusted tiers have in place of `retention`, `matrix` and `again`, as a
+        plan with tiers writes it. The release is theirs, exchanged again.
 
     Examples
     --------
@@ -111,6 +126,7 @@ class Misclassify(RowWise):
 
     name = "misclassify"
     runs_on = ("local", "streaming", "spark")
+    tiered = ("retention", "matrix", "again")
     examples = (
         {"variables": ["sex", "region"], "retention": 0.8},
         {"variables": ["education", "children"], "retention": 0.7, "towards": "near"},
@@ -134,6 +150,8 @@ class Misclassify(RowWise):
     invariant: bool = False
     strata: list[str] = Field(default_factory=list)
     fewest: Annotated[int, Field(ge=2)] = 10
+    again: bool | None = None
+    finer: list[dict[str, Any]] | None = None
 
     @field_validator("matrix", mode="before")
     @classmethod
@@ -147,6 +165,9 @@ class Misclassify(RowWise):
     def _check_parameters(self) -> Self:
         if self.retention is None and self.matrix is None:
             msg = "give the retention, or the matrix of each variable."
+            raise ValueError(msg)
+        if self.again and not self.finer:
+            msg = "nothing was exchanged before: `again` is for a tier after the first."
             raise ValueError(msg)
         both = set(self.variables) & set(self.strata)
         if both:
@@ -166,7 +187,7 @@ class Misclassify(RowWise):
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """The categories and the strata, and whose they are."""
         named = (*self.variables, *self.strata)
-        return (*named, *(name for name in schema.having("person") if name not in named))
+        return (*named, *(name for name in schema.having("person", "cluster") if name not in named))
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """The levels and matrices for a look, without a key: no matrix of these is published."""
@@ -178,7 +199,32 @@ class Misclassify(RowWise):
         self._require_each_variable()
         key = None if chance is None else chance.key
         fitted = {name: self._fit_variable(name, data, engine, key) for name in self.variables}
+        if self.finer is not None:
+            tiers = [self._fit_tier(tier, data, engine, chance) for tier in self.finer]
+            fitted = self._chain_tiers([*tiers, fitted])
         return mark_constant(fitted, data, engine, strata=self.strata)
+
+    def _fit_tier(
+        self, tier: Mapping[str, Any], data: Dataset, engine: Engine, chance: Chance | None
+    ) -> dict[str, Any]:
+        """The matrices of a more trusted tier, as that one states them."""
+        settings: dict[str, Any] = {name: tier.get(name) for name in ("retention", "matrix")}
+        step = replace(self, finer=None, again=None, **settings)
+        return step.fit_keyed(data, engine, chance)
+
+    def _chain_tiers(self, tiers: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """The last tier, each of whose values is that of the tier before, exchanged again."""
+        again = [bool(tier.get("again")) for tier in (*(self.finer or ()), {"again": self.again})]
+        last = tiers[-1]
+        for name, fit in last.items():
+            fit["chain"] = []
+            for number, stratum in enumerate(fit["strata"]):
+                stated = [np.array(tier[name]["strata"][number]["matrix"], float) for tier in tiers]
+                totals = multiply_again(stated, again)
+                stratum["matrix"] = totals[-1].tolist()
+                further = chain_matrices(totals, name, _AGAIN)
+                fit["chain"].append([totals[0].tolist(), *(step.tolist() for step in further)])
+        return last
 
     def _require_each_variable(self) -> None:
         """What is given by variable must be there for each of them, and for no other."""
@@ -200,7 +246,12 @@ class Misclassify(RowWise):
         self, name: str, data: Dataset, engine: Engine, key: Key | None
     ) -> dict[str, Any]:
         column = data.schema[name]
-        distinct = engine.distinct(data, [*self.strata, name])
+        names = [*self.strata, name]
+        distinct = (
+            count_persons(data, names, engine)
+            if has_persons(data)
+            else engine.distinct(data, names)
+        )
         levels, declared = find_levels(
             name, column, distinct, most=MOST, ordered=self.towards == "near"
         )
@@ -318,7 +369,10 @@ class Misclassify(RowWise):
                     {"where": stratum["where"], "matrix": stratum["matrix"]}
                     for stratum in fit["strata"]
                     if find_survival(np.array(stratum["matrix"], float)) is None
-                ],
+                ]
+                if "chain" not in fit
+                else [],
+                **describe_chains(fit),
                 **describe_draws_by(fit),
             }
             for name, fit in fitted.items()
@@ -348,9 +402,11 @@ class Misclassify(RowWise):
         for number, stratum in enumerate(fit["strata"]):
             rows = np.flatnonzero(stratum_of == number)
             if len(rows):
-                matrix = np.array(stratum["matrix"], float)
+                chain = fit["chain"][number] if "chain" in fit else [stratum["matrix"]]
+                matrix, *further = (np.array(step, float) for step in chain)
                 some = select_draws(draws, rows)
-                released[rows] = _exchange(name, codes[rows], fit["levels"], matrix, some)
+                exchanged = _exchange(name, codes[rows], fit["levels"], matrix, some)
+                released[rows] = exchange_again(name, exchanged, fit["levels"], further, some)
         return decode_levels(released, fit["levels"], batch[name])
 
     def transform(

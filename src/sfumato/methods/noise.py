@@ -102,6 +102,7 @@ class Noise(RowWise):
     name = "noise"
     runs_on = ("local", "streaming", "spark")
     strength = Strength("variance_share")
+    tiered = ("variance", "variance_share", "sd_share")
     attacks = ("averaging",)
     keyed = True
     examples = (
@@ -194,7 +195,7 @@ class Noise(RowWise):
 
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """The numbers, and whose they are."""
-        return (*self.touches(schema), *schema.having("person"))
+        return tuple(dict.fromkeys((*self.touches(schema), *schema.having("person", "cluster"))))
 
     def _fit_scale(self, name: str, data: Dataset, summary: Mapping[str, Any]) -> Scale | None:
         wanted: ScaleName | None = _value_of(self.scale, name)

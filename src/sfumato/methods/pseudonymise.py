@@ -75,7 +75,7 @@ class Pseudonymise(RowWise):
         columns = {
             name: Column(
                 role="other" if schema[name].role == "direct" else schema[name].role,
-                cells="pseudonyms" if schema[name].role == "person" else None,
+                cells="pseudonyms" if schema[name].role in ("person", "cluster") else None,
             )
             for name in self.variables
         }
@@ -102,7 +102,8 @@ class Pseudonymise(RowWise):
                     hint=f"make the codes longer than length = {self.length}.",
                 )
         groups = [name for name in repeated if data.schema[name].role == "direct"]
-        return replace(released, schema=released.schema.changed(groups, role="cluster"))
+        schema = released.schema.changed(groups, role="cluster", cells="pseudonyms")
+        return replace(released, schema=schema)
 
 
 def encode_pseudonyms(values: pl.Series, secret: bytes, length: int) -> pl.Series:

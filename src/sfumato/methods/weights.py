@@ -97,7 +97,7 @@ class Weights(Grouped):
     def reads(self, schema: Schema) -> tuple[str, ...]:
         """The weights and the domains, and whose they are."""
         named = (*self.touches(schema), *self.domains)
-        return (*named, *(name for name in schema.having("person") if name not in named))
+        return (*named, *(name for name in schema.having("person", "cluster") if name not in named))
 
     def fit(self, data: Dataset, engine: Engine) -> dict[str, Any]:
         """Find the levels of each weight."""

@@ -13,7 +13,7 @@ from sfumato.schema.hierarchies import Hierarchy
 
 Role = Literal["direct", "person", "quasi", "sensitive", "other", "weight", "cluster"]
 Kind = Literal["continuous", "integer", "nominal", "ordinal", "date", "text"]
-CellForm = Literal["values", "generalised", "pseudonyms"]
+CellForm = Literal["values", "generalised", "pseudonyms", "deidentified", "lists"]
 
 ROLES: dict[str, str] = {
     "direct": "identifies a person by itself (name, e-mail, record number)",
@@ -60,8 +60,9 @@ class Column:
         variable does, an identifier is looked for among those of which it is not denied. False
         also says of a direct identifier whose values repeat that different people share them.
     cells : "generalised" if `[24;28]`, `{a;b}`, `937**` and `*` stand for several values,
-        "pseudonyms" if keyed codes stand for identifiers. Steps that write such cells declare it.
-        In all other variables such text is a value like any.
+        "pseudonyms" if keyed codes stand for identifiers, "deidentified" if names and numbers were
+        taken out of free text, "lists" if a cell holds several items (`E11;I10`). Steps that write
+        such cells declare it. In all other variables such text is a value like any.
     label : what the variable is called in words, such as "Age of respondent". Stata and SPSS files
         bring theirs.
     labels : what its codes stand for, `{"1": "male", "2": "female"}`, those for "missing" as well.

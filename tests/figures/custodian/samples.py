@@ -134,6 +134,14 @@ def known_groups(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
     return pictures.known_groups(*found, names=(names[4], names[5]), **more)
 
 
+def masked_values(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    rows = [
+        {"variable": names[4], "value": name, "records": 90 - 9 * at, "masked_records": 9 * at // 2}
+        for at, name in enumerate(names)
+    ]
+    return pictures.masked_values(rows, **more)
+
+
 def compared(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
     rows = [
         {"plan": name, **{f"{other} {at}": (at + place) / 30 for at, other in enumerate(names)}}
@@ -152,6 +160,10 @@ def surface(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
         for place, name in enumerate(names[:6])
     ]
     return pictures.surface(rows, a, b, "risk", **more)
+
+
+def relief(names: Sequence[str] = PLAIN, **more: Any) -> Picture:
+    return surface(names, relief=True, **more)
 
 
 def shares(names: Sequence[str], people: int = 90) -> pl.DataFrame:
@@ -217,8 +229,10 @@ OF_MANY: dict[str, Callable[..., Picture]] = {
     "displacement": displacement,
     "moments": moments,
     "known_groups": known_groups,
+    "masked_values": masked_values,
     "compared": compared,
     "surface": surface,
+    "relief": relief,
     "widths": widths,
     "landing": landing,
     "calibrated": calibrated,

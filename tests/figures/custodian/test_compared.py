@@ -326,3 +326,39 @@ def test_shades_darken_steadily_and_letters_on_them_can_be_read():
     assert all(a > b for a, b in pairwise(bright))
     contrast = [max((one + 0.05) / 0.057, 1.02 / (one + 0.05)) for one in bright]
     assert min(contrast) >= 4.0
+
+
+def make_runs(skip=()):
+    return [
+        {"a": a, "b": b, "risk": NAN if (a, b) in skip else a * b / 64}
+        for a in (2, 4, 8) for b in (2, 4, 8, 16)
+    ]  # fmt: skip
+
+
+def solid_of(picture):
+    (solid,) = [axes for axes in picture.figure.axes if axes.name == "3d"]
+    return solid
+
+
+def test_a_relief_has_a_patch_between_neighbours_and_its_low_corner_in_front():
+    picture = pictures.surface(make_runs(), "a", "b", "risk", relief=True)
+    solid = solid_of(picture)
+    (patches,) = solid.collections
+    assert len(patches.get_facecolor()) == 2 * 3
+    # The corner of the least values lies towards the reader: seen from low x and low y.
+    assert solid.azim == -125.0
+    assert [label.get_text() for label in solid.get_xticklabels()] == ["2", "4", "8"]
+    rising = [{**row, "risk": -row["risk"]} for row in make_runs()]
+    assert solid_of(pictures.surface(rising, "a", "b", "risk", relief=True)).azim == 55.0
+    assert "heights" in picture.caption
+    assert len(pictures.surface(make_runs(), "a", "b", "risk").figure.axes) == 1
+
+
+def test_a_relief_leaves_open_what_has_no_number():
+    (patches,) = solid_of(
+        pictures.surface(make_runs({(2, 2)}), "a", "b", "risk", relief=True)
+    ).collections
+    assert len(patches.get_facecolor()) == 5
+    with refused("two values of 'a' and of 'b'"):
+        one = [row for row in make_runs() if row["a"] == 2]
+        pictures.surface(one, "a", "b", "risk", relief=True)

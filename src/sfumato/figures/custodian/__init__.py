@@ -13,8 +13,9 @@ from sfumato.figures.custodian.displacement import displacement
 from sfumato.figures.custodian.forest import forest
 from sfumato.figures.custodian.known_groups import known_groups
 from sfumato.figures.custodian.landing import landing
+from sfumato.figures.custodian.masked_values import masked_values
 from sfumato.figures.custodian.moments import moments
-from sfumato.figures.custodian.peers import gains, protection, widths
+from sfumato.figures.custodian.peers import alternatives, gains, protection, widths
 from sfumato.figures.custodian.propensity import propensity
 from sfumato.figures.custodian.records import at_risk, at_risk_from, steps, steps_from
 from sfumato.figures.custodian.risk_curve import risk_curve
@@ -24,6 +25,7 @@ from sfumato.figures.custodian.tuning import calibrated, risk_utility
 __all__ = [
     "Picture",
     "album",
+    "alternatives",
     "at_risk",
     "at_risk_from",
     "balance",
@@ -34,6 +36,7 @@ __all__ = [
     "gains",
     "known_groups",
     "landing",
+    "masked_values",
     "moments",
     "propensity",
     "protection",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sfumato.data import Dataset
@@ -19,18 +20,26 @@ from sfumato.figures.custodian.forest import forest
 from sfumato.figures.custodian.known_groups import NUMBERS as BY_KNOWLEDGE
 from sfumato.figures.custodian.known_groups import known_groups
 from sfumato.figures.custodian.landing import landing
+from sfumato.figures.custodian.masked_values import NEEDED as MASKED_VALUES
+from sfumato.figures.custodian.masked_values import masked_values
 from sfumato.figures.custodian.moments import NEEDED as MOMENTS
 from sfumato.figures.custodian.moments import moments
-from sfumato.figures.custodian.peers import gains, protection
+from sfumato.figures.custodian.peers import alternatives, gains, protection, widths
 from sfumato.figures.custodian.propensity import propensity
 from sfumato.figures.custodian.records import at_risk
 from sfumato.figures.custodian.risk_curve import risk_curve
 from sfumato.figures.custodian.source import Row, Source, read_rows
+from sfumato.figures.custodian.sweep import sweep
 from sfumato.measure import Measure
 
 Details = Mapping[str, Any]
+BY_NUMBER = ("known_variables", "mean", "highest")
+"""The columns of what is linked by how many variables are known."""
 _WIDTHS = [0.0, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2]
 _NEAR = [0.01, 0.05, 0.1, 0.2]
+_ORDERED = ("integer", "date", "ordinal")
+_BUDGET = 200_000_000
+"""Generalisations times records times combinations for a picture: some seconds."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,11 @@ _FROM_TABLES = {
         ("from_quantile", "to_quantile", "up_to_0"),
         lambda source, details, public: landing(source, by=details.get("by"), public=public),
     ),
+    "masked_values": _FromTable(
+        MASKED_VALUES,
+        lambda source, _, public: masked_values(source, public=public),
+        lambda rows: any(row["masked_records"] for row in rows),
+    ),
     "moments": _FromTable(
         MOMENTS,
         lambda source, _, public: moments(source, public=public),
@@ -67,6 +81,15 @@ _FROM_TABLES = {
         ("data", "q1", "median", "q3"),
         lambda source, details, public: propensity(
             source, share=details.get("share_released"), public=public
+        ),
+    ),
+    "sweep": _FromTable(
+        BY_NUMBER,
+        lambda source, _, public: sweep(
+            source,
+            BY_NUMBER[0],
+            {"Share of persons linked, over subsets": BY_NUMBER[1:]},
+            public=public,
         ),
     ),
 }
@@ -142,6 +165,71 @@ def album(
     return pictures, failed
 
 
+def album_of_original(
+    found: Mapping[str, Evidence], measures: Mapping[str, Measure], data: Dataset
+) -> tuple[dict[str, Picture], dict[str, str]]:
+    """Pictures of the data as they are, before any release; and why some could not be drawn.
+
+    Parameters
+    ----------
+    found : the evidence by label.
+    measures : the measures that gave it, by the same labels.
+    data : what was measured.
+    """
+    drawings: dict[str, Callable[[], Picture]] = {}
+    for label, evidence in found.items():
+        measure: Any = measures[label]
+        if not evidence.computed:
+            continue
+        if measure.picture == "protection":
+            drawings |= _list_peer_drawings(label, evidence, measure, data)
+            drawings |= _list_further_peer_drawings(label, evidence, measure, data)
+        elif evidence.table is not None:
+            entry = _FROM_TABLES.get(measure.picture or "")
+            if entry is not None and _fits(entry, evidence.table):
+                drawings[label] = partial(entry.draw, evidence, evidence.details, False)
+    pictures: dict[str, Picture] = {}
+    failed: dict[str, str] = {}
+    for name, draw in drawings.items():
+        try:
+            pictures[name] = draw()
+        except SfumatoError as error:
+            failed[name] = error.what
+    return pictures, failed
+
+
+def _list_further_peer_drawings(
+    label: str, evidence: Evidence, measure: Any, data: Dataset
+) -> dict[str, Callable[[], Picture]]:
+    """Which values can be ruled out, and how much coarser variables would protect."""
+    from sfumato.risk._known import known_variables
+    from sfumato.risk._peers.equal_widths import widths as try_widths
+    from sfumato.risk._peers.who import who
+
+    known = known_variables(measure.known, data, "original")
+    worst = str(evidence.details["worst_variable"])
+    asked = {
+        name: getattr(measure, name)
+        for name in ("p", "q", "domains", "most", "effort", "tolerance", "relative_tolerance",
+                     "individuals", "budget")
+    }  # fmt: skip
+    drawings: dict[str, Callable[[], Picture]] = {
+        f"{label}-alternatives": lambda: alternatives(who(data, measure.sensitive, known, **asked))
+    }
+    for variable in known:
+        if variable != worst and data.schema[variable].kind in _ORDERED:
+            drawings[f"{label}-by-width-of-{variable}"] = partial(
+                _draw_widths,
+                lambda name: try_widths(data, worst, name, known, measure.p, budget=_BUDGET),
+                variable,
+            )
+    return drawings
+
+
+def _draw_widths(compute: Callable[[str], Any], variable: str) -> Picture:
+    return widths(compute(variable), variable=variable)
+
+
 def _list_drawings(
     label: str, evidence: Evidence, measure: Any, original: Dataset, released: Dataset
 ) -> dict[str, Callable[[], Picture]]:
@@ -163,7 +251,9 @@ def _list_drawings(
         draw = lambda: known_groups(measure.measure(original), evidence)  # noqa: E731
         fits = _fits(_FROM_TABLES[picture], evidence.table)
         return {f"{label}-by-knowledge": draw} if fits else {}
-    if picture in _FROM_TABLES:
+    # Only some of these measures have a table over what varies.
+    varies = picture != "sweep" or _fits(_FROM_TABLES[picture], evidence.table)
+    if picture in _FROM_TABLES and varies:
         return {label: lambda: _FROM_TABLES[picture].draw(evidence, evidence.details, False)}
     return {}
 

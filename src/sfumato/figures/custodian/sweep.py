@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from sfumato.figures._sheet.sheet import (
 )
 from sfumato.figures._sheet.style import (
     BLUE,
+    FAINT,
     INK,
+    LABEL,
     MOST_MARKS,
     SMALL,
     Mark,
@@ -54,6 +57,10 @@ _DARK, _LIGHT = "#101418", "#fcfcfc"
 """Numbers in cells keep their colour on dark pages: the cell below them keeps its own."""
 _BRIGHT = 0.19
 _STEPS = 5
+_RELIEF = 3.7
+"""Inches for the surface below the map."""
+_FEWEST_FOR_RELIEF = 2
+_GREY = (0.11, 0.13, 0.16)
 _NOT_SET = "not set"
 Cells = dict[tuple[Any, Any], float]
 
@@ -260,6 +267,7 @@ def surface(
     value: str,
     *,
     limits: tuple[float, float] | None = None,
+    relief: bool = False,
     public: bool = False,
 ) -> Picture:
     """A measured number over two parameters that vary independently, as a map of cells.
@@ -274,6 +282,8 @@ def surface(
     value : the column of the number to draw.
     limits : the ends of the scale of shades. Default: the lowest and the highest number. Give the
         same ends to two pictures that are to be compared.
+    relief : whether to draw the numbers as a surface in three dimensions too, below the map. It is
+        turned so that its low corner is in front.
     public : the custodian's word that it may be shown outside. It shows numbers of whole data
         sets.
 
@@ -300,15 +310,28 @@ def surface(
     if not known:
         raise refuse_empty("surface")
     low, high = _check_ends(known, limits)
+    if relief and min(len(columns), len(lines)) < _FEWEST_FOR_RELIEF:
+        raise SfumatoError(
+            f"A surface in three dimensions needs two values of '{x}' and of '{y}' at least.",
+            hint="leave out relief, or vary both.",
+        )
     with use_house_style():
-        figure, (axes,) = make_sheet(0.75 + max(1.2, 0.34 * len(lines)))
+        height = 0.75 + max(1.2, 0.34 * len(lines))
+        if relief:
+            figure, (axes, below) = make_sheet(height + _RELIEF, rows=2)
+            solid = _make_solid(figure, below, (height, _RELIEF))
+            _draw_relief(solid, columns, lines, cells, (low, high))
+            _name_solid(solid, columns, lines, (x, y, value))
+        else:
+            figure, (axes,) = make_sheet(height)
         _draw_cells(axes, columns, lines, cells, (low, high))
         label_axes(axes, x, y)
         brief = [wrap_name(name, width=30, lines=1) for name in (value, x, y)]
         return make_picture(
             figure,
             f"{brief[0]} by {brief[1]} and {brief[2]}",
-            _describe_cells(rows, cells, len(columns) * len(lines)),
+            _describe_cells(rows, cells, len(columns) * len(lines))
+            + (" The surface below has the same numbers as heights." if relief else ""),
             public=public,
             legend=_make_legend(low, high),
         )
@@ -376,12 +399,14 @@ def _draw_cells(
     _name_ticks(axes.yaxis, lines, 14, 1)
 
 
-def _name_ticks(axis: Any, values: list[Any], letters: int, lines: int) -> None:
+def _name_ticks(
+    axis: Any, values: list[Any], letters: int, lines: int, *, first: float = 0.5
+) -> None:
     """The values at an axis; each text is written as it is."""
     from matplotlib.ticker import FixedFormatter
 
     names = [wrap_name(_format_value(value), width=letters, lines=lines) for value in values]
-    axis.set_ticks([index + 0.5 for index in range(len(values))])
+    axis.set_ticks([index + first for index in range(len(values))])
     labels = axis.get_ticklabels()
     drawn = [write(label, name).get_text() for label, name in zip(labels, names, strict=True)]
     # A tick asks its formatter again whenever it is drawn.
@@ -392,6 +417,69 @@ def _format_value(value: Any) -> str:
     if value is None:
         return _NOT_SET
     return format_number(to_float(value)) if _is_number(value) else str(value)
+
+
+def _make_solid(figure: Figure, below: Axes, heights: tuple[float, float]) -> Any:
+    """A panel with three axes in place of the lower one."""
+    spec = below.get_subplotspec()
+    assert spec is not None  # noqa: S101 - every panel of a sheet has its place
+    spec.get_gridspec().set_height_ratios(heights)
+    below.remove()
+    solid: Any = figure.add_subplot(spec, projection="3d")
+    solid.set_facecolor("none")
+    solid.set_box_aspect((1.6, 1.6, 1.0), zoom=1.05)
+    for axis in (solid.xaxis, solid.yaxis, solid.zaxis):
+        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
+        axis._axinfo["grid"].update(color=(*_GREY, FAINT), linewidth=0.6)  # noqa: SLF001 - no other way
+    return solid
+
+
+def _draw_relief(
+    solid: Any, columns: list[Any], lines: list[Any], cells: Cells, ends: tuple[float, float]
+) -> None:
+    """The patches between neighbouring cells; one that lacks a corner is left open."""
+    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+    low, high = ends
+    patches, colours = [], []
+    for i, j in itertools.product(range(len(columns) - 1), range(len(lines) - 1)):
+        corners = [
+            (a, b, cells.get((columns[a], lines[b]), math.nan))
+            for a, b in ((i, j), (i + 1, j), (i + 1, j + 1), (i, j + 1))
+        ]
+        if all(math.isfinite(corner[2]) for corner in corners):
+            patches.append(corners)
+            mean = sum(corner[2] for corner in corners) / len(corners)
+            colours.append(_to_hex(_pick_shade(mean, low, high) or (1.0, 1.0, 1.0)))
+    surface = Poly3DCollection(patches, facecolors=colours, edgecolors=_DARK, linewidths=0.5)
+    solid.add_collection3d(surface)
+    pad = 0.05 * (high - low) or 0.5
+    solid.set(xlim=(0, len(columns) - 1), ylim=(0, len(lines) - 1), zlim=(low - pad, high + pad))
+    solid.view_init(elev=26, azim=_find_front(columns, lines, cells))
+
+
+def _find_front(columns: list[Any], lines: list[Any], cells: Cells) -> float:
+    """The angle from which the lowest corner is in front, so that it hides nothing."""
+    corners = {
+        -125.0: (columns[0], lines[0]),
+        -55.0: (columns[-1], lines[0]),
+        55.0: (columns[-1], lines[-1]),
+        125.0: (columns[0], lines[-1]),
+    }
+    heights = {angle: cells.get(corner, math.nan) for angle, corner in corners.items()}
+    return min(heights, key=lambda angle: (not math.isfinite(heights[angle]), heights[angle]))
+
+
+def _name_solid(
+    solid: Any, columns: list[Any], lines: list[Any], names: tuple[str, str, str]
+) -> None:
+    for axis, values in ((solid.xaxis, columns), (solid.yaxis, lines)):
+        _name_ticks(axis, values, 10, 1, first=0.0)
+    format_axis(solid.zaxis)
+    solid.tick_params(labelsize=SMALL, pad=0)
+    for axis, name in zip((solid.xaxis, solid.yaxis, solid.zaxis), names, strict=True):
+        axis.label.set_fontsize(LABEL)
+        write(axis.label, wrap_name(name, width=24, lines=1))
 
 
 def _pick_shade(value: float, low: float, high: float) -> tuple[float, float, float] | None:

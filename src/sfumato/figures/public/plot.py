@@ -72,6 +72,15 @@ class Plot(Picture):
     reasons: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write an SVG, PNG or PDF; or an HTML page to hover over and zoom, of a public plot."""
+        target = Path(path)
+        if target.suffix.lower() != ".html":
+            return super().save(target, overwrite=overwrite)
+        from sfumato.figures.public.interactive import render_interactive
+
+        return self._write(target, render_interactive(self).encode(), overwrite=overwrite)
+
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the table of what is drawn, as CSV or JSON by the suffix."""
         target = Path(path)

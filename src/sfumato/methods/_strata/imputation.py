@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast
@@ -9,12 +10,14 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 import polars as pl
 
+from sfumato.cells.codes import restore_categories
 from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset, drop_missing_codes
 from sfumato.engines import Engine, GroupingEngine
 from sfumato.engines.summaries import Count, Mean, Quantile, Summary
 from sfumato.errors import MethodError
-from sfumato.kernels.arrays import Floats, Mask
+from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.randomness import Draws, Key
 
 Missing = Literal["refuse", "drop", "median", "mean", "model"]
 # Imputations by chained equations whose mean is taken.
@@ -207,15 +210,121 @@ def impute_by_model(data: Dataset, names: Sequence[str], categories: Sequence[st
     )
 
 
+Guess = Literal["distribution", "model"]
+
+
+def impute_categories(
+    data: Dataset, names: Sequence[str], how: Guess, numbers: Sequence[str]
+) -> Dataset:
+    """Fill in missing categories by a draw, so that their frequencies stay as they are.
+
+    The draw of a record belongs to the record, whatever the order of rows. It is no secret: it
+    protects nobody, and only places a record among the others.
+
+    Parameters
+    ----------
+    names : the categories; codes for missing count as missing.
+    how : "distribution" draws from the categories that are known, as often as they occur (for two
+        of them, from a binomial distribution). "model" draws from what a logistic regression on the
+        numbers and the other categories predicts for the record.
+    numbers : the numbers that the model knows.
+    """
+    known = drop_missing_codes(data.batch(names), data.schema)
+    lacking = [name for name in names if known[name].null_count()]
+    if not lacking:
+        return data
+    ids = data.identity.digests
+    key = Key(hashlib.sha256(b"sfumato imputation of categories").digest())
+    filled = []
+    for name in lacking:
+        values = known[name]
+        rows = np.flatnonzero(values.is_null().to_numpy())
+        levels = _list_levels(values)
+        if how == "model" and 1 < len(levels) <= _MOST_LEVELS:
+            chances = _predict_levels(data, known, name, levels, numbers, rows)
+        else:
+            _refuse_many(name, len(levels), how)
+            counts = np.array([int((values == level).sum()) for level in levels], float)
+            chances = np.tile(counts / counts.sum(), (len(rows), 1))
+        uniform = Draws(key, 0, ids).uniform(name)[rows]
+        below = np.cumsum(chances, axis=1)[:, :-1] <= uniform[:, None]
+        drawn = levels.gather(below.sum(axis=1))
+        filled.append(values.scatter(rows, drawn) if len(rows) else values)
+    # No cell holds a code for missing any more.
+    bare = data.schema.changed(lacking, missing=())
+    filled_in = replace(data, schema=bare, given_identity=data.identity)
+    return restore_categories(data, filled_in.with_columns(pl.DataFrame(filled)), lacking)
+
+
+def _list_levels(values: pl.Series) -> pl.Series:
+    """The levels that occur, in one order whatever the rows."""
+    levels = values.drop_nulls().unique()
+    if not len(levels):
+        raise MethodError(
+            f"Variable '{values.name}' has no values to impute from.", hint="leave it out."
+        )
+    return levels.gather(levels.cast(pl.String).arg_sort())
+
+
+def _refuse_many(name: str, levels: int, how: Guess) -> None:
+    if how == "model" and levels > _MOST_LEVELS:
+        raise MethodError(
+            f"Variable '{name}' has {levels} levels, and a model of gaps has at most "
+            f"{_MOST_LEVELS}.",
+            hint='recode it to fewer, or say missing_strata = "distribution".',
+        )
+
+
+def _predict_levels(
+    data: Dataset,
+    known: pl.DataFrame,
+    name: str,
+    levels: pl.Series,
+    numbers: Sequence[str],
+    rows: Integers,
+) -> Floats:
+    """For records that lack a category, how likely each level is (logistic regression)."""
+    from sklearn.linear_model import LogisticRegression
+
+    batch = drop_missing_codes(data.batch(numbers), data.schema)
+    columns = [_standardise_filled(batch[number]) for number in numbers]
+    others = [
+        _make_dummies_of(known[other].cast(pl.String).fill_null(""))
+        for other in known.columns
+        if other != name
+    ]
+    predictors = np.column_stack([np.empty((len(data), 0)), *columns, *others])
+    ids = data.identity.digests
+    # In one order, whatever the order of the rows: sums differ in their last digits.
+    order = np.lexsort((ids[:, 1], ids[:, 0]))
+    complete = order[~np.isin(order, rows)]
+    texts = known[name].cast(pl.String).to_numpy()[complete]
+    model = LogisticRegression(max_iter=1000).fit(predictors[complete], texts.astype(str))
+    wanted = [list(model.classes_).index(level) for level in levels.cast(pl.String)]
+    chances: Floats = model.predict_proba(predictors[rows])[:, wanted]
+    return chances
+
+
+def _standardise_filled(values: pl.Series) -> Floats:
+    """A number with mean 0 and deviation 1, and the median in place of what is missing."""
+    known = values.cast(pl.Float64)
+    filled = known.fill_null(known.median()).fill_null(0.0).to_numpy()
+    spread = float(np.std(filled))
+    return (filled - filled.mean()) / (spread if spread > 0 else 1.0)
+
+
 def _make_dummies(data: Dataset, name: str) -> Floats:
     """A column of zeros and ones per level but the first; variables of very many levels none."""
-    levels = data.column(name).cast(pl.String).fill_null("")
+    return _make_dummies_of(data.column(name).cast(pl.String).fill_null(""))
+
+
+def _make_dummies_of(levels: pl.Series) -> Floats:
     known = sorted(levels.unique().to_list())
     if len(known) > _MOST_LEVELS:
-        return np.empty((len(data), 0))
+        return np.empty((len(levels), 0))
     return np.column_stack(
         [
-            np.empty((len(data), 0)),
+            np.empty((len(levels), 0)),
             *((levels == level).cast(pl.Float64).to_numpy() for level in known[1:]),
         ]
     )
