@@ -13,6 +13,8 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.contract.test_methods import CASES, KEY, made
+from tests.methods.test_persons import SCHEMA as VISITS
+from tests.methods.test_persons import make_visits
 
 import sfumato as sf
 from sfumato import catalogue
@@ -21,7 +23,7 @@ from sfumato.data import stream
 from sfumato.engines import Chance, LocalEngine, engine_for, streaming
 from sfumato.engines.streaming import StreamingEngine
 from sfumato.engines.summaries import Count, Deviation, Distinct, Maximum, Mean, Quantile, Summary
-from sfumato.errors import DataError, MethodError
+from sfumato.errors import DataError, MeasureError, MethodError
 from sfumato.io import columnar, scanning
 from sfumato.io.scratch import Spill
 from sfumato.plan import Writing
@@ -181,6 +183,42 @@ def test_original_and_release_are_paired_in_any_order(here: sf.Dataset, there: s
         .sort(names)
         .equals(straight.frame.collect().select(names).sort(names))
     )
+
+
+PERSONS = [
+    sf.methods.ShiftDates(window=364, unit="weeks"),
+    sf.methods.ShiftDates(origin="seen"),
+    sf.methods.Noise(variables=["height", "age"], variance_share=0.3),
+    sf.methods.CorrelatedNoise(variables=["age", "height"], noise_share=0.3, partly=True),
+    sf.methods.Misclassify(variables=["sex", "ward"], retention=0.6, towards="equal"),
+    sf.methods.Suppress(variables=["sex", "size"], k=3),
+    sf.methods.Recode(variables=["ward"], fewest=12),
+]
+
+
+@pytest.mark.parametrize("method", PERSONS, ids=lambda method: method.name)
+def test_rows_of_a_person_are_treated_as_in_memory(method: sf.Method) -> None:
+    days = pl.lit("2001-01-01").str.to_date()
+    frame = make_visits(120, 4).with_columns(
+        (days - pl.duration(days=pl.col("height") * 10)).cast(pl.Date).alias("born"),
+        (days + pl.duration(days=pl.col("age") * 7)).cast(pl.Date).alias("seen"),
+    )
+    dates = dict.fromkeys(("born", "seen"), sf.Column(role="other", kind="date"))
+    schema = VISITS.with_columns(dates)
+    wanted = method.apply(sf.Dataset(frame, schema), key=KEY)
+    released = method.apply(sf.Dataset(frame.lazy(), schema), key=KEY)
+    assert released.frame.collect().equals(wanted.frame)
+
+
+def test_what_would_count_rows_of_persons_is_refused() -> None:
+    there = sf.Dataset(make_visits(30, 4).lazy(), VISITS)
+    with pytest.raises(MethodError, match="only where one machine holds"):
+        sf.methods.KAnonymity(k=3).apply(there)
+    plan = sf.Plan(schema=VISITS, steps=[sf.methods.Drop()], targets={"k.min": 2})
+    with pytest.raises(DataError, match="in memory only"):
+        sf.protect(there, plan, key=KEY)
+    with pytest.raises(MeasureError, match="counts persons in memory only"):
+        sf.risk.Uniqueness().measure(there)
 
 
 # Releases ----------------------------------------------------------------------------------------

@@ -585,7 +585,10 @@ class SparkEngine:
     def join(self, data: Dataset, table: Dataset, on: Sequence[str]) -> Dataset:
         """See `GroupingEngine.join`."""
         names = (*data.columns, *(name for name in table.columns if name not in data.columns))
-        joined = _records(data).join(table.frame, list(on), "left")
+        # Spark sorts both by the first key, and by all of them where it is the same: that is slow.
+        key = F.xxhash64(*(_quote(name) for name in on)).alias(_KEY)
+        records, rows = (frame.select("*", key) for frame in (_records(data), table.frame))
+        joined = records.join(rows, [_KEY, *on], "left")
         frame = joined.select(*(_quote(name) for name in (*names, *ID_COLUMNS)))
         return replace(
             data,
