@@ -52,6 +52,8 @@ WARNINGS = {
     "The chains do not agree": "chains do not agree",
 }
 """How warnings of a fit begin, and what they are of."""
+MUCH = 0.3
+"""A share of a sum of squares by which a record decides on a coefficient."""
 Row = dict[str, Any]
 
 
@@ -267,7 +269,10 @@ def print_table(rows: list[Row]) -> None:
 
     sets = len(rows)
     print(f"{sets} data sets; bias in posterior SD (Monte Carlo error), coverage of 95 % intervals")
-    print(f"{'term':<22} {'fit':>14} {'coverage':>20} {'SD/SE':>6} {'middles':>14} {'coverage':>9}")
+    print(
+        f"{'term':<22} {'fit':>14} {'SD of it':>8} {'chance':>6} {'coverage':>20} {'SD/SE':>6} "
+        f"{'middles':>14} {'coverage':>9}"
+    )
     for term in TERMS:
         cells = [row["terms"][term] for row in rows]
         mean, sd, low, high = (np.array([cell["fit"][i] for cell in cells]) for i in range(4))
@@ -279,8 +284,12 @@ def print_table(rows: list[Row]) -> None:
         bounds = binomtest(covered, sets).proportion_ci()
         interval = f"{covered / sets:.2f} ({bounds.low:.2f} to {bounds.high:.2f})"
         naive = np.abs(middle - truth) <= 1.96 * middle_error
+        # If the model is right, the original's fit is as far from the posterior mean as what the
+        # release hides: its variance is the posterior variance less that of the original's fit.
+        chance = np.sqrt(np.maximum(1 - (error / sd) ** 2, 0.0).mean())
         print(
-            f"{term:<22} {bias.mean():>+6.2f} ({bias.std(ddof=1) / sets**0.5:.2f}) {interval:>20} "
+            f"{term:<22} {bias.mean():>+6.2f} ({bias.std(ddof=1) / sets**0.5:.2f}) "
+            f"{bias.std(ddof=1):>8.2f} {chance:>6.2f} {interval:>20} "
             f"{(sd / error).mean():>6.2f} {other.mean():>+7.2f} "
             f"({other.std(ddof=1) / sets**0.5:.2f}) {naive.mean():>9.2f}"
         )
@@ -326,6 +335,25 @@ def print_warnings(rows: list[Row]) -> None:
                 )
 
 
+def print_by_leverage(rows: list[Row], records: int, predictors: str) -> None:
+    """Bias of income where a single record has much of its sum of squares, and elsewhere."""
+    shares, biases = [], []
+    for row in rows:
+        income = PREDICTORS[predictors](records, row["seed"])["income"].to_numpy()
+        squares = (income - income.mean()) ** 2
+        shares.append(squares.max() / squares.sum())
+        cell = row["terms"]["income"]
+        biases.append((cell["fit"][0] - cell["original"][0]) / cell["fit"][1])
+    heavy, bias = np.array(shares) >= MUCH, np.array(biases)
+    for name, some in (("with", bias[heavy]), ("without", bias[~heavy])):
+        if len(some) > 1:
+            error = some.std(ddof=1) / len(some) ** 0.5
+            print(
+                f"income, {len(some)} data sets {name} a record of {MUCH:.0%} of its sum of "
+                f"squares: {some.mean():+.2f} ({error:.2f})"
+            )
+
+
 def main() -> None:
     """Run, or go on with, a study."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -355,6 +383,7 @@ def main() -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(rows[-1]), encoding="utf-8")
     print_table(rows)
+    print_by_leverage(rows, options.records, options.predictors)
 
 
 if __name__ == "__main__":
