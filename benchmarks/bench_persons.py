@@ -5,7 +5,7 @@ that k-anonymity clusters persons and a person's dates move together, and with a
 in each row, so that every row is a person. "steps" is `shift_dates` of two dates and `k_anonymity`
 (k = 5) of age, sex and region; "protect" is `sf.protect` of the same plan with the target k >= 5.
 "frames" is the memory of the original and of the released table together, without anything else;
-the peak is that of the process above its start, when the original is there already, and the original.
+the peak is that of the process above its start, with the original, which is there already.
 
 python -m benchmarks bench_persons takes 0.1, 0.3 and 1 million visits; SFUMATO_RECORDS=10000000
 takes as many as it says besides.

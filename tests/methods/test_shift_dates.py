@@ -446,6 +446,13 @@ def test_only_dates_of_the_step_have_ages(wrong):
         ShiftDates(window=364, **wrong).apply(data, key=KEY)
 
 
+def test_a_limit_of_age_needs_a_date_at_which_it_holds():
+    data = table([("a", dt.date(1930, 1, 1), dt.date(2020, 1, 1))])
+    alone = ShiftDates(window=364, variables=["birth"], oldest={"birth": 89})
+    with pytest.raises(MethodError, match="this step has none"):
+        alone.apply(data, key=KEY)
+
+
 def test_births_at_a_limit_are_left_out_of_the_attack():
     rows = [
         (f"p{n}", dt.date(1930 + n, 1, 1), dt.date(2018 + n % 3, 1 + n % 12, 1 + n % 28))

@@ -179,3 +179,118 @@ def test_the_most_exposed_persons_have_few_other_persons_around() -> None:
     lonely = sf.Dataset(data.frame.with_columns(far, near.alias("pressure")), data.schema)
     found = sf.calibrate(lonely, mean_h=0.5, who=0.05, attacker="plain", draws=3)
     assert found.groups["records"].to_list() == [1], "their own rows are no company"
+
+
+def _mixed(records: int = 150, seed: int = 4) -> sf.Dataset:
+    chance = np.random.default_rng(seed)
+    frame = pl.DataFrame(
+        {
+            "x": chance.normal(size=records),
+            "y": chance.normal(size=records),
+            "town": chance.choice(["a", "b", "c"], records, p=[0.5, 0.3, 0.2]),
+            "school": chance.choice(["low", "mid", "high"], records),
+        }
+    )
+    school = sf.Column(role="quasi", kind="ordinal", domain=("low", "mid", "high"))
+    numbers = dict.fromkeys("xy", sf.Column(role="quasi", kind="continuous"))
+    town = sf.Column(role="quasi", kind="nominal")
+    return sf.Dataset(frame, sf.Schema({**numbers, "town": town, "school": school}))
+
+
+def test_the_attack_by_categories_is_that_of_the_measure() -> None:
+    """Noise as calibrated, on fresh draws, held against `mixed_h_index`, which shares no code."""
+    data = _mixed()
+    known = ["x", "y", "town", "school"]
+    found = sf.calibrate(data, ["x", "y"], known=known, at_most=0.6, attacker="plain", draws=8)
+    assert found.met
+    seen = []
+    for at in range(20):
+        released = found.step.apply(data, key=bytes([at + 1]) * 32)
+        # Nobody is ruled out by a category that fits: the plain attacker weighs all alike.
+        plain = sf.risk.MixedHIndex(known=known, p=3, errors={"town": 1e-12, "school": 1e-12})
+        seen.append(plain.measure(data, released).value)
+    assert np.mean(seen) == pytest.approx(found.achieved, abs=0.06)
+
+
+def test_who_knows_categories_too_needs_more_noise() -> None:
+    data = _mixed()
+    numbers = sf.calibrate(data, ["x", "y"], known=["x", "y"], mean_h=2, draws=4)
+    with_town = sf.calibrate(data, ["x", "y"], known=["x", "y", "town"], mean_h=2, draws=4)
+    changed = sf.calibrate(
+        data,
+        ["x", "y"],
+        known=["x", "y", "town"],
+        misclassified={"town": 0.5},
+        mean_h=2,
+        draws=4,
+    )
+    assert numbers.share < with_town.share
+    assert changed.share < with_town.share
+
+
+def test_categories_repeat_whatever_the_order() -> None:
+    data = _mixed(100)
+    order = np.random.default_rng(0).permutation(100)
+    known = ["x", "town", "school"]
+    first, second = (
+        sf.calibrate(
+            one, ["x"], known=known, misclassified={"town": 0.7}, mean_h=2, draws=3, who=0.2
+        )
+        for one in (data, data.take(order))
+    )
+    assert (first.share, first.achieved) == (second.share, second.achieved)
+
+
+def test_two_levels_are_as_far_apart_as_the_likelihood_says() -> None:
+    from sfumato.tuning.calibrate import KnownCategory
+
+    entry = KnownCategory("town", np.eye(3), np.full(3, np.sqrt(0.5)), ordered=False, retention=0.8)
+    changed = 0.2
+    gap = (np.eye(3)[0] - np.eye(3)[1]) * entry.weigh_change(changed)
+    # Pr(the same level) = 0.8, of either other 0.1.
+    assert (gap**2).sum() == pytest.approx(2 * np.log(0.8 / 0.1))
+    assert entry.weigh_change(0.0) > 1e5
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"misclassified": {"school": 0.5}}, "'school' is said to be misclassified"),
+        ({"misclassified": {"town": 0}}, "keep their 'town'"),
+    ],
+)
+def test_mistakes_about_categories_are_told(more: Any, expected: str) -> None:
+    with pytest.raises(MeasureError, match=expected):
+        sf.calibrate(_mixed(40), ["x"], known=["x", "town"], mean_h=2, **more)
+
+
+def test_an_attacker_without_errors_is_that_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slow way gives the same as the trees where nothing is wrong and everybody is there."""
+    from sfumato.tuning import calibrate as module
+
+    data = _mixed(80)
+    known = ["x", "y", "town"]
+    fast = sf.calibrate(data, ["x", "y"], known=known, mean_h=2, draws=3)
+    monkeypatch.setattr(module.DistanceAttack, "is_imperfect", True)
+    slow = sf.calibrate(data, ["x", "y"], known=known, mean_h=2, draws=3)
+    assert slow.share == fast.share
+    assert slow.achieved == pytest.approx(fast.achieved)
+
+
+def test_who_knows_less_needs_less_noise() -> None:
+    data = _mixed(120)
+    known = ["x", "y", "town"]
+    sizes = [
+        sf.calibrate(data, ["x", "y"], known=known, at_most=0.5, draws=3, **more).share
+        for more in ({}, {"errors": 0.3}, {"sampling_fraction": 0.4})
+    ]
+    assert sizes[1] < sizes[0]
+    assert sizes[2] < sizes[0]
+
+
+def test_imperfect_attackers_are_refused_where_they_cannot_be_tried() -> None:
+    with pytest.raises(MeasureError, match="are shares"):
+        sf.calibrate(_mixed(40), ["x"], known=["x"], mean_h=2, errors=2)
+    many = sf.Dataset(pl.DataFrame({"x": np.arange(6000.0)}), sf.Schema({"x": "quasi"}))
+    with pytest.raises(MeasureError, match="at most 5000 records"):
+        sf.calibrate(many, ["x"], mean_h=2, errors=0.1)

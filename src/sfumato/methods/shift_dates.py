@@ -207,6 +207,11 @@ class ShiftDates(RowWise):
                     f"Variable '{name}' does not hold ages in whole years.",
                     hint="leave it out of `ages`, or read it as whole numbers.",
                 )
+        if self.oldest and set(names) <= set(self.oldest):
+            raise MethodError(
+                "`oldest` limits the age at other dates of the person, and this step has none.",
+                hint="name a date such as that of the visit, or blank births: `blank_before`.",
+            )
         if births := [name for name in self.oldest or () if data.dtype(name) != pl.Date]:
             raise MethodError(
                 f"Variable '{births[0]}' holds times, and births are dates.",

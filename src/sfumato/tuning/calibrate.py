@@ -23,6 +23,7 @@ from sfumato.kernels.exact_sums import canonical_order
 from sfumato.methods._persons import BY_PERSON
 from sfumato.methods.noise import Noise
 from sfumato.progress import current_progress
+from sfumato.randomness import Draws
 from sfumato.risk._attacks.distances import Space, space
 from sfumato.risk._attacks.knowledge import knowledge
 from sfumato.risk._attacks.owners import choose_targets, rank_persons, take_best
@@ -36,6 +37,10 @@ _FIRST, _LEAST = 0.1, 1e-4
 _FEWEST = 2
 _CUT = (0.01, 0.99)
 _TAILS = (0.05, 0.95)
+_FEW_ENOUGH = 5000
+"""Records among which attackers who know less are tried: each is compared with all others."""
+_ROUNDING = 1 + 1e-9
+"""Distances that differ by no more than this factor differ by rounding."""
 _SAME_SIZE = 1.1
 """Sizes of noise that differ by less than this factor weigh alike."""
 _EXACT = 1e-6
@@ -90,6 +95,9 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     by: str = "sum",
     weights: Mapping[str, float] | None = None,
     known: Sequence[str] | None = None,
+    misclassified: Mapping[str, float] | None = None,
+    errors: float = 0.0,
+    sampling_fraction: float = 1.0,
     attacker: Attacker = "best",
     draws: int = 10,
     precision: float = 0.02,
@@ -119,6 +127,15 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     by : the order of the tenths: "sum" of the variables, "distance" from the centre, a variable.
     weights : how much noise each variable gets in proportion. Less for what analysts need most.
     known : what the attacker knows. Default: the numbers whose role is "quasi", else "sensitive".
+        Categories may be among them: a different one is as far as one standard deviation of a
+        number (Gower's distance, squared), ordered levels count by their ranks.
+    misclassified : categories that are known but not exact in the release, with the share of
+        records that keep their level, `{"region": 0.8}`; the others get somebody else's. The best
+        attacker weighs a category by the likelihood that it was changed.
+    errors : how wrong the attacker's knowledge is, as in `mixed_linkage`: 0.1 is a normal error of
+        0.1 standard deviations in numbers, and a tenth of the categories is somebody else's.
+    sampling_fraction : which part of the persons looked for is in the file. Both are for up to
+        5000 records with one row for each person.
     attacker : "best" of both; or "plain", the one of the paper, who weighs all variables alike. A
         target on `h_index` is held against the best.
     draws : how often each size is drawn. The error falls with its root.
@@ -141,8 +158,9 @@ def calibrate(  # noqa: PLR0913 - the options are the interface
     _require_sense(draws, precision, largest)
     if attacker not in ("best", "plain"):
         raise MeasureError('`attacker` is "best" or "plain".')
-    attack = _prepare_attack(data, known or variables, who, by, goal, draws)
-    attack = replace(attack, attacker=attacker)
+    attack = _prepare_attack(data, known or variables, who, by, goal, draws, misclassified or {})
+    attack = replace(attack, attacker=attacker, errors=errors, sampling_fraction=sampling_fraction)
+    attack.require_few()
     names = tuple(variables) if variables is not None else tuple(attack.columns)
     if not any(name in attack.columns for name in names):
         raise MeasureError(
@@ -349,6 +367,9 @@ class DistanceAttack:
     attacker : "plain" weighs all variables alike; "best" also weighs them by their noise.
     owners : whose each record is, where a person may have several. Then h counts persons, and each
         is looked for by the row that is found best.
+    categories : what the attacker knows besides numbers.
+    errors : how wrong the attacker's knowledge is.
+    sampling_fraction : which part of the persons looked for is in the file.
     """
 
     columns: Mapping[str, Floats]
@@ -358,6 +379,33 @@ class DistanceAttack:
     warnings: tuple[str, ...] = ()
     attacker: Attacker = "best"
     owners: Integers | None = None
+    categories: tuple[KnownCategory, ...] = ()
+    errors: float = 0.0
+    sampling_fraction: float = 1.0
+
+    @property
+    def is_imperfect(self) -> bool:
+        """Whether the attacker knows people with errors, or looks for some who are not there."""
+        return self.errors > 0 or self.sampling_fraction < 1
+
+    def require_few(self) -> None:
+        """Refuse what is no share, and imperfect attackers among too many records."""
+        if not 0 <= self.errors <= 1 or not 0 < self.sampling_fraction <= 1:
+            raise MeasureError("`errors` and `sampling_fraction` are shares, at most 1.")
+        if not self.is_imperfect:
+            return
+        if self.owners is not None:
+            raise MeasureError(
+                "Attackers with errors, or a sampling fraction, are not tried where persons have "
+                "several rows.",
+                hint="leave `errors` and `sampling_fraction` out.",
+            )
+        if self.count_persons() > _FEW_ENOUGH:
+            raise MeasureError(
+                "Attackers with errors, or a sampling fraction, are tried on at most "
+                f"{_FEW_ENOUGH} records; there are {self.count_persons()}.",
+                hint="calibrate on a part of the records, or leave them out.",
+            )
 
     def count_targets(self, group: ExposedGroup) -> int:
         """How many persons of a group are looked for."""
@@ -394,7 +442,13 @@ class DistanceAttack:
             released = np.column_stack(
                 [noisy.get(name, self.columns[name]) for name in self.columns]
             )
-            by_draw[draw] = self._rank(original, released, among, cap)
+            shown = [self._exchange(category, chance, draw) for category in self.categories]
+            by_draw[draw] = self._rank(
+                np.column_stack([original, *(entry.coordinates for entry in self.categories)]),
+                np.column_stack([released, *shown]),
+                among,
+                cap,
+            )
         # The draws are independent, so their spread gives the Monte Carlo error.
         values = by_draw.mean(axis=0)
         # Equal results in a few draws of a few records are no proof that all would be equal.
@@ -417,11 +471,16 @@ class DistanceAttack:
         """The exposure of each group to whoever does better: plain, or weighed by the noise."""
         from sfumato.kernels.trees.ranks import ranks
 
-        scales = [self.scale]
+        plain = np.concatenate([self.scale, *(entry.scale for entry in self.categories)])
+        scales = [plain]
         if self.attacker == "best":
-            scales += _weigh_by_noise(released - original, self.scale)
+            scales += _weigh_by_noise(released - original, plain, self.categories)
         exposures = []
         for scale in scales:
+            if self.is_imperfect:
+                exposure = self._rank_imperfectly(original, released, scale, among, cap)
+                exposures.append([self._average(exposure, group, cap) for group in self.groups])
+                continue
             if self.owners is None:
                 h = ranks(original, released, scale, among=among, cap=cap)
             else:
@@ -433,6 +492,69 @@ class DistanceAttack:
         # A mean of h protects when it is large; a share of records is a risk.
         worse = np.min if cap is None else np.max
         return np.asarray(worse(exposures, axis=0), float)
+
+    def _rank_imperfectly(
+        self, original: Floats, released: Floats, scale: Floats, among: Mask, cap: int | None
+    ) -> Floats:
+        """The mean of h, or the chance that it lies below the cap, of each record.
+
+        The attacker takes the record that is nearest to what they believe; h counts who is nearer
+        to the truth.
+        """
+        size = len(original)
+        chance = make_fixed_draws(size)
+        here = self._draw_present(chance)
+        shown = (released * scale)[here]
+        believed, truth = self._blur(original, chance) * scale, original * scale
+        exposure = np.full(size, np.nan)
+        for row in np.flatnonzero(among).tolist():
+            gaps = ((believed[row] - shown) ** 2).sum(axis=1)
+            found = here[gaps <= gaps.min() * _ROUNDING]
+            apart = ((truth[row] - truth) ** 2).sum(axis=1)
+            h = np.searchsorted(np.sort(apart), apart[found] / _ROUNDING, side="left")
+            exposure[row] = h.mean() if cap is None else (h < cap).mean()
+        return exposure
+
+    def _draw_present(self, chance: Draws) -> Positions:
+        """Who is in the file."""
+        size = len(chance.uniform("present", 0))
+        count = max(1, round(self.sampling_fraction * size))
+        order = np.argsort(chance.uniform("present", 0), kind="stable")
+        return np.sort(order[:count])
+
+    def _blur(self, original: Floats, chance: Draws) -> Floats:
+        """What the attacker believes of each person."""
+        if not self.errors:
+            return original
+        believed = original.copy()
+        for column, name in enumerate(self.columns):
+            error = chance.normal(f"{name} believed", 0)
+            believed[:, column] += self.errors / self.scale[column] * error
+        start = len(self.columns)
+        for entry in self.categories:
+            end = start + entry.coordinates.shape[1]
+            wrong = chance.uniform(f"{entry.name} believed", 0) < self.errors
+            other = chance.uniform(f"{entry.name} of another", 0) * len(original)
+            source = np.minimum(other.astype(np.intp), len(original) - 1)
+            believed[wrong, start:end] = entry.coordinates[source[wrong]]
+            start = end
+        return believed
+
+    def _exchange(self, category: KnownCategory, chance: Draws, draw: int) -> Floats:
+        """The category as a release shows it: some records have somebody else's level."""
+        if category.retention == 1:
+            return category.coordinates
+        coin = chance.uniform(f"{category.name} exchanged", draw)
+        other = chance.uniform(f"{category.name} taken", draw)
+        if self.owners is not None:
+            firsts = self._find_firsts()
+            coin, other = coin[firsts], other[firsts]
+        source = np.where(
+            coin < category.retention,
+            np.arange(len(coin)),
+            np.minimum((other * len(coin)).astype(np.intp), len(coin) - 1),
+        )
+        return category.coordinates[source]
 
     def _average(self, exposure: Floats, group: ExposedGroup, cap: int | None) -> float:
         """The mean over the persons of a group, each by the row that gives away the most."""
@@ -450,12 +572,97 @@ class DistanceAttack:
         return first[of.ravel()]
 
 
-def _weigh_by_noise(noise: Floats, scale: Floats) -> list[Floats]:
-    """The scale of somebody who weighs by 1 / variance of the noise, where that differs."""
+def _weigh_by_noise(
+    noise: Floats, scale: Floats, categories: Sequence[KnownCategory] = ()
+) -> list[Floats]:
+    """The scale of somebody who weighs by 1 / variance of the noise, where that differs.
+
+    Of a category, two different levels are as far apart as the likelihood says.
+    """
     sizes = np.sqrt((noise * noise).mean(axis=0)) * scale
-    if sizes.max() <= _SAME_SIZE * sizes.min():
+    if not categories and sizes.max() <= _SAME_SIZE * sizes.min():
         return []
-    return [scale / np.maximum(sizes, _EXACT)]
+    weighed = scale / np.maximum(sizes, _EXACT)
+    start = len(scale) - sum(entry.coordinates.shape[1] for entry in categories)
+    for entry in categories:
+        end = start + entry.coordinates.shape[1]
+        if not entry.ordered:
+            changed = float((noise[:, start:end] != 0).any(axis=1).mean())
+            weighed[start:end] = entry.weigh_change(changed)
+        start = end
+    return [weighed]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownCategory:
+    """A category that the attacker knows.
+
+    Parameters
+    ----------
+    name : the variable.
+    coordinates : of each record, the rank of its level; or, where levels have no order, a column
+        per level that is 1 for its records.
+    scale : what the coordinates are multiplied by.
+    ordered : whether they are ranks.
+    retention : the share of records that keep their level in the release.
+    """
+
+    name: str
+    coordinates: Floats = field(repr=False)
+    scale: Floats
+    ordered: bool
+    retention: float
+
+    def weigh_change(self, changed: float) -> float:
+        """The scale at which two different levels are as far apart as the likelihood says.
+
+        -2 log of Pr(another level) over Pr(the same), if each of the others is as likely: a pair of
+        levels differs in two coordinates.
+        """
+        # A category that never changed must fit, as a number without noise must.
+        if not changed:
+            return 1 / _EXACT
+        others = max(self.coordinates.shape[1] - 1, 1)
+        odds = (1 - changed) * others / changed
+        return math.sqrt(max(math.log(odds), 0.0)) if odds > 0 else 0.0
+
+
+def read_categories(
+    data: Dataset, names: Sequence[str], rows: Positions, misclassified: Mapping[str, float]
+) -> tuple[KnownCategory, ...]:
+    """The categories that an attacker knows of some records; missing is a level of its own."""
+    unknown = [name for name in misclassified if name not in names]
+    if unknown:
+        raise MeasureError(
+            f"'{unknown[0]}' is said to be misclassified, but is no category that is known.",
+            hint="name it in `known`.",
+        )
+    if wrong := [name for name, share in misclassified.items() if not 0 < share <= 1]:
+        raise MeasureError(
+            f"The share of records that keep their '{wrong[0]}' lies above 0, and is at most 1."
+        )
+    categories = []
+    for name in names:
+        values = data.column(name).cast(pl.String)[rows.tolist()].fill_null("")
+        levels = data.schema[name].levels
+        ordered = data.schema[name].kind == "ordinal" and levels is not None
+        known = [str(level) for level in levels or ()] if ordered else []
+        rest = [level for level in values.unique().sort() if level not in known]
+        order = [*known, *rest]
+        codes = values.replace_strict(
+            pl.Series(order), pl.Series(np.arange(len(order))), return_dtype=pl.Int64
+        ).to_numpy()
+        if ordered:
+            coordinates = codes.astype(np.float64)[:, None]
+            spread = float(coordinates.std(ddof=1)) or 1.0
+            scale = np.array([1 / spread])
+        else:
+            coordinates = (codes[:, None] == np.arange(len(order))).astype(np.float64)
+            # Two different levels differ in two coordinates: together by one standard deviation.
+            scale = np.full(len(order), math.sqrt(0.5))
+        share = float(misclassified.get(name, 1.0))
+        categories.append(KnownCategory(name, coordinates, scale, ordered, share))
+    return tuple(categories)
 
 
 def _error_of_shares(shares: Floats, sizes: npt.NDArray[np.int64]) -> Floats:
@@ -478,14 +685,27 @@ def _prepare_attack(
     by: str,
     goal: ProtectionGoal,
     draws: int,
+    misclassified: Mapping[str, float],
 ) -> DistanceAttack:
+    data.schema.require(known or ())
+    named = [name for name in known or () if not data.dtype(name).is_numeric()]
+    numbers = None if known is None else [name for name in known if name not in named]
     # The attacker's knowledge is the original itself; noise is added to it.
-    attacker = knowledge(data, data, known, owner=_OWNER)
+    attacker = knowledge(data, data, numbers, owner=_OWNER)
     if len(attacker.original) < _FEWEST:
         raise MeasureError("There is one record only; no noise hides it among others.")
     # In an order that depends on the values alone, so that the draws do too.
     owners = attacker.owners
-    order = canonical_order([*attacker.original.T, *([] if owners is None else [owners])])
+    rows = np.flatnonzero(attacker.complete)
+    categories = read_categories(data, named, rows, misclassified)
+    order = canonical_order(
+        [
+            *attacker.original.T,
+            *(column for entry in categories for column in entry.coordinates.T),
+            *([] if owners is None else [owners]),
+        ]
+    )
+    categories = tuple(replace(entry, coordinates=entry.coordinates[order]) for entry in categories)
     attacker = replace(
         attacker,
         original=attacker.original[order],
@@ -497,13 +717,21 @@ def _prepare_attack(
     )
     # Who has fewer than so many others around is exposed.
     near = goal.below if goal.at_most is not None else max(1, int(np.ceil(goal.bound)))
+    around = measured
+    if categories and not isinstance(who, str):
+        around = replace(
+            measured,
+            original=np.column_stack([measured.original, *(c.coordinates for c in categories)]),
+            scale=np.concatenate([measured.scale, *(c.scale for c in categories)]),
+        )
     return DistanceAttack(
         {name: measured.plain[:, index].copy() for index, name in enumerate(measured.names)},
         measured.scale,
-        choose_groups(measured, who, by=by, near=near, owners=attacker.owners),
+        choose_groups(around, who, by=by, near=near, owners=attacker.owners),
         draws,
         (*attacker.warnings, *measured.warnings),
         owners=attacker.owners,
+        categories=categories,
     )
 
 
