@@ -168,3 +168,60 @@ def test_mistakes_are_told_with_a_hint(place, monkeypatch, words, expected):
 
 def test_the_help_has_an_example():
     assert "Example: sfumato sweep" in CliRunner().invoke(app, ["sweep", "--help"]).stdout
+
+
+SIMULATED = """
+[columns]
+sex = "quasi"
+height = { role = "sensitive", kind = "continuous", domain = [120.0, 230.0] }
+systolic = { role = "sensitive", kind = "integer" }
+
+[[steps]]
+method = "deterministic"
+variables = ["height", "systolic"]
+strata = ["sex"]
+
+[evaluate.displacement]
+[evaluate.mahalanobis]
+variables = ["height", "systolic"]
+"""
+
+
+def test_cohorts_of_any_size_are_simulated(place):
+    sf.datasets.cohort(400).select("sex", "height", "systolic").write_csv(place / "people.csv")
+    (place / "simulated.toml").write_text(SIMULATED)
+    words = ("sweep", "people.csv", "-p", "simulated.toml", "--set", "k=3,8")
+    made = ("--simulate", "height,systolic", "--strata", "sex", "--repeats", "2", "--json")
+    sizes = ("--sizes", "100,1000")
+    first = sfumato(
+        *words, *made, *sizes, "--picture", "figure.svg", "-m", "displacement", cwd=place
+    )
+    assert first.returncode == 0, first.stderr
+    assert "complete of 400 records" in first.stderr
+    rows = json.loads(first.stdout)
+    # More than there are: nothing is drawn from the data themselves.
+    assert {row["records"] for row in rows} == {100, 1000}
+    assert len(rows) == 2 * 2 * 2
+    assert len({row["displacement"] for row in rows}) == len(rows)
+    assert (place / "figure.svg").stat().st_size > 1000
+    by_size = {
+        size: [row["displacement"] for row in rows if row["records"] == size and row["k"] == 8]
+        for size in (100, 1000)
+    }
+    assert max(by_size[1000]) < min(by_size[100])
+    other = json.loads(sfumato(*words, *made, *sizes, "--seed", "1", cwd=place).stdout)
+    assert {row["displacement"] for row in other}.isdisjoint(row["displacement"] for row in rows)
+    alone = json.loads(sfumato(*words, *made, cwd=place).stdout)
+    assert {row["records"] for row in alone} == {
+        pl.read_csv(place / "people.csv").drop_nulls().height
+    }
+
+
+def test_what_belongs_to_simulated_cohorts_is_refused_without_them(place):
+    for words in (("--strata", "sex"), ("--nearest-kurtosis",)):
+        refused = sfumato(*SWEEP, "--set", "intervals=2", *words, cwd=place)
+        assert refused.returncode == 2
+        assert "simulated cohorts" in refused.stderr
+    unknown = sfumato(*SWEEP, "--set", "intervals=2", "--simulate", "systolick", cwd=place)
+    assert unknown.returncode == 2
+    assert "did you mean 'systolic'" in unknown.stderr

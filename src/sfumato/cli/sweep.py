@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 import typer
@@ -12,13 +13,19 @@ import typer
 from sfumato import catalogue
 from sfumato.cli import options
 from sfumato.cli.console import finite_or_none, format_number, progress, say, show_json, show_table
+from sfumato.data import Dataset, drop_missing_codes
 from sfumato.errors import PlanError
 from sfumato.io import write_table
 from sfumato.io.frames import wrap
 from sfumato.measure import AT_WORST
 from sfumato.plan import Plan
 from sfumato.plan.targets import find_number
+from sfumato.tuning.grid import change_plan
+from sfumato.tuning.sweep import Simulate
 from sfumato.tuning.sweep import sweep as run_sweep
+
+if TYPE_CHECKING:
+    from sfumato.datasets.simulation import Simulator
 
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 _MOST_AXES = 2
@@ -46,6 +53,27 @@ def sweep(
     ] = None,
     repeats: Annotated[int, typer.Option(help="How many times each is run.", min=1)] = 1,
     seed: Annotated[int, typer.Option(help="A different seed gives different draws.")] = 0,
+    simulate: Annotated[
+        str | None,
+        typer.Option(
+            help="Simulate cohorts of these numbers, after their distribution in the data: "
+            "glucose,hdl,height. --sizes says how many records each has."
+        ),
+    ] = None,
+    strata: Annotated[
+        str | None,
+        typer.Option(
+            help="With --simulate: categories in whose combinations the numbers are simulated, "
+            "each combination with its share of the records."
+        ),
+    ] = None,
+    nearest_kurtosis: Annotated[
+        bool,
+        typer.Option(
+            "--nearest-kurtosis",
+            help="With --simulate: take the nearest shape where that of a number has no match.",
+        ),
+    ] = False,
     measure: options.Measures = None,
     to: Annotated[
         Path | None,
@@ -73,12 +101,20 @@ def sweep(
 ) -> None:
     """Run a plan over values of its parameters and over sample sizes; nothing is released.
 
+    With --simulate, every run has a cohort of its own, drawn after the data: means, spreads,
+    skewness, kurtosis and correlations within strata are those of the complete records.
+
     One row per run, with what was measured and whether every target is met. Runs that cannot be
     done stay in the table with the reason. Exit code 2 if no run could be done.
     """
     loaded = Plan.load(plan)
     for path, known in ((to, TABLES), (picture, PICTURES)):
         options.require_free(path, known, overwrite=overwrite)  # said before the work is done
+    if simulate is None and (strata is not None or nearest_kurtosis):
+        raise PlanError(
+            "--strata and --nearest-kurtosis are for simulated cohorts.",
+            hint="name the numbers to simulate: --simulate glucose,hdl.",
+        )
     over = _read_values(loaded, values or [])
     wanted = None if sizes is None else _parse_sizes(sizes)
     axes = [] if picture is None else _choose_axes(over, wanted or [], measure or [])
@@ -90,8 +126,15 @@ def sweep(
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
+        source: Dataset | Simulate = data
+        if simulate is not None:
+            names = _split_names(simulate), _split_names(strata or "")
+            drawn, loaded, complete = _fit_simulator(data, loaded, *names, near=nearest_kurtosis)
+            wanted = wanted or [complete]
+            # Other seeds have other cohorts, repeat by repeat.
+            source = lambda records, repeat: drawn.draw(records, seed * repeats + repeat)  # noqa: E731
         table_of_runs = run_sweep(
-            data,
+            source,
             loaded,
             over=over,
             sizes=wanted,
@@ -107,6 +150,36 @@ def sweep(
             tell("drawing", 0, 1)
             _draw(frame, axes, picture, relief=relief, overwrite=overwrite)
     _show(frame, loaded, to, as_json=json, quiet=quiet)
+
+
+def _split_names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _fit_simulator(
+    data: Dataset, plan: Plan, numbers: list[str], strata: list[str], *, near: bool
+) -> tuple[Simulator, Plan, int]:
+    """What draws cohorts like the data, the plan for them, and how many records it rests on."""
+    from sfumato.datasets.simulation import simulator
+
+    data.schema.require([*numbers, *strata])
+    complete = drop_missing_codes(data.batch([*strata, *numbers]), data.schema).drop_nulls()
+    if not len(complete):
+        raise PlanError(
+            "No record has all of these values, so there is nothing to simulate after.",
+            hint="name other variables in --simulate and --strata.",
+        )
+    drawn = simulator(complete, continuous=numbers, strata=strata, nearest_kurtosis=near)
+    # What is simulated has no codes for missing, and may lie beyond a declared domain.
+    columns = {
+        **{name: replace(data.schema[name], missing=()) for name in strata},
+        **{
+            name: replace(data.schema[name], missing=(), domain=None, kind="continuous")
+            for name in numbers
+        },
+    }
+    say(f"Simulated: cohorts after {len(complete):,} complete of {len(data):,} records.")
+    return drawn, change_plan(plan, schema=columns), len(complete)
 
 
 def _choose_axes(

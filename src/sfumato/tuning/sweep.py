@@ -150,7 +150,8 @@ class Cohorts:
         if isinstance(self.source, Dataset) and max(sizes) > len(self.source):
             raise DataError(
                 f"There are {len(self.source)} records; {max(sizes)} cannot be drawn from them.",
-                hint="choose smaller sizes, or simulate: sf.datasets.simulator(frame).",
+                hint="choose smaller sizes, or simulate cohorts: --simulate, or in Python "
+                "sf.datasets.simulator(frame).",
             )
         return sizes
 
