@@ -215,3 +215,49 @@ def test_a_sample_meets_no_target_on_its_mean(cohort, noisy):
     assert found.sampled == (50, len(cohort))
     assert math.isnan(found.details["mixed_mean_h_at_worst"])
     assert found.details["mixed_h_index_at_worst"] >= found.value
+
+
+@pytest.mark.parametrize("name", ["education", "smoking"])
+@pytest.mark.parametrize("ends", ["clip", "free"])
+def test_noisy_codes_of_categories_are_compared_as_codes(cohort, name, ends):
+    step = sf.methods.CodeNoise(variables=[name], variance=0.3, ends=ends)
+    released = step.apply(cohort, key=bytes(32))
+    known = [name, "height"]
+    found = sf.risk.MixedLinkage(known=known).measure(cohort, released)
+    assert found.details["variables"] == f"{name}, height"
+    assert not found.warnings
+    # By hand: codes are the ranks of the declared levels; height is exact and rules others out.
+    codes = {level: at for at, level in enumerate(cohort.schema[name].domain)}
+    true = [(None if v is None else codes[v], h)
+            for v, h in cohort.frame.select(name, "height").rows()]  # fmt: skip
+    shown = released.frame.select(name, "height").rows()
+    spread_of = np.std([code for code, _ in true if code is not None], ddof=1)
+    chances = []
+    for own, (code, height) in enumerate(true):
+        costs = {
+            j: 0.0 if code is None or z is None else ((code - z) / spread_of) ** 2
+            for j, (z, other) in enumerate(shown)
+            if other == height
+        }
+        if any(shown[j][0] is None for j in costs):
+            continue
+        nearest = [j for j, c in costs.items() if c <= min(costs.values()) * (1 + 1e-9)]
+        chances.append((own, (own in nearest) / len(nearest)))
+    linked = found.records["linked"].to_list()
+    assert [linked[own] for own, _ in chances] == pytest.approx([one for _, one in chances])
+
+
+def test_much_noise_on_codes_helps(cohort):
+    shares = [
+        sf.risk.MixedHIndex(known=["education", "systolic"], p=1)
+        .measure(
+            cohort,
+            sf.methods.CodeNoise(variables=["education"], variance=variance).apply(
+                sf.methods.Noise(variables=["systolic"], sd_share=0.2).apply(cohort, key=bytes(32)),
+                key=bytes(32),
+            ),
+        )
+        .at_worst
+        for variance in (0.01, 4.0)
+    ]
+    assert shares[1] < shares[0]

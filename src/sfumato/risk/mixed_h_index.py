@@ -88,7 +88,7 @@ class MixedHIndex(Measure):
     name = "mixed_h_index"
     examples = (
         {},
-        {"known": ["sex", "region", "education", "height"], "p": 1, "individuals": 60},
+        {"known": ["sex", "region", "height", "birth_date"], "p": 1, "individuals": 60},
         {"known": ["sex", "height", "glucose"], "errors": 0.2, "sampling_fraction": 0.6},
     )
     of = "pair"

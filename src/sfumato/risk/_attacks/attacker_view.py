@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sfumato.cells.intervals import Intervals
+from sfumato.cells.codes import encode_levels, find_levels
+from sfumato.cells.intervals import Intervals, read_intervals
 from sfumato.cells.level_sets import (
     LevelSets,
     add_renamed_groups,
@@ -24,8 +25,10 @@ from sfumato.cells.level_sets import (
     read_bounds,
     read_level_sets,
 )
+from sfumato.cells.noise.description import level_codes
 from sfumato.data import Dataset
-from sfumato.errors import DataError, MeasureError
+from sfumato.engines import Combinations
+from sfumato.errors import DataError, MeasureError, SfumatoError
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum, standard_deviation
 from sfumato.kernels.orders import order_by_content, scatter_numbers
@@ -34,6 +37,8 @@ from sfumato.risk._attacks.knowledge import require_pairs
 from sfumato.schema import Column
 
 _ORDERED = ("continuous", "integer", "date", "ordinal")
+_CATEGORIES = ("nominal", "ordinal", "text")
+_MOST_LEVELS = 10_000
 _IMPOSSIBLE = 1e6
 """The cost of a cell that cannot be the person's: more than any distance between people."""
 _IMPOSSIBLE_BY_NOISE = 1e12
@@ -71,6 +76,7 @@ class OrderedView:
     domain : their least and greatest value.
     truthful : whether every person fits their own released cell, so that no other can be theirs.
     source : the original values, which say what ranks there are.
+    levels : of a category whose release holds noisy codes, the levels in the order of the codes.
     """
 
     name: str
@@ -81,6 +87,7 @@ class OrderedView:
     domain: tuple[float, float]
     truthful: bool
     source: pl.Series = field(repr=False)
+    levels: Sequence[Any] = field(default=(), repr=False)
 
     def shows_value(self) -> Mask:
         """Which released records say something."""
@@ -111,6 +118,8 @@ class OrderedView:
 
     def read(self, others: Dataset) -> Floats:
         """The same variable of other persons."""
+        if self.levels:
+            return _read_codes(others.column(self.name), self.levels)
         return read_bounds(others.column(self.name), self.column, self.source).midpoints()
 
     def fits(self, record: int, among: Positions | slice = ALL) -> Mask:
@@ -376,6 +385,8 @@ def _view_variable(original: Dataset, released: Dataset, name: str) -> VariableV
     kind = column.kind or ("continuous" if values.dtype.is_numeric() else "nominal")
     column = replace(column, kind=kind)
     try:
+        if kind in _CATEGORIES and after.kind == "continuous" and now.dtype.is_numeric():
+            return _view_noisy_codes(values, now, column)
         if kind in _ORDERED:
             return _view_numbers(values, now, column, after)
         return _view_categories(values, now, column, after)
@@ -406,6 +417,43 @@ def _view_numbers(
     # Sets count by their ends here: a value between two members is no contradiction.
     outside = (persons < view.low()) | (persons > view.high())
     return replace(view, truthful=not outside.any())
+
+
+def _view_noisy_codes(values: pl.Series, now: pl.Series, column: Column) -> OrderedView | None:
+    """A category whose codes got noise: whoever has the manifest compares codes."""
+    counts = values.drop_nulls().value_counts(name="records")
+    distinct = Combinations(
+        counts.select(values.name), counts["records"].to_numpy().astype(np.int64)
+    )
+    try:
+        levels, _ = find_levels(
+            values.name, replace(column, cells=None), distinct, most=_MOST_LEVELS, ordered=True
+        )
+        persons = _read_codes(values, levels)
+    except SfumatoError:
+        return None
+    known = persons[~np.isnan(persons)]
+    if not len(known):
+        return None
+    spread = standard_deviation(known)
+    return OrderedView(
+        name=values.name,
+        column=column,
+        persons=persons,
+        cells=read_intervals(now, Column(kind="continuous"), "number"),
+        spread=spread if spread > 0 else 1.0,
+        domain=(float(known.min()), float(known.max())),
+        truthful=False,
+        source=values,
+        levels=tuple(levels),
+    )
+
+
+def _read_codes(values: pl.Series, levels: Sequence[Any]) -> Floats:
+    """The code of each value, NaN where it is missing."""
+    level = encode_levels(values, list(levels))
+    codes: Floats = np.where(level < 0, np.nan, level_codes(levels)[level])
+    return codes
 
 
 def _view_categories(

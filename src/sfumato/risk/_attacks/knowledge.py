@@ -60,7 +60,8 @@ def knowledge(
         raise MeasureError(
             f"'{owner}' compares numbers, and these are none in the original or in the release: "
             f"{dropped}.",
-            hint="leave them out of `variables`; for ranges and categories, see 'uniqueness'.",
+            hint="leave them out of `variables`; 'mixed_h_index' and 'mixed_linkage' compare "
+            "categories and ranges too.",
         )
     if not names:
         raise MeasureError(f"'{owner}' needs a variable.", hint="name some: variables = [...].")
