@@ -11,8 +11,16 @@ import polars as pl
 import sfumato as sf
 
 SIZES = {"North": 420, "South": 150, "East": 8}
-ROLES = {"id": "direct", "age": "quasi", "bmi": "sensitive", "sex": "quasi", "smoking": "quasi",
-         "years": "sensitive", "died": "sensitive", "visits": "sensitive"}  # fmt: skip
+ROLES: dict[str, Any] = {
+    "id": "direct",
+    "age": "quasi",
+    "bmi": "sensitive",
+    "sex": "quasi",
+    "smoking": "quasi",
+    "years": "sensitive",
+    "died": "sensitive",
+    "visits": "sensitive",
+}
 VARIABLES: dict[str, Any] = {
     "age": {"low": 20, "high": 90, "bins": 14},
     "bmi": {"low": 12, "high": 48, "bins": 12},
@@ -78,6 +86,6 @@ def answer_all(
     ]
 
 
-def unite(*names: str) -> pl.DataFrame:
+def unite(*names: str) -> Any:
     """The records of some sites in one frame, which no site would let happen."""
     return pl.concat([make_sites()[name].frame for name in names])

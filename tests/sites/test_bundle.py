@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.sites.examples import make_request, make_sites
@@ -15,7 +16,7 @@ from sfumato.sites.bundle import BUNDLE, CHECKSUM, MOST_ROUNDS
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     request = make_request(
         {"name": "ages", "kind": "histogram", "x": "age"},
         {"name": "box", "kind": "box", "x": "age"},
@@ -140,7 +141,7 @@ def parse(**changes):
     return sf.sites.SiteRequest.parse(content | changes)
 
 
-WRONG = {
+WRONG: dict[str, Any] = {
     "low below high": {"variables": {"age": {"low": 90, "high": 20}}},
     "a level twice": {"variables": {"sex": {"levels": ["f", "f"]}}},
     "either low and high": {"variables": {"age": {"low": 1, "high": 2, "levels": ["a", "b"]}}},

@@ -47,7 +47,7 @@ def test_a_pooled_histogram_is_that_of_the_united_records_where_no_bin_was_joine
     bundles = answer_all(make_request({"name": "ages", "kind": "histogram", "x": "age"}))
     pooled = sf.sites.combine(bundles).plots["ages"].table
     united, _ = np.histogram(unite(*BIG)["age"].to_numpy(), EDGES)
-    own = [bundle.results["ages"].groups[""] for bundle in bundles if bundle.site in BIG]
+    own = [bundle.get_answer("ages").groups[""] for bundle in bundles if bundle.site in BIG]
     kept = np.ones(len(united), bool)
     for bins in own:
         for low, high in zip(bins.edges, bins.edges[1:], strict=False):
@@ -70,11 +70,11 @@ def test_groups_of_a_histogram_add_up():
 def test_a_pooled_heat_map_adds_the_cells_that_no_site_hides():
     request = make_request({"name": "map", "kind": "heatmap", "x": "age", "y": "bmi"})
     bundles = [bundle for bundle in answer_all(request) if bundle.site in BIG]
-    shown = [np.array(bundle.results["map"].counts) for bundle in bundles]
+    shown = [np.array(bundle.get_answer("map").counts) for bundle in bundles]
     exact = []
     for data in (make_sites()[site] for site in BIG):
-        columns = [data.column(name).to_numpy() for name in ("age", "bmi")]
-        exact.append(np.histogram2d(*columns, [EDGES, np.linspace(12, 48, 13)])[0])
+        ages, weights = (data.column(name).to_numpy() for name in ("age", "bmi"))
+        exact.append(np.histogram2d(ages, weights, [EDGES, np.linspace(12, 48, 13)])[0])
     for cells, truth in zip(shown, exact, strict=True):
         assert (cells[cells > 0] == truth[cells > 0]).all()
         assert 0 < truth.sum() - cells.sum() < 0.3 * truth.sum()
@@ -104,13 +104,13 @@ def test_a_pooled_survival_curve_is_that_of_the_united_records_with_their_times_
         variables=VARIABLES | {"years": {"low": 0, "high": 10, "bins": 5}},
     )
     bundles = [bundle for bundle in answer_all(request) if bundle.site in BIG]
-    edges, rounded = np.linspace(0, 10, 6), []
+    edges, by_site = np.linspace(0, 10, 6), []
     for bundle in bundles:
-        ends = edges[list(bundle.results["alive"].groups[""].times)]
+        ends = edges[list(bundle.get_answer("alive").groups[""].times)]
         years = make_sites()[bundle.site].column("years").to_numpy()
-        rounded.append(ends[np.searchsorted(ends, years)])
-    assert len(np.unique(rounded[0])) == 5  # the larger site joined nothing
-    rounded = np.concatenate(rounded)
+        by_site.append(ends[np.searchsorted(ends, years)])
+    assert len(np.unique(by_site[0])) == 5  # the larger site joined nothing
+    rounded = np.concatenate(by_site)
     curve = sf.sites.combine(bundles).plots["alive"].table
     died = unite(*BIG)["died"].to_numpy()
     share, expected = 1.0, []

@@ -85,7 +85,11 @@ class Output:
         }
 
 
-_SETTINGS = {"deterministic": "k", "noise": "sd_share", "round": "base"}
+_SETTINGS = {
+    "deterministic": "k", "mahalanobis": "k", "noise": "sd_share", "growing_noise": "sd_share",
+    "round": "base",
+}  # fmt: skip
+_ALIKE = ({"deterministic", "mahalanobis"}, {"noise", "growing_noise"})
 _ONLY_HIDING = ("suppress", "generalise", "none")
 
 
@@ -106,22 +110,32 @@ def differs_in_settings(output: Output, entry: Mapping[str, Any]) -> bool:
     """
     rule, earlier = output.rule, entry["rule"]
     protection = rule.get("protection")
-    if protection in (None, *_ONLY_HIDING) or protection != earlier.get("protection"):
+    hiding = protection in (None, *_ONLY_HIDING)
+    if hiding or not _are_alike(protection, earlier.get("protection")):
         return False
     shared = set(output.variables) & set(entry["variables"])
-    if protection in ("deterministic", "round"):
+    if protection in ("deterministic", "mahalanobis", "round"):
         # Neighbours, and sums, depend on all variables together.
         shared = shared if set(output.variables) == set(entry["variables"]) else set()
     if not shared:
         return False
     setting = _SETTINGS.get(str(protection), "method")
-    if rule.get(setting) != earlier.get(setting):
+    if protection != earlier.get("protection") or rule.get(setting) != earlier.get(setting):
         return True
     # The same figure with the same settings looks the same, unless the key was another.
     same_figure = (output.kind, output.variables, output.groups) == (
         entry["kind"], tuple(entry["variables"]), tuple(entry["groups"]),
     ) and dict(rule) == dict(earlier)  # fmt: skip
-    return protection == "noise" and same_figure and output.digest != entry["digest"]
+    return (
+        protection in ("noise", "growing_noise")
+        and same_figure
+        and output.digest != entry["digest"]
+    )
+
+
+def _are_alike(first: Any, second: Any) -> bool:
+    """Whether two protections move values in the same way: by neighbours, or by noise."""
+    return first == second or any({first, second} <= alike for alike in _ALIKE)
 
 
 def _convert_to_json(value: Any) -> Any:

@@ -17,6 +17,7 @@ from sfumato.parameters import list_settings, parameters
 
 Handling = Literal["show", "review", "hide"]
 """What to do with a cell: show it, show it and ask for a second look, or hide it."""
+Unit = Literal["records", "persons", "groups"]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -30,6 +31,9 @@ class Rules:
     Parameters
     ----------
     k : fewest records behind anything that is shown; never below 3.
+    unit : what k counts in tables besides records: "persons" (role "person"), or "groups" (role
+        "cluster"), such as households or firms. A cell with many records of two firms is then
+        hidden. Where no variable has the role, records count. Figures ask for a second look.
     records : an output on fewer records than this is refused.
     bins : bins per axis, at most this share of the records.
     noise : least noise, its SD as a share of the variable's SD.
@@ -48,6 +52,7 @@ class Rules:
     """
 
     k: Annotated[int, Field(ge=3)] = 3
+    unit: Unit = "records"
     records: Annotated[int, Field(ge=3)] = 10
     bins: Annotated[float, Field(gt=0, le=0.5)] = 1 / 3
     noise: Annotated[float, Field(gt=0)] = 0.25
@@ -80,6 +85,13 @@ class Rules:
     def plain(self) -> dict[str, Any]:
         """The rules as plain values, for a log or a page; one that is switched off is `None`."""
         return {"dominance": None, "p_percent": None} | list_settings(self)
+
+
+def warn_of_groups(data: Dataset, rules: Rules) -> tuple[str, ...]:
+    """Why a figure asks for a second look where the rules count groups, and it counts records."""
+    if rules.unit != "groups":
+        return ()
+    return (_IN_GROUPS,) if data.schema.having("cluster") else ()
 
 
 def warn_of_shared_persons(data: Dataset) -> tuple[str, ...]:
@@ -117,6 +129,10 @@ def _warn_by_counts(data: Dataset) -> tuple[str, ...]:
     return () if unique else (_SHARED,)
 
 
+_IN_GROUPS = (
+    "The rules count groups, and a figure counts records: what it shows may rest on fewer groups "
+    "than k."
+)
 _SHARED = (
     "Some persons have several records: thresholds count records, so a cell may hold fewer persons "
     "than it seems."

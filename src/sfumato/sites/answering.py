@@ -345,8 +345,10 @@ def _make_life_table(
     steps: Integers, happened: Any, count: int, k: int
 ) -> tuple[LifeTable, Integers]:
     """Events and ends in intervals that were joined where they hold few; the interval of each."""
-    by_step = [np.bincount(steps[mask], minlength=count + 1)[1:] for mask in (happened, ~happened)]
-    stops = merge_intervals(*by_step, k)
+    events, ends = (
+        np.bincount(steps[mask], minlength=count + 1)[1:] for mask in (happened, ~happened)
+    )
+    stops = merge_intervals(events, ends, k)
     intervals = np.searchsorted(stops, steps)
     events, ends = (
         np.bincount(intervals[mask], minlength=len(stops)) for mask in (happened, ~happened)
@@ -374,10 +376,10 @@ def _draft_scatter(site: _Site, result: Any) -> _Draft:
     if not len(points):
         raise OutputRefused("No protected point is left.", hint="ask for a heat map.")
     pairs = zip(*(points.column(name).tolist() for name in names), strict=True)
-    shares = {"sd_share": site.rules.noise} if noisy else {}
+    share = site.rules.noise if noisy else None
     return _Draft(
-        answer=ScatterAnswer(points=tuple(pairs), k=site.rules.k, **shares),
-        rule={"protection": result.protection, **shares},
+        answer=ScatterAnswer(points=tuple(pairs), k=site.rules.k, sd_share=share),
+        rule={"protection": result.protection, **({"sd_share": share} if noisy else {})},
     )
 
 

@@ -372,6 +372,10 @@ class Bundle(Strict):
                 raise ValueError(f"shows a count below its own threshold in '{name}'.")
         return self
 
+    def get_answer(self, name: str) -> Any:
+        """What the site says to a result, of the type of its kind; or `Withheld`."""
+        return self.results[name]
+
     @property
     def digest(self) -> str:
         """SHA-256 of all it holds."""

@@ -143,9 +143,9 @@ def combine(bundles: Sequence[Bundle | str | Path], *, level: float = 0.95) -> P
     _require_same_request(read)
     by_site = {bundle.site: bundle for bundle in sorted(read, key=lambda bundle: bundle.site)}
     request, current = read[0].request, read[0].round
-    answers = {
+    answers: dict[str, dict[str, Any]] = {
         name: {
-            site: bundle.results[name]
+            site: bundle.get_answer(name)
             for site, bundle in by_site.items()
             if bundle.results[name].kind != "withheld"
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
@@ -112,7 +112,8 @@ def _draw_histogram(
                           if label in answer.groups])
         for label in _order_labels(request, result.by, answers)
     }  # fmt: skip
-    bars = [Bars(label, cuts, numbers, 0, 0.0) for label, numbers in counts.items()]
+    # Of joined bins, counts are parts of records.
+    bars = [Bars(label, cuts, cast("Any", sums), 0, 0.0) for label, sums in counts.items()]
     figure, (axes,) = make_sheet(3.1)
     legend = draw_bars(axes, bars, density=False)
     label_axes(axes, result.x, "Records", width=60)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sfumato.figures.public.contour import contour
     from sfumato.figures.public.density import density
     from sfumato.figures.public.forest import forest
+    from sfumato.figures.public.gallery import gallery
     from sfumato.figures.public.heatmap import heatmap
     from sfumato.figures.public.histogram import histogram
     from sfumato.figures.public.leverage import leverage
@@ -33,6 +34,7 @@ __all__ = [
     "contour",
     "density",
     "forest",
+    "gallery",
     "heatmap",
     "histogram",
     "leverage",

@@ -208,7 +208,7 @@ def _add_means(
             step = choose_step(item.high - item.low)
             row[name] = replace(item, mean=snap_to_grid(exact_mean(column), step))
         changed.append(row)
-    notes = ["The cross is the mean, rounded."]
+    notes = ["The diamond is the mean, rounded."]
     if left_out:
         notes.append("Where a few records make up most of it, the mean is not shown.")
     return changed, notes
@@ -392,8 +392,9 @@ def _draw_box(axes: Axes, row: int, item: Box, look: Mark) -> None:
     axes.plot([item.middle] * 2, [row - _HEIGHT / 2, row + _HEIGHT / 2], color=INK, linewidth=2.0,
               solid_capstyle="butt")  # fmt: skip
     if item.mean is not None:
-        axes.plot([item.mean], [row], linestyle="", marker="x", markersize=5.5, color=INK,
-                  markeredgewidth=1.4)  # fmt: skip
+        axes.plot([item.mean], [row], linestyle="", marker="D", markersize=5.0,
+                  markerfacecolor="white", markeredgecolor=INK, markeredgewidth=1.2,
+                  zorder=4)  # fmt: skip
     if item.outliers:
         axes.plot(item.outliers, np.full(len(item.outliers), row), linestyle="", marker="o",
                   markersize=3.5, markerfacecolor="none", markeredgecolor=look.colour,

@@ -87,9 +87,9 @@ def read_outcomes(model: Any, data: Any = None) -> Outcomes:
 
     Parameters
     ----------
-    model : results of statsmodels (OLS, WLS, GLM, Logit, Probit, Poisson), a fitted regressor or pipeline of
-        scikit-learn, an `sf.Fit`, or a frame with the columns `fitted` and `residual`, and
-        perhaps `standardised` and `leverage`.
+    model : results of statsmodels (OLS, WLS, GLM, Logit, Probit, Poisson), a fitted regressor or
+        pipeline of scikit-learn, an `sf.Fit`, or a frame with the columns `fitted` and
+        `residual`, and perhaps `standardised` and `leverage`.
     data : the pair (X, y), for scikit-learn only: its models do not keep their data.
 
     Examples
@@ -173,13 +173,13 @@ def _read_statsmodels(results: Any) -> Outcomes:
     model = results.model
     design = np.asarray(model.exog, np.float64)
     fitted = np.asarray(results.fittedvalues, np.float64)
-    if hasattr(model, "family"):
-        weights = np.asarray(model.iweights * model.n_trials * model.family.weights(fitted))
-        residual = np.asarray(results.resid_pearson, np.float64)
-    elif type(model).__name__ in _DISCRETE:
+    if type(model).__name__ in _DISCRETE:
         # Here `fittedvalues` are on the scale of the link.
         fitted = np.asarray(results.predict(), np.float64)
         weights = _DISCRETE[type(model).__name__](design @ np.asarray(results.params), fitted)
+        residual = np.asarray(results.resid_pearson, np.float64)
+    elif hasattr(model, "family"):
+        weights = np.asarray(model.iweights * model.n_trials * model.family.weights(fitted))
         residual = np.asarray(results.resid_pearson, np.float64)
     elif hasattr(results, "wresid"):
         weights = np.broadcast_to(np.asarray(getattr(model, "weights", 1.0)), fitted.shape)

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -186,30 +186,29 @@ def _place_rows(plot: Plot) -> Iterator[tuple[Mapping[str, Any], tuple[Any, Any]
     table = plot.table
     rows, names = table.to_dicts(), set(table.columns)
     groups = _number(table, "group")
-    if {"variable", "part", "value"} <= names or {"part", "value"} <= names - {"density"}:
+    if {"variable", "part", "value"} <= names:
         panels = _number(table, "variable")
         for row in rows:
-            yield row, (row["value"], groups.get(row.get("group"), 0)), panels.get(
-                row.get("variable"), 0
-            )
+            yield row, (row["value"], groups.get(row.get("group"), 0)), panels[row["variable"]]
     elif {"x_low", "x_high", "y_low", "y_high"} <= names:
         for row in rows:
-            place = tuple((row[f"{axis}_low"] + row[f"{axis}_high"]) / 2 for axis in "xy")
-            yield row, (place[0], place[1]), groups.get(row.get("group"), 0)
-    elif {"low", "high"} <= names and names & set(_HEIGHTS):
-        height = next(name for name in _HEIGHTS if name in names)
-        for row in rows:
-            yield row, ((row["low"] + row["high"]) / 2, row[height]), 0
-    elif {"term", "estimate"} <= names:
+            x, y = ((row[f"{axis}_low"] + row[f"{axis}_high"]) / 2 for axis in "xy")
+            yield row, (x, y), groups.get(row.get("group"), 0)
+    else:
         for index, row in enumerate(rows):
-            yield row, (row["estimate"], index), 0
-    elif "part" not in names and (pair := _find_pair(names)):
-        for row in rows:
-            yield row, (row[pair[0]], row[pair[1]]), 0
+            if (place := _place_row(row, index)) is not None:
+                yield row, place, 0
 
 
-def _find_pair(names: set[str]) -> Sequence[str] | None:
-    return next((pair for pair in _PAIRS if set(pair) <= names), None)
+def _place_row(row: Mapping[str, Any], index: int) -> tuple[Any, Any] | None:
+    """Where a row stands in a figure of one panel; None where that cannot be told."""
+    height = next((name for name in _HEIGHTS if name in row), None)
+    if {"low", "high"} <= set(row) and height is not None:
+        return (row["low"] + row["high"]) / 2, row[height]
+    if {"term", "estimate"} <= set(row):
+        return row["estimate"], index
+    pair = next((pair for pair in _PAIRS if set(pair) <= set(row)), None)
+    return None if pair is None or "part" in row else (row[pair[0]], row[pair[1]])
 
 
 def _number(table: pl.DataFrame, name: str) -> dict[Any, int]:

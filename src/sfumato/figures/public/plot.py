@@ -30,7 +30,7 @@ from sfumato.figures.public.protection import (
 from sfumato.figures.public.subjects import Subjects, select_subjects
 from sfumato.kernels.arrays import Integers
 from sfumato.outputs.output import Output, OutputRefused, digest_of
-from sfumato.outputs.rules import warn_of_shared_persons
+from sfumato.outputs.rules import warn_of_groups, warn_of_shared_persons
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -268,9 +268,8 @@ def make_plot(  # noqa: PLR0913 - all but three by name only
         f"It rests on {format_records(subjects.records)}.",
     ]
     caption = " ".join(dict.fromkeys(sentence for sentence in sentences if sentence))
-    concerns = tuple(
-        dict.fromkeys([*protection.concerns, *reasons, *warn_of_shared_persons(subjects.data)])
-    )
+    shared = (*warn_of_shared_persons(subjects.data), *warn_of_groups(subjects.data, request.rules))
+    concerns = tuple(dict.fromkeys([*protection.concerns, *reasons, *shared]))
     audience: Audience = "public"
     stamp = ""
     if STAYS in notes:

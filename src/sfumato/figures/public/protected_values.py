@@ -159,8 +159,12 @@ def _apply_method(
 ) -> tuple[pl.DataFrame, bool]:
     """The values a method makes of a group's, and whether they are next to the original."""
     method = _choose_method(protection, names, group)
-    output = method.apply(group.dataset(identity=method.keyed), key=protection.key)
-    released, stays = _check_output(output, names, method), False
+    source = group.dataset(identity=method.keyed)
+    if protection.name == "growing_noise" and protection.method is None:
+        released, stays = _add_growing_noise(source, names, method, protection), False
+    else:
+        output = method.apply(source, key=protection.key)
+        released, stays = _check_output(output, names, method), False
     shown = released.height
     if released.height == len(group):
         original = group.values.select(names)
@@ -208,10 +212,19 @@ def _read_floats(data: Dataset, names: Sequence[str]) -> pl.DataFrame:
 def _choose_method(protection: Protection, names: list[str], group: Group) -> Method:
     if protection.method is not None:
         return protection.method
-    if protection.name == "deterministic":
+    if protection.name in ("deterministic", "mahalanobis"):
         from sfumato.methods.deterministic import Deterministic
 
-        return Deterministic(variables=names, strata=[], k=protection.k)
+        distance: Any = "mahalanobis" if protection.name == "mahalanobis" else "euclidean"
+        return Deterministic(variables=names, strata=[], k=protection.k, distance=distance)
+    if protection.name == "growing_noise":
+        from sfumato.cells.noise.scales import Growth
+        from sfumato.methods.noise import Noise
+
+        # On standardised values: the variance is share² in the middle, and share² (1 + z²) at z.
+        share = protection.sd_share**2
+        growth = Growth(form="power", constant=share, slope=share, power=2.0)
+        return Noise(variables=names, growth=growth, bounds="ignore", whole=False)
     if protection.name == "noise":
         from sfumato.methods.noise import Noise
 
@@ -220,6 +233,20 @@ def _choose_method(protection: Protection, names: list[str], group: Group) -> Me
         return Noise(variables=names, **size, bounds="ignore", whole=False)
     msg = f"'{protection.name}' shows cells, not points"
     raise TypeError(msg)
+
+
+def _add_growing_noise(
+    source: Dataset, names: list[str], method: Method, protection: Protection
+) -> pl.DataFrame:
+    """Noise on values measured from the middle in SDs, and back again."""
+    middles = {name: float(np.median(source.column(name).to_numpy())) for name in names}
+    spreads = {name: float(source.column(name).sort().std() or 1.0) for name in names}  # type: ignore[arg-type]
+    standard = source.with_columns(
+        pl.DataFrame([(source.column(name) - middles[name]) / spreads[name] for name in names])
+    )
+    output = method.apply(standard, key=protection.key)
+    noisy = _check_output(output, names, method)
+    return noisy.select(pl.col(name) * spreads[name] + middles[name] for name in names)
 
 
 def _scale_noise(share: float, names: list[str], group: Group) -> dict[str, Any]:

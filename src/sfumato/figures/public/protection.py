@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
-Named = Literal["suppress", "generalise", "deterministic", "noise"]
+Named = Literal["suppress", "generalise", "deterministic", "mahalanobis", "noise", "growing_noise"]
+NOISY = ("noise", "growing_noise")
 Protecting = Named | Method
 Keyed = Key | bytes | str | None
 Small = Literal["hide", "show"]
@@ -35,6 +36,8 @@ class Protection:
     Parameters
     ----------
     name : "suppress", "generalise", "deterministic", "noise", or the name of a method.
+        "mahalanobis" is "deterministic" with neighbours by a distance that takes out correlation;
+        "growing_noise" is "noise" that grows with the distance from the middle.
     k : fewest records behind anything drawn, and how many share in a centre.
     sd_share : SD of the noise as a share of the variable's; of a method, what the house asks of
         noise at least.
@@ -69,8 +72,12 @@ class Protection:
             "suppress": f"Cells with fewer than {self.k} records are hidden.",
             "generalise": f"Cells are wide, and those with fewer than {self.k} records are hidden.",
             "deterministic": f"Every value is the centre of {self.k} neighbouring records.",
+            "mahalanobis": f"Every value is the centre of {self.k} neighbouring records, by the "
+            "distance of Mahalanobis.",
             "noise": "Every value has random noise, its standard deviation "
             f"{100 * self.sd_share:g} % of the variable's.",
+            "growing_noise": "Every value has random noise, its standard deviation "
+            f"{100 * self.sd_share:g} % of the variable's in the middle, and more the farther out.",
         }[self.name]
 
     def with_wording(self, sentences: Mapping[str, str]) -> Protection:
@@ -81,7 +88,7 @@ class Protection:
     def rule(self) -> dict[str, Any]:
         """The protection and its parameters, for the log. Never the key."""
         rule: dict[str, Any] = {"protection": self.name, "k": self.k}
-        if self.name == "noise" and self.method is None:
+        if self.name in NOISY and self.method is None:
             rule["sd_share"] = self.sd_share
         if self.method is not None:
             rule["method"] = {"method": self.method.name, **list_settings(self.method)}
@@ -136,7 +143,7 @@ def resolve_protection(  # noqa: PLR0913 - all but one by name only
     resolved = Protection(
         name=name, k=k, sd_share=sd_share, reason=why if protection is None else ""
     )
-    if name != "noise":
+    if name not in NOISY:
         return resolved
     if isinstance(sd_share, bool) or not isinstance(sd_share, (int, float)):
         raise PlanError("sd_share is a number.", hint=f"for instance sd_share={rules.noise:g}.")

@@ -21,6 +21,7 @@ from sfumato.figures.public.diagnostics import (
     replace_values,
 )
 from sfumato.figures.public.plot import make_request
+from sfumato.figures.public.protection import NOISY
 from sfumato.figures.public.subjects import to_dataset
 from sfumato.kernels.arrays import Floats
 
@@ -124,7 +125,7 @@ def _pair_quantiles(subjects: Subjects, request: Request) -> Cloud:
     """Pairs of theoretical and observed quantile, protected."""
     (name,) = subjects.names
     resolved = request.resolve(subjects, default="deterministic", why=WHY)
-    if resolved.name != "noise" and resolved.method is None:
+    if resolved.name not in NOISY and resolved.method is None:
         table = pl.DataFrame(_compute_quantiles(subjects.column(name)))
         return make_cloud(replace_values(subjects, table), resolved, request)
     (values,) = request.protect(subjects, resolved)

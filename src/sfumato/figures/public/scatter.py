@@ -31,7 +31,7 @@ from sfumato.figures.public.grid import (
 )
 from sfumato.figures.public.heatmap import BINS, USUAL_BINS
 from sfumato.figures.public.plot import make_plot, make_request
-from sfumato.figures.public.protection import judge_full_cells, judge_small_cells
+from sfumato.figures.public.protection import NOISY, judge_full_cells, judge_small_cells
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
@@ -90,8 +90,9 @@ def scatter(  # noqa: PLR0913 - all but three by name only
     y : the variable on the vertical axis.
     hue : a variable that forms groups; each is protected by itself.
     protection : "deterministic" draws the centre of every record and its k - 1 nearest, the
-        default. "noise" draws noisy values. "suppress" and "generalise" draw the middle of every
-        cell of at least k records, its size by the count.
+        default; "mahalanobis" seeks them by a distance that takes out correlation. "noise" draws
+        noisy values, "growing_noise" with more noise the farther out. "suppress" and "generalise"
+        draw the middle of every cell of at least k records, its size by the count.
     k : how many records share in a centre, and fewest records behind a cell.
         Default: the rules' k, which is 3.
     bins : cells an axis. Default: about 30, or 15 for "generalise".
@@ -135,7 +136,7 @@ def scatter(  # noqa: PLR0913 - all but three by name only
         notes = [] if grids is None else describe_lost_of_grids(grids, request.k)
         if grids is not None and not resolved.cells:
             notes.append(AS_GRID)
-        if trend and resolved.name == "noise":
+        if trend and resolved.name in NOISY:
             notes.append(_FLATTER)
         return make_plot(
             figure,

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from sfumato.cells.codes import encode
+from sfumato.cells.codes import encode, encode_unordered
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.engines.summaries import exact_sum
@@ -31,7 +31,7 @@ from sfumato.outputs.quantiles import (
     safe_quantiles,
     snap_to_grid,
 )
-from sfumato.outputs.rules import Rules
+from sfumato.outputs.rules import Rules, Unit
 from sfumato.outputs.tables.lattice import Lattice
 from sfumato.progress import current_progress
 
@@ -119,6 +119,49 @@ def count_cells(
         occupied=distinct.select(names).with_columns(pl.Series(_CELL, cells)),
         share_left_out=1 - records / total if records < total else 0.0,
     )
+
+
+def list_units(data: Dataset, unit: Unit) -> list[Integers]:
+    """The number of each record's person, or group, by what says so; none where records count."""
+    if unit == "records":
+        return []
+    if not frames.is_in_memory(data.frame):
+        raise OutputRefused(
+            f"The rules count {unit}, which is done in memory only.", hint="read the data whole."
+        )
+    if unit == "persons":
+        columns = [] if data.persons is None else [data.persons]
+    else:
+        columns = [data.column(name) for name in data.schema.having("cluster")]
+    numbers = [encode_unordered(column)[0].astype(np.int64) for column in columns]
+    for number, column in zip(numbers, columns, strict=True):
+        missing = column.is_null().to_numpy()
+        # Nobody says that these belong together.
+        number[missing] = number.max(initial=0) + 1 + np.arange(missing.sum())
+    return [number for number in numbers if len(np.unique(number)) < len(number)]
+
+
+def count_distinct(lattice: Lattice, cells: Integers, units: Integers) -> Integers:
+    """How many different units are in each cell, margins among them.
+
+    Parameters
+    ----------
+    cells : the inner cell of each record.
+    units : the number of each record's unit.
+    """
+    counted = np.zeros(lattice.cells, np.int64)
+    places = np.unravel_index(cells, lattice.shape)
+    for kept in product((False, True), repeat=len(lattice.sizes)):
+        collapsed = np.ravel_multi_index(
+            [
+                place if keep else np.full_like(place, size)
+                for place, keep, size in zip(places, kept, lattice.sizes, strict=True)
+            ],
+            lattice.shape,
+        )
+        pairs = np.unique(np.column_stack([collapsed, units]), axis=0)
+        counted += np.bincount(pairs[:, 0], minlength=lattice.cells)
+    return counted
 
 
 def _check_variables(data: Dataset, names: Sequence[str]) -> None:

@@ -41,16 +41,24 @@ class Layer:
     insiders: tuple[Integers, ...] = ()
 
 
-def assess_counts(lattice: Lattice, counts: Floats, *, k: int, rules: Rules) -> Layer:
+def assess_counts(
+    lattice: Lattice, counts: Floats, *, k: int, rules: Rules, few: Mask | None = None
+) -> Layer:
     """Counts below the threshold, and empty or full cells where the rules hide them.
 
     The attacker may rule out neither 0 nor k for a small count: he can be sure neither that
     anybody is there nor that they are few. For a hidden empty cell he may not rule out 1, and for
-    a full one not that somebody of its line is elsewhere.
+    a full one not that somebody of its line is elsewhere. `few` are cells in which too few persons
+    or groups are, however many records they have: for these he may not rule out k records more or
+    less.
     """
     low, high = counts.copy(), counts.copy()
     sensitive = (counts > 0) & (counts < k)
     low[sensitive], high[sensitive] = 0.0, k  # threshold rule
+    if few is not None:
+        rest = few & ~sensitive
+        low[rest], high[rest] = counts[rest] - k, counts[rest] + k
+        sensitive = sensitive | rest
     full = find_full_cells(lattice, counts)
     if rules.full == "hide":
         low[full] = np.minimum(low[full], counts[full] - 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.kernels.arrays import Floats
+from sfumato.kernels.arrays import Floats, Mask
 from sfumato.outputs.output import OutputRefused, Verdict, worst
 from sfumato.outputs.rules import Rules, warn_of_shared_persons
 from sfumato.outputs.tables.aggregation import (
@@ -14,6 +14,8 @@ from sfumato.outputs.tables.aggregation import (
     Contributions,
     aggregate_values,
     aggregate_weights,
+    count_distinct,
+    list_units,
     read_values,
     read_weights,
 )
@@ -88,7 +90,8 @@ def protect_table(counts: CellCounts, request: TableRequest) -> Table:
 
 def _draft_count_table(counts: CellCounts, request: TableRequest) -> _Draft:
     """A table of counts, weighted or not."""
-    layer = assess_counts(counts.lattice, counts.counts, k=request.k, rules=request.rules)
+    few = _find_few_units(counts, request)
+    layer = assess_counts(counts.lattice, counts.counts, k=request.k, rules=request.rules, few=few)
     weights = read_weights(counts.data, request.weights)
     if weights is None:
         return _Draft(shown={"count": counts.counts}, layers={"count": layer})
@@ -113,6 +116,12 @@ def _assess_weights(
 def _draft_magnitude_table(counts: CellCounts, request: TableRequest) -> _Draft:
     """A table of values: every additive number behind it is a layer that must hold."""
     lattice, rules = counts.lattice, request.rules
+    if _find_few_units(counts, request) is not None:
+        raise OutputRefused(
+            f"The rules count {rules.unit}, of which some have several records, and who dominates "
+            "a sum or a mean is only known of records.",
+            hint=f"make one record of each of the {rules.unit} first, or show counts.",
+        )
     values = read_values(counts.data, str(request.values))
     weights = read_weights(counts.data, request.weights)
     wanted = [name for name in request.statistics if name not in ("count", "sum")]
@@ -156,6 +165,22 @@ def _draft_magnitude_table(counts: CellCounts, request: TableRequest) -> _Draft:
     )
 
 
+def _find_few_units(counts: CellCounts, request: TableRequest) -> Mask | None:
+    """Cells, margins among them, with fewer than k persons or groups, where the rules count these.
+
+    None where every record is one of them.
+    """
+    units = list_units(counts.data, request.rules.unit)
+    if not units:
+        return None
+    cells = counts.find_cells()
+    few = np.zeros(counts.lattice.cells, bool)
+    for unit in units:
+        number = count_distinct(counts.lattice, cells, unit)
+        few |= (number > 0) & (number < request.k)
+    return few
+
+
 def _count_largest(request: TableRequest) -> int:
     """How many of the largest contributions the rules look at."""
     return max(2, request.rules.dominance[0] if request.rules.dominance else 0)
@@ -170,7 +195,9 @@ def _format_rough_share(share: float) -> str:
 def _find_concerns(counts: CellCounts, request: TableRequest) -> Findings:
     """What asks for a second look."""
     lattice, rules = counts.lattice, request.rules
-    reasons = list(warn_of_shared_persons(counts.data))
+    reasons = list(warn_of_shared_persons(counts.data) if rules.unit != "persons" else ())
+    if request.protection == "round" and list_units(counts.data, rules.unit):
+        reasons.append(f"Rounding hides few records, and the rules count {rules.unit}.")
     rare = [
         f"'{name}'"
         for axis, name in enumerate(counts.names)

@@ -51,15 +51,23 @@ class Covariates:
 
 
 def align_covariates(
-    original: Dataset, released: Dataset, formula: Formula, *, binary: bool, paired: bool = False
+    original: Dataset,
+    released: Dataset,
+    formula: Formula,
+    *,
+    binary: bool,
+    paired: bool = False,
+    weight: str | None = None,
 ) -> Covariates:
     """Prepare both data sets for a formula; a binary outcome may be a category of two levels.
 
     Levels and their order are those of the original: declared, where a domain is, else sorted.
-    Where the records are paired, row by row, those complete in both are taken, in one order.
+    Where the records are paired, row by row, those complete in both are taken, in one order. A
+    weight is one more column, the last unless the formula names it.
     """
-    original.schema.require(formula.variables)
-    variables = _align(original, released, formula.variables, paired=paired)
+    names = tuple(dict.fromkeys([*formula.variables, *([] if weight is None else [weight])]))
+    original.schema.require(names)
+    variables = _align(original, released, names, paired=paired)
     before = [draws[0].original for draws in variables.values()]
     after = [draws[0].released for draws in variables.values()]
     if paired:
