@@ -26,7 +26,7 @@ from sfumato.kernels.arrays import Floats
 _DEGREES = (2, 3, 4, 5, 6, 8, 10, 12)
 """Of freedom of the spline that are tried."""
 _PRICE = 4.0
-"""What a degree of freedom must gain, in twice the log likelihood: twice Akaike's, since a wiggle in
+"""What a degree of freedom must gain, in twice the log likelihood: twice Akaike's, as a wiggle in
 a density is taken for a finding."""
 _ROUGHER = 1
 """Steps of roughness beyond what predicts best: intervals that cover need less bias than that.

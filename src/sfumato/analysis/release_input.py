@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sfumato.analysis.generalised_cells import looks_generalised
 from sfumato.analysis.measurement_error import NoiseByStratum, strata_variables
@@ -24,6 +25,11 @@ from sfumato.schema import Schema
 _ONLY_NAMES = ("pseudonymise",)
 """Methods after which records of one group still share a value."""
 _FEWEST = 2
+_CUT = "topcode"
+_NOISE = ("noise", "correlated_noise", "code_noise", "misclassify")
+"""Methods whose noise is described."""
+_RENAME = ("recode",)
+"""Methods after which a variable is another one, of which a model can be had."""
 _CLUSTER = ("k_anonymity", "l_diversity", "t_closeness")
 """Methods that write one cell for all records of a cluster."""
 
@@ -51,6 +57,7 @@ class ReleaseInput:
     generalised : the variables of the model whose cells are ranges, sets, masks or `*`.
     clustered : for each variable whose ranges are the narrowest on a grid that hold all records of
         a cluster, how they were clustered.
+    cut : the limits of each variable to which values beyond were set, and nothing else was done.
     """
 
     data: Dataset
@@ -58,6 +65,7 @@ class ReleaseInput:
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     generalised: frozenset[str] = frozenset()
     clustered: Mapping[str, Clustered] = field(default_factory=dict)
+    cut: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def read_release_input(
@@ -103,10 +111,17 @@ def read_release_input(
     missing = [name for name in names if name not in by_hand]
     descriptions = {**read_descriptions(described, missing), **by_hand} if described else by_hand
     steps = _list_steps(manifest, data, release)
+    changed = _list_changes(steps, data.schema)
+    cut = {
+        name: _find_limits(name, steps, data)
+        for name, methods in changed.items()
+        if methods == (_CUT,) and name in names and name not in {*clean, *descriptions}
+    }
     return ReleaseInput(
         data=data,
         noise=_wrap_stratified_noise(descriptions),
-        changed=_list_changes(steps, data.schema),
+        changed={name: methods for name, methods in changed.items() if name not in cut},
+        cut=cut,
         generalised=generalised,
         clustered=_find_clustered(steps, data.schema),
     )
@@ -212,6 +227,7 @@ class _PublishedStep(NamedTuple):
     output : what it wrote, for all of them or by variable; None where it has no choice.
     grid : by variable, the grid that was declared for ranges.
     k : the fewest records of a cluster; the fewest there can be where it is not published.
+    limits : what was cut off, below and above: None is nothing, NaN a quantile.
     apart : whether clusters were cut apart: by Mondrian, and not within strata.
     """
 
@@ -220,6 +236,7 @@ class _PublishedStep(NamedTuple):
     output: Any
     grid: Mapping[str, Any]
     k: int
+    limits: tuple[float | None, float | None]
     apart: bool
 
     def output_of(self, name: str) -> Any:
@@ -239,6 +256,7 @@ def _list_steps(manifest: Mapping[str, Any], data: Dataset, release: Any) -> lis
                 getattr(step, "output", None),
                 getattr(step, "grid", {}),
                 int(getattr(step, "k", _FEWEST)),
+                _read_limits(vars(step)),
                 _are_cut_apart(step.name, vars(step)),
             )
             for step in release.plan.steps
@@ -250,10 +268,41 @@ def _list_steps(manifest: Mapping[str, Any], data: Dataset, release: Any) -> lis
             step.get("output"),
             step.get("grid") or {},
             int(step.get("k") or _FEWEST),
+            _read_limits(step),
             _are_cut_apart(str(step.get("method")), step),
         )
         for step in manifest.get("methods", [])
     ]
+
+
+def _read_limits(parameters: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """The limits of a step that cuts off; a limit by quantile can be read off the data."""
+    bottom, top = (
+        math.nan if parameters.get(f"{side}_quantile") is not None else parameters.get(side)
+        for side in ("bottom", "top")
+    )
+    return bottom, top
+
+
+def _find_limits(name: str, steps: Sequence[_PublishedStep], data: Dataset) -> tuple[float, float]:
+    """The limits to which values were set, infinite where none was."""
+    values = data.column(name)
+    if not values.dtype.is_numeric() or values.is_null().all():
+        return -math.inf, math.inf
+    stated = next(step.limits for step in steps if step.method == _CUT and name in step.variables)
+    least, most = (float(cast("float", end)) for end in (values.min(), values.max()))
+    # The limit of a whole number moved inwards; either way it is the outermost value that is left.
+    bottom = (
+        least
+        if stated[0] is not None and (math.isnan(stated[0]) or least - stated[0] < 1)
+        else -math.inf
+    )
+    top = (
+        most
+        if stated[1] is not None and (math.isnan(stated[1]) or stated[1] - most < 1)
+        else math.inf
+    )
+    return bottom, top
 
 
 def _are_cut_apart(method: str, parameters: Mapping[str, Any]) -> bool:
@@ -336,13 +385,23 @@ def require_descriptions(
     """Refuse variables that a method changed in a way that nothing describes."""
     release.data.schema.require([*names, *clean])
     _require_strata(release, names, clean)
-    both = sorted(set(clean) & set(release.noise))
+    more = _find_more_changes(release, names)
+    both = sorted(set(clean) & set(release.noise) - set(more))
     if both:
         raise DataError(
             f"These variables are named in `clean`, and have noise: {', '.join(both)}.",
             hint="leave them out of `clean`.",
         )
     _require_single_change(release, group)
+    lost = {name: methods for name, methods in more.items() if name not in clean}
+    if lost:
+        changes = "; ".join(f"'{name}' by {', '.join(how)}" for name, how in lost.items())
+        raise DataError(
+            "Noise can be taken out of these variables, but not what else was done to them: "
+            f"{changes}.",
+            hint="leave them out of the formula; or name them in `clean`: then the noise is taken "
+            "out, and the model is that of the values before noise was added.",
+        )
     wrong = {}
     # A pseudonym keeps groups apart as the name did, so it may be the group of a model.
     for name in names:
@@ -357,6 +416,17 @@ def require_descriptions(
             f"These variables were changed, and no description says how to undo it: {changes}.",
             hint="leave them out of the formula, or name them in `clean` to take them as they are.",
         )
+
+
+def _find_more_changes(release: ReleaseInput, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """By noised variable, the methods besides noise that changed its values, and not its name."""
+    kept = (*_NOISE, *_RENAME, *_ONLY_NAMES)
+    more = {
+        name: tuple(method for method in release.changed.get(name, ()) if method not in kept)
+        for name in names
+        if name in release.noise
+    }
+    return {name: methods for name, methods in more.items() if methods}
 
 
 def _require_single_change(release: ReleaseInput, group: str | None) -> None:
