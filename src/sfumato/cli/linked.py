@@ -87,7 +87,7 @@ def inspect(file: str, *, table: str | None, progress: Progress) -> FirstLinkedP
     """Suggest keys, roles and a first plan for all tables of a folder or a database."""
     schema = find_schema(table)
     tables = read_tables(file, schema=schema, progress=progress)
-    progress("looking at the tables", 1, 2)
+    progress("looking at the variables", 1, 2)
     places = list_tables(file, schema=schema)
     # A file may have two suffixes, or another case, so it is named where a plan is read by people.
     files = {n: place.where.name for n, place in places.items() if isinstance(place.where, Path)

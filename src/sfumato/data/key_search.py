@@ -16,7 +16,7 @@ from sfumato.randomness import fold_name
 from sfumato.schema.inference.repeats import names_person
 
 _MOST_MISSING = 0.5
-"""The share of rows that may lead nowhere where the names agree: they are said, and stop protect."""
+"""The share of rows that may lead nowhere where the names agree. They stop protect, in words."""
 _SEVERAL = 5
 """Different texts from which on all of them are hardly in another column by chance."""
 

@@ -252,7 +252,7 @@ class LinkedTables:
         for name, data in self.tables.items():
             if not frames.is_in_memory(data.frame):
                 raise DataError(
-                    f"Table '{name}' is not in memory, and linked tables are joined in memory only.",
+                    f"Table '{name}' is not in memory, and linked tables are joined there only.",
                     hint="read its file whole.",
                 )
             if not len(data):
@@ -361,8 +361,10 @@ class LinkedTables:
             # The same table by another key, such as two doctors of a visit, is told apart.
             yield name, path if name in known else "", rows
             known.setdefault(name, []).append(rows)
-            for key in self.structure.keys_of(name):
-                waiting.append((key.to_table, f" by {key}", self.parents[key][rows]))
+            waiting += [
+                (key.to_table, f" by {key}", self.parents[key][rows])
+                for key in self.structure.keys_of(name)
+            ]
 
     def join(self) -> Dataset:
         """What an outsider can put together: all rows of all persons, in one table.

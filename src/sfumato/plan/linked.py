@@ -77,7 +77,7 @@ class LinkedPlan:
     release: Writing
     files: Mapping[str, str]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a parameter for each section of a plan file
         self,
         *,
         tables: Mapping[str, Plan],

@@ -120,6 +120,7 @@ class PlanReader:
         self.lines = dict(_locate_lines(text))
 
     def fail(self, path: tuple[str | int, ...], what: str, hint: str = "") -> PlanError:
+        """What is wrong, with the line of the nearest table or key."""
         path = (*self.above, *path)
         while path and path not in self.lines:
             path = path[:-1]
@@ -128,6 +129,7 @@ class PlanReader:
         return PlanError(f"{where}: {what}", hint=hint)
 
     def plan(self, raw: dict[str, Any]) -> Plan:
+        """The whole plan."""
         from sfumato.plan import Plan
 
         if "tables" in raw:
@@ -162,6 +164,7 @@ class PlanReader:
         return self.tiers(plan, raw)
 
     def reading(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """How the file is read."""
         from sfumato.io import require_options
 
         for key, value in raw.items():
@@ -172,6 +175,7 @@ class PlanReader:
         return raw
 
     def table(self, raw: Mapping[str, Any], key: str) -> dict[str, Any]:
+        """A table of the plan, empty where there is none."""
         value = raw.get(key, {})
         if not isinstance(value, dict):
             where = ".".join([*map(str, self.above), key])
@@ -179,12 +183,14 @@ class PlanReader:
         return value
 
     def tables(self, raw: Mapping[str, Any], key: str) -> list[Any]:
+        """A list of tables of the plan."""
         value = raw.get(key, [])
         if not isinstance(value, list) or not all(isinstance(table, dict) for table in value):
             raise self.fail((key,), f"'{key}' must be tables.", f"begin each with [[{key}]].")
         return value
 
     def schema(self, raw: dict[str, Any]) -> Schema:
+        """The role of each variable."""
         columns: dict[str, Column] = {}
         for name, entry in raw.items():
             declared = {"role": entry} if isinstance(entry, str) else entry
@@ -205,6 +211,7 @@ class PlanReader:
         return Schema(columns)
 
     def column(self, name: str, declared: dict[str, Any]) -> Column:
+        """The declaration of one variable."""
         try:
             if isinstance(path := declared.get("hierarchy"), str):
                 # Read here and now: the plan then says itself which groups were meant.
@@ -243,6 +250,7 @@ class PlanReader:
         return self.folder / name
 
     def step(self, index: int, raw: dict[str, Any]) -> Any:
+        """One step."""
         settings = dict(raw)
         name = settings.pop("method", None)
         if not isinstance(name, str):
@@ -254,6 +262,7 @@ class PlanReader:
         return self.entry(catalogue.methods(), name, settings, ("steps", index), "method")
 
     def measure(self, label: str, raw: Any) -> Any:
+        """One measure to take."""
         if not isinstance(raw, dict):
             raise self.fail(
                 ("evaluate", label), f"'{label}' must be a table.", f"write [evaluate.{label}]."
@@ -270,6 +279,7 @@ class PlanReader:
         path: tuple[str | int, ...],
         what: str,
     ) -> Any:
+        """A method or a measure by its name, with its parameters."""
         if not isinstance(name, str) or name not in known:
             raise self.fail((*path, what), f"no {what} '{name}'.", did_you_mean(str(name), known))
         try:
@@ -278,6 +288,7 @@ class PlanReader:
             raise self.fail((*path, error.wrong[0][0]), error.what) from None
 
     def targets(self, raw: dict[str, Any], evaluate: Mapping[str, Any]) -> tuple[Target, ...]:
+        """What must hold."""
         for name, bounds in raw.items():
             try:
                 measures_for(read_targets({name: bounds}), evaluate)
@@ -286,6 +297,7 @@ class PlanReader:
         return read_targets(raw)
 
     def tiers(self, plan: Plan, raw: Mapping[str, Any]) -> Plan:
+        """The plan with what differs from tier to tier."""
         tiers, tier = self.table(raw, "tiers"), self.table(raw, "tier")
         if not tiers and not tier:
             return plan
@@ -297,6 +309,7 @@ class PlanReader:
             raise self.fail(where, error.what, error.hint) from None
 
     def writing(self, raw: dict[str, Any]) -> Any:
+        """How the release is written."""
         from sfumato.plan import Writing
 
         try:

@@ -168,8 +168,10 @@ def _write_down(
     seal = sha256(folder / MANIFEST)
     numbers: list[int] = []
     try:
-        for table in tables.values():
-            numbers.append(ledger.add(*describe_entry(table, ledger, target, seal)).number)
+        numbers.extend(
+            ledger.add(*describe_entry(table, ledger, target, seal)).number
+            for table in tables.values()
+        )
         yield
     finally:
         for number in numbers:
@@ -192,7 +194,7 @@ def _write_all(
     manifests: dict[str, Any] = {}
     verdicts: dict[str, Sequence[Judgement]] = {}
     for position, (name, table) in enumerate(tables.items()):
-        report(f"writing {name}", position, len(tables) + 1)
+        report("writing", position, len(tables) + 1)
         facts, verdicts[name] = write_file_of(table, folder, silent, name=name)
         manifests[name] = {
             **facts,

@@ -47,11 +47,11 @@ from sfumato.storage.contents import (
 from sfumato.storage.ledger import Entry, Ledger
 from sfumato.storage.opening import (
     OpenedRelease,
-    open_release,
-    read_accredited,
     is_of_several,
     list_data_files,
     list_manifests,
+    open_release,
+    read_accredited,
     read_any_manifest,
     read_custody,
     read_plan_of,

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from sfumato.cells.literals import declare_generalised
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.kernels.arrays import UNWEIGHTED, Integers
-from sfumato.cells.literals import declare_generalised
 from sfumato.methods._clustering.cells import Clusters
 from sfumato.methods._clustering.method import ClusteringMethod, show_cells
 from sfumato.methods._clustering.microaggregation import cluster_rows
@@ -75,7 +75,7 @@ def _renumber(persons: Mapping[str, Integers]) -> tuple[Integers, dict[str, Inte
 
 
 def _number_patterns(persons: Mapping[str, Integers]) -> tuple[Integers, Integers, Integers]:
-    """All persons, in which tables each has rows, as a number from 0, and how many have the same."""
+    """All persons, the tables in which each has rows as a number, and how many have the same."""
     numbers, of_row = _renumber(persons)
     pattern = np.zeros(len(numbers), np.int64)
     for position, rows in enumerate(of_row.values()):
