@@ -1,4 +1,4 @@
-"""CPU time and peak memory of a piece of work, each in a process of its own."""
+"""CPU and wall time and peak memory of a piece of work, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 import subprocess
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 _WRAPPER = """
-import json, resource, sys
+import json, resource, sys, time
 def memory():
     # Linux hands ru_maxrss on from the parent; the high-water mark of the address space is ours.
     lines = open("/proc/self/status").read().splitlines()
@@ -18,24 +18,27 @@ def cpu():
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 {setup}
-before, start = memory(), cpu()
+before, start, begun = memory(), cpu(), time.perf_counter()
 {work}
-sys.stderr.write("COST " + json.dumps({{"cpu": cpu() - start, "peak": memory() - before}}) + "\\n")
+spent, wall = cpu() - start, time.perf_counter() - begun
+cost = {{"cpu": spent, "peak": memory() - before, "wall": wall}}
+sys.stderr.write("COST " + json.dumps(cost) + "\\n")
 """
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds of the work (imports apart) and MB of memory at the peak, above the start."""
+    """CPU and wall seconds of the work (imports apart), and MB at the peak above the start."""
 
     cpu: float
     peak: float
+    wall: float
 
 
 def cost(work: str, *, setup: str = "", repeats: int = 1) -> Cost:
     """The cheapest of some runs; each in a fresh process, so that memory is its own."""
     runs = [_once(work, setup) for _ in range(repeats)]
-    return Cost(min(one.cpu for one in runs), min(one.peak for one in runs))
+    return Cost(*(min(values) for values in zip(*map(astuple, runs), strict=True)))
 
 
 def _once(work: str, setup: str) -> Cost:

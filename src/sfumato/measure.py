@@ -12,6 +12,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine, engine_for, require_engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import AT_WORST, FILLED_IN, Direction, Evidence, Subject
+from sfumato.io import frames
 
 __all__ = ["AT_WORST", "FILLED_IN", "AttackWording", "Measure", "Trial"]
 
@@ -151,6 +152,17 @@ class Measure(ABC):
         """
         if self.room() != "risk":
             return
+        for side in (data, original):
+            if (
+                side is not None
+                and side.schema.person is not None
+                and not frames.is_in_memory(side.frame)
+            ):
+                raise MeasureError(
+                    f"Variable '{side.schema.person}' says that a person may have several rows, "
+                    f"and '{self.name}' counts persons in memory only.",
+                    hint="read the data whole, or measure data with one row for each person.",
+                )
         unknown = original is not None and _has_repeats(original) and data.persons is None
         if self.of == "one" and unknown:
             raise MeasureError(

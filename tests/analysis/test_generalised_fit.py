@@ -71,7 +71,9 @@ def test_ranges_and_sets_are_part_of_the_model(release):
     for term, true in {"age": 0.04, "height": -0.05, "area[T.north]": 0.6, "w": 0.3}.items():
         assert abs(table.loc[term, "mean"] - true) < 4 * table.loc[term, "sd"]
     assert {"rhat", "ess", "naive"} <= set(table.columns)
-    assert "Known only as ranges, sets or `*`: 'age', 'height', 'area'" in " ".join(found.notes)
+    assert "Known only as ranges, sets, `*` or up to a limit: 'age', 'height', 'area'" in " ".join(
+        found.notes
+    )
     assert found.efficiency is None
     with pytest.raises(MeasureError, match="residuals are not known"):
         found.diagnostics_frame()

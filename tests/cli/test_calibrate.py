@@ -50,6 +50,33 @@ def test_a_calibrated_plan_is_written_and_runs(files: tuple[str, str], tmp_path:
     assert set(told) == {"height", "weight_kg"}
 
 
+def test_categories_may_be_known_and_misclassified(files: tuple[str, str]) -> None:
+    shares = []
+    for more in ([], ["--misclassified", "region=0.4"]):
+        known = ["--variables", "height", "--known", "height,sex,region", "--draws", "2", *more]
+        done = runner.invoke(
+            app, ["calibrate", files[0], "--plan", files[1], *known, "--mean-h", "2", "--json"]
+        )
+        assert done.exit_code == 0, done.output
+        shares.append(json.loads(done.stdout)["share"])
+    assert shares[1] < shares[0]
+    wrong = runner.invoke(
+        app,
+        [
+            "calibrate",
+            files[0],
+            "--plan",
+            files[1],
+            *NAMES,
+            "--mean-h",
+            "2",
+            "--misclassified",
+            "x",
+        ],
+    )
+    assert "--misclassified takes a name and a number" in str(wrong.exception)
+
+
 def test_json_holds_both_sides(files: tuple[str, str]) -> None:
     asked = ["--at-most", "0.5", "--model", "systolic ~ height", "--json"]
     done = runner.invoke(app, ["calibrate", files[0], "--plan", files[1], *NAMES, *asked])

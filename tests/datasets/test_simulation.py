@@ -183,8 +183,12 @@ def test_an_impossible_shape_is_refused_or_said():
     values = made.draw(50_000)["x"].to_numpy()
     assert kurtosis(values) == pytest.approx(-1.1513, abs=0.02)
     extreme = awkward([float(i % 7) for i in range(200)] + [1e6])
-    with pytest.raises(DataError, match="variable 'x'"):
+    with pytest.raises(DataError, match="variable 'x'") as raised:
         sf.datasets.simulator(extreme, nearest_kurtosis=True)
+    assert "nearest_kurtosis" not in raised.value.hint
+    with pytest.raises(DataError) as raised:
+        sf.datasets.simulated(extreme, 50)
+    assert "nearest_kurtosis = true" in raised.value.hint
 
 
 def test_correlations_that_no_normals_have_are_mended_and_said():

@@ -11,10 +11,12 @@ import polars as pl
 import psycopg
 import pytest
 
+import sfumato as sf
 from sfumato.errors import DataError
 from sfumato.io import csv_reader as _records
 from sfumato.io import databases as _postgres
 from sfumato.io import read_table
+from sfumato.io.several import list_tables
 
 ROWS = """
     CREATE TABLE people (id BIGINT, name TEXT, height DOUBLE PRECISION, income NUMERIC(12, 2),
@@ -193,3 +195,18 @@ def test_postgres_that_is_not_there(tmp_path: Path) -> None:
         read_table("postgresql://user:s3cret@host:port:/db?nonsense=1", table="people")
     assert "s3cret" not in str(raised.value)
     assert raised.value.__suppress_context__
+
+
+@pytest.mark.postgres
+def test_postgres_lists_the_tables_of_a_schema(server: str) -> None:
+    with psycopg.connect(server) as connection:
+        connection.execute(
+            """CREATE SCHEMA clinic; CREATE TABLE clinic.patients AS SELECT 1 AS id;
+            CREATE TABLE clinic.visits AS SELECT 1 AS patient"""
+        )
+    assert list(list_tables(server, schema="clinic")) == ["patients", "visits"]
+    found = sf.read_tables(server, schema="clinic")
+    assert found["visits"].frame.rows() == [(1,)]
+    assert "people" in list_tables(server)
+    with pytest.raises(DataError, match="own catalogues"):
+        list_tables(server, schema="pg_catalog")

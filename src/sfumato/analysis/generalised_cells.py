@@ -152,6 +152,49 @@ def build_cell_number(
     )
 
 
+def build_cut_number(
+    name: str, values: Floats, limits: tuple[float, float], column: Column
+) -> GeneralisedNumber:
+    """A number of which values beyond limits were set to these (top and bottom coding).
+
+    What stands at a limit may lie anywhere from there on; all else is known.
+
+    Parameters
+    ----------
+    name, values, column : the variable as released, and its declaration; NaN where missing.
+    limits : below and above; infinite where nothing was cut off.
+
+    Examples
+    --------
+    >>> age = build_cut_number("age", np.array([18.5, 40.0, 90.0]), (-np.inf, 90), Column())
+    >>> age.lower.tolist(), age.upper.tolist()
+    ([18.5, 40.0, 90.0], [18.5, 40.0, inf])
+    """
+    known = values[~np.isnan(values)]
+    # A whole number at a limit is one that was rounded to it, or lies beyond.
+    reach = _HALF if len(known) and (known == np.rint(known)).all() else 0.0
+    bottom, top = column.bounds if column.bounds is not None else (-np.inf, np.inf)
+    below, above = values <= limits[0], values >= limits[1]
+    missing = np.isnan(values)
+    lower = np.where(
+        below | missing, float(bottom) - reach, np.where(above, values - reach, values)
+    )
+    upper = np.where(above | missing, float(top) + reach, np.where(below, values + reach, values))
+    positive = len(known) > 0 and bool((known > 0).all())
+    floor = np.where(np.isfinite(lower), lower, 0.0) if positive else lower
+    scale = choose_scale(floor, upper)
+    if scale is not None:
+        lower = np.where(lower < 0, 0.0, lower)
+    ends = to_scale(scale, lower, upper)
+    return GeneralisedNumber(
+        name=name,
+        observed=values if scale is None else scale.forth(values),
+        lower=ends[0],
+        upper=ends[1],
+        scale=scale,
+    )
+
+
 def _are_whole_steps(intervals: Intervals, column: Column) -> bool:
     """Whether ranges that are levels of a scale begin a unit after the one before ends."""
     if column.kind != "ordinal":

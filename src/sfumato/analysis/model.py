@@ -124,9 +124,10 @@ def _list_notes(
     if problem.generalised:
         names = ", ".join(f"'{name}'" for name in problem.generalised)
         notes.append(
-            f"Known only as ranges, sets or `*`: {names}. True values are taken to lie in their "
-            "cells, as likely there as the model of true values says. `naive` takes the middles of "
-            "ranges, and leaves out records without a middle or a single level."
+            f"Known only as ranges, sets, `*` or up to a limit: {names}. True values are taken to "
+            "lie in their cells, or beyond their limit, as likely there as the model of true "
+            "values says. `naive` takes the middles of ranges and the limits themselves, and "
+            "leaves out records without a middle or a single level."
         )
     noised_outcome = problem.outcome_number is not None or problem.outcome_category is not None
     if not problem.numbers and not problem.categories and not noised_outcome:

@@ -12,7 +12,7 @@ import polars as pl
 
 from sfumato.analysis.disjoint_classes import find_partition
 from sfumato.analysis.formula import ModelFormula
-from sfumato.analysis.generalised_cells import build_cells, find_single_levels
+from sfumato.analysis.generalised_cells import build_cells, build_cut_number, find_single_levels
 from sfumato.analysis.group_level import mark_group_level
 from sfumato.analysis.measurement_error import (
     build_category,
@@ -108,7 +108,7 @@ def prepare_variables(
     """
     noise = {name: kind for name, kind in release.noise.items() if name in formula.variables}
     _require_usable(noise, formula, measured, trials)
-    _require_single_values(release.generalised, measured, trials)
+    _require_single_values({*release.generalised, *release.cut}, measured, trials)
     by = {name: strata_variables(kind) for name, kind in noise.items()}
     required = [*formula.variables, *([trials] if trials else [])]
     names = list(dict.fromkeys([*required, *(name for strata in by.values() for name in strata)]))
@@ -119,7 +119,7 @@ def prepare_variables(
     }
     more = {name for together in clustered.values() for name in together.variables}
     batch = release.data.batch([*names, *sorted(more.difference(names))])
-    latent = _find_latent(formula, noise, measured, release.generalised)
+    latent = _find_latent(formula, noise, measured, {*release.generalised, *release.cut})
     complete = batch.select(
         pl.all_horizontal(
             [
@@ -154,8 +154,8 @@ def prepare_variables(
         # A measurement error without added noise is noise of variance 0 and this error.
         if kind is None and own_variance:
             kind = Gaussian(variance=0.0)
-        if name in release.generalised:
-            cells = build_cells(values, release.data.schema[name], *classes.get(name, ()))
+        if name in release.generalised or name in release.cut:
+            cells = _build_cells(values, release, *classes.get(name, ()))
             if isinstance(cells, Category):
                 categories[name], labels[name] = cells, cells.levels
                 columns[name] = find_single_levels(cells)
@@ -205,6 +205,16 @@ def prepare_variables(
             predictors,
         ),
     )
+
+
+def _build_cells(
+    values: pl.Series, release: ReleaseInput, classes: Integers | None = None, k: int = 2
+) -> Number | Category:
+    """A variable of which cells were released, or that was cut off at limits."""
+    name, column = values.name, release.data.schema[values.name]
+    if name in release.cut:
+        return build_cut_number(name, _read_numbers(name, values), release.cut[name], column)
+    return build_cells(values, column, classes, k)
 
 
 def _number_groups(released: pl.DataFrame, group: str | None) -> Integers | None:
@@ -262,7 +272,7 @@ def _require_single_values(
         if name == trials or measured.get(name):
             what = "the trials" if name == trials else "values with an error in `measured`"
             raise DataError(
-                f"Variable '{name}' was generalised, and cannot be {what}.",
+                f"Variable '{name}' was generalised or cut off, and cannot be {what}.",
                 hint="use a variable that was released as it is.",
             )
 

@@ -40,6 +40,7 @@ COMMANDS = {
     "sweep": "sweep",
     "compare": "compare",
     "plot": "plot",
+    "gallery": "gallery",
     "table": "table",
     "outputs": "outputs",
     "site": "sites",

@@ -58,8 +58,29 @@ def calibrate(
         str, typer.Option(help="The order of the deciles: sum, distance, or a variable.")
     ] = "sum",
     known: Annotated[
-        str | None, typer.Option(help="What an attacker knows. Default: role quasi.")
+        str | None,
+        typer.Option(
+            help="What an attacker knows, categories too: height,sex. Default: numbers of role "
+            "quasi."
+        ),
     ] = None,
+    misclassified: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The share of records that keep their level of a known category: region=0.8. "
+            "Repeatable. Default: all."
+        ),
+    ] = None,
+    errors: Annotated[
+        float,
+        typer.Option(
+            help="How wrong the attacker's knowledge is: in standard deviations of numbers, and as "
+            "the share of wrong categories."
+        ),
+    ] = 0.0,
+    sampling_fraction: Annotated[
+        float, typer.Option(help="Which part of the persons looked for is in the file.")
+    ] = 1.0,
     weight: Annotated[
         list[str] | None,
         typer.Option(help="How much noise a variable gets in proportion: height=0.5. Repeatable."),
@@ -117,6 +138,11 @@ def calibrate(
             who=_parse_who(who),
             by=by,
             known=options.split_names(known),
+            misclassified=options.parse_weights(
+                misclassified or [], "region=0.8", option="--misclassified"
+            ),
+            errors=errors,
+            sampling_fraction=sampling_fraction,
             weights=options.parse_weights(weight or [], "height=0.5"),
             attacker=attacker,  # type: ignore[arg-type]  # what is none of both is refused there
             draws=draws,

@@ -112,7 +112,9 @@ def split_names(text: str | None) -> list[str] | None:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def parse_weights(texts: Iterable[str], example: str) -> dict[str, float] | None:
+def parse_weights(
+    texts: Iterable[str], example: str, *, option: str = "--weight"
+) -> dict[str, float] | None:
     """Weights from "height=0.5"; None where none was given."""
     weights = {}
     for text in texts:
@@ -120,7 +122,7 @@ def parse_weights(texts: Iterable[str], example: str) -> dict[str, float] | None
         try:
             weights[name.strip()] = float(number)
         except ValueError:
-            raise PlanError(f"--weight takes a name and a number: --weight {example}.") from None
+            raise PlanError(f"{option} takes a name and a number: {option} {example}.") from None
     return weights or None
 
 

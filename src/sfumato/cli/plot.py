@@ -59,7 +59,10 @@ def plot(
     ] = None,
     protection: Annotated[
         str | None,
-        typer.Option(help="suppress, generalise, deterministic or noise. Default: by kind."),
+        typer.Option(
+            help="suppress, generalise, deterministic, mahalanobis, noise or growing_noise. "
+            "Default: by kind."
+        ),
     ] = None,
     k: Annotated[
         int | None,
@@ -128,7 +131,7 @@ def plot(
         data = options.load(file, plan=loaded, progress=tell)
         tell("drawing", 0, 1)
         try:
-            options_of_plot = {**settings, **_load_house_rules(rules, log)}
+            options_of_plot = {**settings, **load_house_rules(rules, log)}
             figure = _draw_plot(kind, data, named, options_of_plot, compared=compare)
         except OutputRefused as refusal:
             if json:
@@ -143,7 +146,8 @@ def plot(
     _show_plot(figure, kind, to, table, as_json=json, quiet=quiet)
 
 
-def _load_house_rules(rules: Path | None, log: Path | None) -> dict[str, Any]:
+def load_house_rules(rules: Path | None, log: Path | None) -> dict[str, Any]:
+    """The house rules and the log that a figure is drawn under."""
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
@@ -190,7 +194,7 @@ def _draw_plot(
     if "key" not in takes:
         arguments.pop("key", None)
     if kind in _OF_MODELS and named["model"] is not None:
-        return draw(_fit_model(data, named["model"]), **arguments)
+        return draw(fit_model(data, named["model"]), **arguments)
     if kind == "qq" and named["x"] is not None:
         return draw(data, named["x"], **arguments)
     if kind in _OF_MODELS:
@@ -214,7 +218,7 @@ def _list_variables(kind: str, named: dict[str, str | None]) -> list[Any]:
     return [named[name] for name in wanted]
 
 
-def _fit_model(data: Dataset, formula: str) -> Any:
+def fit_model(data: Dataset, formula: str) -> Any:
     """A linear model of the original; its records stay inside."""
     from statsmodels.formula.api import ols
 

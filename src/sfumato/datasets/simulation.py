@@ -116,6 +116,7 @@ def simulated(
     *,
     continuous: Sequence[str] | None = None,
     strata: Sequence[str] | None = None,
+    nearest_kurtosis: bool = False,
     seed: int = 0,
 ) -> pl.DataFrame:
     """Simulate a cohort after the observed distribution of another data set.
@@ -130,6 +131,7 @@ def simulated(
     records : how many to simulate. The strata keep their shares (largest remainders).
     continuous : the numbers to simulate. Default: all numeric variables apart from the strata.
     strata : the variables whose combinations are the strata. Default: all that are not numbers.
+    nearest_kurtosis : as in `simulator`.
     seed : another seed, another cohort.
 
     Examples
@@ -140,7 +142,8 @@ def simulated(
     >>> made["sex"].value_counts(sort=True).rows()
     [('female', 251), ('male', 249)]
     """
-    return simulator(like, continuous=continuous, strata=strata).draw(records, seed)
+    made = simulator(like, continuous=continuous, strata=strata, nearest_kurtosis=nearest_kurtosis)
+    return made.draw(records, seed)
 
 
 def simulator(
@@ -289,10 +292,12 @@ def _fit_shape(name: str, z: Floats, notes: list[str], *, nearest_kurtosis: bool
     )
     polynomial = find_nearest_polynomial(skewness, kurtosis) if nearest_kurtosis else None
     if polynomial is None:
+        # Somebody who has said it already must not be told to say it.
+        further = "" if nearest_kurtosis else ", or say nearest_kurtosis = true"
+        near = ", not even with the nearest kurtosis" if nearest_kurtosis else ""
         raise DataError(
-            f"{what}.",
-            hint="take its logarithm, leave extreme records or the variable out, or say "
-            "simulator(…, nearest_kurtosis=True).",
+            f"{what}{near}.",
+            hint=f"take its logarithm, leave extreme records or the variable out{further}.",
         )
     notes.append(f"{what}; the nearest kurtosis {polynomial.kurtosis:.2f} is taken.")
     return polynomial

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -39,17 +39,25 @@ _MISSING = {
 }
 _UNDERSTATED = 1.1
 """How much larger the individual risk is than the journalist's before it is worth a warning."""
+_EXACT_UP_TO = 2
+"""Records of a class up to which sdcMicro computes the individual risk exactly."""
 _TERMS, _MANY = 200, 10
 """Terms of a series, and the class size from which they are enough for all digits."""
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100)
 _OF_POPULATION = ("journalist", "individual_risk")
-_OF_GROUPS = ("k_of_groups", "k_if_clusters_are_known", "household_risk", "k_of_households")
+_OF_GROUPS = (
+    "k_of_groups", "k_if_clusters_are_known", "household_risk", "mean_household_risk",
+    "k_of_households",
+)  # fmt: skip
 _OF_TRAJECTORIES = ("k_of_trajectories", "unique_trajectories")
 _ONE_ROW = "every record is a person, and nobody has several rows."
 _NO_LINK = (
     "no variable in the data says which rows are one person's, so nobody outside can put them "
     "together."
 )
+
+
+Posterior = Literal["exact", "approximate"]
 
 
 @parameters
@@ -66,6 +74,12 @@ class Uniqueness(Measure):
     record of weight 100 there may be far fewer people. Targets on either are held against
     `individual_risk`.
 
+    `global_risk` is the mean of the individual risks of all records, and
+    `expected_reidentifications` their sum. Without weights the risk of a record is 1 / class size.
+    These, and the household risk below, are defined as in `measure_risk` of sdcMicro; that takes an
+    approximation for classes of three records and more unless told otherwise, which
+    `posterior = "approximate"` gives here.
+
     Where a variable has the role "person", all of this counts persons: a class is as large as the
     number of persons with a row in it, a person is unique if any of their rows stands alone, and
     `unique_records` are persons. `k` is for somebody who knows one row of a person. Somebody who
@@ -78,8 +92,8 @@ class Uniqueness(Measure):
     class; `k_if_clusters_are_known` is k for an outsider who knows the group too. If the groups
     are households: `household_risk` is the largest chance that somebody of a household is found,
     and with them all (1 less the product of 1 - risk over its members, from `individual_risk` where
-    there are weights and from 1 / class size otherwise), and `k_of_households` the smallest number
-    of households whose members look the same.
+    there are weights and from 1 / class size otherwise), `mean_household_risk` its mean over all
+    records, and `k_of_households` the smallest number of households whose members look the same.
 
     Parameters
     ----------
@@ -93,6 +107,9 @@ class Uniqueness(Measure):
     known_rows : how many rows of a person the outsider knows who looks for trajectories. Default:
         all of them.
     row_counts : whether this outsider also knows how many rows the person has.
+    posterior : how the individual risk follows from the weights: "exact", the mean of 1 / F where
+        the number F of people is negative binomial; or "approximate", p / (f - 1 + p) for classes
+        of f > 2 records that were sampled with probability p, as sdcMicro has it by default.
 
     Examples
     --------
@@ -115,6 +132,7 @@ class Uniqueness(Measure):
     examples = ({}, {"known": ["sex", "region"], "missing": "wildcard"})
     provides = (
         "k", "prosecutor", "journalist", "individual_risk", "marketer", "unique_records",
+        "global_risk", "expected_reidentifications",
         *_OF_TRAJECTORIES, *_OF_GROUPS,
     )  # fmt: skip
     reach = {  # noqa: RUF012 - a class variable by its base
@@ -126,7 +144,9 @@ class Uniqueness(Measure):
                 "individual_risk",
                 "marketer",
                 "unique_trajectories",
+                "global_risk",
                 "household_risk",
+                "mean_household_risk",
             ),
             (0.0, 1.0),
         ),
@@ -141,11 +161,13 @@ class Uniqueness(Measure):
             (1.0, math.inf),
         ),
         "unique_records": (0.0, math.inf),
+        "expected_reidentifications": (0.0, math.inf),
     }
     known: list[str] | None = None
     missing: Literal["value", "wildcard"] = "value"
     known_rows: Annotated[int, Field(ge=1)] | None = None
     row_counts: bool = True
+    posterior: Posterior = "exact"
 
     def look(self, data: Dataset, subject: Subject, engine: Engine) -> Evidence:
         """Count the classes and who is alone in one."""
@@ -157,7 +179,8 @@ class Uniqueness(Measure):
         readings = {"value": classes.sizes, "wildcard": fitting}
         sizes = readings.pop(self.missing)
         (other, others), names = readings.popitem(), ", ".join(known)
-        population, people = _estimate_population(records)
+        population, people = _estimate_population(records, self.posterior)
+        risks = 1 / sizes if people is None else _list_individual_risks(people, self.posterior)
         trajectories = self._count_trajectories(records)
         return Evidence(
             name=self.name,
@@ -171,7 +194,8 @@ class Uniqueness(Measure):
                 **({} if classes.persons is None else {"persons": classes.total}),
                 **population,
                 **trajectories,
-                **_count_with_clusters(records, sizes, people),
+                **_average_risks(classes, risks),
+                **_count_with_clusters(records, risks),
                 "reading_of_missing": self.missing,
                 f"k_if_missing_is_{other}": int(others.min()),
                 f"uniqueness_if_missing_is_{other}": _share_unique(classes, others),
@@ -279,7 +303,16 @@ def _risks(classes: EquivalenceClasses, sizes: Integers) -> dict[str, Any]:
     }
 
 
-def _estimate_population(records: ClassifiedRecords) -> tuple[dict[str, Any], pl.DataFrame | None]:
+def _average_risks(classes: EquivalenceClasses, risks: Floats) -> dict[str, float]:
+    """The mean risk of all records, or persons, and how many of them are found on average."""
+    with np.errstate(divide="ignore"):
+        mean = classes.average_chance(1 / risks)
+    return {"global_risk": mean, "expected_reidentifications": mean * classes.total}
+
+
+def _estimate_population(
+    records: ClassifiedRecords, posterior: Posterior
+) -> tuple[dict[str, Any], pl.DataFrame | None]:
     """The highest risk when the outsider does not know whether the person is in the data.
 
     Survey weights say how many people of the population a class stands for. A person with several
@@ -315,7 +348,7 @@ def _estimate_population(records: ClassifiedRecords) -> tuple[dict[str, Any], pl
         return _leave_open(why, *_OF_POPULATION), None
     # Of the classes of one size, the one that stands for the fewest is the riskiest.
     fewest = people.group_by("len").agg(pl.col("weight").min())
-    individual = float(_list_individual_risks(fewest).max())
+    individual = float(_list_individual_risks(fewest, posterior).max())
     numbers = {
         "journalist": 1 / float(people["weight"].min()),  # type: ignore[arg-type]  # numbers
         "individual_risk": individual,
@@ -324,9 +357,13 @@ def _estimate_population(records: ClassifiedRecords) -> tuple[dict[str, Any], pl
     return numbers, people
 
 
-def _list_individual_risks(people: pl.DataFrame) -> Floats:
+def _list_individual_risks(people: pl.DataFrame, posterior: Posterior) -> Floats:
     size, total = (people[name].cast(pl.Float64).to_numpy() for name in ("len", "weight"))
-    return estimate_individual_risk(size, total)
+    risks = estimate_individual_risk(size, total)
+    if posterior == "exact":
+        return risks
+    share = size / total
+    return np.where(size > _EXACT_UP_TO, share / (size - 1 + share), risks)
 
 
 def estimate_individual_risk(sizes: Floats, people: Floats) -> Floats:
@@ -373,15 +410,12 @@ def _warn_of_journalist(population: dict[str, Any]) -> tuple[str, ...]:
     return (warning,)
 
 
-def _count_with_clusters(
-    records: ClassifiedRecords, sizes: Integers, people: pl.DataFrame | None
-) -> dict[str, Any]:
+def _count_with_clusters(records: ClassifiedRecords, risks: Floats) -> dict[str, Any]:
     """What groups of records (schools, households) change.
 
     The smallest class if the outsider knew the group as well, the smallest number of different
-    groups in a class (five records of one household hide none), the largest risk of a household,
-    and how many have the same members. `sizes` are those of the classes, `people` whom they stand
-    for, where weights say so.
+    groups in a class (five records of one household hide none), the largest and the mean risk of a
+    household, and how many have the same members. `risks` are those of the classes.
     """
     known, engine = records.known, records.engine
     more = [name for name in records.data.schema.having("cluster") if name not in known]
@@ -402,20 +436,31 @@ def _count_with_clusters(
     if (persons := records.classes.persons) is not None:
         known_too = find_equivalence_classes(records.data, [*known, *more], persons=persons)
         smallest = int(known_too.sizes.min())
-    risks = 1 / sizes if people is None else _list_individual_risks(people)
     households = [_look_at_households(records, name, risks) for name in more]
     return {
         "k_if_clusters_are_known": smallest,
         "k_of_groups": min(fewest),
-        "household_risk": max(risk for risk, _ in households),
-        "k_of_households": min(alike for _, alike in households),
+        "household_risk": max(item.largest for item in households),
+        "mean_household_risk": max(item.mean for item in households),
+        "k_of_households": min(item.alike for item in households),
     }
 
 
-def _look_at_households(records: ClassifiedRecords, name: str, risks: Floats) -> tuple[float, int]:
-    """The largest risk of a household, and how few have the same members in what is known."""
+class _Households(NamedTuple):
+    """The largest risk of a household, the mean over records, and how few have the same members."""
+
+    largest: float
+    mean: float
+    alike: int
+
+
+def _look_at_households(records: ClassifiedRecords, name: str, risks: Floats) -> _Households:
     rows, classes = records.read([name])
     groups = encode_unordered(rows.column(name))[0].astype(np.int64)
+    if classes.counts is None:
+        # Who is in no household is alone.
+        alone = rows.column(name).is_null().to_numpy()
+        groups[alone] = groups.max(initial=0) + 1 + np.arange(alone.sum())
     of, counts = classes.of.astype(np.int64), classes.counts
     alike = int(count_trajectories(of, groups, counts).min())
     if classes.persons is not None:
@@ -423,7 +468,10 @@ def _look_at_households(records: ClassifiedRecords, name: str, risks: Floats) ->
         within = EquivalenceClasses(groups.astype(np.int32), classes.sizes, persons=classes.persons)
         worst = next(within.choose_rows(of, [risks[of]]))
         of, groups = of[worst], groups[worst]
-    return float(combine_risks(risks[of], groups, counts).max()), alike
+    combined = combine_risks(risks[of], groups, counts)
+    members = np.ones(len(of)) if counts is None else counts
+    mean = math.fsum(np.sort(combined[groups] * members)) / float(members.sum())
+    return _Households(float(combined[groups].max()), mean, alike)
 
 
 def _warn_of_trajectories(numbers: dict[str, Any], k: int) -> tuple[str, ...]:

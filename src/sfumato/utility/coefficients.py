@@ -33,6 +33,10 @@ _AVERAGED = (
     "better: it lets the model say which values are likely."
 )
 _PLAIN = "Records are taken as independent; survey weights and clusters are not used."
+_WEIGHTED = (
+    "Estimates are weighted, and standard errors those of a survey whose records were drawn one by "
+    "one; clusters and strata of the design are not used."
+)
 
 
 @parameters
@@ -50,6 +54,8 @@ class Coefficients(Measure):
         exp, sqrt, center, scale and poly.
     family : "linear", "logistic" (the outcome is 0 or 1, or a category of two levels) or "poisson".
     level : of the confidence intervals; a term is significant if p lies below 1 - level.
+    weight : a survey weight, by which both models are weighted; the released data with the weight
+        that they have. In memory only.
 
     Examples
     --------
@@ -74,6 +80,7 @@ class Coefficients(Measure):
         {"formula": "systolic ~ height + weight_kg + C(smoking) + sex"},
         {"formula": "sex ~ height + log(income)", "family": "logistic", "level": 0.9},
         {"formula": "children ~ household_size", "family": "poisson"},
+        {"formula": "systolic ~ height + sex", "weight": "survey_weight"},
     )
     of = "pair"
     provides = (
@@ -87,12 +94,20 @@ class Coefficients(Measure):
     formula: str
     family: Family = "linear"
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    weight: str | None = None
 
     @field_validator("formula")
     @classmethod
     def _check_formula(cls, formula: str) -> str:
         read_formula(formula)
         return formula
+
+    def explain_refusal(self, engine: Engine) -> str:
+        """Weighted models are fitted in memory only."""
+        del engine
+        return (
+            "A weighted model is fitted in memory only; leave out `weight`." if self.weight else ""
+        )
 
     def compare(self, original: Dataset, released: Dataset, engine: Engine) -> Evidence:
         """Fit the same model to both and hold the terms side by side."""
@@ -102,7 +117,9 @@ class Coefficients(Measure):
         formula = read_formula(self.formula)
         with use_one_thread():
             if engine.in_memory:
-                both = fit_both(original, released, formula, self.family, level=self.level)
+                both = fit_both(
+                    original, released, formula, self.family, level=self.level, weight=self.weight
+                )
             else:
                 both = fit_both_by_passes(
                     original, released, formula, self.family, engine, level=self.level
@@ -127,7 +144,11 @@ class Coefficients(Measure):
                 "formula": self.formula,
                 "level": self.level,
             },
-            assumptions=(_SAME_MODEL, *_describe_averages(released, formula.variables), _PLAIN),
+            assumptions=(
+                _SAME_MODEL,
+                *_describe_averages(released, formula.variables),
+                _WEIGHTED if self.weight else _PLAIN,
+            ),
             warnings=_report_incomplete(counts, both),
         )
 

@@ -23,6 +23,7 @@ from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
 
 _MOST_LEVELS = 50
+_QUANTILES = (0.25, 0.5, 0.75)
 _ASSUMPTIONS = (
     "Changes of means are in standard errors, with the effective number of records after Kish.",
     "What the release no longer has is compared by its original values: only the weights count.",
@@ -38,6 +39,8 @@ class WeightedEstimates(Measure):
     The value is the largest change of a number's weighted mean, in standard errors: the change
     comes from the weights and from the values; of a range or a set one value is drawn. Beside it:
     `largest_share_change`, the largest change of a category's weighted share, from 0 to 1;
+    `largest_quantile_change`, that of a number's weighted quartiles and median, in standard
+    deviations (a quantile is the least value at or below which that share of the weights lies);
     `total_change`, by which share the total of the weights changed; and `design_effect_ratio`,
     by which factor the variance of estimates grows or falls through more or less uneven weights
     (Kish's approximation).
@@ -63,10 +66,13 @@ class WeightedEstimates(Measure):
     name = "weighted_estimates"
     examples = ({}, {"weight": "survey_weight"})
     of = "pair"
-    provides = ("largest_share_change", "total_change", "design_effect_ratio")
+    provides = (
+        "largest_share_change", "largest_quantile_change", "total_change", "design_effect_ratio",
+    )  # fmt: skip
     reach = {  # noqa: RUF012 - a class variable by its base
         "weighted_estimates": (0.0, math.inf),
         "largest_share_change": (0.0, 1.0),
+        "largest_quantile_change": (0.0, math.inf),
         "total_change": (0.0, math.inf),
         "design_effect_ratio": (0.0, math.inf),
     }
@@ -90,6 +96,7 @@ class WeightedEstimates(Measure):
         rows = list(_compare_variables(original, shown, before, after, known))
         means = [row["change"] for row in rows if row["estimate"] == "mean"]
         shares = [row["change"] for row in rows if row["estimate"] == "share"]
+        quantiles = [row["change"] for row in rows if row["estimate"].startswith("quantile")]
         return Evidence(
             name=self.name,
             subject="pair",
@@ -98,6 +105,7 @@ class WeightedEstimates(Measure):
             table=original.like(pl.DataFrame(rows, schema=_COLUMNS)),
             details={
                 "largest_share_change": max(shares, default=0.0),
+                "largest_quantile_change": max(quantiles, default=0.0),
                 "total_change": abs(totals[1] / totals[0] - 1),
                 "design_effect_ratio": _design_effect(after[known]) / _design_effect(before[known]),
                 "weight": name,
@@ -172,6 +180,27 @@ def _compare_means(
     error = math.sqrt(_average((old - mean) ** 2, before) / effective)
     change = abs(again - mean) / error if error else 0.0
     yield dict(zip(_COLUMNS, (name, "", "mean", mean, again, change), strict=True))
+    spread = math.sqrt(_average((old - mean) ** 2, before))
+    pairs = zip(*(find_quantiles(*side) for side in ((old, before), (new, after))), strict=True)
+    for share, (first, second) in zip(_QUANTILES, pairs, strict=True):
+        moved = abs(second - first) / spread if spread else 0.0
+        row = (name, "", f"quantile {share}", first, second, moved)
+        yield dict(zip(_COLUMNS, row, strict=True))
+
+
+def find_quantiles(values: Floats, weights: Floats) -> list[float]:
+    """The least value at or below which a quarter, half, three quarters of the weights lie.
+
+    Examples
+    --------
+    >>> find_quantiles(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0]))
+    [1.0, 2.0, 2.0]
+    """
+    order = np.lexsort((weights, values))
+    sums = np.cumsum(weights[order])
+    # A last bit of rounding is no weight.
+    wanted = np.array(_QUANTILES) * sums[-1] * (1 - 1e-12)
+    return [float(value) for value in values[order][np.searchsorted(sums, wanted)]]
 
 
 def _average(values: Floats, weights: Floats) -> float:

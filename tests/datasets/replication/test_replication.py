@@ -12,7 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.datasets.replication import deterministic, figures, known_noise, noise_models
+from sfumato.datasets.replication import (
+    birth_cohort,
+    deterministic,
+    figures,
+    known_noise,
+    noise_models,
+)
 from sfumato.datasets.replication import sources as store
 from sfumato.datasets.replication.comparison import (
     Bound,
@@ -38,6 +44,8 @@ def found(shared_data):
     # The noise paper simulates for half a minute; it is run in short below.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deterministic, "TIE_ORDERS", 10)
+        patch.setattr(birth_cohort, "COHORTS", 2)
+        patch.setattr(birth_cohort, "FEW", 1)
         return replicate(SHORT, Sources.locate(shared_data))
 
 
@@ -92,6 +100,29 @@ def test_every_cell_of_a_table_is_there_or_listed(found, noise):
     table_3 = [row for row in found["centres"] if row.place == "Table 3"]
     assert len(table_3) == 4 * 7 + 2 * 5 * 7
     assert sum(row.what.endswith(", p") for row in table_3) == 7 + 2 * 7
+
+
+def test_the_birth_cohort_in_kind_is_as_the_paper_says(found):
+    rows = {row.what: row for row in found["centres"] if row.place.endswith("in kind")}
+    assert {row.place.partition(",")[0] for row in rows.values()} == {
+        "text on the 1958 cohort", "Table 4", "Figure 5", "Figure 6", "Figure 7", "Figure 8"
+    }  # fmt: skip
+    assert sum(birth_cohort.SIZES.values()) == 1211
+    cohort = birth_cohort.invent_cohort().draw(1211)
+    assert sorted(cohort.group_by("sex", "smoker").len()["len"]) == [111, 140, 468, 492]
+    # The paper's own numbers are of the same size.
+    assert rows["U, mean of 2 cohorts"].ours == pytest.approx(0.00005, rel=0.5)
+    for name, printed in (("glucose", 0.0466), ("hdl", 0.0229), ("height", 0.0296)):
+        assert rows[f"δ of {name}, mean of 2 cohorts"].ours == pytest.approx(printed, rel=0.6)
+    assert rows["risk1, mean of 2 cohorts"].ours < 0.05
+
+
+def test_a_cohort_that_is_blurred_too_much_is_seen():
+    """The rows in kind can fail: with k = 46 the cohort is blurred far more than the paper's."""
+    drawn = birth_cohort.invent_cohort()
+    runs = [birth_cohort._measure(birth_cohort._declare(drawn.draw(500)), 46)]
+    wrong = [row.what for row in birth_cohort._say_means(runs) if row.status == "different"]
+    assert any(what.startswith("δ") for what in wrong)
 
 
 def test_what_numerics_predicts(found, noise):

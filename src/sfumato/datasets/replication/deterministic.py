@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.data import Dataset
+from sfumato.datasets.replication import birth_cohort
 from sfumato.datasets.replication.comparison import Row, bound_by_range, read_table
 from sfumato.datasets.replication.sources import Sources
 from sfumato.engines.local import count_combinations
@@ -111,14 +112,19 @@ def compare_rows(sources: Sources) -> Iterator[Row]:
                 yield Row(place=place, what=f"the paper's release: {what}", printed=printed,
                           ours=measured[name])  # fmt: skip
     yield from _measure_dense(sources)
-    why = "the data of the 1958 cohort are given to approved researchers only."
+    why = (
+        "the data of the 1958 cohort are given to approved researchers only. In kind below, on an "
+        "invented cohort of the same size."
+    )
     yield Row(place="Table 4, Figures 5 and 6", what="1958 cohort", why=why)
     why = (
-        "simulated from that cohort; in kind on invented cohorts by `python -m tools.sensitivity`. "
-        "Use falls and risk falls with k, as printed; with more records the standardised "
-        "differences of coefficients fall and then rise, which the figure does not show."
+        "simulated from that cohort; in kind below, and in full by `python -m tools.sensitivity` "
+        "or, for data of your own, by `sfumato sweep --simulate`. Use falls and risk falls with k, "
+        "as printed; with more records the standardised differences of coefficients fall and then "
+        "rise, which the figure does not show."
     )
     yield Row(place="Figures 7 and 8", what="sensitivity", why=why)
+    yield from birth_cohort.compare_rows()
 
 
 def _build_schema() -> Schema:
