@@ -59,7 +59,7 @@ def read_shuffled(session: Any) -> float:
     """Bytes shuffled so far, of all executors."""
     store = session.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 - no other door to it
     executors = store.executorList(False)
-    return sum(executors.apply(i).totalShuffleWrite() for i in range(executors.size()))
+    return float(sum(executors.apply(i).totalShuffleWrite() for i in range(executors.size())))
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,9 @@ def _measure_classes(session: Any, cluster: Cluster, records: int, place: Path) 
         len(state["data"])
 
     def apply(step: sf.Method) -> sf.Dataset:
-        state[step.name] = engine.keep(step.apply(state["data"], key=KEY))
-        return state[step.name]
+        released: sf.Dataset = engine.keep(step.apply(state["data"], key=KEY))
+        state[step.name] = released
+        return released
 
     run("prepare (ids)", prepare)
     uniqueness = sf.risk.Uniqueness(known=["age_yrs", "sex", "race", "patcnty"])

@@ -297,7 +297,7 @@ def hash_sorted(words: Words) -> bytes:
 
 
 def _to_bytes(words: Words) -> memoryview:
-    return memoryview(words.astype(">u8")).cast("B") if words.size else memoryview(b"")
+    return words.astype(">u8").data.cast("B") if words.size else memoryview(b"")
 
 
 def _digest_some(schema: Schema, stream: Stream, rows: npt.NDArray[np.intp]) -> Words:
