@@ -132,11 +132,15 @@ def integrate_by_quadrature(target: LatentTarget, record: int) -> tuple[float, f
     """The log density of what a record shows, and the mean of its true value given that."""
     slope, offset = target.weights[0][record], target.offset[record]
     released, y = target.released.values[record] + target.shift, target.outcome.true[record]
+    variance = target.released.number.variance
+    assert variance is not None
+    sd = variance**0.5
 
     def density(x: float) -> float:
         prior = 0.7 * norm.pdf(x, -1, 1) + 0.3 * norm.pdf(x, 2, 0.5)
-        noise = norm.pdf(released, x, target.released.number.variance**0.5)
-        return prior * noise * norm.pdf(y, offset + slope * x, target.outcome.variance**0.5)
+        noise = norm.pdf(released, x, sd)
+        outcome = norm.pdf(y, offset + slope * x, target.outcome.variance**0.5)
+        return float(prior * noise * outcome)
 
     near: Any = {"points": sorted([-1.0, released, 2.0]), "limit": 200}
     total = quad(density, -9, 9, **near)[0]

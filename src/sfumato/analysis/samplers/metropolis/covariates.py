@@ -299,7 +299,8 @@ class NumberModel:
         log = (1 - 0.5 * records) * float(self.theta[-1])
         log -= float((self.spread_columns @ self.spread_slopes).sum())
         log -= 0.5 * float((self.spread_slopes**2).sum())
-        return log - 0.5 * ridge * float((self.slopes[self.first_level :, 0] ** 2).sum())
+        slopes = float((self.slopes[self.first_level :, 0] ** 2).sum())
+        return log - 0.5 * float(ridge) * slopes
 
     def regress(self, latent: Floats) -> None:
         """First slopes by least squares, without which residuals would lie far from all components.
