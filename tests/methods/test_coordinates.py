@@ -30,6 +30,7 @@ from sfumato.methods import DisplaceCoordinates, GridCoordinates
 from sfumato.plan import Writing
 from sfumato.plan.first_plan import first_plan
 from sfumato.risk import LocationIntersection
+from sfumato.schema import Role
 from sfumato.schema.inference.coordinates import find_coordinates
 
 KEY = bytes(range(32))
@@ -55,7 +56,7 @@ def make_homes(persons: int, seed: int = 1) -> np.ndarray:
 def make_data(homes, **more) -> sf.Dataset:
     types = {"lat": pl.Float64, "lon": pl.Float64}
     frame = pl.DataFrame(np.asarray(homes, float), schema=types, orient="row").fill_nan(None)
-    roles = {"lat": "quasi", "lon": "quasi", **dict.fromkeys(more, "quasi")}
+    roles: dict[str, Role] = {"lat": "quasi", "lon": "quasi", **dict.fromkeys(more, "quasi")}
     if "patient" in more:
         roles["patient"] = "person"
     return sf.Dataset(frame.with_columns(**{n: pl.Series(v) for n, v in more.items()}),

@@ -19,6 +19,7 @@ from sfumato.methods import DeidentifyText
 from sfumato.plan import Writing
 from sfumato.plan.first_plan import first_plan
 from sfumato.risk import SurvivingIdentifiers, surviving_identifiers
+from sfumato.schema import Role
 from sfumato.schema.inference.free_text import is_free_text, split_sets
 
 KEY = bytes(range(32))
@@ -37,7 +38,7 @@ def make_notes(rows: int = 40) -> sf.Dataset:
         )
     ]
     frame = people.with_columns(phone=pl.Series(phones), note=pl.Series(notes))
-    schema = {
+    schema: dict[str, Role | sf.Column] = {
         "person_id": "direct",
         "name": sf.Column(role="direct", identity=False),
         "email": sf.Column(role="direct", identity=False),
@@ -157,7 +158,7 @@ def test_names_that_a_deidentifier_leaves_make_the_verdict_not_met(tmp_path):
 def test_a_step_after_the_identifiers_are_gone_is_warned_of_and_caught():
     data = make_notes()
     step = DeidentifyText(variables=["note"], deidentifier="patterns")
-    plan = replace(make_plan(data), steps=[sf.methods.Drop(), step])
+    plan = replace(make_plan(data), steps=(sf.methods.Drop(), step))
     with pytest.warns(WeakProtectionWarning, match="no identifier"):
         release = sf.protect(data, plan, key=KEY)
     assert release.attacks["surviving_identifiers"].details["surviving_own"] == 1.0

@@ -75,7 +75,7 @@ def load_deidentifier(name: str, language: str = "en", model: str | None = None)
 
 def _require_function(name: str, function: object) -> Deidentifier:
     if callable(function):
-        return function  # type: ignore[no-any-return]  # what it returns is checked at each text
+        return function  # what it returns is checked at each text
     raise MethodError(
         f"The de-identifier '{name}' is no function.",
         hint=f"its entry point in {_GROUP} must name a function from text to text.",

@@ -93,7 +93,8 @@ class _Candidates:
     def find_nearest(self, place: Floats) -> Integers:
         """Those who live nearest to a point."""
         distance = self._tree.query(place)[0]
-        return self.members[self._tree.query_ball_point(place, distance + _TIED)]
+        nearest: Integers = self.members[self._tree.query_ball_point(place, distance + _TIED)]
+        return nearest
 
     def find_fitting(self, shown: Floats, inner: float) -> tuple[Integers, Floats]:
         """Those in whose rings all released places lie, and how likely each of them is."""
@@ -310,13 +311,13 @@ class _Patterns:
             if person not in self.true:
                 continue
             several[person] = True
-            distances = self.shown.get(person)
-            if distances is None or len(distances) != len(self.true[person]):
+            shown = self.shown.get(person)
+            if shown is None or len(shown) != len(self.true[person]):
                 continue
-            others = np.array(alike[int(strata[person]), len(distances)])
+            others = np.array(alike[int(strata[person]), len(shown)])
             known = np.array([self.true[other] for other in others])
-            near = _ALIKE_KM + _ALIKE_SHARE * np.abs(distances).max()
-            same = np.abs(known - distances) <= near
+            near = _ALIKE_KM + _ALIKE_SHARE * np.abs(shown).max()
+            same = np.abs(known - shown) <= near
             fit = same.all(axis=1)
             found[person] = fit[others == person].any() / max(1, fit.sum())
         return found, several
