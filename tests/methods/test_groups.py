@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -15,9 +17,10 @@ from sfumato.errors import HeavyLossWarning, MethodError, PlanError
 from sfumato.methods import CodeNoise, KAnonymity, Misclassify, Noise, Pseudonymise, Weights
 from sfumato.methods._groups import find_group_level, number_groups
 from sfumato.plan.first_plan import first_plan
+from sfumato.schema import Role
 
 KEY = bytes(range(32))
-ROLES = {
+ROLES: dict[str, Role | sf.Column] = {
     "house": "cluster",
     "region": "quasi",
     "rooms": sf.Column(role="quasi", kind="integer"),
@@ -79,7 +82,7 @@ def test_the_search_equals_a_slow_one_on_every_engine(rows, seed):
     data = sf.Dataset(frame, sf.Schema({"group": "cluster"}))
     expected = []
     for column, name in ((1, "first"), (2, "second")):
-        values: dict[str, list] = {}
+        values: dict[str, list[Any]] = {}
         for row in rows:
             if row[0] is not None and row[column] is not None:
                 values.setdefault(row[0], []).append(row[column])
@@ -108,7 +111,7 @@ def test_rows_without_a_group_are_their_own():
         Noise(variables=["rent"], sd_share=0.3),
         Weights(),
     ],
-    ids=lambda method: f"{method.name}-{hash(str(method)) % 1000}",
+    ids=lambda method: method.name,
 )
 def test_what_belongs_to_a_household_stays_the_same_within_it(method):
     """Region differed within 53 % of the households of a survey."""

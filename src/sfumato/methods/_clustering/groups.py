@@ -66,10 +66,10 @@ def _cluster_in_stages(
     others = [name for name in names if name not in level]
     persons = find_persons(data)
     counted = np.arange(len(data)) if persons is None else persons
-    if _count_members(groups, counted).min() >= method.k and not method.strata:
-        # Every group hides its members: what belongs to it may stay as it is.
-        staged, classes = data, _number_rows(data.batch(own))
-    else:
+    staged, classes = data, _number_rows(data.batch(own))
+    # Where every group hides its members, what belongs to it may stay as it is.
+    hidden = _count_members(groups, counted).min() >= method.k
+    if not hidden or not _holds_enough(data, method, classes, counted):
         staged, classes = _cluster_groups(method, data, groups, own, level, counted, engine)
     if not others:
         return staged
@@ -117,7 +117,7 @@ def _holds_enough(
     rows = pl.DataFrame({_CLASS: np.asarray(classes, np.int64), PERSON: counted})
     persons = rows.with_columns(data.column(name) for name in method.strata).unique()
     sizes = persons.group_by([*method.strata, _CLASS]).len()["len"]
-    return int(sizes.min() or 0) >= method.k  # type: ignore[call-overload]
+    return bool((sizes >= method.k).all())
 
 
 def _count_members(groups: Integers, persons: Integers) -> Integers:
