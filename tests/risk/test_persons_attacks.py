@@ -15,6 +15,7 @@ import sfumato as sf
 import sfumato.risk._attacks.owners as owners_module
 from sfumato.cells.standardisation import standardise_pair
 from sfumato.risk._attacks.owners import average_rows, count_near, share_nearest, take_best
+from sfumato.schema import Role
 
 VISITS = st.lists(
     st.tuples(st.integers(0, 6), st.sampled_from("fm"), st.sampled_from("abcd")),
@@ -260,7 +261,7 @@ def slow_peers(rows, p):
 @settings(max_examples=60, deadline=None)
 def test_peers_are_persons(rows, p):
     frame = pl.DataFrame(rows, schema=["patient", "sex", "age", "ill"], orient="row")
-    roles = {"patient": "person", "sex": "quasi", "age": "quasi", "ill": "sensitive"}
+    roles: dict[str, Role] = {"patient": "person", "sex": "quasi", "age": "quasi", "ill": "sensitive"}
     data = sf.Dataset(frame, sf.Schema(roles))
     least, breached = slow_peers(rows, p)
     found = sf.risk.Peers(p=p).measure(data)

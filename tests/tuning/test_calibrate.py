@@ -280,9 +280,10 @@ def test_an_attacker_without_errors_is_that_of_the_kernels(monkeypatch: pytest.M
 def test_who_knows_less_needs_less_noise() -> None:
     data = _mixed(120)
     known = ["x", "y", "town"]
+    cases: list[dict[str, Any]] = [{}, {"errors": 0.3}, {"sampling_fraction": 0.4}]
     sizes = [
         sf.calibrate(data, ["x", "y"], known=known, at_most=0.5, draws=3, **more).share
-        for more in ({}, {"errors": 0.3}, {"sampling_fraction": 0.4})
+        for more in cases
     ]
     assert sizes[1] < sizes[0]
     assert sizes[2] < sizes[0]

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 
@@ -194,7 +194,11 @@ class ShiftDates(RowWise):
     def _require_named(self, data: Dataset, names: tuple[str, ...]) -> None:
         """Dates that parameters speak of must be dates of this step, and ages whole numbers."""
         pairs = [name for pair in (self.ages or {}).values() for name in pair]
-        stated = {"blank_before": self.blank_before, "oldest": self.oldest or {}, "ages": pairs}
+        stated: dict[str, Iterable[str]] = {
+            "blank_before": self.blank_before,
+            "oldest": self.oldest or {},
+            "ages": pairs,
+        }
         for parameter, wanted in stated.items():
             if others := [name for name in wanted if name not in names]:
                 raise PlanError(
@@ -510,7 +514,10 @@ def _warn_of_ages(data: Dataset, released: Dataset, dates: list[str], engine: En
 
     def add_up(side: Dataset) -> list[tuple[int, int]]:
         parts = engine.gather(side, count_agreeing, reads=[*numbers, *shifted])
-        return [tuple(map(sum, zip(*counts, strict=True))) for counts in zip(*parts, strict=True)]
+        return [
+            (sum(same for same, _ in counts), sum(known for _, known in counts))
+            for counts in zip(*parts, strict=True)
+        ]
 
     before, after = add_up(data), add_up(released)
     stated = [(pair, name) for pair in pairs for name in numbers]

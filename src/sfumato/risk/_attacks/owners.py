@@ -130,7 +130,8 @@ def choose_targets(owners: Integers) -> Mask | None:
         return None
     persons, counts = np.unique(owners, return_counts=True)
     some = max(1, int(np.searchsorted(np.cumsum(counts), _MOST_PAIRS // rows, "right")))
-    return owners <= persons[min(some, len(persons)) - 1]
+    chosen: Mask = owners <= persons[min(some, len(persons)) - 1]
+    return chosen
 
 
 def rank_persons(

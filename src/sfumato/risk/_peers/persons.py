@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -93,9 +93,10 @@ def keep_worst_rows(matches: Matches, members: PersonMembers) -> Matches:
         )  # fmt: skip
         keep(variable, sort_first(breach == 0, breach_size, breach), "breach_mask", "breach_size")
         keep(variable, sort_first(fewest), "fewest_protective", "fewest_alternatives")
+    stacked: dict[str, Any] = {name: np.stack(arrays) for name, arrays in worst.items()}
     return replace(
         matches,
-        **{name: np.stack(arrays) for name, arrays in worst.items()},
+        **stacked,
         targets=members.numbers,
         exact=np.logical_and.reduceat(matches.exact[position], starts),
     )
