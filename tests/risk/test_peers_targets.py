@@ -15,6 +15,7 @@ from tests.cli.command_line import sfumato
 import sfumato as sf
 from sfumato.errors import PlanError, TargetError
 from sfumato.risk._peers.domains import count_unseen
+from sfumato.schema import Role
 
 KNOWN, SECRETS = ["a", "b", "c"], ["s", "t"]
 SCHEMA: dict[str, Any] = {
@@ -24,7 +25,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def go_through(rows: list[dict[str, str]], p: float, q: Any, m: int, domains: str) -> dict:
+def go_through(rows: list[dict[str, str]], p: float, q: Any, m: int, domains: str) -> dict[str, Any]:
     """Definitions 3 and 4, record by record, combination by combination, value by value."""
     subsets = list(chain.from_iterable(combinations(KNOWN, n) for n in range(1, len(KNOWN) + 1)))
     worst = {"peers": 0.0, "downward": 0.0, "npp_below": 0.0}
@@ -87,7 +88,7 @@ PAPER = pl.DataFrame(
         "diagnosis": ["cancer", "cancer", "cancer", "arthrosis", "diabetes"],
     }
 )
-ROLES = {"age": "quasi", "gender": "quasi", "diagnosis": "sensitive"}
+ROLES: dict[str, Role] = {"age": "quasi", "gender": "quasi", "diagnosis": "sensitive"}
 
 
 def test_everybody_of_the_papers_table_has_something_ruled_out():

@@ -273,7 +273,7 @@ def assess(
                 measures = options.adjust_measures(loaded.measures, parameters)
             evidence = run_assess(joined, measures, progress=tell)
             if pictures is not None:
-                _draw_original(pictures, evidence, measures, joined)
+                _draw_original(pictures, evidence, measures, joined.join())
         show_evidence(evidence, as_json=json, quiet=quiet)
         return
     with progress(quiet=quiet or json) as tell:
