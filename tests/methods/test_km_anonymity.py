@@ -173,7 +173,7 @@ def test_the_kernel_counts_every_combination_once(rows, size):
         for part in count_itemsets(ItemRows(starts, flat, 7), size)
         for items, support in zip(part.items.tolist(), part.support.tolist(), strict=True)
     }
-    expected = {}
+    expected: dict[tuple[int, ...], int] = {}
     for row in rows:
         for known in combinations(row, size):
             expected[known] = expected.get(known, 0) + 1
@@ -200,7 +200,7 @@ def test_the_release_is_measured_with_what_the_step_promises():
     data = data_of(rows)
     step = sf.methods.KmAnonymity(k=5, m=3)
     plan = sf.Plan(schema=data.schema, steps=[step], targets={"k_of_items.min": 5})
-    assert plan.measures["k_of_items"].m == 3
+    assert plan.measures["k_of_items"] == sf.risk.KOfItems(m=3)
     release = sf.protect(data, plan, key=bytes(32))
     assert release.evidence["k_of_items"].value >= 5
     assert [judgement.met for judgement in release.verdict] == [True]

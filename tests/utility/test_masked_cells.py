@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from typing import Any
 
 import polars as pl
 import pytest
@@ -68,7 +69,7 @@ def test_numbers_and_dates_are_counted_in_intervals_that_hold_them():
     frame = pl.DataFrame({"a": days, "b": numbers, "c": list(range(60))})
     data = sf.Dataset(frame, sf.Schema(dict.fromkeys("abc", "quasi")))
     table = sf.utility.MaskedCells(fewest=1).measure(data, data).table
-    read = {"a": dt.date.fromisoformat, "b": float, "c": int}
+    read: dict[str, Any] = {"a": dt.date.fromisoformat, "b": float, "c": int}
     for name, values in zip("abc", (days, numbers, range(60)), strict=True):
         rows = table.filter(pl.col("variable") == name)
         assert 5 <= len(rows) <= 25
@@ -96,9 +97,10 @@ def test_the_picture_has_two_bars_a_value_and_a_public_one_hides_few():
     ]
     picture = sf.pictures.masked_values(rows)
     assert picture.title == "Records and masked records, by race"
-    widths = sorted(bar.get_width() for bar in picture.figure.axes[0].patches)
+    bars: Any = picture.figure.axes[0].patches
+    widths = sorted(bar.get_width() for bar in bars)
     assert widths == [8, 9, 10, 90]
-    shown = sf.pictures.masked_values(rows, public=True).figure.axes[0].patches
+    shown: Any = sf.pictures.masked_values(rows, public=True).figure.axes[0].patches
     assert sorted(bar.get_width() for bar in shown) == [9, 90]
     with pytest.raises(sf.SfumatoError, match="no variable 'rase'.*did you mean 'race'"):
         sf.pictures.masked_values(rows, "rase")

@@ -97,9 +97,9 @@ def expand_groups(lists: ItemLists, column: Column) -> ItemRows:
             covering[leaf].append(position)
     kinds = sorted({tuple(names) for names in covering.values() if names})
     by_token: list[list[int]] = [[] for _ in lists.names]
-    for kind, names in enumerate(kinds):
-        for name in names:
-            by_token[name].append(kind)
+    for kind, positions in enumerate(kinds):
+        for position in positions:
+            by_token[position].append(kind)
     rows = lists.rows
     widths = np.array([len(kinds_of) for kinds_of in by_token], np.int64)
     flat = np.array([kind for kinds_of in by_token for kind in kinds_of], np.int64)

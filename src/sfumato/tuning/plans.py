@@ -14,6 +14,7 @@ from sfumato.plan import Plan
 from sfumato.progress import Progress, silent
 from sfumato.randomness import Key
 from sfumato.run import Measures, choose_measures
+from sfumato.schema import Role
 from sfumato.tuning.sweep import Cohorts, add_measures, measure_plan, tabulate_runs
 
 USUAL = ("reidentification", "attribute_disclosure", "information_loss")
@@ -96,7 +97,8 @@ def compare_plans(
 
 def _warn_of_differences(plans: Mapping[str, Plan], sources: Mapping[str, Dataset]) -> None:
     """A warning where the same number would answer different questions."""
-    for role, what in (("quasi", "known to outsiders"), ("sensitive", "confidential")):
+    roles: dict[Role, str] = {"quasi": "known to outsiders", "sensitive": "confidential"}
+    for role, what in roles.items():
         declared = {
             name: frozenset(sources[name].with_schema(plan.schema).schema.having(role))
             for name, plan in plans.items()
