@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError
-from sfumato.risk._attacks.attacker_view import view_release
+from sfumato.risk._attacks.attacker_view import OrderedView, view_release
 from sfumato.risk._attacks.imperfect_knowledge import blur_knowledge, draw_present, list_subsets
 
 SCHEMA = sf.Schema(
@@ -97,7 +97,8 @@ KNOWN = [*NUMBERS, "sex", "region"]
 def noisy(cohort) -> sf.Dataset:
     noise = sf.methods.Noise(variables=NUMBERS, variance_share=0.2)
     changed = sf.methods.Misclassify(variables=["sex", "region"], retention=0.7)
-    return changed.apply(noise.apply(cohort, key=bytes(32)), key=bytes(32))
+    released: sf.Dataset = changed.apply(noise.apply(cohort, key=bytes(32)), key=bytes(32))
+    return released
 
 
 def test_is_the_h_index_where_only_numbers_are_known(cohort, noisy):
@@ -133,6 +134,7 @@ def test_errors_are_as_large_as_stated_and_the_same_whatever_the_order(cohort):
     )
     assert np.array_equal(*systolic)
     assert np.array_equal(*sex)
+    assert isinstance(views[0], OrderedView)
     assert views[0].spread * 0.3 == pytest.approx(np.std(height[0] - height[1]), rel=0.15)
     shares = np.bincount(region[1].astype(int)) / len(cohort)
     expected = 0.4 * (1 - (shares**2).sum())
@@ -167,6 +169,7 @@ def test_a_person_who_is_not_there_is_never_linked(rows, fraction):
     found = sf.risk.MixedLinkage(sampling_fraction=fraction).measure(*pair)
     views, _ = view_release(*pair, list(SCHEMA), owner="test")
     present = draw_present(views, fraction, None)
+    assert present is not None
     assert present.sum() == max(1, round(fraction * len(rows)))
     sds = [spread([row[0] for row in before]), spread([RANK[row[2]] for row in before])]
     fits = [all(b[at] == a[at] for b, a in zip(before, after, strict=True)) for at in range(3)]
