@@ -449,6 +449,17 @@ def test_persons_with_several_rows_ask_for_a_second_look(north):
     assert list(log)[-1].verdict == "review"
 
 
+def test_a_table_counts_firms_where_the_rules_do(north):
+    firm = np.where((north.frame["sex"] == "m") & (north.frame["smoking"] == "current"), 0, 9)
+    frame = north.frame.with_columns(firm=pl.Series(firm + np.arange(len(firm)) % 6 * (firm > 0)))
+    data = sf.Dataset(frame, sf.Schema(ROLES | {"firm": "cluster"}))
+    request = make_request({"name": "t", "kind": "crosstab", "rows": "sex", "columns": "smoking"})
+    by_records = answer(data, request).get_answer("t").cells
+    by_firms = answer(data, request, sf.outputs.Log(rules=sf.outputs.Rules(unit="groups")))
+    assert by_records[1][2] is not None
+    assert by_firms.results["t"].kind == "withheld" or by_firms.get_answer("t").cells[1][2] is None
+
+
 def test_a_variable_without_numbers_is_told(north):
     request = make_request({"name": "s", "kind": "histogram", "x": "sex"},
                            variables={"sex": {"low": 0, "high": 1}})  # fmt: skip

@@ -11,13 +11,13 @@ import statsmodels.formula.api as smf
 from tests.docs.blocks import ROOT, blocks
 from tests.sites.examples import make_request, make_sites, unite
 
-mock_client = pytest.importorskip(
-    "vantage6.algorithm.tools.mock_client", reason="vantage6-algorithm-tools is not installed"
-)
 
-
+@pytest.mark.study
 @pytest.mark.filterwarnings("ignore")
 def test_the_job_on_the_page_gives_the_estimates_of_the_united_records(tmp_path, monkeypatch):
+    mock_client = pytest.importorskip(
+        "vantage6.algorithm.tools.mock_client", reason="vantage6-algorithm-tools is not installed"
+    )
     page = ROOT / "docs/how-to/several-sites.md"
     (job,) = [block for block in blocks(page) if block.title == "sfumato_job.py"]
     module = ModuleType("sfumato_job")

@@ -22,7 +22,7 @@ from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.log import Log
 from sfumato.outputs.output import Output, OutputRefused
 from sfumato.outputs.quantiles import FIVE, count_needed_records, safe_quantiles
-from sfumato.outputs.rules import Rules, warn_of_shared_persons
+from sfumato.outputs.rules import Rules, warn_of_groups, warn_of_shared_persons
 from sfumato.outputs.tables.crosstabs import crosstab
 from sfumato.outputs.tables.table import Table
 from sfumato.schema import Column, Schema
@@ -160,13 +160,16 @@ def _answer_result(site: _Site, name: str) -> Any:
     except (OutputRefused, MeasureError) as refusal:
         site.log.refused(_describe(site.request, result, reasons=(refusal.what,)))
         return Withheld()
-    reasons = (*draft.reasons, *warn_of_shared_persons(site.population.data))
+    data = site.population.data
+    reasons = (
+        *draft.reasons, *warn_of_shared_persons(data), *warn_of_groups(data, site.rules),
+    )  # fmt: skip
     output = _describe(
         site.request, result, reasons=reasons, verdict="review" if reasons else "pass",
         rule={"k": site.rules.k, "request": site.request.digest[:16], **draft.rule}, digest=digest,
     )  # fmt: skip
     # Ranges show no number of records: nothing can be subtracted from them.
-    behind = None if result.kind == "ranges" else site.population.data
+    behind = None if result.kind == "ranges" else data
     judged = site.log.add(output, behind, parts=draft.parts, refuse=True)
     return Withheld() if judged.verdict == "refuse" else draft.answer
 
@@ -396,8 +399,15 @@ def _draft_crosstab(site: _Site, result: Any) -> _Draft:
             for name, labels, code in zip(names, levels, codes, strict=True)
         }
     )
-    schema = Schema({name: Column(kind="nominal") for name in names})
-    table = crosstab(Dataset(texts, schema), *names, rules=site.rules)
+    # The rules may count persons or groups: who they are stays with the records.
+    data = site.population.data
+    units = [name for name in data.schema.having("person", "cluster") if name not in names]
+    schema = Schema(
+        {name: Column(kind="nominal") for name in names}
+        | {name: data.schema[name] for name in units}
+    )
+    frame = texts.with_columns(data.column(name) for name in units)
+    table = crosstab(Dataset(frame, schema), *names, rules=site.rules)
     shown = _arrange_cells(table, levels)
     reasons = list(table.reasons)
     if (shown == 0).any() and site.rules.zeros != "show":

@@ -69,8 +69,8 @@ class PooledResults:
             table.to_csv(target / f"{name}.csv", overwrite=overwrite)
         for name, model in self.models.items():
             # Levels in the names of terms are anybody's words: harmless in a spreadsheet.
-            table = tabulate_model(model).with_columns(escape(pl.col("term")))
-            write_file(target / f"{name}.csv", table.write_csv(), mode=PUBLIC)
+            terms = tabulate_model(model).with_columns(escape(pl.col("term")))
+            write_file(target / f"{name}.csv", terms.write_csv(), mode=PUBLIC)
         if self.ranges:
             write_file(target / RANGES, self.format_ranges(), mode=PUBLIC)
         if self.round is not None:

@@ -141,7 +141,13 @@ def gallery(  # noqa: PLR0913 - all but three by name only
     """
     if (time is None) != (event is None):
         raise PlanError("A survival curve needs time and event.", hint="name both, or neither.")
-    settings = {"k": k, "sd_share": sd_share, "key": Key.of(key), "rules": rules, "log": log}
+    settings: dict[str, Any] = {
+        "k": k,
+        "sd_share": sd_share,
+        "key": Key.of(key),
+        "rules": rules,
+        "log": log,
+    }
     plots, refused = {}, {}
     wanted = list(_list_comparisons(data, x, y, hue, time, event, model))
     for index, (name, kind, source, variables, options) in enumerate(wanted):
