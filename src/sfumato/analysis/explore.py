@@ -35,8 +35,9 @@ from sfumato.analysis.release_input import (
     require_descriptions,
 )
 from sfumato.cells.notation import format_value
+from sfumato.engines.local import find_positions
 from sfumato.errors import DataError, MeasureError, SfumatoError
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.exact_sums import canonical_order, use_one_thread
 from sfumato.progress import Progress, current_progress, send_progress_to
 from sfumato.schema import Column
@@ -387,10 +388,10 @@ class _Look:
                 observed, weights, error, multiples, estimates, drawn, name
             )
         self._warn_of_noise(seen, distribution, error, weights, observed)
-        low, high = self._find_limits(estimates, drawn, widened=error.any())
+        low, high = self._find_limits(estimates, drawn, widened=bool(error.any()))
         labels = ["mean", "sd", *(f"q{share:g}" for share in self.quantiles)]
         noise_share = _get_noise_share(observed, weights, error) if seen.simple else math.nan
-        rows = [
+        rows: list[Mapping[str, Any]] = [
             {
                 "variable": name,
                 "statistic": label,
@@ -549,11 +550,11 @@ class _Look:
             if len(levels) > _MOST_LEVELS:
                 self.left_out[name] = f"has more than {_MOST_LEVELS} levels"
                 return []
-            place = {value: index for index, value in enumerate(levels)}
-            codes = np.array([place.get(value, -1) for value in column.to_list()])
+            positions = find_positions(column, pl.Series(levels, dtype=column.dtype))
+            codes: Integers = positions.cast(pl.Int64).fill_null(-1).to_numpy()
             labels = [format_value(level) for level in levels]
-            likelihood = np.eye(len(levels))[np.maximum(codes, 0)]
-            known = codes >= 0
+            likelihood: Floats = np.eye(len(levels))[np.maximum(codes, 0)]
+            known: Mask = codes >= 0
         else:
             strata = self.records.data.batch(strata_variables(noise))
             category: Category = build_category(name, column, noise, strata)
@@ -570,13 +571,12 @@ class _Look:
         order = np.lexsort((weights, place))
         place, weights = place[order], weights[order]
         multiples = self._resample(len(place), name)
-        share = fit_free(alike, np.bincount(place, weights, minlength=len(alike)))
-        drawn = np.stack(
-            [
-                fit_free(alike, np.bincount(place, weights * again, minlength=len(alike)))
-                for again in multiples
-            ]
-        )
+
+        def count(counted: Floats) -> Floats:
+            return np.bincount(place, counted, minlength=len(alike)).astype(np.float64)
+
+        share = fit_free(alike, count(weights))
+        drawn = np.stack([fit_free(alike, count(weights * again)) for again in multiples])
         tails = [(1 - self.level) / 2, (1 + self.level) / 2]
         low, high = np.quantile(drawn, tails, axis=0)
         face = np.bincount(likelihood[order].argmax(axis=1), weights, minlength=len(labels))
