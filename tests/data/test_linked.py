@@ -109,10 +109,11 @@ def test_two_keys_that_lead_to_different_persons_are_counted():
 
 def test_a_bridge_joins_what_many_persons_share():
     tables = {
-        "patients": sf.Dataset(make_tables()["patients"], {"sex": "quasi"}),
+        "patients": sf.Dataset(make_tables()["patients"], sf.Schema({"sex": "quasi"})),
         "treats": pl.DataFrame({"patient": ["A7", "A7", "C9"], "doctor": [1, 2, 1]}),
         "doctors": sf.Dataset(
-            pl.DataFrame({"doctor": [1, 2], "ward": ["a", "b"]}), {"ward": "quasi"}
+            pl.DataFrame({"doctor": [1, 2], "ward": ["a", "b"]}),
+            sf.Schema({"ward": "quasi"}),
         ),
     }
     keys = {"treats.patient": "patients.id", "treats.doctor": "doctors.doctor"}
@@ -141,7 +142,9 @@ def test_the_view_tells_two_keys_to_one_table_apart():
     tables = {
         "patients": pl.DataFrame({"id": [1, 2]}),
         "visits": pl.DataFrame({"id": [1, 2], "sees": [1, 2], "signs": [2, 2]}),
-        "doctors": sf.Dataset(pl.DataFrame({"no": [1, 2], "age": [40, 50]}), {"age": "quasi"}),
+        "doctors": sf.Dataset(
+            pl.DataFrame({"no": [1, 2], "age": [40, 50]}), sf.Schema({"age": "quasi"})
+        ),
     }
     keys = {
         "visits.id": "patients.id",

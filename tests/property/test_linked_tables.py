@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import polars as pl
 import pytest
@@ -61,7 +62,7 @@ def make_plan(k: int, *, row_counts: bool, steps, noise: bool = False, targets: 
     )
 
 
-def list_lives(data: dict[str, pl.DataFrame], *, row_counts: bool) -> dict[str, object]:
+def list_lives(data: dict[str, pl.DataFrame], *, row_counts: bool) -> dict[str, Any]:
     """In plain Python, all that the joined tables show of each person."""
     own = {row["id"]: (row["sex"], row["age"]) for row in data["persons"].to_dicts()}
     visits = {row["visit"]: row for row in data["visits"].to_dicts()}
@@ -71,8 +72,12 @@ def list_lives(data: dict[str, pl.DataFrame], *, row_counts: bool) -> dict[str, 
     for row in data["samples"].to_dicts():
         visit = visits[row["visit"]]
         rows[visit["person"]].append(("samples", visit["ward"], row["test"]))
-    keep = (lambda r: tuple(sorted(Counter(r).items(), key=repr))) if row_counts else frozenset
-    return {person: (own[person], keep(rows[person])) for person in own}
+    if row_counts:
+        return {
+            person: (own[person], tuple(sorted(Counter(rows[person]).items(), key=repr)))
+            for person in own
+        }
+    return {person: (own[person], frozenset(rows[person])) for person in own}
 
 
 def count_by_hand(data: dict[str, pl.DataFrame], *, row_counts: bool) -> int:

@@ -99,7 +99,7 @@ def test_single_tables_that_meet_k_do_not_meet_it_when_the_joined_view_does_not(
         "visits": sf.Plan(schema={"ward": "quasi"}, targets={"k.min": 2}),
     }
     for name, frame in (("people", people), ("visits", visits)):
-        alone = sf.Dataset(frame, {"id": "person", **dict(tables[name].schema)})
+        alone = sf.Dataset(frame, sf.Schema({"id": "person", **tables[name].schema}))
         assert sf.risk.Uniqueness().measure(alone).details["k"] >= 2
     plan = sf.LinkedPlan(tables=tables, keys={"visits.id": "people.id"}, person="people.id")
     with pytest.raises(TargetError) as missed:
@@ -190,8 +190,8 @@ def test_days_of_a_grandchild_without_the_person_are_shifted_alike_too():
     days = frames["stays"].select("stay", sampled="admitted")
     frames["lab"] = frames["lab"].join(days, on="stay")
     plan = make_plan(shared=[sf.methods.ShiftDates(window=364)])
-    roles = {"test": "quasi", "value": "other", "sampled": "other"}
-    tables = {**plan.tables, "lab": sf.Plan(schema=roles)}
+    schema = sf.Schema({"test": "quasi", "value": "other", "sampled": "other"})
+    tables = {**plan.tables, "lab": sf.Plan(schema=schema)}
     plan = sf.LinkedPlan(tables=tables, keys=KEYS, person=PERSON, steps=plan.steps)
     data = protect(frames, plan).data
     both = data["lab"].join(data["stays"], on="stay")
@@ -298,7 +298,7 @@ def test_what_a_table_cannot_do_names_the_table():
     with pytest.raises(SchemaError, match=r"'stays\.patient' is a key"):
         protect(frames, plan)
     with pytest.raises(PlanError, match="one for several tables a Dataset for each"):
-        sf.protect(frames, sf.Plan())
+        sf.protect(frames, sf.Plan())  # type: ignore[call-overload]
 
 
 def test_a_plan_reads_back_as_it_was_written():

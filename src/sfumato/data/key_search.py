@@ -177,4 +177,5 @@ def suggest_person(tables: Mapping[str, Dataset], keys: list[SuggestedKey]) -> s
     targets = [target for target in targets if target[0] in tables]
     if not targets:
         return None
-    return ".".join(max(targets, key=lambda t: (names_person(t[1]), count(t))))
+    best = max(targets, key=lambda target: (names_person(target[1]), count(target)))
+    return ".".join(best)

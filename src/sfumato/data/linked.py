@@ -231,9 +231,9 @@ class LinkedTables:
         keys: Mapping[str, str] | Iterable[ForeignKey],
         person: str,
     ) -> None:
-        parsed = keys.items() if isinstance(keys, Mapping) else ()
-        links = [ForeignKey.parse(child, parent) for child, parent in parsed] or list(keys)
-        self.structure = Structure(tuple(tables), tuple(links), split_name(person))  # type: ignore[arg-type]
+        if isinstance(keys, Mapping):
+            keys = [ForeignKey.parse(child, parent) for child, parent in keys.items()]
+        self.structure = Structure(tuple(tables), tuple(keys), split_name(person))
         self.tables = {
             name: table if isinstance(table, Dataset) else Dataset(table)
             for name, table in tables.items()

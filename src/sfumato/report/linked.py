@@ -44,7 +44,7 @@ def _render(part: str, page: Plain) -> Markup:
 
 def _describe_joined(manifest: Plain, custody: Plain | None) -> dict[str, Any]:
     """What the joined view shows, as the page of a release without variables of its own."""
-    nothing = {"variables": {}, "methods": [], "steps": [], "input": {}}
+    nothing: dict[str, Any] = {"variables": {}, "methods": [], "steps": [], "input": {}}
     own = custody and {**custody, **nothing}
     return describe_release({**manifest, **nothing}, own)
 

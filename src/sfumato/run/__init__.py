@@ -230,8 +230,7 @@ def protect(
     if plan.tiers:
         raise PlanError(
             "The plan has tiers, and each is a release of its own.",
-            hint='take sf.protect_tiers, or one of them: plan.for_tier("'
-            f'{next(reversed(plan.tiers))}").',
+            hint=f'take sf.protect_tiers, or one of them: plan.for_tier("{list(plan.tiers)[-1]}").',
         )
     where = engine or engine_for(data.frame, progress)
     require_runs(plan, where)

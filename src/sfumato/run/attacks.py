@@ -94,7 +94,7 @@ def _leave_out_changed(attack: Measure, plan: Plan | None, position: int) -> Mea
     later = [step for step in plan.steps[position + 1 :] if not isinstance(step, Drop)]
     changed = {name for step in later for name in step.touches(plan.schema)}
     left = [name for name in variables if name not in changed]
-    return replace(attack, variables=left) if left else attack  # type: ignore[type-var,call-arg]
+    return replace(attack, variables=left) if left else attack  # type: ignore[type-var]
 
 
 def _attack_step(step: Method, published: Mapping[str, Any]) -> Iterator[Measure]:

@@ -112,7 +112,7 @@ def prepare_tables(linked: LinkedTables, plan: LinkedPlan) -> dict[str, Prepared
 
 def _declare_key(structure: Structure, table: str, variable: str, plan: Plan) -> Column:
     """What a key is: it says whose a row is, or it is a number without a meaning."""
-    stated = plan.schema.get(variable, Column())
+    stated: Column = plan.schema.get(variable, Column())
     if stated.role not in (None, "person", "direct", "other"):
         raise SchemaError(
             f"'{table}.{variable}' is a key and cannot have the role {stated.role}.",
@@ -322,8 +322,8 @@ class _Work:
         for variable in structure.list_key_variables(name):
             roots.setdefault(structure.find_root(name, variable), []).append(variable)
         for root, variables in roots.items():
-            own = {} if root == self.plan.person else {"namespace": root}
-            yield Pseudonymise(variables=variables, **own)
+            namespace = "person" if root == self.plan.person else root
+            yield Pseudonymise(variables=variables, namespace=namespace)
 
     def _find_staying(self, name: str) -> Mask:
         """The rows whose person and whose parents are still there."""

@@ -160,7 +160,7 @@ def _list_unchecked(original: object | None) -> list[Check]:
     return checks
 
 
-def _check_data(folder: Path, manifest: dict[str, Any]) -> Check:
+def _check_data(folder: Path, manifest: Mapping[str, Any]) -> Check:
     data = manifest["data"]
     name = data["file"]
     intact = not find_changed(folder, list_parts(data))

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.cells.literals import declare_generalised
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
-from sfumato.kernels.arrays import UNWEIGHTED, Integers
+from sfumato.kernels.arrays import UNWEIGHTED, AnyIntegers, Integers
 from sfumato.methods._clustering.cells import Clusters
 from sfumato.methods._clustering.method import ClusteringMethod, show_cells
 from sfumato.methods._clustering.microaggregation import cluster_rows
@@ -63,7 +63,7 @@ def cluster_tables(
     return {
         name: data
         if name not in steps
-        else _write(steps[name], data, prepared[name], of_person[of_row[name]])
+        else _write(steps[name], data, prepared[name], of_person[of_row[name]].astype(np.int64))
         for name, data in tables.items()
     }
 
@@ -103,7 +103,7 @@ def _write(
     step: ClusteringMethod,
     data: Dataset,
     prepared: tuple[list[Variable], list],  # type: ignore[type-arg]
-    cluster: Integers,
+    cluster: AnyIntegers,
 ) -> Dataset:
     """A table with the cells of each row's cluster."""
     variables, forms = prepared
