@@ -11,9 +11,10 @@ from sfumato.analysis.generalised_cells import build_cut_number
 from sfumato.analysis.release_input import read_release_input
 from sfumato.errors import DataError
 from sfumato.methods import KAnonymity, Misclassify, Noise, Recode, Topcode
+from sfumato.schema import Role
 
 SLOPE = 1.2
-ROLES = {"x": "sensitive", "z": "sensitive", "y": "sensitive"}
+ROLES: dict[str, Role] = {"x": "sensitive", "z": "sensitive", "y": "sensitive"}
 
 
 def release(steps, *, count: int = 1200, seed: int = 3) -> sf.Release:

@@ -128,3 +128,41 @@ def test_rules_and_plan_are_read(file: str, tmp_path: Path) -> None:
     plan.write_text(sf.Plan(schema=sf.datasets.cohort_schema(), steps=[]).text())
     words = asked("histogram", file, "--x", "height", "--plan", str(plan))
     assert runner.invoke(app, words).exit_code == 0
+
+
+def test_the_original_beside_all_protections_stays_inside(file, tmp_path):
+    out = tmp_path / "inside.svg"
+    done = runner.invoke(
+        app, ["plot", "histogram", file, "--x", "height", "--compare", "--json", "--out", str(out)]
+    )
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["verdict"] == "refuse"
+    assert "Inside only" in out.read_text()
+    assert out.stat().st_mode & 0o777 == 0o600
+    words = asked("histogram", file, "--x", "height", "--compare", "--protection", "noise")
+    assert isinstance(runner.invoke(app, words).exception, PlanError)
+
+
+def test_edges_means_and_pages_are_options(file, tmp_path):
+    page, table = tmp_path / "height.html", tmp_path / "height.csv"
+    words = ["--edges", "140,160,170,200", "--out", str(page), "--table", str(table)]
+    assert runner.invoke(app, asked("histogram", file, "--x", "height", *words)).exit_code == 0
+    assert pl.read_csv(table)["low"].to_list() == [140.0, 160.0, 170.0]
+    assert "const marks" in page.read_text()
+    table = tmp_path / "box.csv"
+    words = asked("box", file, "--x", "height", "--mean", "--table", str(table))
+    assert runner.invoke(app, words).exit_code == 0
+    assert "mean" in pl.read_csv(table)["part"].to_list()
+    for wrong in (["--edges", "a,b"], ["--mean"]):
+        words = asked("histogram", file, "--x", "height", *wrong)
+        assert isinstance(runner.invoke(app, words).exception, PlanError)
+
+
+def test_a_gallery_is_one_private_page(file, tmp_path):
+    out = tmp_path / "gallery.html"
+    words = ["gallery", file, "--x", "height", "--y", "systolic", "--out", str(out), "--json"]
+    done = runner.invoke(app, words)
+    assert done.exit_code == 0
+    assert "scatter plot" in json.loads(done.stdout)["plots"]
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert runner.invoke(app, words).exit_code != 0

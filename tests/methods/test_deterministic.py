@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -527,7 +528,7 @@ def _people_with_gaps(records: int = 1200) -> tuple[pl.DataFrame, pl.DataFrame]:
         {"id": [f"p{n}" for n in range(records)], "sex": sex, "age": age, "smoking": smoking}
     )
     gaps = draw.random(records) < 0.2
-    return whole, whole.with_columns(smoking=pl.Series(np.where(gaps, None, smoking)))
+    return whole, whole.with_columns(smoking=pl.Series(np.where(gaps, np.array(None), smoking)))
 
 
 GAPS_SCHEMA = sf.Schema({"id": "direct", "sex": "quasi", "age": "quasi", "smoking": "quasi"})
@@ -543,7 +544,7 @@ def test_missing_categories_are_filled_in_by_a_draw(how):
     assert released["smoking"].null_count() == 0
     known = gappy["smoking"].is_not_null()
     assert released["smoking"].filter(known).equals(gappy["smoking"].filter(known))
-    shares = [(frame["smoking"] == "yes").mean() for frame in (released, whole)]
+    shares: list[Any] = [(frame["smoking"] == "yes").mean() for frame in (released, whole)]
     assert abs(shares[0] - shares[1]) < 0.05
     # The order of rows changes nobody's draw.
     back = method.apply(sf.Dataset(gappy.reverse(), GAPS_SCHEMA)).frame.reverse()

@@ -17,7 +17,7 @@ from sfumato.methods.round import Round
 
 def apply(
     values: list[Any], dtype: Any = None, column: sf.Column | None = None, **how: Any
-) -> list:
+):
     data = sf.Dataset(
         pl.DataFrame({"x": pl.Series(values, dtype=dtype)}), sf.Schema({"x": column or sf.Column()})
     )

@@ -179,9 +179,9 @@ def test_a_target_that_cannot_be_missed_is_refused(targets, cohort):
 
 @given(st.one_of(st.text(), st.integers(), st.floats(allow_nan=False), st.booleans()))
 def test_a_value_is_written_so_that_it_is_read_again(value):
-    from sfumato.plan.toml_writer import _format_value
+    from sfumato.plan.toml_writer import format_value
 
-    again = tomllib.loads(f"x = {_format_value(value)}")["x"]
+    again = tomllib.loads(f"x = {format_value(value)}")["x"]
     assert again == value
     assert type(again) is type(value)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 from hypothesis import given
@@ -176,7 +178,7 @@ grouped_rows = st.lists(st.tuples(cells, cells, cells, cells, cells), min_size=1
 
 def grouped(rows) -> sf.Dataset:
     frame = pl.DataFrame(rows, schema=dict.fromkeys("abcxy", pl.Int64), orient="row")
-    roles = dict.fromkeys("abc", "quasi") | dict.fromkeys("xy", "sensitive")
+    roles: Any = dict.fromkeys("abc", "quasi") | dict.fromkeys("xy", "sensitive")
     return generalised(frame, sf.Schema(roles))
 
 
@@ -221,10 +223,8 @@ def test_a_statement_by_what_is_known():
 def test_a_public_picture_hides_one_or_two_disclosed_records():
     rows = [(0, 0, 0, 5, 0), (0, 0, 1, 1, 0), (1, 0, 1, 5, 0), (1, 0, 1, 5, 0)]
     found = measure(grouped(rows), where="x > 2", groups=GROUPS)
-    widths = [
-        bar.get_width()
-        for bar in sf.pictures.known_groups(found, public=True).figure.axes[0].patches
-    ]
+    bars: Any = sf.pictures.known_groups(found, public=True).figure.axes[0].patches
+    widths = [bar.get_width() for bar in bars]
     assert [width for width in widths if width > 0] == [pytest.approx(1.0)]
 
 

@@ -39,7 +39,7 @@ def write_release(folder: Path, *, records: int = 60) -> Path:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two signers' keys, and a release that both signed."""
     place = tmp_path_factory.mktemp("signing")
     for name in ("first", "second"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import MeasureError
+from sfumato.schema import Role
 from sfumato.utility import Coefficients, WeightedEstimates
 from sfumato.utility.models.formula import read_formula
 from sfumato.utility.models.regression import fit_both
@@ -30,13 +33,13 @@ def make_survey(records: int = 300, seed: int = 1) -> sf.Dataset:
             "weight": weight,
         }
     )
-    schema = {"age": "quasi", "weight": "weight"}
+    schema: dict[str, Role] = {"age": "quasi", "weight": "weight"}
     return sf.Dataset(frame, sf.Schema({**dict.fromkeys(frame.columns, "sensitive"), **schema}))
 
 
 def fit_slowly(y, x, w, family) -> tuple[np.ndarray, np.ndarray]:
     """Newton's method and the linearised variance, record by record."""
-    mean = {"linear": lambda e: e, "logistic": lambda e: 1 / (1 + np.exp(-e)), "poisson": np.exp}
+    mean: dict[str, Any] = {"linear": lambda e: e, "logistic": lambda e: 1 / (1 + np.exp(-e)), "poisson": np.exp}
     slope = {"linear": lambda m: 1.0, "logistic": lambda m: m * (1 - m), "poisson": lambda m: m}
     beta = np.zeros(x.shape[1])
     for _ in range(60):

@@ -162,7 +162,7 @@ class EquivalenceClasses:
         of = self.of[rows]
         return EquivalenceClasses(of, np.bincount(of, minlength=len(self)))
 
-    def average_chance(self, among: Integers) -> float:
+    def average_chance(self, among: Integers | Floats) -> float:
         """The mean chance that a guess among so many is right; a person's is by their worst row.
 
         `among` is a number for each class. The mean is exact, whatever the order of the records.

@@ -350,7 +350,8 @@ class Patients:
         ends = np.array(list(AGES), np.float64)
         band = society.choose_levels(self.draws.uniform("age"), list(AGES.values()))
         low, high = ends[band].T
-        return low + self.draws.uniform("age", 1) * (high - low)
+        years: Floats = low + self.draws.uniform("age", 1) * (high - low)
+        return years
 
     @cached_property
     def birth(self) -> Integers:
@@ -383,7 +384,8 @@ class Patients:
         again = np.array(MORE_STAYS)[(self.chronic > 0).astype(np.int64)]
         # Another one with the same chance each time: a geometric number.
         more = np.floor(np.log(self.draws.uniform("visits")) / np.log(again)).astype(np.int64)
-        return np.minimum(1 + more, MOST_STAYS)
+        stays: Integers = np.minimum(1 + more, MOST_STAYS)
+        return stays
 
 
 def _build_patients(patients: Patients) -> pl.DataFrame:
@@ -514,7 +516,7 @@ def _draw_samples(patients: Patients, stays: pl.DataFrame) -> pl.DataFrame:
     values = _draw_values(patients, patient[of], day, stays["diagnosis"][of], draws)
     taken = stays.select("patient_id", "visit", "admitted")[of]
     return taken.select(
-        "patient_id", "visit", sampled=pl.col("admitted") + pl.duration(days=pl.Series(day))
+        "patient_id", "visit", sampled=pl.col("admitted") + pl.duration(days=pl.lit(pl.Series(day)))
     ).hstack(values)
 
 
@@ -526,9 +528,10 @@ def _draw_values(
     rest = {name: draws.normal(name) for name in UNITS}
     infected = diagnosis.is_in(INFECTIONS).to_numpy()
     kidney = patients.chronic[of] == list(CHRONIC).index("kidney")
-    albumin = ALBUMIN["mean"] + sum(
-        ALBUMIN[size] * drawn["albumin"]
-        for size, drawn in (("patient_sd", own), ("residual_sd", rest))
+    albumin = (
+        ALBUMIN["mean"]
+        + ALBUMIN["patient_sd"] * own["albumin"]
+        + ALBUMIN["residual_sd"] * rest["albumin"]
     )
     # An infection falls by about a tenth a day.
     log_crp = 2.3 + (1.9 - 0.1 * np.minimum(day, 15)) * infected

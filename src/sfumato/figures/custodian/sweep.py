@@ -438,7 +438,9 @@ def _draw_relief(
     solid: Any, columns: list[Any], lines: list[Any], cells: Cells, ends: tuple[float, float]
 ) -> None:
     """The patches between neighbouring cells; one that lacks a corner is left open."""
-    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+    from mpl_toolkits.mplot3d.art3d import (  # type: ignore[import-untyped]
+        Poly3DCollection,
+    )
 
     low, high = ends
     patches, colours = [], []

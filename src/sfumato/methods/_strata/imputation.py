@@ -310,7 +310,8 @@ def _standardise_filled(values: pl.Series) -> Floats:
     known = values.cast(pl.Float64)
     filled = known.fill_null(known.median()).fill_null(0.0).to_numpy()
     spread = float(np.std(filled))
-    return (filled - filled.mean()) / (spread if spread > 0 else 1.0)
+    standardised: Floats = (filled - filled.mean()) / (spread if spread > 0 else 1.0)
+    return standardised
 
 
 def _make_dummies(data: Dataset, name: str) -> Floats:
