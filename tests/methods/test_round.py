@@ -15,9 +15,7 @@ from sfumato.errors import MethodError, PlanError
 from sfumato.methods.round import Round
 
 
-def apply(
-    values: list[Any], dtype: Any = None, column: sf.Column | None = None, **how: Any
-):
+def apply(values: list[Any], dtype: Any = None, column: sf.Column | None = None, **how: Any):
     data = sf.Dataset(
         pl.DataFrame({"x": pl.Series(values, dtype=dtype)}), sf.Schema({"x": column or sf.Column()})
     )

@@ -25,7 +25,9 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def go_through(rows: list[dict[str, str]], p: float, q: Any, m: int, domains: str) -> dict[str, Any]:
+def go_through(
+    rows: list[dict[str, str]], p: float, q: Any, m: int, domains: str
+) -> dict[str, Any]:
     """Definitions 3 and 4, record by record, combination by combination, value by value."""
     subsets = list(chain.from_iterable(combinations(KNOWN, n) for n in range(1, len(KNOWN) + 1)))
     worst = {"peers": 0.0, "downward": 0.0, "npp_below": 0.0}

@@ -261,7 +261,12 @@ def slow_peers(rows, p):
 @settings(max_examples=60, deadline=None)
 def test_peers_are_persons(rows, p):
     frame = pl.DataFrame(rows, schema=["patient", "sex", "age", "ill"], orient="row")
-    roles: dict[str, Role] = {"patient": "person", "sex": "quasi", "age": "quasi", "ill": "sensitive"}
+    roles: dict[str, Role] = {
+        "patient": "person",
+        "sex": "quasi",
+        "age": "quasi",
+        "ill": "sensitive",
+    }
     data = sf.Dataset(frame, sf.Schema(roles))
     least, breached = slow_peers(rows, p)
     found = sf.risk.Peers(p=p).measure(data)

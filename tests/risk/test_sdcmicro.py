@@ -33,7 +33,12 @@ ROWS = st.lists(
 def make_survey(rows, *, weighted: bool = True) -> sf.Dataset:
     types = {"region": pl.String, "sex": pl.Int64, "weight": pl.Float64, "house": pl.Int64}
     frame = pl.DataFrame(rows, schema=types, orient="row")
-    roles: dict[str, Role] = {"region": "quasi", "sex": "quasi", "weight": "weight", "house": "cluster"}
+    roles: dict[str, Role] = {
+        "region": "quasi",
+        "sex": "quasi",
+        "weight": "weight",
+        "house": "cluster",
+    }
     if not weighted:
         frame, roles = frame.drop("weight"), {n: r for n, r in roles.items() if n != "weight"}
     return sf.Dataset(frame, sf.Schema(roles))

@@ -39,7 +39,11 @@ def make_survey(records: int = 300, seed: int = 1) -> sf.Dataset:
 
 def fit_slowly(y, x, w, family) -> tuple[np.ndarray, np.ndarray]:
     """Newton's method and the linearised variance, record by record."""
-    mean: dict[str, Any] = {"linear": lambda e: e, "logistic": lambda e: 1 / (1 + np.exp(-e)), "poisson": np.exp}
+    mean: dict[str, Any] = {
+        "linear": lambda e: e,
+        "logistic": lambda e: 1 / (1 + np.exp(-e)),
+        "poisson": np.exp,
+    }
     slope = {"linear": lambda m: 1.0, "logistic": lambda m: m * (1 - m), "poisson": lambda m: m}
     beta = np.zeros(x.shape[1])
     for _ in range(60):

@@ -66,7 +66,8 @@ def _cluster_in_stages(
     others = [name for name in names if name not in level]
     persons = find_persons(data)
     counted = np.arange(len(data)) if persons is None else persons
-    staged, classes = data, _number_rows(data.batch(own))
+    classes: AnyIntegers = _number_rows(data.batch(own))
+    staged = data
     # Where every group hides its members, what belongs to it may stay as it is.
     hidden = _count_members(groups, counted).min() >= method.k
     if not hidden or not _holds_enough(data, method, classes, counted):
