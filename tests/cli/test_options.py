@@ -147,7 +147,7 @@ def test_methods_take_tables_and_lists_of_lists():
 
 def test_the_help_shows_the_type(place):
     shown = told("assess", "--help").stdout
-    assert "(table of lists of names) reidentification" in shown
+    assert "(table of lists of names) attribute_disclosure" in shown
     assert "(list of names)" in shown
 
 
@@ -193,7 +193,7 @@ def test_pictures_leave_no_empty_folder(place):
     words = ("evaluate", "people.csv", "release", "--pictures", "pictures")
     none = told(*words, "-m", "uniqueness")
     assert none.exit_code == 0
-    assert "None of these measures has a picture. There are pictures of coeff" in none.stderr
+    assert "None of these measures has a picture. There are pictures of attr" in none.stderr
     assert not (place / "pictures").exists()
     drawn = told(*words, "-m", "reidentification", "--groups", '{home = ["region"]}')
     assert drawn.exit_code == 0, drawn.exception
@@ -207,8 +207,8 @@ def test_pictures_leave_no_empty_folder(place):
 def test_the_measures_said_to_have_pictures_have_them():
     drawn = list_drawn().replace(" with groups", "").split(", ")
     assert drawn == [
-        "coefficients", "displacement", "h_index", "mahalanobis", "moments", "peers", "propensity",
-        "reidentification",
+        "attribute_disclosure", "coefficients", "displacement", "h_index", "mahalanobis",
+        "masked_cells", "mixed_linkage", "moments", "peers", "propensity", "reidentification",
     ]  # fmt: skip
     assert all(hasattr(sf.pictures, str(catalogue.measure(name).picture)) for name in drawn)
 

@@ -382,7 +382,8 @@ def save_pictures(folder: Path, drawings: Mapping[str, Picture], failed: Mapping
 def list_drawn() -> str:
     """The measures that have a picture, in words."""
     names = [name for name, entry in catalogue.measures().items() if entry.picture]
-    return ", ".join(sorted(names)).replace("reidentification", "reidentification with groups")
+    grouped = ("attribute_disclosure", "reidentification")
+    return ", ".join(f"{name} with groups" if name in grouped else name for name in sorted(names))
 
 
 def show_evidence(evidence: dict[str, Evidence], *, as_json: bool, quiet: bool) -> None:

@@ -23,6 +23,8 @@ from sfumato.schema import Column, Schema
 # Crockford's alphabet: no letter that is easily misread as a digit or another letter.
 _ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz"
 
+_IDENTIFIERS = ("direct", "person", "cluster")
+
 
 @parameters
 class Pseudonymise(RowWise):
@@ -75,7 +77,7 @@ class Pseudonymise(RowWise):
         columns = {
             name: Column(
                 role="other" if schema[name].role == "direct" else schema[name].role,
-                cells="pseudonyms" if schema[name].role in ("person", "cluster") else None,
+                cells="pseudonyms" if schema[name].role in _IDENTIFIERS else None,
             )
             for name in self.variables
         }
@@ -102,7 +104,7 @@ class Pseudonymise(RowWise):
                     hint=f"make the codes longer than length = {self.length}.",
                 )
         groups = [name for name in repeated if data.schema[name].role == "direct"]
-        schema = released.schema.changed(groups, role="cluster", cells="pseudonyms")
+        schema = released.schema.changed(groups, role="cluster")
         return replace(released, schema=schema)
 
 

@@ -50,7 +50,8 @@ def read_text(path: Path) -> str:
 
 def parse(text: str, *, name: str = "plan", folder: Path = Path()) -> Plan:
     """Read a plan from TOML text; files it names are looked for in the folder."""
-    return PlanReader(name, text, folder).plan(parse_toml(text, name))
+    raw = parse_toml(text, name)  # first: lines are looked up only in a text that is not too deep
+    return PlanReader(name, text, folder).plan(raw)
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:

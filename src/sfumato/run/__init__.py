@@ -487,7 +487,12 @@ def warn_of_contradictions(original: Dataset, released: Dataset, engine: Engine)
     if not engine.in_memory or not original.schema.having("cluster"):
         return
     names = [name for name in released.columns if name in original.schema]
-    level = find_group_level(original, names, engine)
+    # Where the groups themselves are not released, nobody sees members contradict each other.
+    level = {
+        group: constant
+        for group, constant in find_group_level(original, names, engine).items()
+        if group in released.columns
+    }
     aligned = _align(original, released)
     for name, (groups, several) in find_contradictions(aligned, released, level).items():
         warnings.warn(

@@ -21,7 +21,7 @@ from sfumato.figures._sheet import style
 
 K = 3
 PROTECTIONS = ("suppress", "generalise", "deterministic", "noise", "method")
-NOT_PUBLIC = {"Plot", "compare"}
+NOT_PUBLIC = {"Plot", "compare", "gallery"}
 """What is no plot, and what is for the custodian only."""
 
 

@@ -399,14 +399,12 @@ def _draw_cells(
     _name_ticks(axes.yaxis, lines, 14, 1)
 
 
-def _name_ticks(
-    axis: Any, values: list[Any], letters: int, lines: int, *, first: float = 0.5
-) -> None:
+def _name_ticks(axis: Any, values: list[Any], letters: int, lines: int) -> None:
     """The values at an axis; each text is written as it is."""
     from matplotlib.ticker import FixedFormatter
 
     names = [wrap_name(_format_value(value), width=letters, lines=lines) for value in values]
-    axis.set_ticks([index + first for index in range(len(values))])
+    axis.set_ticks([index + 0.5 for index in range(len(values))])
     labels = axis.get_ticklabels()
     drawn = [write(label, name).get_text() for label, name in zip(labels, names, strict=True)]
     # A tick asks its formatter again whenever it is drawn.
@@ -427,7 +425,7 @@ def _make_solid(figure: Figure, below: Axes, heights: tuple[float, float]) -> An
     below.remove()
     solid: Any = figure.add_subplot(spec, projection="3d")
     solid.set_facecolor("none")
-    solid.set_box_aspect((1.6, 1.6, 1.0), zoom=1.05)
+    solid.set_box_aspect((1.6, 1.6, 1.0), zoom=1.0)
     for axis in (solid.xaxis, solid.yaxis, solid.zaxis):
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
         axis._axinfo["grid"].update(color=(*_GREY, FAINT), linewidth=0.6)  # noqa: SLF001 - no other way
@@ -475,13 +473,15 @@ def _find_front(columns: list[Any], lines: list[Any], cells: Cells) -> float:
 def _name_solid(
     solid: Any, columns: list[Any], lines: list[Any], names: tuple[str, str, str]
 ) -> None:
+    """The names at the three axes; the map above has the values, which would cross here."""
     for axis, values in ((solid.xaxis, columns), (solid.yaxis, lines)):
-        _name_ticks(axis, values, 10, 1, first=0.0)
+        axis.set_ticks(range(len(values)), labels=[])
+        axis.labelpad = -4
     format_axis(solid.zaxis)
     solid.tick_params(labelsize=SMALL, pad=0)
     for axis, name in zip((solid.xaxis, solid.yaxis, solid.zaxis), names, strict=True):
         axis.label.set_fontsize(LABEL)
-        write(axis.label, wrap_name(name, width=24, lines=1))
+        write(axis.label, wrap_name(name, width=14, lines=1))
 
 
 def _pick_shade(value: float, low: float, high: float) -> tuple[float, float, float] | None:
