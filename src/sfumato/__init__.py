@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sfumato.run import assess, evaluate, protect
     from sfumato.run.tiers import TieredRelease, protect_tiers
     from sfumato.schema import Column, Schema
-    from sfumato.storage.linked import open_tables
+    from sfumato.storage.opened_tables import open_tables
     from sfumato.tuning.calibrate import calibrate
     from sfumato.tuning.plans import compare_plans
     from sfumato.tuning.search import tune
@@ -71,7 +71,7 @@ _HOMES = {
     "evaluate": "run",
     "explore": "analysis.explore",
     "fit": "analysis.fit",
-    "open_tables": "storage.linked",
+    "open_tables": "storage.opened_tables",
     "protect": "run",
     "protect_tiers": "run.tiers",
     "read": "data",

@@ -34,7 +34,7 @@ def deadly(function):
         return function(*args, **kwargs)
     return called
 
-written = ("create_file", "write_table", "_write_records", "_measure_again", "put_folder_in_place")
+written = ("create_file", "write_table", "write_evidence", "_measure_again", "put_folder_in_place")
 for module, names in ((writing, written), (atomic, ("_flush_to_disk", "_exchange_names"))):
     for name in names:
         setattr(module, name, deadly(getattr(module, name)))

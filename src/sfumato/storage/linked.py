@@ -14,12 +14,9 @@ import datetime as dt
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
-
-import numpy as np
-import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.data.linked import LinkedTables
@@ -31,8 +28,6 @@ from sfumato.io.atomic import (
     put_folder_in_place,
     restore_interrupted,
 )
-from sfumato.kernels.arrays import Words
-from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress, send_progress_to, silent
@@ -47,7 +42,6 @@ from sfumato.run.linked import (
     require_attacks_fail,
 )
 from sfumato.storage.authentication import encode_authenticated, encode_json
-from sfumato.storage.composing import describe_entry, open_ledger, settle_entry
 from sfumato.storage.contents import (
     ACCREDITED_FILE,
     CODEBOOK,
@@ -56,23 +50,19 @@ from sfumato.storage.contents import (
     MANIFEST,
     PLAN_FILE,
     RECORD_FILE,
-    REMOVED,
     REPORT,
     digest_files,
     is_file_with,
     sha256,
 )
-from sfumato.storage.earlier import find_earlier
 from sfumato.storage.ledger import Ledger
+from sfumato.storage.opened_tables import find_private, open_tables
 from sfumato.storage.opening import (
     OpenedRelease,
-    is_of_several,
     list_data_files,
     open_data,
-    read_accredited,
     read_any_manifest,
     read_custody,
-    require_custody,
 )
 from sfumato.storage.verifying import Check, check_attacks, list_judged_targets
 from sfumato.storage.writing import (
@@ -95,6 +85,8 @@ def write_linked(
     progress: Progress | None = None,
 ) -> Path:
     """Write everything beside the folder, check it there, and move it into place at once."""
+    from sfumato.storage.composing import open_ledger
+
     target = folder.resolve()
     originals = [table.original for table in release.tables.values()]
     with explain_failing_disk():
@@ -126,6 +118,8 @@ def _hold_together(
 
     What several tables disclose together with an earlier release is not measured.
     """
+    from sfumato.storage.earlier import find_earlier
+
     found = {}
     for name, table in tables.items():
         content = "" if ledger is None else ledger.digest_content(table.dataset)
@@ -162,6 +156,8 @@ def _write_down(
     overwrite: bool,
 ) -> Iterator[None]:
     """Enter every table into the ledger, and take all out if the release never comes to be."""
+    from sfumato.storage.composing import describe_entry, settle_entry
+
     if ledger is None:
         yield
         return
@@ -220,7 +216,7 @@ def _write_all(
     create_file(folder / KEY_FILE, f"{key.text}\n".encode(), mode=PRIVATE)
     create_file(folder / PLAN_FILE, plan.text(comments=True).encode(), mode=PRIVATE)
     for name, table in tables.items():
-        place = _find_private(folder, name)
+        place = find_private(folder, name)
         place.mkdir(mode=0o700)
         write_evidence(table, place)
         if not any(place.iterdir()):
@@ -251,11 +247,6 @@ def _write_all(
     custody["files"] = {**data, **digest_files(folder, without=[KEY_FILE, *data])}
     create_file(folder / RECORD_FILE, encode_authenticated(custody, key, "custody"), mode=PRIVATE)
     report("writing", 1, 1)
-
-
-def _find_private(folder: Path, table: str) -> Path:
-    """Where the private files of a table lie."""
-    return folder / CUSTODY / f"table-{table}"
 
 
 def _digest_inputs(tables: Mapping[str, Release]) -> dict[str, Any]:
@@ -302,62 +293,6 @@ def _link(plan: LinkedPlan, tables: Mapping[str, Dataset]) -> LinkedTables:
             f"The released tables cannot be joined: {error.what}",
             hint='write another format, such as format = "parquet".',
         ) from None
-
-
-@dataclass(frozen=True, eq=False)
-class OpenedTable(OpenedRelease):
-    """One table of a release of several, as it is on the disk.
-
-    Parameters
-    ----------
-    table : its name.
-    own_record : its part of the custody record.
-    """
-
-    table: str = ""
-    own_record: Mapping[str, Any] | None = None
-
-    def plan(self) -> Plan:
-        """The plan of this table, steps over all tables among them; only the custodian has it."""
-        return Plan.parse(self.record()["plan"])
-
-    def record(self) -> dict[str, Any]:
-        """The custody record of this table; only the custodian has it."""
-        require_custody(self.folder)
-        return dict(self.own_record or {})
-
-    @property
-    def noise(self) -> Mapping[str, Any]:
-        """The noise as described here: in full where the accredited manifest is here too."""
-        accredited = read_accredited(self.folder)
-        facts = self.manifest if accredited is None else accredited["tables"][self.table]
-        noise: Mapping[str, Any] = facts.get("noise", {})
-        return noise
-
-    def _read_removed(self) -> Words:
-        path = _find_private(self.folder, self.table) / REMOVED
-        return pl.read_parquet(path).to_numpy() if path.is_file() else np.empty((0, 2), np.uint64)
-
-
-def open_tables(folder: str | Path) -> dict[str, OpenedRelease]:
-    """Open a release of several tables: each of them by its name, as its manifest describes it.
-
-    Parameters
-    ----------
-    folder : the release, with its custody record or without.
-    """
-    place = Path(folder)
-    manifest = read_any_manifest(place)
-    if not is_of_several(manifest):
-        raise ReleaseError(f"'{place}' is a release of one table.", hint="pass it as it is.")
-    record = read_custody(place) if (place / RECORD_FILE).is_file() else {"tables": {}}
-    opened: dict[str, OpenedRelease] = {}
-    for name, facts in manifest["tables"].items():
-        data = open_data(place, facts)
-        opened[name] = OpenedTable(
-            place, data.dataset, facts, name, own_record=record["tables"].get(name)
-        )
-    return opened
 
 
 def verify_tables(

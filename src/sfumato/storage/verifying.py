@@ -92,8 +92,9 @@ def verify_release(
         has no key, that nobody replaced the whole release.
     session : of a Spark cluster, on which the targets are to be measured.
     """
+    files = verify_files(folder, key=key)
     signatures = _check_signatures(folder, signers)
-    checks = (*_trust_signed(verify_files(folder, key=key), signatures), *signatures)
+    checks = (*_trust_signed(files, signatures), *signatures)
     if ledger is not None:
         checks = (*checks, _check_ledger(folder, ledger))
     if not (folder / CUSTODY).is_dir():

@@ -19,6 +19,7 @@ from sfumato.methods.coarsen import Coarsen
 from sfumato.methods.correlated_noise import CorrelatedNoise
 from sfumato.methods.deterministic import Deterministic
 from sfumato.methods.k_anonymity import KAnonymity
+from sfumato.methods.km_anonymity import KmAnonymity
 from sfumato.methods.l_diversity import LDiversity
 from sfumato.methods.noise import Noise
 from sfumato.methods.recode import Recode
@@ -437,13 +438,19 @@ _BUILT_FROM_SCHEMA: tuple[type[Method], ...] = (
     TCloseness,
 )  # fmt: skip
 """Methods whose families are built above; all others follow from what their class declares."""
+_FOR_LISTS = (KmAnonymity,)
+"""Methods for lists of codes, which are not among the variables that families are built for."""
 
 
 def _declared_families(treats: Literal["values", "records"], names: list[str]) -> Iterator[Family]:
     """A family for every further method of the catalogue that declares a strength."""
     for method in catalogue.methods().values():
         strength = method.strength
-        if strength is None or method.treats != treats or method in _BUILT_FROM_SCHEMA:
+        if (
+            strength is None
+            or method.treats != treats
+            or method in (*_BUILT_FROM_SCHEMA, *_FOR_LISTS)
+        ):
             continue
         declared = {parameter.name: parameter.default for parameter in fields(method)}  # type: ignore[arg-type]
         usual = _usual_value(method, strength.parameter, declared)

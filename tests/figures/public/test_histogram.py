@@ -44,8 +44,10 @@ def test_every_bar_holds_at_least_k(values: list[float], protection: object, k: 
     except (OutputRefused, SfumatoError):
         assume(False)
     assert made.table["records"].min() >= k  # type: ignore[operator]
-    assert made.table["low"].min() != min(values)
-    assert made.table["high"].max() != max(values)
+    # A bar may end at a round number, which an extreme may happen to be.
+    ends = made.table["low"].min(), made.table["high"].max()
+    for extreme, end in zip((min(values), max(values)), ends, strict=True):
+        assert end != extreme or extreme == round(extreme)
 
 
 @pytest.mark.parametrize("protection", ["suppress", "generalise", "deterministic", "noise"])

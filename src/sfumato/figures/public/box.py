@@ -287,7 +287,7 @@ def read_box_off_bins(values: Floats, cuts: Floats, k: int) -> Box:
     Examples
     --------
     >>> read_box_off_bins(np.arange(100.0), np.array([0.0, 25, 50, 75, 100]), 3)
-    Box(low=5.0, lower=25.0, middle=50.0, upper=75.0, high=95.0, outliers=())
+    Box(low=5.0, lower=25.0, middle=50.0, upper=75.0, high=95.0, outliers=(), mean=None)
     """
     return read_box_off_counts(suppress_small(count_cells([values], [cuts]), k)[0], cuts)
 
