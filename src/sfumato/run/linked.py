@@ -54,14 +54,19 @@ from sfumato.run import (
 from sfumato.run.lights import Light, Lights, require_acceptable
 from sfumato.schema import Column
 
+JOINED = "joined view"
+"""How the view is called where a table's name would stand."""
 _EVERYTHING = (
     "Who knows everything of a person knows all their rows in all tables, and which keys lead to "
     "which. Targets are held against this outsider and against one who knows one row of one table, "
     "with the rows that its keys lead to, whichever finds fewer."
 )
+_NOT_JOINED = (
+    f"{JOINED}: attacks were tried on each table by itself. Whether persons who look alike share a "
+    "confidential value, or one table gives away what another hides, was not measured over all "
+    "tables."
+)
 _BY_WILDCARD = ("k_if_missing_is_wildcard", "uniqueness_if_missing_is_wildcard")
-JOINED = "joined view"
-"""How the view is called where a table's name would stand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,10 +168,9 @@ class LinkedRelease:
             for label, item in self.evidence.items()
             if not item.computed
         ]
-        return Lights(
-            targets.dim(unmeasured),
-            _combine({name: lights.attacks for name, lights in tables.items()}),
-        )
+        attacks = _combine({name: lights.attacks for name, lights in tables.items()})
+        secret = any(self.plan.tables[name].schema.having("sensitive") for name in tables)
+        return Lights(targets.dim(unmeasured), attacks.dim([_NOT_JOINED] if secret else []))
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
