@@ -281,6 +281,7 @@ def test_presidio_is_named_where_it_is_not_installed(monkeypatch):
     assert "sfumato[text]" in error.value.hint
 
 
+@pytest.mark.study  # needs the extra `text`, which is not part of the environment of the tests
 def test_presidio_with_a_model_that_knows_no_names(tmp_path):
     """Its patterns find numbers and addresses; names need a model, which no registry here has."""
     pytest.importorskip("presidio_analyzer")
