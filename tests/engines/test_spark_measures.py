@@ -22,7 +22,7 @@ pytestmark = [
 ]
 QUICK = {
     "attribute_disclosure-2", "closeness-1", "coefficients-plain", "correlations-0",
-    "displacement-1", "diversity-1", "information_loss-0", "moments-1", "peers-0",
+    "displacement-1", "diversity-1", "information_loss-0", "k_of_items-0", "moments-1", "peers-0",
     "propensity-plain", "reidentification-1", "uniqueness-1",
 }  # fmt: skip
 """One example of each measure; all others are for `make test-all`."""
