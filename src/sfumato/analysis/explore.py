@@ -216,7 +216,7 @@ def _find_told(
         try:
             read_release_input(release, noise, [name], accredited, clean)
         except DataError as error:
-            untold[name] = f"could not be looked at: {error.what}"
+            untold[name] = f"could not be looked at: {error.what.removesuffix('.')}"
         else:
             told.append(name)
     if not told:
@@ -294,7 +294,7 @@ class _Look:
             except (DataError, MeasureError) as error:
                 if named:
                     raise
-                self.left_out[name] = f"could not be looked at: {error.what}"
+                self.left_out[name] = f"could not be looked at: {error.what.removesuffix('.')}"
                 continue
             rows += more
             if density is not None:
