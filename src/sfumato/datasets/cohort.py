@@ -31,7 +31,6 @@ from sfumato.datasets.society import (
     SEX,
     SMOKING,
 )
-from sfumato.errors import DataError
 from sfumato.kernels.arrays import Floats, Integers, Mask, Words
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Column, Kind, Schema
@@ -100,7 +99,7 @@ def cohort(records: int = 2000, *, seed: int = 0) -> pl.DataFrame:
      ('C0000002', 'male', 'Westrel'),
      ('C0000003', 'female', 'Norlund')]
     """
-    _check(records, seed)
+    identifiers.require_size("cohort", "records", records, seed)
     key = Key(hashlib.sha256(f"sfumato cohort {seed}".encode()).digest())
     # An empty cohort has the same columns and types: it is the first record, taken away.
     count = max(records, 1)
@@ -109,24 +108,6 @@ def cohort(records: int = 2000, *, seed: int = 0) -> pl.DataFrame:
         for start in range(0, count, BATCH)
     ]
     return pl.concat(batches).head(records)
-
-
-def _check(records: object, seed: object) -> None:
-    if not isinstance(records, int) or isinstance(records, bool) or records < 0:
-        raise DataError(
-            "The number of records of a cohort must be a whole number, 0 or more.",
-            hint="for instance cohort(2000).",
-        )
-    if records > identifiers.LARGEST:
-        raise DataError(
-            f"A cohort has at most {identifiers.LARGEST} records, as many as health numbers.",
-            hint="make several cohorts, each with a seed of its own.",
-        )
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise DataError(
-            "The seed of a cohort must be a whole number.",
-            hint="for instance cohort(2000, seed=1).",
-        )
 
 
 def _build_frame(people: People) -> pl.DataFrame:

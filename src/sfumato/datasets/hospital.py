@@ -21,7 +21,6 @@ import polars as pl
 
 from sfumato.datasets import identifiers, society
 from sfumato.datasets.society import ETHNICITY, REGIONS, SEX
-from sfumato.errors import DataError
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.randomness import Draws, Key
 from sfumato.schema import Column, Schema
@@ -176,7 +175,7 @@ def hospital(patients: int = 1000, *, seed: int = 0) -> dict[str, pl.DataFrame]:
     >>> tables["stays"].columns[:5]
     ['stay_id', 'patient_id', 'admitted', 'discharged', 'age']
     """
-    _check(patients, seed)
+    identifiers.require_size("hospital", "patients", patients, seed)
     key = Key(hashlib.sha256(f"sfumato hospital {seed}".encode()).digest())
     batches = []
     # An empty hospital has the same columns and types: it is the first patient, taken away.
@@ -206,24 +205,6 @@ def _number_rows(table: pl.DataFrame, name: str, letter: str) -> pl.DataFrame:
     """A running number of the rows, as a hospital gives one."""
     numbers = pl.int_range(1, pl.len() + 1).cast(pl.String).str.zfill(8)
     return table.with_columns((letter + numbers).alias(name))
-
-
-def _check(patients: object, seed: object) -> None:
-    if not isinstance(patients, int) or isinstance(patients, bool) or patients < 0:
-        raise DataError(
-            "The number of patients of a hospital must be a whole number, 0 or more.",
-            hint="for instance hospital(1000).",
-        )
-    if patients > identifiers.LARGEST:
-        raise DataError(
-            f"A hospital has at most {identifiers.LARGEST} patients, as many as health numbers.",
-            hint="make several hospitals, each with a seed of its own.",
-        )
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise DataError(
-            "The seed of a hospital must be a whole number.",
-            hint="for instance hospital(1000, seed=1).",
-        )
 
 
 # Its schemas, as its custodian would write them by hand

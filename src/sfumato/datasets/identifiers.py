@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from sfumato.errors import DataError
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.randomness import encrypt
 
@@ -195,3 +196,27 @@ def _fold(name: str) -> str:
     """A name as it is spelt in an e-mail address: no accent, no apostrophe."""
     ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return ascii_name.replace("'", "").lower()
+
+
+def require_size(kind: str, unit: str, count: object, seed: object) -> None:
+    """Refuse a size, or a seed, of which no data can be made.
+
+    Parameters
+    ----------
+    kind, unit : what is made, and of what: "cohort", "records".
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise DataError(
+            f"The number of {unit} of a {kind} must be a whole number, 0 or more.",
+            hint=f"for instance {kind}(1000).",
+        )
+    if count > LARGEST:
+        raise DataError(
+            f"A {kind} has at most {LARGEST} {unit}, as many as health numbers.",
+            hint=f"make several {kind}s, each with a seed of its own.",
+        )
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise DataError(
+            f"The seed of a {kind} must be a whole number.",
+            hint=f"for instance {kind}(1000, seed=1).",
+        )
