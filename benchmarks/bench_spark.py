@@ -6,7 +6,7 @@ of the driver and of a worker (Java and Python). It starts and stops a cluster o
 have nine quasi-identifiers of 10 values each and one measurement.
 `python -m benchmarks.bench_spark classes 10000000` takes discharges as in `bench_big` instead:
 uniqueness, noise, S2 and k-anonymity with k = 100, whose classes are compared with those that one
-machine makes.
+machine makes; with more than 10 million records all but k-anonymity.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from sfumato.plan import Writing
 from sfumato.storage.cluster import count_files
 
 SIZES = (100_000, 1_000_000)
+_MOST_FOR_CLASSES = 10_000_000
+_IN_PART, _FEWEST_PARTS = 1_000_000, 8
 _RECORD, _ID, _DIGEST, _PLACE = 100, 8, 24, 24
 """Bytes: of a record, and what goes with each through a shuffle for its id, digest and place."""
 _PART, _LISTED = 100e6, 100
@@ -130,12 +132,13 @@ def main() -> None:
     heads = f"{'wall s':>8} {'CPU s':>8} {'shuffled':>9} {'driver':>6} {'java':>6} {'python':>6}"
     print(f"{'records':>12} {'work':<22} {heads}")
     with tempfile.TemporaryDirectory() as place, start_cluster(memory="3g") as cluster:
-        session = open_session(
-            cluster.master,
-            **{"spark.executor.memory": "1500m", "spark.sql.shuffle.partitions": "8"},
-        )
+        settings = {"memory": "1500m", "extraJavaOptions": "-XX:+UseSerialGC"}
+        executor = {f"spark.executor.{name}": value for name, value in settings.items()}
+        session = open_session(cluster.master, **executor)
         make_records(session, 1000, Path(place) / "warm").count()
         for records in sizes:
+            parts = max(_FEWEST_PARTS, records // _IN_PART)
+            session.conf.set("spark.sql.shuffle.partitions", str(parts))
             measure(session, cluster, records, Path(place) / str(records))
         session.stop()
 
@@ -183,6 +186,9 @@ def _measure_classes(session: Any, cluster: Cluster, records: int, place: Path) 
     engine.let_go(state[noise.name])
     run("S2, k = 10", lambda: len(apply(by_rank)))
     engine.let_go(state[by_rank.name])
+    if records > _MOST_FOR_CLASSES:
+        engine.let_go(state["data"])
+        return
     run("k-anonymity, k = 100", lambda: len(apply(sf.methods.KAnonymity(k=100))))
     there = engine.distinct(state["k_anonymity"], names)
     here = sf.methods.KAnonymity(k=100).apply(sf.scan(path, schema=schema), key=KEY)

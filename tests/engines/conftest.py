@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.engines.spark_frames import UPLOADS
 from tools.spark_cluster import Cluster, explain_missing, open_session, start_cluster
 
 
@@ -24,7 +25,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def session(cluster: Cluster) -> Iterator[Any]:
+def session(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     # For a few hundred records, planning and compiling queries takes longer than running them.
     quick = {
         "spark.sql.shuffle.partitions": "2",
@@ -33,5 +34,6 @@ def session(cluster: Cluster) -> Iterator[Any]:
         "spark.locality.wait": "0",
     }
     opened = open_session(cluster.master, **quick)
+    opened.conf.set(UPLOADS, str(tmp_path_factory.mktemp("uploads")))
     yield opened
     opened.stop()

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.contract.test_methods import CASES, KEY, made
+from tests.engines.spark_frames import download, upload
 
 import sfumato as sf
 from sfumato import catalogue
@@ -50,13 +51,13 @@ def pair(session: Any) -> tuple[sf.Dataset, sf.Dataset]:
     frame = sf.datasets.cohort(400)
     shuffled = frame[np.random.default_rng(1).permutation(len(frame))]
     schema = sf.datasets.cohort_schema()
-    there = sf.Dataset(session.createDataFrame(shuffled.to_arrow()).repartition(3), schema)
+    there = sf.Dataset(upload(session, shuffled).repartition(3), schema)
     engine = engine_for(there.frame)
     return sf.Dataset(frame, schema), engine.keep(engine.prepare(there))
 
 
 def _fetch(data: sf.Dataset) -> pl.DataFrame:
-    frame = pl.DataFrame(data.frame.toArrow())
+    frame = download(data.frame)
     return frame.sort(frame.columns)
 
 
@@ -111,7 +112,7 @@ def test_codes_for_missing_are_missing_there_too(session: Any) -> None:
         {"x": sf.Column(role="sensitive", missing=(-9.0,)), "g": sf.Column(missing=("?",))}
     )
     here = sf.Dataset(frame, schema)
-    there = sf.Dataset(session.createDataFrame(frame.to_arrow()), schema)
+    there = sf.Dataset(upload(session, frame), schema)
     engine = engine_for(there.frame)
     assert engine.aggregate(there, {"x": [Count(), Mean()]}) == LocalEngine().aggregate(
         here, {"x": [Count(), Mean()]}
@@ -126,7 +127,7 @@ def test_codes_for_missing_are_missing_there_too(session: Any) -> None:
 
 def test_equal_records_get_ids_of_their_own(session: Any) -> None:
     frame = pl.DataFrame({"x": [1.5] * 40 + [2.5] * 2})
-    there = sf.Dataset(session.createDataFrame(frame.to_arrow()).repartition(4))
+    there = sf.Dataset(upload(session, frame).repartition(4))
     here = sf.Dataset(frame)
     noise = sf.methods.Noise(variables=["x"], variance=1.0)
     released = _fetch(noise.apply(there, key=KEY))["x"]
@@ -164,8 +165,8 @@ def test_a_type_that_is_not_known_is_named(session: Any) -> None:
 
 def test_parts_without_records_do_no_harm(session: Any) -> None:
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0]})
-    there = sf.Dataset(session.createDataFrame(frame.to_arrow()).repartition(8))
+    there = sf.Dataset(upload(session, frame).repartition(8))
     released = sf.methods.Topcode(variables=["x"], top=2.0).apply(there)
     assert _fetch(released)["x"].to_list() == [1.0, 2.0, 2.0]
-    empty = sf.Dataset(session.createDataFrame(frame.to_arrow()).filter("x > 9"))
+    empty = sf.Dataset(upload(session, frame).filter("x > 9"))
     assert len(sf.methods.Topcode(variables=["x"], top=2.0).apply(empty)) == 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.engines.spark_frames import upload
 from tests.figures.public.test_distant import (
     FIGURES,
     REFUSED,
@@ -34,7 +35,7 @@ def mark(names: Any) -> list[Any]:
 
 
 def carry_over(session: Any, data: sf.Dataset) -> sf.Dataset:
-    frame = session.createDataFrame(data.frame.to_arrow()).repartition(3).cache()
+    frame = upload(session, data.frame).repartition(3).cache()
     return sf.Dataset(frame, data.schema)
 
 

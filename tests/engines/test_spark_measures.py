@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.contract.test_seam import BEYOND, assert_measured_alike, assert_same, protect_some
+from tests.engines.spark_frames import upload
 
 import sfumato as sf
 from sfumato import catalogue
@@ -59,7 +60,7 @@ def there(session: Any, here: Pair) -> Pair:
 def _carry_over(session: Any, frame: pl.DataFrame, schema: sf.Schema, basis: str) -> sf.Dataset:
     from sfumato.engines.spark import ID_COLUMNS, SparkIdentity
 
-    spark = session.createDataFrame(frame.to_arrow()).repartition(3).cache()
+    spark = upload(session, frame).repartition(3).cache()
     return sf.Dataset(spark.drop(*ID_COLUMNS), schema, given_identity=SparkIdentity(spark, basis))
 
 

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import numpy as np
 import polars as pl
 import pytest
+from tests.engines.spark_frames import download, upload
 
 import sfumato as sf
 from sfumato.engines import LocalEngine, engine_for
@@ -53,7 +54,7 @@ METHODS = [
 def tables(session: Any) -> tuple[sf.Dataset, sf.Dataset]:
     frame = make_table()
     # More parts than records in some of them, and some without any.
-    spread = session.createDataFrame(frame.to_arrow()).repartition(3)
+    spread = upload(session, frame).repartition(3)
     there = sf.Dataset(spread, SCHEMA)
     engine = engine_for(there.frame)
     return sf.Dataset(frame, SCHEMA), engine.keep(engine.prepare(there))
@@ -68,7 +69,7 @@ def test_cuts_by_counts_give_the_same_classes(
     with patch.object(distributed, "MOST_ROWS", 400):
         distributed_release = method.apply(there)
     wanted = pl.DataFrame(local.frame)
-    released = pl.DataFrame(distributed_release.frame.toArrow()).select(wanted.columns)
+    released = download(distributed_release.frame).select(wanted.columns)
     assert distributed_release.schema == local.schema
     assert released.cast(wanted.schema).sort(wanted.columns).equals(wanted.sort(wanted.columns))
 
@@ -82,14 +83,14 @@ def test_a_large_stratum_in_pieces_has_the_same_centres(session: Any) -> None:
             "part": ["a"] * 480 + ["b"] * 20,
         }
     )
-    spread = sf.Dataset(session.createDataFrame(frame.to_arrow()).repartition(3))
+    spread = sf.Dataset(upload(session, frame).repartition(3))
     engine = engine_for(spread.frame)
     there = engine.keep(engine.prepare(spread))
     method = sf.methods.Deterministic(variables=["x", "y"], strata=["part"], k=4)
     wanted = pl.DataFrame(method.apply(sf.Dataset(frame)).frame)
     with patch.object(pieces, "MOST_IN_PIECE", 200):
         moved = method.apply(there)
-    released = pl.DataFrame(moved.frame.toArrow()).select(wanted.columns)
+    released = download(moved.frame).select(wanted.columns)
     assert released.cast(wanted.schema).sort(wanted.columns).equals(wanted.sort(wanted.columns))
 
 
@@ -98,5 +99,5 @@ def test_ranks_are_those_of_one_machine(tables: tuple[sf.Dataset, sf.Dataset]) -
     local = LocalEngine().rank(here, ["x", "cost"])
     ranked = engine_for(there.frame).rank(there, ["x", "cost"])
     wanted = pl.DataFrame(local.frame).sort(RANK)
-    released = pl.DataFrame(ranked.frame.toArrow()).sort(RANK).select(wanted.columns)
+    released = download(ranked.frame).sort(RANK).select(wanted.columns)
     assert released.cast(wanted.schema).equals(wanted)

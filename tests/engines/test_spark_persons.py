@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.engines.spark_frames import download, upload
 from tests.methods.test_persons import SCHEMA, make_visits
 
 import sfumato as sf
@@ -45,7 +46,7 @@ def make_table() -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def tables(session: Any) -> tuple[sf.Dataset, sf.Dataset]:
     frame = make_table()
-    spread = session.createDataFrame(frame.to_arrow()).repartition(3)
+    spread = upload(session, frame).repartition(3)
     return sf.Dataset(frame, DATES), sf.Dataset(spread, DATES)
 
 
@@ -53,7 +54,7 @@ def tables(session: Any) -> tuple[sf.Dataset, sf.Dataset]:
 def test_persons_are_treated_as_on_one_machine(method, tables):
     here, there = tables
     expected = method.apply(here, key=KEY).frame.sort("row")
-    released = pl.DataFrame(method.apply(there, key=KEY).frame.toArrow()).sort("row")
+    released = download(method.apply(there, key=KEY).frame).sort("row")
     assert released.select(here.columns).equals(expected)
 
 

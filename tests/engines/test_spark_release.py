@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from tests.cli.command_line import sfumato
+from tests.engines.spark_frames import download, upload
 from tools.spark_cluster import Cluster
 
 import sfumato as sf
@@ -56,7 +57,7 @@ def here(records: pl.DataFrame) -> sf.Dataset:
 
 
 def _put(session: Any, records: pl.DataFrame, number: int) -> sf.Dataset:
-    frame = session.createDataFrame(records.sample(fraction=1, shuffle=True, seed=1).to_arrow())
+    frame = upload(session, records.sample(fraction=1, shuffle=True, seed=1))
     return sf.Dataset(frame.repartition(number), SCHEMA)
 
 
@@ -82,7 +83,7 @@ def test_values_evidence_and_manifest_are_those_of_one_machine(
 ) -> None:
     path, release = folder
     local = sf.protect(here, PLAN, key=KEY)
-    assert _sorted(pl.DataFrame(release.data.toArrow())).equals(_sorted(local.data))
+    assert _sorted(download(release.data)).equals(_sorted(local.data))
     evidence, wanted = release.evidence["uniqueness"], local.evidence["uniqueness"]
     assert (evidence.value, evidence.baseline) == (wanted.value, wanted.baseline)
     written = read_manifest(path)
@@ -118,10 +119,10 @@ def test_pairs_are_found_again_in_the_folder(
     path, release = folder
     there = _put(session, records, 2)
     paired = sf.run.pair(there, path)[1]
-    ids = vars(paired.identity)["frame"].toArrow()
-    before = vars(release.dataset.identity)["frame"].toArrow()
+    ids = download(vars(paired.identity)["frame"])
+    before = download(vars(release.dataset.identity)["frame"])
     names = ["smoking", "height", "__sfumato_id_0", "__sfumato_id_1"]
-    found, wanted = (_sorted(pl.DataFrame(table).select(names)) for table in (ids, before))
+    found, wanted = (_sorted(table.select(names)) for table in (ids, before))
     assert found.equals(wanted)
     local = sf.run.pair(here, path)[1]
     assert sorted(local.identity.digests[:, 0].view("int64").tolist()) == sorted(
@@ -226,7 +227,7 @@ def test_a_csv_folder_is_read_as_one_machine_reads_it(session: Any, tmp_path: Pa
     assert {name: there.dtype(name) for name in there.columns} == {
         name: here.dtype(name) for name in here.columns
     }
-    assert _sorted(pl.DataFrame(there.frame.toArrow())).equals(_sorted(here.frame))
+    assert _sorted(download(there.frame)).equals(_sorted(here.frame))
     # An error of ours on a worker is told here as it was there; any other is not quoted.
     wrong = spark_source.read_on_cluster(session, str(tmp_path), types={"mixed": "integer"})
     with pytest.raises(DataError, match="Variable 'mixed' holds cells that are no integer"):
