@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -55,6 +57,41 @@ def ledger_of_the_test(tmp_path_factory, monkeypatch, ledger_of_the_module) -> P
     folder: Path = tmp_path_factory.mktemp("ledger")
     monkeypatch.setenv("SFUMATO_LEDGER", str(folder))
     return folder
+
+
+class _Keys:
+    """Keys that follow from the place of a test: a release that chance refuses once in some
+    hundred times is refused in every run or in none."""
+
+    def __init__(self) -> None:
+        self.move("")
+
+    def move(self, place: str) -> None:
+        self.place, self.count = place, 0
+
+    def __call__(self, size: int) -> bytes:
+        self.count += 1
+        return hashlib.shake_256(f"{self.place} {self.count}".encode()).digest(size)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def keys_of_the_session() -> Iterator[_Keys]:
+    keys = _Keys()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sfumato.randomness.secrets", SimpleNamespace(token_bytes=keys))
+        yield keys
+
+
+@pytest.fixture(scope="module", autouse=True)
+def keys_of_the_module(request, keys_of_the_session) -> None:
+    keys_of_the_session.move(request.node.nodeid)
+
+
+@pytest.fixture(autouse=True)
+def keys_of_the_test(request, keys_of_the_session, keys_of_the_module) -> Iterator[None]:
+    keys_of_the_session.move(request.node.nodeid)
+    yield
+    keys_of_the_session.move(request.path.name)  # for fixtures of the module that come later
 
 
 _ATTACKED = ("docs", "e2e", "test_attacks.py", "test_green_lights.py", "test_lights.py")
