@@ -45,6 +45,7 @@ class Design:
     variances : of the normal noise that is added, by variable.
     flipped : the probability that a yes/no is exchanged, by variable.
     shared : variables that are constant in `school`, whose noise is drawn once for each.
+    weights : the variable of the survey weights; "" for none.
     shape : of the fit.
     about : what is special, in words.
     """
@@ -58,6 +59,7 @@ class Design:
     variances: dict[str, float] = field(default_factory=dict)
     flipped: dict[str, float] = field(default_factory=dict)
     shared: frozenset[str] = frozenset()
+    weights: str = ""
     shape: Any = "auto"
 
 
@@ -88,7 +90,7 @@ def fit_data_set(design: Design, seed: int, draws: int = DRAWS) -> dict[str, Any
     start = time.process_time()
     fit = sf.fit(
         design.formula, frame, noise=noise, family=design.family, draws=draws, chains=CHAINS,
-        shape=design.shape,
+        shape=design.shape, weights=design.weights or None,
     )  # fmt: skip
     seconds = time.process_time() - start
     row = next(row for row in fit.rows if row["term"].replace(".0", "") == design.term)
@@ -167,6 +169,31 @@ def simulate_parabolic(
     x = 0.7 * (z * z - 1) + 0.7 * rng.normal(size=records)
     eta = 0.2 + 0.5 * x + 0.3 * z + (0.3 * x * z if product else 0.0)
     return {"y": _outcome(rng, eta, family), "x": x, "z": z}
+
+
+def simulate_exposed(rng: Generator, *, records: int = 800) -> Columns:
+    """Counts over years of observation, which depend on the true x."""
+    columns = simulate_plain(rng, records=records)
+    x, z = columns["x"], columns["z"]
+    years = np.exp(0.4 * x + 0.5 * rng.normal(size=records))
+    return {**columns, "years": years, "y": rng.poisson(years * np.exp(0.2 + 0.5 * x + 0.3 * z))}
+
+
+def simulate_overdispersed(rng: Generator, *, records: int = 800) -> Columns:
+    """Counts of variance μ + μ²/2."""
+    columns = simulate_plain(rng, records=records)
+    mean = np.exp(0.2 + 0.5 * columns["x"] + 0.3 * columns["z"])
+    return {**columns, "y": rng.poisson(mean * rng.gamma(2.0, 0.5, size=records))}
+
+
+def simulate_levels(rng: Generator, *, records: int = 800) -> Columns:
+    """Four levels in order: `y`; three without order: `kind`, from 0 on."""
+    columns = simulate_plain(rng, records=records)
+    x, z = columns["x"], columns["z"]
+    y = np.searchsorted([-1.0, 0.5, 2.0], 0.5 * x + 0.3 * z + rng.logistic(size=records))
+    lines = np.column_stack([np.zeros(records), 0.3 + 0.5 * x, -0.2 - 0.6 * x + 0.5 * z])
+    kind = (lines + rng.gumbel(size=lines.shape)).argmax(axis=1)
+    return {**columns, "y": y, "kind": kind}
 
 
 def simulate_three_way(rng: Generator, *, records: int = 1000) -> Columns:
@@ -270,6 +297,41 @@ def simulate_schools(
     effect = 0.5 * rng.normal(size=schools)[school]
     eta = 0.2 + 0.5 * x + 0.3 * z + (0.4 * x * z if spread else 0.0) + effect
     return {"y": _outcome(rng, eta, family), "x": x, "z": z, "school": school}
+
+
+def simulate_areas(
+    rng: Generator, *, family: str = "gaussian", nested: bool = False, records: int = 600,
+    schools: int = 40, areas: int = 15,
+) -> Columns:  # fmt: skip
+    """Pupils of schools and areas; schools lie within areas, or have pupils of all areas."""
+    school = rng.integers(0, schools, records)
+    area = school % areas if nested else rng.integers(0, areas, records)
+    z = rng.normal(size=records)
+    x = rng.normal(size=records) + 0.5 * rng.normal(size=schools)[school]
+    x += 0.5 * rng.normal(size=areas)[area]
+    eta = 0.2 + 0.5 * x + 0.3 * z + 0.5 * rng.normal(size=schools)[school]
+    eta += 0.5 * rng.normal(size=areas)[area]
+    return {"y": _outcome(rng, eta, family), "x": x, "z": z, "school": school, "area": area}
+
+
+def simulate_slopes(
+    rng: Generator, *, family: str = "gaussian", schools: int = 40, size: int = 20
+) -> Columns:
+    """Each school has an intercept and a slope of its own, of variance 0.25 and correlated."""
+    school = np.repeat(np.arange(schools), size)
+    own = rng.multivariate_normal([0.0, 0.0], [[0.25, 0.1], [0.1, 0.25]], schools)[school]
+    x = rng.normal(size=len(school)) + 0.5 * rng.normal(size=schools)[school]
+    eta = 0.2 + 0.5 * x + own[:, 0] + own[:, 1] * x
+    return {"y": _outcome(rng, eta, family), "x": x, "school": school}
+
+
+def simulate_survey(rng: Generator, *, family: str = "gaussian", people: int = 8000) -> Columns:
+    """People who are drawn the more often, the larger their outcome; weights undo that."""
+    columns = simulate_plain(rng, family=family, records=people)
+    y = np.asarray(columns["y"])
+    chance = 0.4 / (1 + np.exp(1.0 - y + 0.5 * np.asarray(columns["x"])))
+    drawn = rng.uniform(size=people) < chance
+    return {name: values[drawn] for name, values in {**columns, "w": 1 / chance}.items()}
 
 
 def simulate_plain(rng: Generator, *, family: str = "gaussian", records: int = 800) -> Columns:
@@ -405,6 +467,45 @@ DESIGNS: dict[str, Design] = {
         simulate=simulate_school_and_pupil, variances={"x": 0.3, "g": 0.3},
         shared=frozenset({"g"}), formula="y ~ x*g + (1 | school)", term="g", true=0.5,
         about="noised number of schools times one of pupils that depends on it"),
+    "crossed": Design(
+        simulate=simulate_areas, variances=_NOISE, term="x", true=0.5,
+        formula="y ~ x + z + (1 | school) + (1 | area)", about="schools crossed with areas"),
+    "nested": Design(
+        simulate=partial(simulate_areas, nested=True), variances=_NOISE, term="x", true=0.5,
+        formula="y ~ x + z + (1 | area/school)", about="schools within areas"),
+    "crossed_logit": Design(
+        simulate=partial(simulate_areas, family="bernoulli"), variances=_NOISE, term="x", true=0.5,
+        family="bernoulli", formula="y ~ x + z + (1 | school) + (1 | area)",
+        about="logit, schools crossed with areas"),
+    "slopes": Design(
+        simulate=simulate_slopes, variances=_NOISE, formula="y ~ x + (1 + x | school)", term="x",
+        true=0.5, about="slopes of x differ by school"),
+    "slope_variance": Design(
+        simulate=simulate_slopes, variances=_NOISE, formula="y ~ x + (1 + x | school)",
+        term="variance of x by group", true=0.25, about="the variance of slopes by school"),
+    "weighted": Design(
+        simulate=simulate_survey, variances={"x": 0.3, "w": 1.0}, weights="w",
+        about="drawn by outcome, noise in x and in the weights", **_SLOPE),
+    "weighted_logit": Design(
+        simulate=partial(simulate_survey, family="bernoulli"), family="bernoulli",
+        variances={"x": 0.3, "w": 1.0}, weights="w",
+        about="logit, drawn by outcome, noise in x and in the weights", **_SLOPE),
+    "poisson_offset": Design(
+        simulate=simulate_exposed, family="poisson", variances=_NOISE,
+        formula="y ~ x + z + offset(log(years))", term="x", true=0.5,
+        about="Poisson rates, years depend on x"),
+    "negative_binomial": Design(
+        simulate=simulate_overdispersed, family="negative_binomial", variances=_NOISE,
+        about="negative binomial, nothing special", **_SLOPE),
+    "dispersion": Design(
+        simulate=simulate_overdispersed, family="negative_binomial", variances=_NOISE,
+        formula="y ~ x + z", term="dispersion", true=0.5, about="negative binomial, dispersion"),
+    "ordinal": Design(
+        simulate=simulate_levels, family="ordinal", variances=_NOISE,
+        about="four levels in order, nothing special", **_SLOPE),
+    "multinomial": Design(
+        simulate=simulate_levels, family="multinomial", variances=_NOISE,
+        formula="kind ~ x + z", term="1: x", true=0.5, about="three levels without order"),
     "plain": Design(simulate=simulate_plain, variances=_NOISE, about="nothing special", **_SLOPE),
     "logit_plain": Design(
         simulate=partial(simulate_plain, family="bernoulli"), family="bernoulli",

@@ -187,6 +187,16 @@ def test_mostly_noise_and_spikes_are_warned_of():
     assert not sf.explore(smooth, noise=NOISE).warnings
 
 
+@pytest.mark.parametrize(("domain", "is_warned"), [(None, True), ((-1.7, 1.7), False)])
+def test_an_end_that_breaks_off_is_warned_of_unless_it_is_declared(domain, is_warned):
+    rng = np.random.default_rng(6)
+    released = rng.uniform(-1.7, 1.7, 2000) + rng.normal(0, 0.45, 2000)
+    column = sf.Column(role="sensitive", kind="continuous", domain=domain)
+    data = sf.Dataset(pl.DataFrame({"x": released}), sf.Schema({"x": column}))
+    found = sf.explore(data, noise={"x": sf.Gaussian(variance=0.45**2)})
+    assert any("break off" in line for line in found.warnings) == is_warned
+
+
 @settings(max_examples=25)
 @given(
     shares=st.lists(st.floats(0.05, 1), min_size=2, max_size=5),

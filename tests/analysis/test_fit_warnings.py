@@ -18,15 +18,23 @@ from sfumato.analysis.fit_warnings import (
     quote_terms,
 )
 from sfumato.analysis.predictive_check import Mismatch
+from sfumato.analysis.problem import GroupingFactor
 
 FINE: Any = SimpleNamespace(certain=False)
 
 
 def problem(groups: int | None = None, generalised: tuple[str, ...] = ()) -> Any:
     numbers = [SimpleNamespace(name="x")]
-    ids = None if groups is None else np.arange(3 * groups) % groups
+    factors = []
+    if groups is not None:
+        factors = [GroupingFactor("school", np.arange(3 * groups) % groups, (0,))]
     return SimpleNamespace(
-        numbers=numbers, generalised=generalised, categories=(), groups=ids, partition=None
+        numbers=numbers,
+        generalised=generalised,
+        categories=(),
+        factors=factors,
+        more_factors=factors[1:],
+        partition=None,
     )
 
 

@@ -74,9 +74,26 @@ NOISE = {
 )
 def test_the_part_with_groups_is_taken_apart(text, group, fixed, random):
     read = read_model_formula(text)
-    assert read.group == group
     assert read.fixed.write_with_aliases() == fixed
-    assert (read.random.write_with_aliases() if read.random else None) == random
+    parts = [(part.name, part.effects.write_with_aliases()) for part in read.parts]
+    assert parts == ([] if group is None else [(group, random)])
+
+
+@pytest.mark.parametrize(
+    ("text", "fixed", "parts"),
+    [
+        ("y ~ (1 | g) + x + (0 + x|h)", "v0 ~ v1", {"g": "v0 ~ 1", "h": "v0 ~ 0 + v1"}),
+        ("y ~ x + (1 + x | a/b)", "v0 ~ v1", {"a": "v0 ~ 1 + v1", "a:b": "v0 ~ 1 + v1"}),
+        ("y ~ (1 | a / `b/c` / d)", "v0 ~ 1", {"a": "v0 ~ 1", "a:b/c": "v0 ~ 1",
+                                               "a:b/c:d": "v0 ~ 1"}),
+        ("y ~ x + (1 | a:b) + offset(z)", "v0 ~ v1", {"a:b": "v0 ~ 1"}),
+    ],
+)  # fmt: skip
+def test_several_parts_with_groups_are_those_of_lme4(text, fixed, parts):
+    read = read_model_formula(text)
+    assert read.fixed.write_with_aliases() == fixed
+    assert {part.name: part.effects.write_with_aliases() for part in read.parts} == parts
+    assert set(read.group_variables) == {name for part in read.parts for name in part.by}
 
 
 @pytest.mark.parametrize(
@@ -87,10 +104,10 @@ def test_the_part_with_groups_is_taken_apart(text, group, fixed, random):
             ["y ~ x + (1 || g)", "y ~ x | g", "(1 | g) ~ x", "y ~ x + (1 | g", "| ~ |",
              "y ~ x + ((1) | g)"],
         ),
-        ("more than one part with groups", ["y ~ x + (1 | g) + (1 | h)"]),
+        ("both a / and a colon", ["y ~ x + (1 | g:h/i)"]),
         (
             "part with groups cannot be read",
-            ["y ~ x + (1 | g:h)", "y ~ x + ( | g)", "y ~ x + (1 | 3)", "y ~ x + (1 |)"],
+            ["y ~ x + ( | g)", "y ~ x + (1 | 3)", "y ~ x + (1 |)", "y ~ x + (1 | g/)"],
         ),
         ("added to the others with a \\+", ["y ~ x * (1 | g)", "y ~ (1|g) x"]),
         ("needs one ~", ["y + x"]),

@@ -19,7 +19,7 @@ COLUMNS = {
     "height": sf.Column(role="quasi", kind="continuous"),
     "area": sf.Column(role="quasi", kind="nominal"),
     "w": sf.Column(role="other", kind="continuous"),
-    "school": sf.Column(role="cluster", kind="nominal"),
+    "school": sf.Column(role="cluster", kind="nominal", cells="values"),
     "y": sf.Column(role="sensitive", kind="continuous"),
     "ill": sf.Column(role="sensitive", kind="integer"),
     "visits": sf.Column(role="sensitive", kind="integer"),

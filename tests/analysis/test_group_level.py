@@ -42,15 +42,21 @@ def test_a_value_that_is_the_same_in_every_group_is_one_of_groups():
         "pupil": Number(name="pupil", observed=rng.normal(size=100), variance=0.1),
         "y": Number(name="y", observed=rng.normal(size=20)[groups], variance=0.1),
     }
-    marked, _ = mark_group_level(numbers, {}, "y", groups)
+    marked, _, ordered = mark_group_level(numbers, {}, "y", {0: groups})
+    assert list(ordered) == [0]
     assert {name: number.by_group for name, number in marked.items()} == {
         "school": True, "pupil": False, "y": False,
     }  # fmt: skip
     # One pupil lacks the value; the school has it.
     assert np.isfinite(marked["school"].observed).all()
-    assert not any(
-        number.by_group for number in mark_group_level(numbers, {}, "y", None)[0].values()
-    )
+    assert not any(number.by_group for number in mark_group_level(numbers, {}, "y", {})[0].values())
+    # What schools have is theirs, also where classes within schools are a factor of their own.
+    classes = np.arange(100) // 2
+    for factors in ({0: groups, 1: classes}, {0: classes, 1: groups}):
+        marked, _, ordered = mark_group_level(numbers, {}, "y", factors)
+        assert marked["school"].by_group
+        assert np.array_equal(next(iter(ordered.values())), groups)
+        assert sorted(ordered) == [0, 1]
     # Groups of one record each say nothing of it.
     assert spread_over_groups(rng.normal(size=(5, 1)), np.arange(5)) is None
 

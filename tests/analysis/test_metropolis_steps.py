@@ -38,7 +38,9 @@ from sfumato.analysis.samplers.metropolis.likelihood import (
     OutcomeModel,
     ReleasedNumber,
     binomial_likelihood,
-    misclassified_likelihood,
+    cumulative_likelihood,
+    mix_over_levels,
+    negative_binomial_likelihood,
 )
 
 RECORDS = 3000
@@ -253,7 +255,15 @@ def test_slopes_are_those_of_the_logs(seed: int):
     # The curvature of a probit is the expected one.
     slopes_agree(lambda x: binomial_likelihood(y, 1.0, x, "probit"), eta, curve=False)
     density = np.log(rng.uniform(0.1, 0.9, size=(20, 2)))
-    slopes_agree(lambda x: misclassified_likelihood(density, x, "logit"), eta, curve=False)
+
+    def misclassified(x: np.ndarray) -> LogDensity:
+        levels = np.zeros(20), np.ones(20)
+        return mix_over_levels(density, [binomial_likelihood(y, 1.0, x, "logit") for y in levels])
+
+    slopes_agree(misclassified, eta, curve=False)
+    slopes_agree(lambda x: negative_binomial_likelihood(4 * y, x, 0.7), eta)
+    codes, thresholds = rng.integers(0, 4, 20), np.cumsum(rng.gamma(1.0, size=3)) - 1
+    slopes_agree(lambda x: cumulative_likelihood(codes, thresholds, x), eta)
     for kind in ("plain", "clipped", "rounded"):
         number, latent = release_number(kind, rng.normal(size=20), rng)
         slopes_agree(ReleasedNumber(number).evaluate, latent)

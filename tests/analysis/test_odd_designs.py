@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import SfumatoError
 
-FAMILIES = ("gaussian", "bernoulli", "poisson", "binomial")
+FAMILIES = (
+    "gaussian", "bernoulli", "poisson", "binomial", "negative_binomial", "ordinal", "multinomial"
+)  # fmt: skip
 METHODS = ("moments", "calibration", "simex", "posterior")
 TURNS = [
     ("gaussian", "posterior"), ("gaussian", "calibration"), ("bernoulli", "posterior"),
     ("gaussian", "moments"), ("poisson", "posterior"), ("gaussian", "simex"),
-    ("binomial", "calibration"),
+    ("binomial", "calibration"), ("ordinal", "posterior"), ("negative_binomial", "posterior"),
+    ("multinomial", "posterior"),
 ]  # fmt: skip
 FORMULAS = (
     "y ~ x",
@@ -77,7 +80,7 @@ def fit_or_refuse(formula: str, odd: str, family: str, method: Any, records: int
     data, noise = build_design(odd, records, seed)
     y = data["y"].to_numpy()
     if family != "gaussian":
-        most = {"bernoulli": 1, "binomial": 3, "poisson": 20}[family]
+        most = {"bernoulli": 1, "binomial": 3, "ordinal": 3, "multinomial": 2}.get(family, 20)
         data = data.with_columns(y=pl.Series(np.clip(np.rint(y), 0, most)))
     options: dict[str, Any] = {"trials": "trials"} if family == "binomial" else {}
     used = {name: kind for name, kind in noise.items() if name in formula}

@@ -105,6 +105,19 @@ def test_json_is_the_same_fit_and_nothing_else(folder, run):
     assert {row["term"] for row in told["efficiency"]} >= {"x"}
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_formulas_are_compared(folder, run):
+    pytest.importorskip("arviz")
+    more = ("--compare", "y ~ noise", "--draws", "30", "--chains", "2")
+    done = fit(run, "y ~ x", *more, "--json")
+    told = json.loads(done.out, parse_constant=pytest.fail)
+    assert [row["model"] for row in told["comparison"]] == ["y ~ x", "y ~ noise"]
+    assert told["comparison"][1]["elpd_diff"] > 0
+    shown = fit(run, "y ~ x", *more, "--offset", "noise")
+    assert "Prediction of records left out" in shown.out
+    assert "offset(noise)" in shown.out
+
+
 def test_what_is_not_known_is_null_in_json(folder, run):
     told = json.loads(fit(run, "y ~ x", "--method", "moments", "--json").out)
     assert told["engine"] is None

@@ -75,16 +75,23 @@ def fit_corrected_moments(
     levels : for each noised category the scores of its levels, see `score_levels`.
     start : the naive fit, where the search begins.
     """
-    if problem.outcome_category is not None:
-        raise NoCorrectedScoreError("the outcome is a noised category")
+    require_plain_outcome(problem)
+    if problem.more_factors:
+        raise NoCorrectedScoreError("there are several grouping factors")
     if problem.family == "gaussian":
-        outcome = problem.outcome_number
-        if outcome is not None and not (
-            outcome.is_homoscedastic_normal or isinstance(outcome, StratifiedNumber)
-        ):
-            raise NoCorrectedScoreError("the noise of the outcome is not plain")
         return LinearMoments(problem, levels).fit(start)
     return _fit_by_score(problem, start)
+
+
+def require_plain_outcome(problem: Problem) -> None:
+    """Refuse an outcome whose noise no score can be corrected for."""
+    if problem.outcome_category is not None:
+        raise NoCorrectedScoreError("the outcome is a noised category")
+    outcome = problem.outcome_number
+    if outcome is not None and not (
+        outcome.is_homoscedastic_normal or isinstance(outcome, StratifiedNumber)
+    ):
+        raise NoCorrectedScoreError("the noise of the outcome is not plain")
 
 
 class LinearMoments:
@@ -310,13 +317,17 @@ def _fit_by_score(problem: Problem, start: Estimates) -> CorrectedFit:
     """Poisson and logit models with normal noise on terms that enter as they are."""
     from scipy.optimize import root
 
-    family = {"log": "poisson", "logit": "logistic"}.get(problem.link)
+    family = {"poisson": "poisson", "bernoulli": "logistic", "binomial": "logistic"}.get(
+        problem.family if problem.link != "probit" else ""
+    )
     single_trials = problem.trials is None or bool((problem.trials == 1).all())
     if family is None or problem.groups is not None or not single_trials:
         kind = "a two-level" if problem.groups is not None else "this"
         raise NoCorrectedScoreError(
             f"no corrected score is known for {kind} {problem.family} model"
         )
+    if problem.offset is not None:
+        raise NoCorrectedScoreError("no corrected score is known for a model with an offset")
     if problem.categories or not problem.simple:
         raise NoCorrectedScoreError(
             "a corrected score is known for normal noise on plain terms only"

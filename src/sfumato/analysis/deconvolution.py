@@ -9,7 +9,7 @@ The uncertainty is that of records drawn anew (bootstrap). It does not know of b
 narrow for the noise to let through: where many values are the same, or noise is most of what is
 released, a density is smoother than the truth. `excess` tells how much better a distribution
 without any smoothness explains what was released; where that is more than chance, the smooth one
-is wrong.
+is wrong. `measure_cliffs` tells how much better one does that breaks off before either end.
 
 References: Efron (2016), Empirical Bayes deconvolution estimates; Laird (1978), Nonparametric
 maximum likelihood estimation of a mixing distribution.
@@ -35,6 +35,10 @@ _RIDGE = 0.01
 """Keeps coefficients finite where the data say nothing of them; next to nothing otherwise."""
 _STEPS, _CLOSE = 100, 1e-7
 _FREE_STEPS = 1000
+_BEYOND = (0.003, 0.01, 0.02, 0.04, 0.07, 0.1)
+"""Shares of the records beyond which a distribution is tried that breaks off."""
+_FEW_DEGREES = (2, 3, 4)
+"""Of freedom of such a distribution: without its tails it bends less."""
 _SMALLEST = 1e-300
 
 
@@ -49,6 +53,7 @@ class Distribution:
     draws : (draw, point) the same for records drawn anew.
     degrees : of freedom; 0 where nothing was smoothed.
     excess : twice the log likelihood by which the best distribution on these points beats it.
+    score : the price of the best spline's degrees, less twice its log likelihood.
     """
 
     points: Floats = field(repr=False)
@@ -56,6 +61,7 @@ class Distribution:
     draws: Floats = field(repr=False)
     degrees: int
     excess: float
+    score: float = 0.0
 
 
 def deconvolve(
@@ -77,10 +83,8 @@ def deconvolve(
     for degrees in _DEGREES:
         if degrees > len(points) - 2:
             break
-        basis = build_spline(points, _place_knots(points, free, degrees))
-        theta = _maximise(scaled, weights, basis)
-        fit = float(weights @ np.log(np.maximum(scaled @ _softmax(basis @ theta), _SMALLEST)))
-        tried.append((_PRICE * degrees - 2 * fit, len(tried)))
+        basis, theta, score = _fit_spline(scaled, weights, points, free, degrees)
+        tried.append((score, len(tried)))
         splines.append((basis, theta))
     best = min(tried)[1]
     chosen = min(best + _ROUGHER, len(tried) - 1)
@@ -104,6 +108,49 @@ def deconvolve(
         draws=np.stack(draws),
         degrees=_DEGREES[chosen],
         excess=max(excess, 0.0),
+        score=tried[best][0],
+    )
+
+
+def _fit_spline(
+    likelihood: Floats, weights: Floats, points: Floats, free: Floats, degrees: int
+) -> tuple[Floats, Floats, float]:
+    """The spline, its coefficients, and its score: less is better."""
+    basis = build_spline(points, _place_knots(points, free, degrees))
+    theta = _maximise(likelihood, weights, basis)
+    mixed = np.maximum(likelihood @ _softmax(basis @ theta), _SMALLEST)
+    return basis, theta, _PRICE * degrees - 2 * float(weights @ np.log(mixed))
+
+
+def measure_cliffs(
+    likelihood: Floats, weights: Floats, distribution: Distribution
+) -> tuple[float, float, float]:
+    """By how much one that breaks off before its low end, its high end, or both does better.
+
+    In twice the log likelihood, less the price of degrees of freedom.
+    """
+    scaled = likelihood / np.maximum(likelihood.max(axis=1, keepdims=True), _SMALLEST)
+    points = distribution.points
+    cumulated = np.cumsum(fit_free(scaled, weights))
+    first = np.searchsorted(cumulated, _BEYOND)
+    last = np.searchsorted(cumulated, 1 - np.array(_BEYOND)) + 1
+
+    def try_ends(ends: list[slice]) -> float:
+        scores = []
+        for end in ends:
+            kept, own = scaled[:, end], points[end]
+            free = fit_free(kept, weights)
+            scores += [
+                _fit_spline(kept, weights, own, free, degrees)[2]
+                for degrees in _FEW_DEGREES
+                if degrees <= len(own) - 2
+            ]
+        return distribution.score - min(scores, default=np.inf)
+
+    return (
+        try_ends([slice(int(low), None) for low in first]),
+        try_ends([slice(0, int(high)) for high in last]),
+        try_ends([slice(int(low), int(high)) for low, high in zip(first, last, strict=True)]),
     )
 
 

@@ -15,6 +15,7 @@ from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import use_one_thread
+from sfumato.parameters import write_short
 from sfumato.utility.models.covariates import Covariates, align_covariates, format_level
 from sfumato.utility.models.formula import Formula, read_formula
 from sfumato.utility.models.regression import Family, build_matrices, estimate_original
@@ -42,6 +43,8 @@ class Efficiency:
     table: Any = field(repr=False)
     determinant_ratio: float
     records: int
+
+    __repr__ = write_short
 
 
 def efficiency(

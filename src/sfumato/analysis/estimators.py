@@ -22,14 +22,16 @@ from sfumato.analysis.fit_warnings import (
 )
 from sfumato.analysis.measurement_error import has_stratified_noise
 from sfumato.analysis.model import Model
-from sfumato.analysis.naive_fit import Estimates
+from sfumato.analysis.naive_fit import Estimates, correlate, name_group_correlations
 from sfumato.analysis.predictive_check import Mismatch, check_release
 from sfumato.analysis.problem import Posterior, Problem, Sampling
 from sfumato.analysis.regression_calibration import fit_by_calibration
 from sfumato.analysis.result import Method
 from sfumato.analysis.samplers.heteroscedastic import require_proportional_noise
+from sfumato.analysis.samplers.metropolis.pointwise import require_pointwise
 from sfumato.analysis.samplers.robust import ROBUST, sample_robust
 from sfumato.analysis.simex import fit_by_simex
+from sfumato.analysis.survey_weights import sample_weighted
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Mask
 from sfumato.progress import Progress, current_progress
@@ -83,8 +85,13 @@ def list_engines() -> dict[str, Sampler]:
     return engines
 
 
-def choose_engine(problem: Problem) -> Sampler:
-    """The engine for a problem; an error says what to do where there is none."""
+def choose_engine(problem: Problem, *, pointwise: bool = False) -> Sampler:
+    """The engine for a problem; an error says what to do where there is none.
+
+    Likelihoods by record need the one that draws true values.
+    """
+    if pointwise and not has_stratified_noise(problem):
+        return list_engines()["metropolis"]
     if has_stratified_noise(problem):
         if problem.generalised:
             raise MeasureError(
@@ -108,13 +115,28 @@ def draw_posterior(model: Model, sampling: Sampling) -> Estimation:
     """Draw from the posterior; where a mixture was used, also with normal true values."""
     progress = current_progress()
     problem = model.problem
-    engine = choose_engine(problem)
+    if sampling.pointwise:
+        if problem.weights is not None:
+            raise MeasureError(
+                "A model with survey weights has no likelihood by record.",
+                hint="fit it without weights, or without pointwise.",
+            )
+        require_pointwise(problem)
+    if model.weighted is not None and model.corrected is not None:
+        best = model.corrected.estimates
+        posterior = sample_weighted(model.weighted, best, sampling)
+        return Estimation(
+            estimates=_average_draws(posterior), posterior=posterior, notes=_note_left_out(problem)
+        )
+    engine = choose_engine(problem, pointwise=sampling.pointwise)
     posterior = engine.sample(problem, sampling, progress)
     if not posterior.draws.size or not posterior.draws.shape[1]:
         raise MeasureError("It was interrupted before there was a draw.", hint="fit again.")
     try:
         mismatches = check_release(problem, model.clean, posterior, sampling.seed)
-        posterior, notes = _answer_mismatches(model, posterior, mismatches, sampling)
+        notes: tuple[str, ...] = ()
+        if not sampling.pointwise:
+            posterior, notes = _answer_mismatches(model, posterior, mismatches, sampling)
     except KeyboardInterrupt:
         # The fit proper is finished by then, and must not be lost.
         mismatches, notes = [], ("The check of the fit was interrupted; the fit itself was not.",)
@@ -130,12 +152,27 @@ def draw_posterior(model: Model, sampling: Sampling) -> Estimation:
     incomplete = 0 if problem.generalised else int(_find_incomplete(problem).sum())
     if incomplete and not any("missing" in note for note in posterior.notes):
         notes += (f"{incomplete:,} records lack a noised value; it is part of the model.",)
+    posterior = _add_correlations(problem, posterior)
     return Estimation(
         estimates=_average_draws(posterior),
         posterior=posterior,
         normal=normal,
         notes=notes,
         mismatches=tuple(mismatches) if posterior.engine != ROBUST else (),
+    )
+
+
+def _add_correlations(problem: Problem, posterior: Posterior) -> Posterior:
+    """The same with the correlations of effects of groups."""
+    draws = dict(zip(posterior.parameters, np.moveaxis(posterior.draws, -1, 0), strict=True))
+    correlations = {
+        name: correlate(*(draws[part] for part in parts))
+        for name, parts in name_group_correlations(problem).items()
+    }
+    return replace(
+        posterior,
+        parameters=(*draws, *correlations),
+        draws=np.stack([*draws.values(), *correlations.values()], axis=-1),
     )
 
 
@@ -196,7 +233,9 @@ def _average_normal_shape(
 
     The fit proper is finished by then, and must not be lost.
     """
-    fewer = replace(sampling, draws=max(sampling.draws // 4, _FEWEST_DRAWS), longest=0)
+    fewer = replace(
+        sampling, draws=max(sampling.draws // 4, _FEWEST_DRAWS), longest=0, pointwise=False
+    )
     try:
         posterior = engine.sample(problem, fewer, progress)
     except KeyboardInterrupt:
@@ -218,6 +257,11 @@ def _average_draws(posterior: Posterior) -> Estimates:
 
 def estimate_quickly(model: Model, method: Method, seed: int) -> Estimation:
     """A quick look: corrected scores, regression calibration or SIMEX."""
+    if model.problem.weights is not None and method != "moments":
+        raise MeasureError(
+            f'method="{method}" knows no survey weights.',
+            hint='use method="posterior" or method="moments".',
+        )
     if names := model.problem.generalised:
         raise MeasureError(
             f"There is no quick look at a model of ranges and sets: {', '.join(names)}.",
@@ -226,6 +270,11 @@ def estimate_quickly(model: Model, method: Method, seed: int) -> Estimation:
     if method != "moments" and model.naive.note:
         raise MeasureError(
             f"There is {model.naive.note}, so no quick look at it.", hint='use method="posterior".'
+        )
+    if method == "calibration" and model.problem.more_factors:
+        raise MeasureError(
+            "Regression calibration knows one grouping factor.",
+            hint='use method="posterior", or "simex" for a quick look.',
         )
     if method == "calibration":
         estimates, notes = fit_by_calibration(model.problem, model.level_scores, seed)
@@ -240,14 +289,18 @@ def estimate_quickly(model: Model, method: Method, seed: int) -> Estimation:
             f"There are no corrected moments for this model: {model.why_not}.",
             hint='use method="posterior", or "simex" for a quick look.',
         )
-    incomplete = int(_find_incomplete(model.problem).sum())
-    notes = (describe_left_out(incomplete),) if incomplete else ()
+    notes = _note_left_out(model.problem)
     if model.problem.groups is not None:
         notes = (
             *notes,
             "Corrected moments weigh records as if each group had an intercept of its own.",
         )
     return Estimation(estimates=model.corrected.estimates, notes=notes)
+
+
+def _note_left_out(problem: Problem) -> tuple[str, ...]:
+    incomplete = int(_find_incomplete(problem).sum())
+    return (describe_left_out(incomplete),) if incomplete else ()
 
 
 def _find_incomplete(problem: Problem) -> Mask:

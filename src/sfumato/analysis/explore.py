@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.analysis.deconvolution import Distribution, deconvolve, fit_free
+from sfumato.analysis.deconvolution import Distribution, deconvolve, fit_free, measure_cliffs
 from sfumato.analysis.measurement_error import (
     StratifiedNumber,
     build_category,
@@ -61,6 +61,8 @@ records anew does not show; see docs/explanation/explore.md."""
 _MOSTLY_NOISE = 0.5
 _MOST_EXCESS = 30.0
 """Twice the log likelihood by which the best distribution may beat the smooth one."""
+_STEEP = 6.0
+"""Twice the log likelihood that a distribution which breaks off may gain; see `measure_cliffs`."""
 _MOST_LEVELS = 50
 
 
@@ -186,7 +188,7 @@ def explore(  # noqa: PLR0913 - a look has as many choices
     records = read_release_input(opened, noise, names, accredited, clean)
     records.data.schema.require([*names, *([weights] if weights else [])])
     if variables is not None:
-        require_descriptions(records, names, None, clean)
+        require_descriptions(records, names, (), clean)
     with send_progress_to(progress), use_one_thread(), np.errstate(all="ignore"):
         look = _Look(records, clean, weights, tuple(quantiles), level, seed)
         look.left_out |= untold
@@ -448,7 +450,29 @@ class _Look:
         )
         # As many records as there are, whatever the unit of the weights; fewer where they vary.
         scale = weights.sum() / float((weights**2).sum())
-        return deconvolve(likelihood, totals * scale, points, resampled * scale)
+        totals, resampled = totals * scale, resampled * scale
+        distribution = deconvolve(likelihood, totals, points, resampled)
+        if len(points) == _POINTS and math.isinf(number.low) and math.isinf(number.high):
+            gains = measure_cliffs(likelihood, totals, distribution)
+            self._warn_of_cliffs(number, column, gains)
+        return distribution
+
+    def _warn_of_cliffs(
+        self, number: Number, column: Column, gains: tuple[float, float, float]
+    ) -> None:
+        is_low, is_high = (not math.isfinite(end) for end in _read_domain(number, column))
+        steep = {
+            "low end": is_low and gains[0] > _STEEP,
+            "high end": is_high and gains[1] > _STEEP,
+            "ends": is_low and is_high and gains[2] > max(_STEEP, *gains[:2]),
+        }
+        if any(steep.values()):
+            where = [name for name, holds in steep.items() if holds][-1]
+            self.warnings.append(
+                f"'{number.name}': its {where} may break off instead of running out; intervals of "
+                "the outer quantiles are then too narrow. If the variable has a limit, declare it "
+                "as its domain."
+            )
 
     def _read_off(self, number: Number, distribution: Distribution) -> tuple[Floats, Floats]:
         values = number.true(distribution.points)
@@ -684,14 +708,8 @@ def _choose_points(number: Number, column: Column, observed: Floats) -> Floats:
     beyond = (high - low) / 2
     low -= beyond if math.isfinite(number.low) else 0.0
     high += beyond if math.isfinite(number.high) else 0.0
-    bounds = column.domain if column.kind in ("integer", "continuous") else None
-    if bounds is not None and len(bounds) == 2:  # noqa: PLR2004
-        ends = np.array([float(bounds[0]), float(bounds[1])])
-        if number.scale is not None:
-            with np.errstate(all="ignore"):
-                ends = number.scale.forth(ends)
-        low = max(low, ends[0]) if np.isfinite(ends[0]) else low
-        high = min(high, ends[1]) if np.isfinite(ends[1]) else high
+    ends = _read_domain(number, column)
+    low, high = max(low, ends[0]), min(high, ends[1])
     if not low < high:
         raise DataError(
             f"The released values of '{number.name}' lie outside its domain, or are all the same.",
@@ -702,6 +720,19 @@ def _choose_points(number: Number, column: Column, observed: Floats) -> Floats:
         if len(whole) >= 5:  # noqa: PLR2004 - fewer bend no spline
             return whole
     return np.linspace(low, high, _POINTS)
+
+
+def _read_domain(number: Number, column: Column) -> tuple[float, float]:
+    """The declared ends of a variable on the scale of the noise; infinite where there is none."""
+    bounds = column.domain if column.kind in ("integer", "continuous") else None
+    if bounds is None or len(bounds) != 2:  # noqa: PLR2004
+        return -math.inf, math.inf
+    ends = np.array([float(bounds[0]), float(bounds[1])])
+    if number.scale is not None:
+        with np.errstate(all="ignore"):
+            ends = number.scale.forth(ends)
+    low, high = np.where(np.isfinite(ends), ends, [-math.inf, math.inf])
+    return float(low), float(high)
 
 
 def _get_log_likelihood(

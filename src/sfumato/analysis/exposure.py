@@ -121,7 +121,8 @@ def collect_clean_variables(
     """The clean predictors of the formula, each with what may depend on it."""
     clean = []
     outcome = formula.fixed.tokens[: formula.fixed.tokens.index(FormulaToken("operator", "~"))]
-    names = set(formula.fixed.variables) - {token.text for token in outcome}
+    names = {*formula.fixed.variables, *formula.offset_variables}
+    names -= {token.text for token in outcome}
     for name in sorted(names):
         values = variables.columns.get(name)
         noised = name in variables.numbers or name in variables.categories

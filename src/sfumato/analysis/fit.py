@@ -23,11 +23,17 @@ from sfumato.analysis.formula import read_model_formula
 from sfumato.analysis.group_level import require_separate_draws
 from sfumato.analysis.model import Model, fit_references
 from sfumato.analysis.naive_fit import build_released_design
-from sfumato.analysis.problem import Sampling, Shape
+from sfumato.analysis.problem import Pointwise, Posterior, Sampling, Shape
 from sfumato.analysis.problem_building import build_problem, resolve_family
 from sfumato.analysis.realised_efficiency import compute_realised_efficiency, determinant_ratio
-from sfumato.analysis.release_input import read_release_input, require_descriptions
+from sfumato.analysis.release_input import open_once, read_release_input, require_descriptions
 from sfumato.analysis.result import Fit, Method
+from sfumato.analysis.survey_weights import (
+    add_weights,
+    describe_weights,
+    find_weight_variable,
+    require_usable_weights,
+)
 from sfumato.analysis.variables import prepare_variables
 from sfumato.errors import MeasureError
 from sfumato.kernels.exact_sums import use_one_thread
@@ -57,6 +63,9 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     level: float = 0.95,
     measured: Mapping[str, float] | None = None,
     trials: str | None = None,
+    offset: str | None = None,
+    pointwise: bool = False,
+    weights: str | None = None,
     accredited: Any = None,
     progress: Progress | None = None,
 ) -> Fit:
@@ -73,7 +82,9 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     formula : the model, such as "y ~ x + C(sex) + (1 | school)". Powers, products, log( ), sqrt( )
         and exp( ) of noised variables are those of their true values.
     release : what `protect` returned, the folder of a release, a file, or a frame with `noise`.
-    family : "gaussian", "bernoulli", "binomial" or "poisson".
+    family : "gaussian", "bernoulli", "binomial", "poisson", "negative_binomial" (counts that vary
+        more than Poisson ones), "ordinal" (levels in order: cumulative logit) or "multinomial"
+        (levels without order: logit of each against the first).
     link : "logit" or "probit" of a "bernoulli" or "binomial" model.
     noise : descriptions by variable, where no manifest has them.
     clean : variables to take as they are, though some method changed them.
@@ -87,6 +98,13 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     level : of the intervals.
     measured : the variance of the error that measurements had before any noise, by variable.
     trials : the variable that says how many trials each record of a "binomial" model has.
+    offset : what is added to the linear predictor with a coefficient of 1, such as "log(years)";
+        the same as `+ offset(log(years))` in the formula.
+    pointwise : whether to keep the log-likelihood and a prediction of each record, for `loo`,
+        `waic` and `sf.compare_models`. True values are then drawn (engine "metropolis").
+    weights : the variable of the survey weights, or "role" for the one whose role is "weight".
+        Then the model is that of the population: a record counts as often as its weight says, and
+        errors are those of the sample's design. For models of one level.
     accredited : the manifest for accredited analysts, or where it lies, where the public one
         keeps a part of the noise back.
     progress : called with what is being done, how much of it is done, and how much there is.
@@ -109,15 +127,27 @@ def fit(  # noqa: PLR0913 - a model has as many parts
     Crainiceanu (2006), Measurement error in nonlinear models.
     """
     _check_options(method, shape, draws, chains, level)
+    if pointwise and method != "posterior":
+        raise MeasureError(
+            f"A quick look by '{method}' has no likelihood by record.",
+            hint='use method="posterior".',
+        )
+    formula = f"{formula} + offset({offset})" if offset else formula
     model_formula = read_model_formula(formula)
     model_family, model_link = resolve_family(family, link)
-    names = [*model_formula.variables, *([trials] if trials else [])]
+    if weights is not None:
+        release = open_once(release)
+        weights = find_weight_variable(weights, getattr(release, "dataset", release).schema)
+    names = [*model_formula.variables, *(name for name in (trials, weights) if name)]
     records = read_release_input(release, noise, names, accredited, clean)
-    require_descriptions(records, names, model_formula.group, clean)
+    if weights is not None:
+        require_usable_weights(weights, records, clean)
+        names.remove(weights)
+    require_descriptions(records, names, model_formula.group_variables, clean)
     # Chains have threads of their own; those of linear algebra would only get in their way.
     with send_progress_to(progress), use_one_thread(), _explain_failures():
         current_progress()("preparing", 0, 1)
-        variables = prepare_variables(records, model_formula, measured or {}, trials)
+        variables = prepare_variables(records, model_formula, measured or {}, trials, weights)
         problem, shift = build_problem(
             model_formula,
             variables,
@@ -127,8 +157,11 @@ def fit(  # noqa: PLR0913 - a model has as many parts
             shape=shape,
             clustered=clustered,
         )
+        if weights is not None:
+            problem = add_weights(problem, weights, records, variables.rows)
         require_separate_draws(problem, records.noise)
         model = fit_references(formula, records, variables, problem, shift)
+        model = replace(model, notes=(*model.notes, *describe_weights(weights, records)))
         if method == "posterior":
             sampling = Sampling(
                 chains=chains,
@@ -136,6 +169,7 @@ def fit(  # noqa: PLR0913 - a model has as many parts
                 warmup=max(draws // 2, 1),
                 seed=seed,
                 longest=_LONGER * draws if draws >= _ENOUGH else 0,
+                pointwise=pointwise,
             )
             estimation = draw_posterior(model, sampling)
         else:
@@ -172,6 +206,22 @@ def _check_options(method: str, shape: str, draws: int, chains: int, level: floa
         raise MeasureError("`level` lies between 0 and 1.", hint="level=0.95.")
 
 
+def _arrange_pointwise(model: Model, posterior: Posterior | None) -> Pointwise | None:
+    """Outcomes record by record in the order of the released data, so that models compare."""
+    if posterior is None or posterior.pointwise is None:
+        return None
+    kept, problem, rows = posterior.pointwise, model.problem, model.variables.rows
+    added = np.zeros(problem.records) if problem.subtracted is None else problem.subtracted
+    order = np.argsort(rows)
+    return replace(
+        kept,
+        log_likelihood=kept.log_likelihood[..., order],
+        predicted=(kept.predicted + added)[..., order],
+        observed=(problem.y + added)[order],
+        rows=rows[order],
+    )
+
+
 def _report(model: Model, method: Method, estimation: Estimation, level: float) -> Fit:
     """The estimates with the reference fits, the efficiency and the warnings beside them."""
     problem, corrected, shift = model.problem, model.corrected, model.shift
@@ -192,7 +242,7 @@ def _report(model: Model, method: Method, estimation: Estimation, level: float) 
         records=problem.records,
         left_out=model.variables.left_out,
         level=level,
-        terms=tuple(term.name for term in problem.terms),
+        terms=problem.coefficient_names,
         estimates=estimates,
         naive=model.naive.add_shift(shift),
         moments=moments,
@@ -205,6 +255,7 @@ def _report(model: Model, method: Method, estimation: Estimation, level: float) 
         determinant_ratio=determinant_ratio(corrected),
         complete=posterior.complete if posterior else True,
         data=model.release.data,
+        pointwise=_arrange_pointwise(model, posterior),
     )
     reliabilities = estimate_reliabilities(problem, model.level_scores)
     warnings = check_problem(problem, reliabilities, model.naive)

@@ -106,11 +106,13 @@ def check_problem(
         for category in problem.categories
         if category.generalised and (count := _count_levels_never_alone(category))
     ]
-    if problem.groups is not None and (count := len(np.unique(problem.groups))) < _FEW_GROUPS:
-        warnings.append(
-            f"There are {count} groups: their variance is hardly known, and rests on its prior. "
-            "Take the groups as a fixed term instead: C(group)."
-        )
+    for factor in problem.factors:
+        if (count := len(np.unique(factor.groups))) < _FEW_GROUPS:
+            named = f" of '{factor.name}'" if problem.more_factors else ""
+            warnings.append(
+                f"There are {count} groups{named}: their variance is hardly known, and rests on "
+                f"its prior. Take the groups as a fixed term instead: C({factor.name})."
+            )
     if naive.certain:
         warnings.append(
             "The terms predict the outcome of some records with certainty (separation), so some "
@@ -256,7 +258,8 @@ def detect_separation(problem: Problem, x: Floats, rows: Sequence[Mapping[str, A
     if problem.family == "gaussian":
         return []
     # Coefficients of a binary outcome have a weak prior, which shows where the data say little.
-    most = _BOUNDLESS if problem.family == "poisson" else _HARDLY_BOUND
+    counts = problem.family in ("poisson", "negative_binomial")
+    most = _BOUNDLESS if counts else _HARDLY_BOUND
     spread = dict(zip([term.name for term in problem.terms], np.nanstd(x, axis=0), strict=True))
     wide = [row["term"] for row in rows if row["sd"] * spread.get(row["term"], 0.0) > most]
     if not wide:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,11 @@ from sfumato.utility.models.formula import Formula, FormulaToken, read_formula
 
 _QUOTED = re.compile(r"`[^`]*`")
 _NAME = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d]\w*))\s*$")
-_EXAMPLE = "write it as in 'y ~ x + (1 | school)' or 'y ~ x + (1 + x | school)'."
+_OFFSET = re.compile(r"\boffset\s*\(")
+_EXAMPLE = (
+    "write it as in 'y ~ x + (1 | school)', 'y ~ x + (1 + x | school)', "
+    "'y ~ x + (1 | school) + (1 | area)' or 'y ~ x + (1 | region/school)'."
+)
 _CALLS: Mapping[str, Callable[[Floats], Floats]] = {
     "I": lambda x: x, "log": np.log, "log2": np.log2, "log10": np.log10, "exp": np.exp,
     "sqrt": np.sqrt,
@@ -34,57 +38,132 @@ DATA_DEPENDENT = ("center", "scale", "poly")
 
 
 @dataclass(frozen=True)
+class RandomPart:
+    """Effects that differ by group.
+
+    Parameters
+    ----------
+    effects : the terms whose coefficients differ, with the outcome before them.
+    by : the variables whose combinations are the groups.
+    """
+
+    effects: Formula
+    by: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Of the grouping factor, such as "school" or "region:school"."""
+        return ":".join(self.by)
+
+
+@dataclass(frozen=True)
 class ModelFormula:
-    """The formula of a model, with or without a random part.
+    """The formula of a model, with or without random parts.
 
     Parameters
     ----------
     text : as it was written.
     fixed : outcome and fixed terms.
-    random : the terms whose coefficients differ by group, with the outcome before them; None in a
-        model of one level.
-    group : the variable of the groups.
+    parts : the random parts, one for each grouping factor; none in a model of one level.
+    offset : what is added to the linear predictor as it is, with the outcome before it; None for
+        nothing.
     """
 
     text: str
     fixed: Formula
-    random: Formula | None = None
-    group: str | None = None
+    parts: tuple[RandomPart, ...] = ()
+    offset: Formula | None = None
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """All variables, that of the groups last."""
-        names = self.fixed.variables + (self.random.variables if self.random else ())
-        return tuple(dict.fromkeys([*names, *([self.group] if self.group else [])]))
+        """All variables, those of the groups last."""
+        names = self.fixed.variables + self.offset_variables
+        random = (name for part in self.parts for name in part.effects.variables)
+        return tuple(dict.fromkeys([*names, *random, *self.group_variables]))
+
+    @property
+    def group_variables(self) -> tuple[str, ...]:
+        """Those of the grouping factors."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.by))
+
+    @property
+    def offset_variables(self) -> tuple[str, ...]:
+        """Those of the offset."""
+        outcome = self.fixed.outcome
+        return tuple(x for x in (self.offset.variables if self.offset else ()) if x != outcome)
 
 
 def read_model_formula(text: str) -> ModelFormula:
-    """Read a formula with or without a random part; an error says what in it is not allowed.
+    """Read a formula with or without random parts; an error says what in it is not allowed.
+
+    Random parts are written as in lme4. (1 | region/school) is schools within regions, the same as
+    (1 | region) + (1 | region:school).
 
     Examples
     --------
-    >>> read = read_model_formula("exam ~ reading + (1 + reading | school)")
-    >>> read.group, read.fixed.variables, read.random.variables
-    ('school', ('exam', 'reading'), ('exam', 'reading'))
+    >>> read = read_model_formula("exam ~ reading + (1 + reading | school) + (1 | area)")
+    >>> [part.name for part in read.parts], read.parts[0].effects.variables
+    (['school', 'area'], ('exam', 'reading'))
     """
-    parts = _find_random_parts(text)
-    if not parts:
-        return ModelFormula(text, _read_fixed_part(text))
-    if len(parts) > 1:
+    if (match := _OFFSET.search(_blank_quoted_names(text))) is not None:
+        return _read_with_offset(text, match.start(), match.end())
+    # Random parts (effects | group) are cut out, and read as formulas of their own.
+    outcome, rest = text[: max(_blank_quoted_names(text).find("~"), 0)], text
+    parts: list[RandomPart] = []
+    while found := _find_random_parts(rest):
+        start, bar, end = found[-1]
+        effects, groups = rest[start + 1 : bar], _read_groups(rest[bar + 1 : end])
+        if not effects.strip():
+            raise MeasureError("The part with groups cannot be read.", hint=_EXAMPLE)
+        read = _read_fixed_part(f"{outcome} ~ {effects}")
+        parts = [*(RandomPart(read, by) for by in groups), *parts]
+        rest = _cut_out(rest, start, end)
+    return ModelFormula(text, _read_fixed_part(rest), tuple(parts))
+
+
+def _read_groups(text: str) -> list[tuple[str, ...]]:
+    """The grouping factors of a part: a / b is a, and b within a."""
+    blanked = _blank_quoted_names(text)
+    if "/" in blanked and ":" in blanked:
         raise MeasureError(
-            "The formula has more than one part with groups.",
-            hint="one is fitted here: put all random effects into one pair of brackets.",
+            "A part with groups has both a / and a colon.",
+            hint="write two parts: (1 | a:b) + (1 | a:b:c).",
         )
-    # The random part (effects | group) is cut out, and read as a formula of its own.
-    start, bar, end = parts[0]
-    effects, name = text[start + 1 : bar], _NAME.match(text[bar + 1 : end])
-    if name is None or not effects.strip():
-        raise MeasureError("The part with groups cannot be read.", hint=_EXAMPLE)
-    fixed = _read_fixed_part(_cut_out(text, start, end))
-    outcome = text[: _blank_quoted_names(text).index("~")]
-    return ModelFormula(
-        text, fixed, _read_fixed_part(f"{outcome} ~ {effects}"), name["quoted"] or name["name"]
-    )
+    cuts = [match.start() for match in re.finditer(r"[/:]", blanked)]
+    ends = zip([-1, *cuts], [*cuts, len(text)], strict=True)
+    names: list[str] = []
+    for start, end in ends:
+        match = _NAME.match(text[start + 1 : end])
+        if match is None:
+            raise MeasureError("The part with groups cannot be read.", hint=_EXAMPLE)
+        names.append(match["quoted"] or match["name"])
+    if "/" in blanked:
+        return [tuple(names[: count + 1]) for count in range(len(names))]
+    return [tuple(names)]
+
+
+def _read_with_offset(text: str, start: int, opened: int) -> ModelFormula:
+    """The formula without its offset, and that as a formula of its own, in I( ) as one column."""
+    blanked = _blank_quoted_names(text)
+    depth, end = 1, opened
+    while depth and end < len(text):
+        depth += {"(": 1, ")": -1}.get(blanked[end], 0)
+        end += 1
+    content, joined = text[opened : end - 1], blanked[:start].rstrip().endswith(("+", "~"))
+    follows = blanked[end:].lstrip()[:1]
+    if depth or not content.strip() or not joined or follows not in ("", "+"):
+        raise MeasureError(
+            "The offset of the formula cannot be read.",
+            hint="add it to the terms with a +: 'y ~ x + offset(log(years))'.",
+        )
+    rest = read_model_formula(_cut_out(text, start, end - 1))
+    if rest.offset is not None:
+        raise MeasureError(
+            "The formula has more than one offset.", hint="write one: offset(log(a) + log(b))."
+        )
+    outcome = text[: blanked.index("~")]
+    offset = _read_fixed_part(f"{outcome} ~ 0 + I({content})")
+    return replace(rest, text=text, offset=offset)
 
 
 def _read_fixed_part(text: str) -> Formula:

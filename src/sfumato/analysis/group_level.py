@@ -30,24 +30,43 @@ def mark_group_level(
     numbers: Mapping[str, Number],
     categories: Mapping[str, Category],
     outcome: str | None,
-    groups: Integers | None,
-) -> tuple[dict[str, Number], dict[str, Category]]:
+    groups: Mapping[int, Integers],
+) -> tuple[dict[str, Number], dict[str, Category], dict[int, Integers]]:
     """The noised variables, predictors of groups marked, and a value that some lack filled in.
 
     Parameters
     ----------
     numbers, categories : the noised variables of a formula.
     outcome : the outcome, which is not one of groups.
-    groups : the group of each record; None in a model of one level.
+    groups : by grouping factor, the group of each record; none in a model of one level.
+
+    Returns
+    -------
+    The numbers, the categories, and the groups, of which the first are those of the predictors that
+    were marked; else the most numerous.
     """
-    if groups is None:
-        return dict(numbers), dict(categories)
+    # Who is constant in regions is so in their schools: the largest groups are what it belongs to.
+    factors = sorted(groups, key=lambda index: int(groups[index].max(initial=0)))
+    own: dict[str, int] = {}
+    for index in factors:
+        marked = [name for name, x in numbers.items() if _mark_number(x, groups[index]).by_group]
+        marked += [n for n, x in categories.items() if _mark_category(x, groups[index]).by_group]
+        own = {name: index for name in marked if name != outcome} | own
+    if len(set(own.values())) > 1:
+        raise MeasureError(
+            "These variables have one value in each group, but not of the same grouping factor: "
+            f"{', '.join(own)}.",
+            hint="leave all but one of them out of the formula.",
+        )
+    if not factors:
+        return dict(numbers), dict(categories), {}
+    most = max(groups, key=lambda index: int(groups[index].max(initial=0)))
+    first = next(iter(own.values()), most)
+    by = groups[first]
     return (
-        {name: x if name == outcome else _mark_number(x, groups) for name, x in numbers.items()},
-        {
-            name: x if name == outcome else _mark_category(x, groups)
-            for name, x in categories.items()
-        },
+        {name: _mark_number(x, by) if name in own else x for name, x in numbers.items()},
+        {name: _mark_category(x, by) if name in own else x for name, x in categories.items()},
+        {first: by, **groups},
     )
 
 
@@ -136,11 +155,11 @@ def average_by_group(columns: Floats, groups: Integers) -> Floats:
 def require_separate_draws(problem: Problem, noise: Mapping[str, Noise]) -> None:
     """Refuse what no model of groups can tell apart."""
     names = problem.group_level
-    for index in problem.random:
+    for factor, index in ((x, i) for x in problem.factors for i in x.random):
         term = problem.terms[index]
-        by_group = [problem.numbers[i].by_group for i, _ in term.numbers]
-        by_group += [problem.categories[i].by_group for i, _ in term.levels]
-        if any(by_group):
+        values = [problem.numbers[i].observed for i, _ in term.numbers]
+        values += [column for i, _ in term.levels for column in problem.categories[i].density.T]
+        if any(is_constant_in_groups(column, factor.groups) for column in values):
             raise MeasureError(
                 f"The coefficient of '{term.name}' cannot differ by group: a group has one value "
                 "of it.",

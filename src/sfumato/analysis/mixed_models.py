@@ -1,7 +1,7 @@
-"""Mixed models of two levels: linear by REML, generalised linear by maximum likelihood.
+"""Mixed models: linear by REML, generalised linear of two levels by maximum likelihood.
 
-Linear: all that the likelihood needs of a group are the products of its columns, so the work after
-one pass over the records depends on the number of groups and not on that of records.
+Linear: all that the likelihood needs are products of columns, by group. So the work after one pass
+over the records depends on the number of groups and not on that of records.
 
 Logit, probit, binomial and Poisson: the random effects of each group are integrated out of its
 likelihood by adaptive Gauss-Hermite quadrature: nodes about the mode of the effects, as wide as the
@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers
@@ -37,37 +36,27 @@ _SMALL = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class LinearMixedFit:
-    """A two-level fit: coefficients, their covariance, the residual variance, that of groups."""
+    """A fit: coefficients, their covariance, the residual variance, that of effects by factor."""
 
     beta: Floats = field(repr=False)
     covariance: Floats = field(repr=False)
     variance: float
-    between: Floats = field(repr=False)
-
-
-@dataclass(frozen=True, eq=False)
-class _GroupSums:
-    """Of each group the products of the columns, with the outcome, and of the outcome."""
-
-    gram: Floats
-    moment: Floats
-    square: Floats
-    records: int
-    random: tuple[int, ...]
+    between: tuple[Floats, ...] = field(repr=False)
 
 
 def fit_linear_mixed_model(
-    x: Floats, y: Floats, groups: npt.NDArray[np.int64], random: Sequence[int]
+    x: Floats, y: Floats, factors: Sequence[tuple[Integers, Sequence[int]]]
 ) -> LinearMixedFit:
-    """Fit y = x beta + x[random] u + e with u of each group normal, by REML.
+    """Fit y = x beta + e and, for each grouping factor, x[random] u with u normal, by REML.
 
     Parameters
     ----------
     x, y : the columns and the outcome.
-    groups : the group of each record.
-    random : the columns whose coefficients differ by group.
+    factors : of each grouping factor the group of each record, and the columns whose coefficients
+        differ by group. Factors may be nested or crossed.
 
-    References: Laird & Ware (1982), Biometrics 38:963.
+    References: Laird & Ware (1982), Biometrics 38:963; Bates, Mächler, Bolker & Walker (2015), J.
+    Statistical Software 67(1), section 3 (profiled deviance of several factors).
     """
     from scipy.optimize import minimize
 
@@ -79,48 +68,25 @@ def fit_linear_mixed_model(
     spread = float(np.sqrt(residual @ residual / len(residual)))
     if not spread > 0:
         raise MeasureError("The model fits exactly, so there is no variance to split.")
-    sums = _sum_by_group(columns, residual / spread, groups, tuple(random))
-    lower = np.tril_indices(len(random))
-    first = np.eye(len(random))[lower] * 0.5
-    # The Cholesky factor is unique with a diagonal of 0 or more.
-    bounds = [(0.0 if a == b else None, None) for a, b in zip(*lower, strict=True)]
+    likelihood = RestrictedLikelihood(columns, residual / spread, factors)
     optimum = minimize(
-        lambda theta: _profile_deviance(_fill_lower_triangle(theta, lower), sums).deviance,
-        first,
+        lambda theta: likelihood.profile(theta).deviance,
+        likelihood.first,
         method="L-BFGS-B",
-        bounds=bounds,
+        bounds=likelihood.bounds,
         options={"ftol": 1e-12, "gtol": 1e-8},
     )
-    factor = _fill_lower_triangle(optimum.x, lower)
-    profile = _profile_deviance(factor, sums)
-    factor = factor * spread / size[list(random)][:, None]
+    profile = likelihood.profile(optimum.x)
+    roots = [
+        factor * spread / size[list(random)][:, None]
+        for factor, (_, random) in zip(likelihood.build_factors(optimum.x), factors, strict=True)
+    ]
     return LinearMixedFit(
         beta=(start + spread * profile.beta) / size,
         covariance=profile.variance * spread**2 * profile.inverse / np.outer(size, size),
         variance=profile.variance * spread**2,
-        between=profile.variance * factor @ factor.T,
+        between=tuple(profile.variance * root @ root.T for root in roots),
     )
-
-
-def _fill_lower_triangle(theta: Floats, lower: Any) -> Floats:
-    factor = np.zeros((int(lower[0].max()) + 1,) * 2)
-    factor[lower] = theta
-    return factor
-
-
-def _sum_by_group(
-    x: Floats, y: Floats, groups: npt.NDArray[np.int64], random: tuple[int, ...]
-) -> _GroupSums:
-    size = x.shape[1]
-    levels, group = np.unique(groups, return_inverse=True)
-    gram = np.empty((len(levels), size, size))
-    moment = np.empty((len(levels), size))
-    for a in range(size):
-        moment[:, a] = np.bincount(group, weights=x[:, a] * y)
-        for b in range(a + 1):
-            gram[:, a, b] = gram[:, b, a] = np.bincount(group, weights=x[:, a] * x[:, b])
-    square = np.bincount(group, weights=y * y).astype(np.float64)
-    return _GroupSums(gram, moment, square, len(y), random)
 
 
 class _Profile(NamedTuple):
@@ -132,24 +98,100 @@ class _Profile(NamedTuple):
     variance: float
 
 
-def _profile_deviance(factor: Floats, sums: _GroupSums) -> _Profile:
-    """With V_g = I + Z_g L L' Z_g' inverted by Woodbury's identity, L being `factor`."""
-    random = list(sums.random)
-    half = np.einsum("gpr,rs->gps", sums.gram[:, :, random], factor)
-    inner = np.eye(len(random)) + np.einsum("rs,grt->gst", factor, half[:, random, :])
-    solved = np.linalg.solve(inner, np.swapaxes(half, 1, 2))
-    outcome = np.einsum("gr,rs->gs", sums.moment[:, random], factor)
-    # X' V^-1 X, X' V^-1 y and y' V^-1 y, summed over groups.
-    gram = sums.gram.sum(axis=0) - np.einsum("gps,gsq->pq", half, solved)
-    moment = sums.moment.sum(axis=0) - np.einsum("gsp,gs->p", solved, outcome)
-    solved_outcome = np.linalg.solve(inner, outcome[:, :, None])[:, :, 0]
-    square = float(sums.square.sum() - (outcome * solved_outcome).sum())
-    inverse = np.linalg.inv(gram)
-    beta = inverse @ moment
-    free = sums.records - len(beta)
-    variance = max(square - float(beta @ moment), 1e-300) / free
-    log_determinants = np.linalg.slogdet(inner)[1].sum() + np.linalg.slogdet(gram)[1]
-    return _Profile(float(log_determinants + free * np.log(variance)), beta, inverse, variance)
+class RestrictedLikelihood:
+    """The restricted likelihood of a linear mixed model, coefficients and variance profiled out.
+
+    Effects are u = L z, with z standard normal in units of the residual SD. Then the products of
+    [Z L, x, y], the identity added to those of Z L, hold all of it: their Cholesky factor has the
+    log determinants and the residual sum of squares on its diagonal. Effects of the factor with
+    most groups come first, since their block is itself one of small blocks.
+
+    Parameters
+    ----------
+    x, y, factors : see `fit_linear_mixed_model`.
+    """
+
+    def __init__(
+        self, x: Floats, y: Floats, factors: Sequence[tuple[Integers, Sequence[int]]]
+    ) -> None:
+        from scipy.sparse import csr_array, hstack
+
+        self.records, self.terms = x.shape
+        self.sizes = [len(random) for _, random in factors]
+        numbered = [np.unique(groups, return_inverse=True) for groups, _ in factors]
+        counts = [len(levels) for levels, _ in numbered]
+        self.order = sorted(range(len(factors)), key=lambda i: -counts[i] * self.sizes[i])
+        self.counts = [counts[i] for i in self.order]
+        blocks = []
+        for i in self.order:
+            q, group = self.sizes[i], numbered[i][1].reshape(-1)
+            rows = np.repeat(np.arange(self.records), q)
+            places = (group[:, None] * q + np.arange(q)).ravel()
+            values = x[:, list(factors[i][1])].ravel()
+            blocks.append(csr_array((values, (rows, places)), (self.records, counts[i] * q)))
+        rest = hstack([*blocks[1:], csr_array(np.column_stack([x, y]))], format="csr")
+        first, q = blocks[0], self.sizes[self.order[0]]
+        group, values = (
+            numbered[self.order[0]][1].reshape(-1),
+            x[:, list(factors[self.order[0]][1])],
+        )
+        self.own = np.empty((self.counts[0], q, q))
+        for a in range(q):
+            for b in range(a + 1):
+                self.own[:, a, b] = self.own[:, b, a] = np.bincount(
+                    group, values[:, a] * values[:, b]
+                )
+        self.cross: Floats = (first.T @ rest).toarray().reshape(self.counts[0], q, -1)
+        self.rest: Floats = (rest.T @ rest).toarray()
+        self.lower = [np.tril_indices(q) for q in self.sizes]
+        self.first = np.concatenate([np.eye(q)[np.tril_indices(q)] * 0.5 for q in self.sizes])
+        # The Cholesky factor is unique with a diagonal of 0 or more.
+        self.bounds = [
+            (0.0 if a == b else None, None)
+            for lower in self.lower
+            for a, b in zip(*lower, strict=True)
+        ]
+
+    def build_factors(self, theta: Floats) -> list[Floats]:
+        """The Cholesky factor L of the covariance of each grouping factor's effects."""
+        factors, used = [], 0
+        for q, lower in zip(self.sizes, self.lower, strict=True):
+            factor = np.zeros((q, q))
+            factor[lower] = theta[used : used + len(lower[0])]
+            factors.append(factor)
+            used += len(lower[0])
+        return factors
+
+    def profile(self, theta: Floats) -> _Profile:
+        """The deviance, and what it is profiled over."""
+        factors = self.build_factors(theta)
+        first, *others = (factors[i] for i in self.order)
+        inner = np.eye(len(first)) + first.T @ self.own @ first
+        root = np.linalg.cholesky(inner)
+        # What the first factor leaves of the products of all others (a Schur complement).
+        cross, rest = first.T @ self.cross, self.rest.copy()
+        begin = 0
+        for factor, count in zip(others, self.counts[1:], strict=True):
+            q = len(factor)
+            end = begin + count * q
+            for products in (cross, rest, rest.T):
+                flat = products[..., begin:end].reshape(*products.shape[:-1], count, q)
+                products[..., begin:end] = (flat @ factor).reshape(products[..., begin:end].shape)
+            rest[range(begin, end), range(begin, end)] += 1.0
+            begin = end
+        half = np.linalg.solve(root, cross).reshape(-1, cross.shape[-1])
+        lower = np.linalg.cholesky(rest - half.T @ half)
+        diagonal, free = np.diag(lower), self.records - self.terms
+        log_determinants = 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum()
+        log_determinants += 2 * np.log(diagonal[:-1]).sum()
+        variance = max(float(diagonal[-1] ** 2), 1e-300) / free
+        upper = np.linalg.inv(lower[begin:-1, begin:-1])
+        return _Profile(
+            float(log_determinants + free * np.log(variance)),
+            upper.T @ lower[-1, begin:-1],
+            upper.T @ upper,
+            variance,
+        )
 
 
 # Generalised linear mixed models
@@ -184,6 +226,7 @@ class GroupedRecords:
     x, y, trials : the columns, the outcome, and the trials that it is a count of successes among.
     groups : the group of each record.
     random : the columns whose coefficients differ by group.
+    offset : what is added to the linear predictor.
     """
 
     link: str
@@ -192,6 +235,7 @@ class GroupedRecords:
     trials: Floats = field(repr=False)
     groups: Integers = field(repr=False)
     random: tuple[int, ...]
+    offset: Floats | float = field(default=0.0, repr=False)
 
 
 def fit_generalised_mixed_model(
@@ -216,7 +260,7 @@ def fit_generalised_mixed_model(
     size = np.sqrt((records.x * records.x).mean(axis=0))
     model = MarginalLikelihood(replace(records, x=records.x / size))
     theta = np.concatenate([start * size, _choose_start(first, size[random])[model.lower]])
-    theta, optimum, settled = _maximise(model, theta)
+    theta, optimum, settled = maximise_likelihood(model, theta)
     terms = len(start)
     covariance = np.linalg.pinv(optimum.information)[:terms, :terms] / np.outer(size, size)
     factor = model.build_factor(theta) / size[random][:, None]
@@ -250,7 +294,15 @@ class LikelihoodPoint:
     information: Floats
 
 
-def _maximise(model: MarginalLikelihood, theta: Floats) -> tuple[Floats, LikelihoodPoint, bool]:
+class Likelihood(Protocol):
+    """A log-likelihood with its derivatives."""
+
+    def evaluate(self, theta: Floats) -> LikelihoodPoint:
+        """At some parameters."""
+        ...
+
+
+def maximise_likelihood(model: Likelihood, theta: Floats) -> tuple[Floats, LikelihoodPoint, bool]:
     """Newton's method with Levenberg-Marquardt damping: every step must lead up."""
     current, damping = model.evaluate(theta), 0.0
     for _ in range(_ROUNDS):
@@ -303,6 +355,7 @@ class MarginalLikelihood:
 
     def __init__(self, records: GroupedRecords) -> None:
         self.link, self.x, self.y, self.trials = records.link, records.x, records.y, records.trials
+        self.offset = records.offset
         levels, group = np.unique(records.groups, return_inverse=True)
         self.group: Integers = group.reshape(-1)
         self.groups = len(levels)
@@ -380,6 +433,7 @@ class MarginalLikelihood:
         from scipy.special import expit, log_ndtr
 
         y, trials = self.y, self.trials
+        line = line + self.offset
         if self.link == "log":
             mean = np.exp(np.minimum(line, 700.0))
             return LikelihoodDerivatives(y * line - mean, y - mean, mean)

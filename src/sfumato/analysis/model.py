@@ -16,10 +16,24 @@ from sfumato.analysis.corrected_scores import (
 )
 from sfumato.analysis.exposure import CleanVariable, collect_clean_variables
 from sfumato.analysis.formula import read_model_formula
-from sfumato.analysis.naive_fit import Estimates, fit_naive
+from sfumato.analysis.naive_fit import (
+    Estimates,
+    build_released_design,
+    correlate,
+    fit_columns,
+    fit_naive,
+    name_group_correlations,
+)
 from sfumato.analysis.problem import Problem
 from sfumato.analysis.release_input import ReleaseInput
 from sfumato.analysis.residuals import compute_residuals
+from sfumato.analysis.survey_weights import (
+    FAMILIES,
+    WeightedModel,
+    build_weighted_model,
+    fit_weighted_columns,
+    fit_weighted_scores,
+)
 from sfumato.analysis.variables import ModelVariables
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
@@ -42,6 +56,7 @@ class Model:
     clean : the clean predictors.
     notes : what the analyst should know.
     shift : what is to be added to coefficients, see `build_problem`.
+    weighted : the scores of a model with survey weights.
     """
 
     formula: str
@@ -55,6 +70,7 @@ class Model:
     notes: tuple[str, ...]
     clean: tuple[CleanVariable, ...] = field(default=(), repr=False)
     shift: Mapping[str, float] = field(default_factory=dict)
+    weighted: WeightedModel | None = field(default=None, repr=False)
 
 
 def fit_references(
@@ -65,9 +81,9 @@ def fit_references(
     shift: Mapping[str, float],
 ) -> Model:
     """Fit the problem without correction, and by corrected scores where these are known."""
-    naive = _fit_naive_where_possible(problem, variables)
+    naive = _add_correlations(problem, _fit_naive_where_possible(problem, variables))
     level_scores: dict[str, Floats] = {}
-    corrected, why_not = None, ""
+    corrected, weighted, why_not = None, None, ""
     try:
         _require_values(problem)
         for category in problem.categories:
@@ -75,11 +91,20 @@ def fit_references(
             level_scores[name] = score_levels(
                 name, variables.released[name], release.noise[name], variables.select_strata(name)
             )
-        corrected = fit_corrected_moments(problem, level_scores, naive)
+        if problem.weights is None:
+            corrected = fit_corrected_moments(problem, level_scores, naive)
+        else:
+            weighted = build_weighted_model(problem, level_scores)
+            corrected = fit_weighted_scores(weighted, naive)
     except NoCorrectedScoreError as error:
         why_not = str(error)
     except (np.linalg.LinAlgError, ArithmeticError):
         why_not = "their equations have no stable solution"
+    if problem.weights is not None and corrected is None:
+        raise MeasureError(
+            f"This model cannot be fitted with survey weights: {why_not}.",
+            hint="fit it without weights, with the variables on which they depend among the terms.",
+        )
     # Deferred: residuals are computed only if somebody asks for them.
     residuals = partial(compute_residuals, problem, level_scores, naive, shift)
     return Model(
@@ -94,6 +119,7 @@ def fit_references(
         notes=tuple(_list_notes(variables, problem, naive, why_not)),
         clean=collect_clean_variables(read_model_formula(formula), variables),
         shift=shift,
+        weighted=weighted,
     )
 
 
@@ -104,12 +130,26 @@ def _require_values(problem: Problem) -> None:
 
 def _fit_naive_where_possible(problem: Problem, variables: ModelVariables) -> Estimates:
     """The naive fit; nothing where too few records have a single level or a range with a middle."""
+    if problem.weights is not None and problem.groups is None and problem.family in FAMILIES:
+        x = build_released_design(problem, variables.columns)
+        known = np.isfinite(x).all(axis=1) & np.isfinite(problem.y)
+        return fit_weighted_columns(problem, x[known], known, fit_columns(problem, x, known))
     if not problem.generalised:
         return fit_naive(problem, variables.columns)
     try:
         return fit_naive(problem, variables.columns)
     except (MeasureError, np.linalg.LinAlgError):
         return Estimates(value={}, note="no plain fit of the middles of ranges")
+
+
+def _add_correlations(problem: Problem, naive: Estimates) -> Estimates:
+    """The same with the correlations of effects of groups, where these are known."""
+    correlations = {
+        name: float(correlate(*(naive.value[part] for part in parts)))
+        for name, parts in name_group_correlations(problem).items()
+        if naive.value
+    }
+    return replace(naive, value={**naive.value, **correlations})
 
 
 def _list_notes(

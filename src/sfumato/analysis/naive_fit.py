@@ -14,7 +14,7 @@ from sfumato.analysis.mixed_models import (
     fit_generalised_mixed_model,
     fit_linear_mixed_model,
 )
-from sfumato.analysis.problem import Problem, Term
+from sfumato.analysis.problem import GroupingFactor, Problem, Term
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Mask
 
@@ -22,6 +22,8 @@ _ROUNDS, _SMALL = 100, 1e-10
 _CERTAIN = 1e-8
 _COLLINEAR = 1e-9
 _BINARY = 2
+_MOST_PRODUCTS = 20_000_000
+"""Of effects of one grouping factor with those of all others, in a plain fit."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -133,11 +135,17 @@ def fit_columns(
     used = np.ones(len(x), bool) if known is None else known
     x = x if used.all() else x[used]
     _require_estimable(x, [term.name for term in problem.terms])
+    if problem.family in ("negative_binomial", "ordinal", "multinomial"):
+        return _fit_by_likelihood(problem, x, used)
     if problem.groups is None:
         gaussian = problem.family == "gaussian"
         return (_fit_linear if gaussian else _fit_by_reweighting)(problem, x, used)
     if problem.family == "gaussian":
-        return _fit_two_level(problem, x, used)
+        return _fit_linear_groups(problem, x, used)
+    if problem.more_factors:
+        return Estimates(
+            value={}, note=f"no plain fit of a {problem.family} model with several grouping factors"
+        )
     if len(problem.random) > MOST_EFFECTS:
         return Estimates(
             value={},
@@ -194,36 +202,85 @@ def group_records(problem: Problem, x: Floats, rows: Any) -> GroupedRecords:
         x=x,
         y=problem.y[rows],
         trials=problem.take_trials(rows),
+        offset=problem.take_offset(rows),
         groups=problem.groups[rows],
         random=problem.random,
     )
 
 
-def _fit_two_level(problem: Problem, x: Floats, rows: Mask) -> Estimates:
-    records = group_records(problem, x, rows)
-    mixed = fit_linear_mixed_model(x, records.y, records.groups, problem.random)
-    cells = name_group_covariances(problem).items()
+def _fit_by_likelihood(problem: Problem, x: Floats, rows: Mask) -> Estimates:
+    from sfumato.analysis.outcome_fits import fit_outcome
+
+    if problem.groups is not None:
+        family = problem.family.replace("_", " ")
+        return Estimates(value={}, note=f"no plain fit of a two-level {family} model")
+    names = problem.coefficient_names
+    values, errors, settled = fit_outcome(problem, x, problem.y[rows], problem.take_offset(rows))
+    return Estimates(
+        value=dict(zip(names, values.tolist(), strict=True)),
+        error=dict(zip(names, errors.tolist(), strict=True)),
+        certain=not settled,
+    )
+
+
+def _fit_linear_groups(problem: Problem, x: Floats, rows: Mask) -> Estimates:
+    factors = [(factor.groups[rows], factor.random) for factor in problem.factors]
+    effects = sorted((int(groups.max()) + 1) * len(random) for groups, random in factors)
+    if effects[-1] * sum(effects[:-1]) > _MOST_PRODUCTS:
+        return Estimates(value={}, note="no plain fit with so many groups of several factors")
+    mixed = fit_linear_mixed_model(x, problem.y[rows], factors)
     variances = {"residual variance": mixed.variance}
-    variances |= {name: float(mixed.between[cell]) for name, cell in cells}
+    for factor, between in zip(problem.factors, mixed.between, strict=True):
+        cells = name_group_covariances(problem, factor).items()
+        variances |= {name: float(between[cell]) for name, cell in cells}
     names = [term.name for term in problem.terms]
     return Estimates.from_fit(names, mixed.beta, mixed.covariance, variances)
 
 
-def name_group_covariances(problem: Problem) -> dict[str, tuple[int, int]]:
-    """The names of variances and covariances between groups, and their places."""
-    names = [problem.terms[index].name for index in problem.random]
+def name_group_covariances(
+    problem: Problem, factor: GroupingFactor | None = None
+) -> dict[str, tuple[int, int]]:
+    """The names of variances and covariances between groups, and their places.
+
+    Without a factor, of the first.
+    """
+    factor = factor or problem.factors[0]
+    names, by = [problem.terms[index].name for index in factor.random], f"by {factor.name}"
     variances, covariances = {}, {}
     for row, name in enumerate(names):
-        variances[f"variance of {name} by group"] = (row, row)
+        variances[f"variance of {name} {by}"] = (row, row)
         for other in range(row):
-            covariances[f"covariance of {names[other]} and {name} by group"] = (row, other)
+            covariances[f"covariance of {names[other]} and {name} {by}"] = (row, other)
     return variances | covariances
 
 
-def group_covariance(problem: Problem, value: Mapping[str, float]) -> Floats | None:
-    """The covariance of the effects of groups; None where it is not known."""
-    covariance = np.zeros((len(problem.random),) * 2)
-    for name, (row, other) in name_group_covariances(problem).items():
+def name_group_correlations(problem: Problem) -> dict[str, tuple[str, str, str]]:
+    """The names of correlations of effects, each with its covariance and both variances."""
+    correlations = {}
+    for factor in problem.factors:
+        places = {place: name for name, place in name_group_covariances(problem, factor).items()}
+        for (row, other), name in places.items():
+            if row != other:
+                parts = (name, places[row, row], places[other, other])
+                correlations[name.replace("covariance", "correlation", 1)] = parts
+    return correlations
+
+
+def correlate(covariance: Any, first: Any, second: Any) -> Any:
+    """A correlation, or many; not a number where a variance is zero."""
+    with np.errstate(all="ignore"):
+        return covariance / np.sqrt(first * second)
+
+
+def group_covariance(
+    problem: Problem, value: Mapping[str, float], factor: GroupingFactor | None = None
+) -> Floats | None:
+    """The covariance of the effects of a factor, or of the first; None where it is not known."""
+    if not problem.factors:
+        return None
+    factor = factor or problem.factors[0]
+    covariance = np.zeros((len(factor.random),) * 2)
+    for name, (row, other) in name_group_covariances(problem, factor).items():
         if name not in value:
             return None
         covariance[row, other] = covariance[other, row] = value[name]
@@ -268,6 +325,7 @@ def compute_moments(link: str, line: Floats, trials: Floats) -> OutcomeMoments:
 def _fit_by_reweighting(problem: Problem, x: Floats, rows: Mask) -> Estimates:
     """Iteratively reweighted least squares."""
     y, trials = problem.y[rows], problem.take_trials(rows)
+    offset = problem.take_offset(rows)
     names = [term.name for term in problem.terms]
     beta: Floats = np.zeros(len(names))
     # Start at outcomes pulled away from 0 and 1, where the link is infinite.
@@ -276,7 +334,7 @@ def _fit_by_reweighting(problem: Problem, x: Floats, rows: Mask) -> Estimates:
     gram = np.eye(len(names))
     for _ in range(_ROUNDS):
         moments = compute_moments(problem.link, line, trials)
-        work = line + (y / trials - moments.mean) / np.maximum(moments.slope, 1e-300)
+        work = line - offset + (y / trials - moments.mean) / np.maximum(moments.slope, 1e-300)
         # Where the fitted mean is certain, the working outcome overflows and says nothing.
         weight = np.where(np.isfinite(work), moments.weight, 0.0)
         work = np.where(np.isfinite(work), work, 0.0)
@@ -287,7 +345,8 @@ def _fit_by_reweighting(problem: Problem, x: Floats, rows: Mask) -> Estimates:
             break
         moved = float(np.abs(new - beta).max() / (1 + np.abs(new).max()))
         beta = new
-        line = np.clip(x @ beta, -30.0, 30.0) if problem.link != "log" else x @ beta
+        line = x @ beta + offset
+        line = np.clip(line, -30.0, 30.0) if problem.link != "log" else line
         if moved < _SMALL:
             break
     mean, _ = inverse_link(problem.link, line)

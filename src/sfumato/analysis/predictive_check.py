@@ -114,6 +114,7 @@ def _thin_out(
         problem,
         y=problem.y[rows],
         trials=None if problem.trials is None else problem.trials[rows],
+        offset=None if problem.offset is None else problem.offset[rows],
         outcome_number=None if outcome is None else outcome.take(rows),
         numbers=tuple(number.take(rows) for number in problem.numbers),
         categories=tuple(replace(x, density=x.density[rows]) for x in problem.categories),
@@ -124,6 +125,7 @@ def _thin_out(
         covariates=problem.covariates[rows],
         exposure=None if problem.exposure is None else problem.exposure.take(rows),
         groups=None if problem.groups is None else problem.groups[rows],
+        more_factors=tuple(factor.take(rows) for factor in problem.more_factors),
     ), [CleanVariable(x.name, x.columns[rows], x.smooth[rows], x.stratum[rows]) for x in clean]
 
 
@@ -171,24 +173,32 @@ class _Simulator:
 
     def _draw_outcome(self, design: Floats, parameters: Floats) -> Floats:
         problem, rng = self.problem, self.rng
+        if problem.outcome_levels:
+            return problem.y  # levels have no spread that would be compared
         draw = dict(zip(self.names, parameters, strict=True))
         with np.errstate(all="ignore"):
             eta = design @ np.array([draw[term.name] for term in problem.terms])
-        between = group_covariance(problem, draw)
-        if between is not None and problem.groups is not None:
+        for factor in problem.factors:
+            between = group_covariance(problem, draw, factor)
+            if between is None:
+                continue
             values, vectors = np.linalg.eigh(between)
             root = vectors * np.sqrt(np.maximum(values, 0.0))
-            effects = rng.standard_normal((int(problem.groups.max()) + 1, len(root))) @ root.T
-            eta = eta + (design[:, list(problem.random)] * effects[problem.groups]).sum(axis=1)
+            effects = rng.standard_normal((int(factor.groups.max()) + 1, len(root))) @ root.T
+            eta = eta + (design[:, list(factor.random)] * effects[factor.groups]).sum(axis=1)
         trials = problem.take_trials(slice(None))
         if problem.family == "gaussian":
             noise = problem.outcome_number.variance if problem.outcome_number else 0.0
             sd = np.sqrt(max(draw["residual variance"], 0.0) + (noise or 0.0))
             return np.asarray(eta + sd * rng.standard_normal(len(eta)), float)
+        eta = eta + problem.take_offset(slice(None))
         finite = np.isfinite(eta)
         eta = np.clip(np.where(finite, eta, 0.0), -30, 20)
         if problem.family == "poisson":
             y = rng.poisson(np.exp(eta)).astype(float)
+        elif problem.family == "negative_binomial":
+            share = rng.gamma(1 / draw["dispersion"], draw["dispersion"], len(eta))
+            y = rng.poisson(np.minimum(share * np.exp(eta), 1e15)).astype(float)
         else:
             from scipy.special import expit, ndtr
 
@@ -311,7 +321,7 @@ def _summarise(
                     for name, value in zip(("mean", "SD", "skewness"), moments, strict=True)
                 ]
     # A yes/no has no spread of its own; true levels are not simulated together with numbers.
-    if problem.family == "bernoulli" or problem.categories:
+    if problem.family == "bernoulli" or problem.outcome_levels or problem.categories:
         return statistics
     residual = _regress_outcome(problem, released, y)
     thirds = [

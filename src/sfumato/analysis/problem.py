@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,7 +19,9 @@ from sfumato.analysis.diagnostics import AGREEMENT, chains_agree
 from sfumato.cells.noise.scales import Growth, Scale
 from sfumato.kernels.arrays import Floats, Integers, Mask
 
-Family = Literal["gaussian", "bernoulli", "binomial", "poisson"]
+Family = Literal[
+    "gaussian", "bernoulli", "binomial", "poisson", "negative_binomial", "ordinal", "multinomial"
+]
 Link = Literal["identity", "logit", "probit", "log"]
 Shape = Literal["auto", "normal", "mixture"]
 ScalarFunction = Callable[[Floats], Floats]
@@ -232,6 +235,26 @@ class Exposure:
         return Exposure(self.spread[rows], None if self.stratum is None else self.stratum[rows])
 
 
+@dataclass(frozen=True, eq=False)
+class GroupingFactor:
+    """Groups of records whose coefficients differ.
+
+    Parameters
+    ----------
+    name : such as "school", or "region:school".
+    groups : the group of each record, from 0 on.
+    random : the terms whose coefficients differ by group.
+    """
+
+    name: str
+    groups: Integers = field(repr=False)
+    random: tuple[int, ...]
+
+    def take(self, rows: Any) -> GroupingFactor:
+        """The same of some records."""
+        return replace(self, groups=self.groups[rows])
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
     """The model, the records, and what is known of the noise.
@@ -239,10 +262,17 @@ class Problem:
     Parameters
     ----------
     family, link : of the outcome.
-    y : the outcome as released; of "binomial" the number of successes among `trials`.
+    y : the outcome as released; of "binomial" the number of successes among `trials`, of "ordinal"
+        and "multinomial" the code of the level, from 0 on.
     trials : see there.
+    offset : what is added to the linear predictor of each record, as it is; None for nothing, and
+        in linear models, where it is taken off the outcome.
+    subtracted : what was taken off the outcome beforehand: the offset of a linear model, and noise
+        that it shares with predictors; None for nothing.
     outcome_number : the noise of a noised outcome that is a number (its `observed` is y).
-    outcome_category : that of a noised outcome of two levels (its levels are 0 and 1).
+    outcome_category : that of a noised outcome that is a category; of two levels they are 0 and 1.
+    outcome_levels : those of an "ordinal" or "multinomial" outcome, the lowest or the reference
+        first.
     numbers, categories : the noised predictors.
     error : the covariance of the noise of the numbers, where each has one variance;
         diagonal unless the noise was correlated.
@@ -253,19 +283,27 @@ class Problem:
         not.
     groups : the group of each record, from 0 on; None in a model of one level.
     random : the terms whose coefficients differ by group.
+    group_name : what groups are called in the names of parameters.
+    more_factors : further grouping factors, nested or crossed.
     shape : the shape of true values given all that is clean: normal, a mixture of normals, or
         whichever the data ask for.
     clustered : whether true values may differ by group as well. Only for comparison with the
         literature is it turned off.
     partition : which records were cut apart by Mondrian; None where nobody knows.
+    weights : how many people of the population a record stands for, over their mean; None where
+        records count alike.
+    units : with weights, the sampling unit of each record; None where each is one.
     """
 
     family: Family
     link: Link
     y: Floats = field(repr=False)
     trials: Floats | None = field(default=None, repr=False)
+    offset: Floats | None = field(default=None, repr=False)
+    subtracted: Floats | None = field(default=None, repr=False)
     outcome_number: Number | None = None
     outcome_category: Category | None = None
+    outcome_levels: tuple[str, ...] = ()
     numbers: tuple[Number, ...] = ()
     categories: tuple[Category, ...] = ()
     error: Floats = field(default_factory=lambda: np.zeros((0, 0)), repr=False)
@@ -274,14 +312,48 @@ class Problem:
     exposure: Exposure | None = field(default=None, repr=False)
     groups: Integers | None = field(default=None, repr=False)
     random: tuple[int, ...] = ()
+    group_name: str = "group"
+    more_factors: tuple[GroupingFactor, ...] = ()
     shape: Shape = "auto"
     clustered: bool = True
     partition: Partition | None = None
+    weights: Floats | None = field(default=None, repr=False)
+    units: Integers | None = field(default=None, repr=False)
 
     @property
     def records(self) -> int:
         """How many records there are."""
         return len(self.y)
+
+    @property
+    def constant(self) -> int:
+        """The index of the intercept; -1 where there is none."""
+        plain = [term.clean is None and not term.has_noise for term in self.terms]
+        return plain.index(True) if any(plain) else -1
+
+    @property
+    def coefficient_names(self) -> tuple[str, ...]:
+        """Of all parameters but variances.
+
+        Thresholds take the place of the intercept of an "ordinal" model, and each level but the
+        first of a "multinomial" one has all coefficients.
+        """
+        names, levels = [term.name for term in self.terms], self.outcome_levels
+        if self.family == "negative_binomial":
+            names.append("dispersion")
+        elif self.family == "ordinal":
+            names.pop(self.constant)
+            names += [f"threshold {low}|{high}" for low, high in pairwise(levels)]
+        elif self.family == "multinomial":
+            names = [f"{level}: {name}" for level in levels[1:] for name in names]
+        return tuple(names)
+
+    @property
+    def factors(self) -> tuple[GroupingFactor, ...]:
+        """All grouping factors, the one of `groups` first."""
+        if self.groups is None:
+            return ()
+        return (GroupingFactor(self.group_name, self.groups, self.random), *self.more_factors)
 
     @property
     def simple(self) -> bool:
@@ -314,6 +386,10 @@ class Problem:
         """The number of trials of some records: 1 but for binomial models."""
         return np.ones(len(self.y[rows])) if self.trials is None else self.trials[rows]
 
+    def take_offset(self, rows: Any) -> Floats:
+        """The offset of some records: 0 where there is none."""
+        return np.zeros(len(self.y[rows])) if self.offset is None else self.offset[rows]
+
     def design(self, latent: Floats, codes: Integers) -> Floats:
         """All terms, given latent numbers and levels."""
         return np.column_stack([term.column(latent, codes, self) for term in self.terms])
@@ -329,6 +405,7 @@ class Sampling:
     seed : of the analyst's own chance; the same seed gives the same draws.
     longest : as many draws of each chain are made at most, if chains do not agree before; no more
         than `draws` where it is 0.
+    pointwise : whether to keep the log-likelihood and a prediction of each record.
     """
 
     chains: int = 4
@@ -336,6 +413,7 @@ class Sampling:
     warmup: int = 500
     seed: int = 0
     longest: int = 0
+    pointwise: bool = False
 
     def needs_more(self, draws: Floats) -> bool:
         """Whether chains (chain, draw, parameter) do not agree, and may go on."""
@@ -350,6 +428,27 @@ class Sampling:
             f"so they went on to {draws.shape[1]:,}."
         )
         return (note,)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pointwise:
+    """Outcomes record by record, given what was released of their predictors.
+
+    Parameters
+    ----------
+    log_likelihood : (chain, draw, record) of the released outcome, true values of its predictors
+        integrated out.
+    predicted : (chain, draw, record) new outcomes.
+    interval : every so-many-th draw of the parameters has them.
+    observed : the released outcomes.
+    rows : where each record stands in the released data.
+    """
+
+    log_likelihood: Floats = field(repr=False)
+    predicted: Floats = field(repr=False)
+    interval: int = 1
+    observed: Floats = field(default_factory=lambda: np.zeros(0), repr=False)
+    rows: Integers = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
 
 
 class Replicate(NamedTuple):
@@ -376,6 +475,7 @@ class Posterior:
     complete : whether it ran to its end; an interrupt leaves what is there.
     details : further numbers, such as the Pareto k of importance sampling.
     replicates : for posterior predictive checks, from engines that draw true numbers.
+    pointwise : outcomes record by record, where they were asked for.
     """
 
     engine: str
@@ -388,3 +488,4 @@ class Posterior:
     complete: bool = True
     details: dict[str, float] = field(default_factory=dict)
     replicates: Sequence[Replicate] = field(default=(), repr=False)
+    pointwise: Pointwise | None = field(default=None, repr=False)

@@ -7,8 +7,8 @@ and of levels of noised categories.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +36,7 @@ from sfumato.analysis.problem import (
     Category,
     Family,
     GeneralisedNumber,
+    GroupingFactor,
     Link,
     Number,
     Problem,
@@ -47,6 +48,7 @@ from sfumato.analysis.variables import ModelVariables
 from sfumato.cells.noise.description import Noise
 from sfumato.errors import DataError, MeasureError
 from sfumato.kernels.arrays import Floats
+from sfumato.utility.models.covariates import MOST_LEVELS, format_level
 from sfumato.utility.models.formula import Formula, FormulaToken
 
 if TYPE_CHECKING:
@@ -57,13 +59,19 @@ _LINKS: Mapping[str, tuple[Link, ...]] = {
     "bernoulli": ("logit", "probit"),
     "binomial": ("logit", "probit"),
     "poisson": ("log",),
+    "negative_binomial": ("log",),
+    "ordinal": ("logit",),
+    "multinomial": ("logit",),
 }
 _SYNONYMS: Mapping[str, Family] = {
     "linear": "gaussian",
     "normal": "gaussian",
     "logistic": "bernoulli",
+    "negbin": "negative_binomial",
 }
 _BINARY = 2
+_OF_LEVELS = ("ordinal", "multinomial")
+"""Families whose outcome has several levels."""
 _ALIAS = re.compile(r"\bv(\d+)\b")
 _LEVEL = re.compile(r"^(?:C\()?v(\d+)\)?\[(?:T\.)?(\d+)\]$")
 _SCALE_OF_FUNCTION = {"log": "log", "sqrt": "square_root"}
@@ -107,18 +115,32 @@ def build_problem(
     """
     model = build_terms(formula.fixed, variables)
     outcome = _build_outcome(formula, variables, family)
+    offset, released = _build_offset(formula, variables), outcome.y
+    clean = _select_independent(model.terms, offset)
+    if family == "multinomial" and (offset is not None or formula.parts):
+        raise MeasureError(
+            "A multinomial model has a predictor for each level, and is not fitted with an offset "
+            "or with groups.",
+            hint="leave them out; groups may be a fixed term, C(group).",
+        )
+    if offset is not None and family == "gaussian":
+        outcome, offset = _subtract_offset(outcome, offset), None
     # Noise that outcome and predictors share would bias every engine: it is taken out first.
     error, shift = noise_covariance(model.numbers, noise), dict[str, float]()
     if outcome.number is not None:
         number, shift = _decorrelate_outcome(noise, model, error, outcome.number)
         outcome = Outcome(number.observed, number, None)
+    factors = _find_factors(formula, variables, model)
     problem = Problem(
         family=family,
         link=link,
         y=outcome.y,
         trials=_check_trials(variables.trials, outcome.y, family),
+        offset=offset,
+        subtracted=released - outcome.y if outcome.y is not released else None,
         outcome_number=outcome.number,
         outcome_category=outcome.category,
+        outcome_levels=outcome.levels,
         numbers=model.numbers,
         categories=tuple(
             category
@@ -127,13 +149,20 @@ def build_problem(
         ),
         error=error,
         terms=model.terms,
-        covariates=model.clean if len(model.clean) else np.ones((len(outcome.y), 1)),
-        groups=variables.groups,
-        random=_find_random_terms(formula, variables, model),
+        covariates=clean if len(clean) else np.ones((len(outcome.y), 1)),
+        groups=factors[0].groups if factors else None,
+        random=factors[0].random if factors else (),
+        group_name=factors[0].name if factors else "group",
+        more_factors=factors[1:],
         shape=shape,
         clustered=clustered,
         partition=variables.partition,
     )
+    if family == "ordinal" and problem.constant < 0:
+        raise MeasureError(
+            "An ordinal model needs an intercept, which its thresholds take the place of.",
+            hint="leave out '- 1' or '0 +'.",
+        )
     problem = add_strata_covariates(problem)
     if shape != "normal" and needs_exposure(problem):
         problem = choose_exposure(problem, collect_clean_variables(formula, variables))
@@ -149,6 +178,7 @@ class Outcome(NamedTuple):
     y: Floats
     number: Number | None = None
     category: Category | None = None
+    levels: tuple[str, ...] = ()
 
 
 def _build_outcome(formula: ModelFormula, variables: ModelVariables, family: Family) -> Outcome:
@@ -156,6 +186,8 @@ def _build_outcome(formula: ModelFormula, variables: ModelVariables, family: Fam
     names = [token.text for token in formula.fixed.tokens[:tilde] if token.kind == "name"]
     noised = {*variables.numbers, *variables.categories} & set(names)
     if not noised:
+        if family in _OF_LEVELS:
+            return _build_levels(formula, variables, family)
         return Outcome(_build_clean_outcome(formula, variables, family))
     name = next(iter(noised))
     if name in variables.categories:
@@ -163,8 +195,8 @@ def _build_outcome(formula: ModelFormula, variables: ModelVariables, family: Fam
     number = variables.numbers[name]
     if family != "gaussian":
         raise MeasureError(
-            f"The noised or generalised outcome '{name}' is a number, which a {family} model does "
-            "not have.",
+            f"The noised or generalised outcome '{name}' is a number, which {_name_family(family)} "
+            "model does not have: its true values are counts or levels.",
             hint='choose family="gaussian".',
         )
     if isinstance(number, GeneralisedNumber):
@@ -206,14 +238,58 @@ def _build_noised_category(
 ) -> Outcome:
     category = variables.categories[name]
     alone = formula.fixed.outcome == name
+    if family in _OF_LEVELS and alone:
+        codes = np.clip(
+            np.rint(np.nan_to_num(variables.columns[name])), 0, len(category.levels) - 1
+        )
+        _require_levels(variables, name, category.levels, family)
+        return Outcome(codes, None, category, category.levels)
     if family != "bernoulli" or len(category.levels) != _BINARY or not alone:
         raise MeasureError(
             f"The noised or generalised outcome '{name}' is a category: a model needs one of two "
-            "levels.",
+            'levels, or of more with family="ordinal" or "multinomial".',
             hint='choose family="bernoulli", and name nothing but the variable before ~.',
         )
     released = (np.nan_to_num(variables.columns[name]) >= 1 / _BINARY).astype(float)
     return Outcome(released, None, category)
+
+
+def _build_levels(formula: ModelFormula, variables: ModelVariables, family: Family) -> Outcome:
+    """The codes of an outcome of several levels; numbers that stand for them may be any."""
+    name = formula.fixed.outcome
+    if name is None:
+        raise MeasureError(
+            f"The outcome of {_name_family(family)} model must be one variable.",
+            hint="name nothing but the variable before ~.",
+        )
+    codes, levels = variables.columns[name], tuple(variables.labels.get(name, ()))
+    if name not in variables.labels:
+        values, positions = np.unique(codes, return_inverse=True)
+        codes = positions.reshape(-1).astype(float)
+        levels = tuple(map(format_level, values.tolist())) if len(values) <= MOST_LEVELS else ()
+    _require_levels(variables, name, levels, family)
+    return Outcome(codes, levels=levels)
+
+
+def _require_levels(
+    variables: ModelVariables, name: str, levels: Sequence[str], family: Family
+) -> None:
+    if len(levels) <= _BINARY:
+        raise MeasureError(
+            f"The outcome '{name}' has two levels at most, or more than {MOST_LEVELS}: "
+            f"{_name_family(family)} model needs three or more.",
+            hint='choose family="bernoulli" for two levels, "gaussian" for a measured number.',
+        )
+    if family == "ordinal" and name in variables.labels and name not in variables.ordered:
+        raise MeasureError(
+            f"Nothing says in which order the levels of '{name}' come.",
+            hint="declare them in their order (domain in the schema, ordered categories of the "
+            'frame), or use numbers; or choose family="multinomial", which needs no order.',
+        )
+
+
+def _name_family(family: Family) -> str:
+    return f"an {family}" if family == "ordinal" else f"a {family.replace('_', ' ')}"
 
 
 def _build_clean_outcome(
@@ -224,7 +300,8 @@ def _build_clean_outcome(
         if family != "bernoulli" or len(variables.labels[name]) != _BINARY:
             raise MeasureError(
                 f"The outcome '{name}' is a category.",
-                hint='one of two levels can be the outcome with family="bernoulli".',
+                hint='one of two levels can be the outcome with family="bernoulli", one of more '
+                'with "ordinal" or "multinomial".',
             )
         return variables.columns[name]
     if name is not None:
@@ -250,9 +327,9 @@ def _require_in_support(y: Floats, family: Family) -> None:
             hint='choose another outcome, or family="gaussian".',
         )
     counts = bool((y >= 0).all() and (y == np.rint(y)).all())
-    if family in ("poisson", "binomial") and not (counts and y.any()):
+    if family in ("poisson", "negative_binomial", "binomial") and not (counts and y.any()):
         raise MeasureError(
-            f"The outcome of a {family} model must be counts, 0 or more.",
+            f"The outcome of {_name_family(family)} model must be counts, 0 or more.",
             hint='choose another outcome, or family="gaussian".',
         )
 
@@ -266,6 +343,39 @@ def _check_trials(trials: Floats | None, y: Floats, family: Family) -> Floats | 
     if trials is not None and not bool((trials >= y).all() and (trials >= 1).all()):
         raise DataError("Some records have fewer trials than successes, or none.")
     return trials
+
+
+def _build_offset(formula: ModelFormula, variables: ModelVariables) -> Floats | None:
+    """The offset of each record."""
+    if formula.offset is None:
+        return None
+    if texts := [name for name in formula.offset_variables if name in variables.labels]:
+        raise MeasureError(
+            f"Variable '{texts[0]}' of the offset is a category.", hint="an offset is a number."
+        )
+    _, columns = _build_matrices(formula.offset, variables)
+    offset = columns.to_numpy(dtype=float)[:, 0]
+    if not np.isfinite(offset).all():
+        raise MeasureError(
+            "The offset has no finite value for some records.",
+            hint="a logarithm takes positive numbers only: leave out records without exposure.",
+        )
+    return offset
+
+
+def _subtract_offset(outcome: Outcome, offset: Floats) -> Outcome:
+    """The outcome of a linear model less its offset, which then needs no place in any engine."""
+    number = outcome.number
+    if number is None:
+        return Outcome(outcome.y - offset)
+    if not number.is_homoscedastic_normal:
+        raise MeasureError(
+            f"The outcome '{number.name}' has noise that is not plain, so that no offset can be "
+            "taken off it.",
+            hint="make the offset a term of the formula.",
+        )
+    number = replace(number, observed=number.observed - offset)
+    return Outcome(number.observed, number)
 
 
 def _decorrelate_outcome(
@@ -319,12 +429,10 @@ class ModelTerms:
     terms : one for each column.
     numbers : the noised predictors that are numbers; where all terms use the logarithm to which
         the noise was added, on that scale.
-    clean : the clean columns on which true values may depend, the constant first.
     """
 
     terms: tuple[Term, ...]
     numbers: tuple[Number, ...]
-    clean: Floats = field(repr=False)
 
 
 def build_terms(formula: Formula, variables: ModelVariables) -> ModelTerms:
@@ -338,7 +446,7 @@ def build_terms(formula: Formula, variables: ModelVariables) -> ModelTerms:
     _refuse_level_products(terms)
     numbers = [variables.numbers[name] for name in builder.numbers]
     terms, numbers = _drop_undone_scales(terms, numbers)
-    return ModelTerms(tuple(terms), tuple(numbers), _select_independent(terms))
+    return ModelTerms(tuple(terms), tuple(numbers))
 
 
 def _build_columns(formula: Formula, variables: ModelVariables) -> dict[str, Floats]:
@@ -562,9 +670,13 @@ def _is_inverse(function: ScalarFunction | None, number: Number) -> bool:
     return number.scale is not None and scale == number.scale.name
 
 
-def _select_independent(terms: list[Term]) -> Floats:
-    """The constant and all clean columns and factors, less linear combinations of earlier ones."""
+def _select_independent(terms: Sequence[Term], offset: Floats | None) -> Floats:
+    """The clean columns on which true values may depend, the constant first.
+
+    All clean columns and factors and the offset, less linear combinations of earlier ones.
+    """
     clean = [term.clean for term in terms if term.clean is not None]
+    clean += [] if offset is None else [offset]
     records = len(clean[0]) if clean else 0
     selected: list[Floats] = []
     basis: list[Floats] = []
@@ -580,18 +692,39 @@ def _select_independent(terms: list[Term]) -> Floats:
     return np.column_stack(selected) if selected else np.ones((records, 1))
 
 
-def _find_random_terms(
+def _find_factors(
     formula: ModelFormula, variables: ModelVariables, model: ModelTerms
+) -> tuple[GroupingFactor, ...]:
+    """The grouping factors, in the order of `variables.groups`."""
+    several = len(formula.parts) > 1
+    factors = tuple(
+        GroupingFactor(
+            formula.parts[index].name if several else "group",
+            groups,
+            _find_random_terms(formula, formula.parts[index].effects, variables, model),
+        )
+        for index, groups in variables.groups.items()
+    )
+    for index, factor in enumerate(factors):
+        for other in factors[:index]:
+            if other.name == factor.name and set(other.random) & set(factor.random):
+                raise MeasureError(
+                    f"The formula has the same effect by '{factor.name}' twice.",
+                    hint="name it in one of the parts with groups.",
+                )
+    return factors
+
+
+def _find_random_terms(
+    formula: ModelFormula, effects: Formula, variables: ModelVariables, model: ModelTerms
 ) -> tuple[int, ...]:
     """The indices of the terms that differ by group; each must be among the fixed ones."""
-    if formula.random is None:
-        return ()
-    unknown = [name for name in formula.random.variables if name not in formula.fixed.variables]
+    unknown = [name for name in effects.variables if name not in formula.fixed.variables]
     fixed = {term.name: index for index, term in enumerate(model.terms)}
     random: list[str] = []
     if not unknown:
-        columns = _build_columns(formula.random, variables)
-        random = [formula.random.name_column(column, variables.labels) for column in columns]
+        columns = _build_columns(effects, variables)
+        random = [effects.name_column(column, variables.labels) for column in columns]
         unknown = [name for name in random if name not in fixed]
     if unknown:
         # A level is somebody's value, and does not belong in an error.

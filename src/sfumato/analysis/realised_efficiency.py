@@ -72,8 +72,10 @@ def _clean_variances(
     problem: Problem, corrected: CorrectedFit | None, estimates: Estimates
 ) -> Floats | None:
     """The squared standard errors without noise."""
-    if problem.generalised:
+    if problem.generalised or problem.weights is not None:
         return None
+    if problem.coefficient_names != tuple(term.name for term in problem.terms):
+        return None  # the information of the coefficients alone would not do
     if corrected is not None and corrected.gram is not None and problem.groups is None:
         variance = estimates.value.get("residual variance", np.nan)
         return variance * np.diag(np.linalg.inv(corrected.gram)) if variance > 0 else None
@@ -161,10 +163,11 @@ def _information_of_terms(
         if problem.family == "gaussian":
             variance = estimates.value.get("residual variance", np.nan)
             return np.asarray(x.T @ x / variance, float)
-        weight = compute_moments(problem.link, x @ beta, problem.take_trials(rows)).weight
+        line = x @ beta + problem.take_offset(rows)
+        weight = compute_moments(problem.link, line, problem.take_trials(rows)).weight
         return np.asarray((x * weight[:, None]).T @ x, float)
     between = group_covariance(problem, estimates.value)
-    if between is None:
+    if between is None or problem.more_factors:
         raise MeasureError("The variance between groups is not known.")
     least = _LEAST * max(float(np.trace(between)), _LEAST)
     factor = np.asarray(np.linalg.cholesky(between + least * np.eye(len(between))), float)
@@ -195,7 +198,7 @@ def _information_of_generalised_groups(
     """That of outcomes drawn from the model, with random effects integrated out."""
     effects = chance.standard_normal(model.effects.shape)
     line = model.x @ beta + ((model.z @ factor) * effects[model.group]).sum(axis=1)
-    mean, _ = inverse_link(model.link, line)
+    mean, _ = inverse_link(model.link, line + model.offset)
     count = model.trials.astype(np.int64)
     outcome = chance.poisson(mean) if model.link == "log" else chance.binomial(count, mean)
     model.y = outcome.astype(float)

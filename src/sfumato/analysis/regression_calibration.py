@@ -61,7 +61,7 @@ def fit_by_calibration(
                 continue  # a sample that lacks a level has no estimate
     except KeyboardInterrupt:
         complete = False
-    names = [term.name for term in problem.terms]
+    names = problem.coefficient_names
     spread = np.array([[term.value[name] for name in names] for term in resamples])
     sd = spread.std(axis=0, ddof=1) if len(resamples) > 1 else np.full(len(names), np.nan)
     left_out = problem.records - len(known)
@@ -100,6 +100,7 @@ def _fit_expected_terms(
         problem,
         y=problem.y[rows],
         trials=None if problem.trials is None else problem.trials[rows],
+        offset=None if problem.offset is None else problem.offset[rows],
         groups=groups,
     )
     return fit_columns(subset, predict_terms(problem, predictors, rows, groups).x, start=start)

@@ -380,7 +380,7 @@ def _find_touched_variables(published: Mapping[str, Any], schema: Schema) -> tup
 
 
 def require_descriptions(
-    release: ReleaseInput, names: Collection[str], group: str | None, clean: Collection[str]
+    release: ReleaseInput, names: Collection[str], groups: Collection[str], clean: Collection[str]
 ) -> None:
     """Refuse variables that a method changed in a way that nothing describes."""
     release.data.schema.require([*names, *clean])
@@ -392,7 +392,7 @@ def require_descriptions(
             f"These variables are named in `clean`, and have noise: {', '.join(both)}.",
             hint="leave them out of `clean`.",
         )
-    _require_single_change(release, group)
+    _require_single_change(release, groups)
     lost = {name: methods for name, methods in more.items() if name not in clean}
     if lost:
         changes = "; ".join(f"'{name}' by {', '.join(how)}" for name, how in lost.items())
@@ -406,7 +406,7 @@ def require_descriptions(
     # A pseudonym keeps groups apart as the name did, so it may be the group of a model.
     for name in names:
         methods = release.changed.get(name, ())
-        if name == group:
+        if name in groups:
             methods = tuple(method for method in methods if method not in _ONLY_NAMES)
         if methods and name not in release.noise and name not in clean:
             wrong[name] = methods
@@ -429,14 +429,14 @@ def _find_more_changes(release: ReleaseInput, names: Collection[str]) -> dict[st
     return {name: methods for name, methods in more.items() if methods}
 
 
-def _require_single_change(release: ReleaseInput, group: str | None) -> None:
+def _require_single_change(release: ReleaseInput, groups: Collection[str]) -> None:
     """Refuse cells of noised values, and cells where groups should be known."""
     if both := sorted(release.generalised & set(release.noise)):
         raise DataError(
             f"These variables were generalised, and have noise: {', '.join(both)}.",
             hint="there is no model for both; leave them out of the formula.",
         )
-    if group in release.generalised:
+    for group in sorted(release.generalised.intersection(groups)):
         raise DataError(
             f"Variable '{group}' was generalised, so nobody knows the groups.",
             hint="use a variable that was released as it is.",

@@ -8,16 +8,19 @@ does not explain.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from sfumato.analysis.mixed_models import MarginalLikelihood
 from sfumato.analysis.naive_fit import Estimates, compute_moments, group_covariance, group_records
-from sfumato.analysis.problem import Problem
+from sfumato.analysis.problem import GroupingFactor, Problem
 from sfumato.analysis.regression_calibration import collect_predictors, predict_terms
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers
 
+_ROUNDS = 20
+"""Turns over several grouping factors."""
 COLUMNS = ("fitted", "residual", "standardised", "leverage")
 
 
@@ -46,6 +49,11 @@ def compute_residuals(
             "The outcome is a noised category, so its residuals are not known.",
             hint="look at residuals of a model whose outcome was released as it is.",
         )
+    if problem.outcome_levels:
+        raise MeasureError(
+            "The outcome is a level, which has no residual.",
+            hint="look at residuals of a model of a number, a count or a yes/no.",
+        )
     if problem.generalised:
         raise MeasureError(
             "Some variables are known only as ranges or sets, so residuals are not known.",
@@ -60,9 +68,13 @@ def compute_residuals(
     line = x @ beta
     if groups is not None:
         line = line + _predict_group_effects(problem, x, rows, line, naive, value)
-    y, added = problem.y[rows], _shared_noise(problem, shift)[rows]
+    y, added = problem.y[rows], 0.0 if problem.subtracted is None else problem.subtracted[rows]
+    line = line + problem.take_offset(rows)
     mean, weight, spread = _outcome_moments(problem, line, problem.take_trials(rows))
     residual = y - mean
+    if problem.family == "negative_binomial":
+        spread = mean + value["dispersion"] * mean**2
+        weight = mean**2 / spread
     if problem.family == "gaussian":
         # Estimated from these residuals, since they hold the noise as well.
         spread = np.full(len(y), residual @ residual / max(len(y) - len(names), 1))
@@ -92,29 +104,33 @@ def _leverage(x: Floats, weight: Floats) -> Floats:
     return np.asarray((q * q).sum(axis=1), float)
 
 
-def _shared_noise(problem: Problem, shift: Mapping[str, float]) -> Floats:
-    """What was subtracted from the outcome because its noise is shared with predictors."""
-    shared = np.zeros(problem.records)
-    for term in problem.terms:
-        if term.name in shift:
-            shared += shift[term.name] * problem.numbers[term.numbers[0][0]].observed
-    return shared
-
-
 def _predict_group_effects(
     problem: Problem, x: Floats, rows: Integers, line: Floats, naive: Estimates,
     value: Mapping[str, float],
 ) -> Floats:  # fmt: skip
-    """The likeliest effects of groups, for each record."""
+    """The likeliest effects of groups, for each record; of several factors in turn."""
     parameters = {**naive.value, **value}
-    between = group_covariance(problem, parameters)
-    if between is None or problem.groups is None:
+    added = [np.zeros(len(line)) for _ in problem.factors]
+    for _ in range(_ROUNDS if problem.more_factors else 1):
+        for i, factor in enumerate(problem.factors):
+            others = line + sum(part for j, part in enumerate(added) if j != i)
+            added[i] = _predict_factor(problem, factor, x, rows, others, parameters)
+    return np.asarray(sum(added), float)
+
+
+def _predict_factor(
+    problem: Problem, factor: GroupingFactor, x: Floats, rows: Integers, line: Floats,
+    parameters: Mapping[str, float],
+) -> Floats:  # fmt: skip
+    between = group_covariance(problem, parameters, factor)
+    if between is None:
         return np.zeros(len(line))
     eigenvalues, eigenvectors = np.linalg.eigh(between)
     # Effects that do not vary are zero, and their covariance has no inverse.
-    factor = np.asarray(eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0)), float)
-    model = MarginalLikelihood(group_records(problem, x, rows))
-    loadings = model.z @ factor
+    root = np.asarray(eigenvectors * np.sqrt(np.maximum(eigenvalues, 0.0)), float)
+    own = replace(problem, groups=factor.groups, random=factor.random)
+    model = MarginalLikelihood(group_records(own, x, rows))
+    loadings = model.z @ root
     if problem.family == "gaussian":
         effects = _linear_effects(
             model, loadings, problem.y[rows] - line, parameters["residual variance"]

@@ -15,6 +15,7 @@ import polars as pl
 
 from sfumato.analysis.diagnostics import bulk_ess, mcse, rhat
 from sfumato.analysis.naive_fit import Estimates
+from sfumato.analysis.problem import Pointwise
 from sfumato.errors import SfumatoError
 from sfumato.kernels.arrays import Floats
 
@@ -53,6 +54,7 @@ class Fit:
         nothing of what taking the noise out costs.
     complete : whether it ran to its end. After an interrupt what is there is returned.
     data : the released records.
+    pointwise : the log-likelihood and predictions of each record, if they were asked for.
     """
 
     formula: str
@@ -77,6 +79,7 @@ class Fit:
     determinant_ratio: float = math.nan
     complete: bool = True
     data: Dataset | None = field(default=None, repr=False)
+    pointwise: Pointwise | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.estimates.complete:
@@ -183,9 +186,46 @@ class Fit:
         return pl.DataFrame(dict(residuals(self.estimates.value))).fill_nan(None)
 
     def to_arviz(self) -> Any:
-        """The draws for ArviZ: an InferenceData (ArviZ 0.x) or a DataTree (1.x)."""
+        """The draws for ArviZ: an InferenceData (ArviZ 0.x) or a DataTree (1.x).
+
+        A fit with `pointwise=True` also has the groups `log_likelihood`, `posterior_predictive` and
+        `observed_data`, with the rows of the released data as coordinates of records.
+        """
         attributes = {"formula": self.formula, "family": self.family, "engine": self.engine}
-        return _export_to_arviz(self.parameters, self._require_draws("to_arviz"), attributes)
+        draws = self._require_draws("to_arviz")
+        return _export_to_arviz(self.parameters, draws, attributes, self.pointwise)
+
+    def loo(self) -> Any:
+        """How well the outcome of a record is predicted that is left out (PSIS-LOO), by ArviZ.
+
+        Pareto-smoothed importance sampling makes it from one fit. A Pareto k above 0.7 means that
+        a record sways the fit so much that its part is unreliable.
+
+        References: Vehtari, Gelman & Gabry (2017), Statistics and Computing 27:1413.
+        """
+        return self._ask_arviz("loo")
+
+    def waic(self) -> Any:
+        """The widely applicable information criterion, by ArviZ; `loo` also says when it fails."""
+        return self._ask_arviz("waic")
+
+    def _ask_arviz(self, criterion: str) -> Any:
+        self.require_pointwise(criterion)
+        compute = getattr(import_arviz(), criterion, None)
+        if compute is None:
+            raise SfumatoError(
+                f"This version of ArviZ has no `{criterion}`.", hint="use `loo`, which does more."
+            )
+        return compute(self.to_arviz(), pointwise=True)
+
+    def require_pointwise(self, what: str) -> Pointwise:
+        """The likelihoods by record, or an error that says how to get them."""
+        if self.pointwise is None:
+            raise SfumatoError(
+                f"This fit kept no likelihood by record, which `{what}` needs.",
+                hint="fit with pointwise=True.",
+            )
+        return self.pointwise
 
     def plot_trace(self, terms: Sequence[str] | None = None) -> Picture:
         """The draws of each parameter in the order in which they were made, by chain."""
@@ -252,23 +292,46 @@ class Fit:
         return frame if self.data is None else self.data.like(frame)
 
 
-def _export_to_arviz(names: Sequence[str], draws: Floats, attributes: Mapping[str, Any]) -> Any:
-    """Draws (chain, draw, parameter) as ArviZ takes them."""
+def import_arviz() -> Any:
+    """ArviZ, or an error that says how to get it."""
     try:
         with warnings.catch_warnings():
             # Version 0.x warns of version 1 when it is imported.
             warnings.simplefilter("ignore")
-            arviz = import_module("arviz")
+            return import_module("arviz")
     except ImportError:
         raise SfumatoError(
             "ArviZ is not installed.", hint="pip install arviz; or take `.draws`, a plain frame."
         ) from None
-    posterior = {name: np.ascontiguousarray(draws[:, :, index]) for index, name in enumerate(names)}
+
+
+def _export_to_arviz(
+    names: Sequence[str],
+    draws: Floats,
+    attributes: Mapping[str, Any],
+    pointwise: Pointwise | None = None,
+) -> Any:
+    """Draws (chain, draw, parameter) as ArviZ takes them, with the draws of records beside them."""
+    arviz = import_arviz()
+    if pointwise is not None:
+        # ArviZ relates draws of records to those of parameters, so both are the same.
+        draws = draws[:, pointwise.interval - 1 :: pointwise.interval]
+    groups: dict[str, Any] = {
+        "posterior": {
+            name: np.ascontiguousarray(draws[:, :, index]) for index, name in enumerate(names)
+        }
+    }
+    more: dict[str, Any] = {}
+    if pointwise is not None:
+        groups["log_likelihood"] = {"outcome": pointwise.log_likelihood}
+        groups["posterior_predictive"] = {"outcome": pointwise.predicted}
+        groups["observed_data"] = {"outcome": pointwise.observed}
+        more = {"coords": {"record": pointwise.rows}, "dims": {"outcome": ["record"]}}
     if int(arviz.__version__.partition(".")[0]) >= 1:
         # In a tree a slash parts a branch from its leaf.
-        leaves = {name.replace("/", "\u2215"): values for name, values in posterior.items()}
-        exported: Any = arviz.from_dict({"posterior": leaves})
+        leaves = {name.replace("/", "\u2215"): x for name, x in groups["posterior"].items()}
+        exported: Any = arviz.from_dict({**groups, "posterior": leaves}, **more)
     else:
-        exported = arviz.from_dict(posterior=posterior)
+        exported = arviz.from_dict(**groups, **more)
     exported["posterior"].attrs.update(attributes)
     return exported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from sfumato.cells.noise.description import CodeNoise, Gaussian, Noise
 from sfumato.data import Dataset
 from sfumato.engines.local import find_positions
 from sfumato.errors import DataError
+from sfumato.io.frames import is_in_memory, wrap
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.exact_sums import canonical_order
 from sfumato.utility.models.covariates import MOST_LEVELS, format_level, order_levels
@@ -48,11 +49,14 @@ class ModelVariables:
     ----------
     columns : each variable of the formula as it was released: numbers, or indices of levels.
     labels : the levels of each category.
+    ordered : the categories whose levels have a declared order, or are numbers.
     numbers, categories : the noised variables.
     as_numbers : noised categories 0 and 1 that the formula takes for a number.
-    groups : the group of each record.
+    groups : by random part of the formula, the group of each record. The first are those of which
+        noised predictors may have a value in common.
     trials : how many trials each record has.
     left_out : how many records lack a value that is needed.
+    rows : where each record stands in the released data.
     released : the released values themselves.
     by : the variables on which the noise of each variable depends.
     partition : which records were cut apart by Mondrian; None where nobody knows.
@@ -63,9 +67,11 @@ class ModelVariables:
     numbers: Mapping[str, Number]
     categories: Mapping[str, Category]
     as_numbers: frozenset[str] = frozenset()
-    groups: Integers | None = field(default=None, repr=False)
+    ordered: frozenset[str] = frozenset()
+    groups: Mapping[int, Integers] = field(default_factory=dict, repr=False)
     trials: Floats | None = field(default=None, repr=False)
     left_out: int = 0
+    rows: Integers = field(repr=False)
     released: pl.DataFrame = field(repr=False)
     by: Mapping[str, Sequence[str]] = field(default_factory=dict)
     partition: Partition | None = None
@@ -96,6 +102,7 @@ def prepare_variables(
     formula: ModelFormula,
     measured: Mapping[str, float],
     trials: str | None = None,
+    weights: str | None = None,
 ) -> ModelVariables:
     """Turn the variables of a formula into columns, each noised one with its likelihood.
 
@@ -105,12 +112,13 @@ def prepare_variables(
     formula : the model.
     measured : the variance of the error that true measurements have, by variable.
     trials : the variable that says how many trials a record has.
+    weights : the variable of the survey weights.
     """
     noise = {name: kind for name, kind in release.noise.items() if name in formula.variables}
     _require_usable(noise, formula, measured, trials)
-    _require_single_values({*release.generalised, *release.cut}, measured, trials)
+    _require_single_values({*release.generalised, *release.cut}, formula, measured, trials)
     by = {name: strata_variables(kind) for name, kind in noise.items()}
-    required = [*formula.variables, *([trials] if trials else [])]
+    required = [*formula.variables, *(name for name in (trials, weights) if name)]
     names = list(dict.fromkeys([*required, *(name for strata in by.values() for name in strata)]))
     clustered = {
         name: together
@@ -120,23 +128,11 @@ def prepare_variables(
     more = {name for together in clustered.values() for name in together.variables}
     batch = release.data.batch([*names, *sorted(more.difference(names))])
     latent = _find_latent(formula, noise, measured, {*release.generalised, *release.cut})
-    complete = batch.select(
-        pl.all_horizontal(
-            [
-                pl.repeat(value=True, n=pl.len()),
-                *(pl.col(name).is_not_null() for name in required if name not in latent),
-            ]
-        )
-    ).to_series()
+    complete = _find_complete(batch, [name for name in required if name not in latent])
     released = batch.filter(complete)
-    if not released.height:
-        raise DataError(
-            "No record has all clean variables of the formula and the outcome.",
-            hint="leave variables with many missing values out of the formula.",
-        )
     # In canonical order, so that the same records give the same fit whatever order they came in.
     order = canonical_order([_sort_key(released[name]) for name in names])
-    released = released[order]
+    released, rows = released[order], np.flatnonzero(complete.to_numpy())[order]
     classes = {
         name: (
             number_classes(batch.select(together.variables), complete.to_numpy())[order],
@@ -144,11 +140,12 @@ def prepare_variables(
         )
         for name, together in clustered.items()
     }
+    outcome = formula.fixed.outcome
     columns: dict[str, Floats] = {}
     labels: dict[str, Sequence[str]] = {}
     numbers: dict[str, Number] = {}
     categories: dict[str, Category] = {}
-    for name in dict.fromkeys(formula.fixed.variables):
+    for name in dict.fromkeys([*formula.fixed.variables, *formula.offset_variables]):
         kind, own_variance = noise.get(name), measured.get(name, 0.0)
         values = released[name]
         # A measurement error without added noise is noise of variance 0 and this error.
@@ -177,10 +174,11 @@ def prepare_variables(
         elif values.dtype.is_numeric() and name not in formula.fixed.categories:
             columns[name] = _read_numbers(name, values)
         else:
-            columns[name], labels[name] = _code_levels(release.data, name, values)
-    groups = _number_groups(released, formula.group)
-    numbers, categories = mark_group_level(numbers, categories, formula.fixed.outcome, groups)
-    outcome = formula.fixed.outcome
+            levels = release.data.schema[name].levels or ()
+            declared = _find_declared_levels(release.data, name) if name == outcome else levels
+            columns[name], labels[name] = _code_levels(name, values, declared)
+    groups = {i: _number_groups(released, part.by) for i, part in enumerate(formula.parts)}
+    numbers, categories, groups = mark_group_level(numbers, categories, outcome, groups)
     predictors = {name: number for name, number in numbers.items() if name != outcome}
     return ModelVariables(
         columns=columns,
@@ -192,19 +190,38 @@ def prepare_variables(
             for name in categories
             if labels[name] == _TRUTH and name not in formula.fixed.categories
         ),
+        ordered=frozenset(
+            name
+            for name, levels in labels.items()
+            if isinstance(noise.get(name), CodeNoise)
+            or _have_order(levels, released[name], _find_declared_levels(release.data, name))
+        ),
         groups=groups,
         trials=None if trials is None else _read_numbers(trials, released[trials]),
         left_out=batch.height - released.height,
+        rows=rows,
         released=released,
         by=by,
         partition=find_partition(
             batch,
-            np.flatnonzero(complete.to_numpy())[order],
+            rows,
             clustered,
             release.data.schema,
             predictors,
         ),
     )
+
+
+def _find_complete(batch: pl.DataFrame, required: Sequence[str]) -> pl.Series:
+    """Which records have all values that are needed."""
+    known = [pl.repeat(value=True, n=pl.len()), *(pl.col(x).is_not_null() for x in required)]
+    complete = batch.select(pl.all_horizontal(known)).to_series()
+    if not complete.any():
+        raise DataError(
+            "No record has all clean variables of the formula and the outcome.",
+            hint="leave variables with many missing values out of the formula.",
+        )
+    return complete
 
 
 def _build_cells(
@@ -217,8 +234,29 @@ def _build_cells(
     return build_cells(values, column, classes, k)
 
 
-def _number_groups(released: pl.DataFrame, group: str | None) -> Integers | None:
-    return None if group is None else encode(released[group]).codes.astype(np.int64)
+def _find_declared_levels(data: Dataset, name: str) -> Sequence[object]:
+    """The levels in the order that the schema has, or ordered categories of the frame."""
+    levels = data.schema[name].levels
+    if levels is None and is_in_memory(data.frame):
+        levels = getattr(wrap(data.frame).schema[name], "categories", None)
+    return levels or ()
+
+
+def _have_order(levels: Sequence[str], values: pl.Series, declared: Sequence[object]) -> bool:
+    """Whether levels are numbers, or come in a declared order."""
+    order = [format_level(level) for level in declared]
+    if not order and values.dtype.is_numeric():
+        return [float(level) for level in levels] == sorted(float(level) for level in levels)
+    positions = [order.index(level) for level in levels if level in order]
+    return len(positions) == len(levels) and positions == sorted(positions)
+
+
+def _number_groups(released: pl.DataFrame, by: Sequence[str]) -> Integers:
+    """The group of each record: the combination of some variables."""
+    codes = np.column_stack([encode(released[name]).codes.astype(np.int64) for name in by])
+    if codes.shape[1] == 1:
+        return np.ascontiguousarray(codes[:, 0])
+    return np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _find_latent(
@@ -244,12 +282,15 @@ def _require_usable(
     measured: Mapping[str, float],
     trials: str | None,
 ) -> None:
-    for name in (formula.group, trials):
+    for name in (*formula.group_variables, trials):
         if name in noise and name is not None and not is_noiseless(noise[name]):
             raise DataError(
                 f"Variable '{name}' has noise, so nobody knows the groups or the trials.",
                 hint="use a variable that was released as it is.",
             )
+    for name in formula.offset_variables:
+        if measured.get(name) or (name in noise and not is_noiseless(noise[name])):
+            _refuse_offset(name, "has noise")
     unknown = sorted(set(measured) - set(formula.fixed.variables))
     if unknown:
         raise DataError(
@@ -264,11 +305,24 @@ def _require_usable(
             )
 
 
+def _refuse_offset(name: str, why: str) -> NoReturn:
+    raise DataError(
+        f"Variable '{name}' of the offset {why}, and an offset is taken as it is.",
+        hint="use a variable that was released as it is; or make it a term of the formula, such "
+        f"as log({name}), whose coefficient is estimated with the noise taken out.",
+    )
+
+
 def _require_single_values(
-    generalised: Collection[str], measured: Mapping[str, float], trials: str | None
+    generalised: Collection[str],
+    formula: ModelFormula,
+    measured: Mapping[str, float],
+    trials: str | None,
 ) -> None:
     """Refuse cells where a model needs values."""
     for name in sorted(generalised):
+        if name in formula.offset_variables:
+            _refuse_offset(name, "was generalised or cut off")
         if name == trials or measured.get(name):
             what = "the trials" if name == trials else "values with an error in `measured`"
             raise DataError(
@@ -304,7 +358,9 @@ def _find_released_level(category: Category, values: pl.Series, noise: Noise) ->
     return np.where(codes < 0, np.nan, codes)
 
 
-def _code_levels(data: Dataset, name: str, values: pl.Series) -> tuple[Floats, list[str]]:
+def _code_levels(
+    name: str, values: pl.Series, declared: Sequence[object]
+) -> tuple[Floats, list[str]]:
     """The index of each record's level, and all levels: in declared order, else sorted."""
     if values.dtype.is_temporal():
         raise DataError(
@@ -314,6 +370,6 @@ def _code_levels(data: Dataset, name: str, values: pl.Series) -> tuple[Floats, l
     if not 1 < len(levels) <= MOST_LEVELS:
         count = f"more than {MOST_LEVELS} levels" if len(levels) > 1 else "one level at most"
         raise DataError(f"Category '{name}' has {count}.", hint="leave it out of the formula.")
-    levels = order_levels(levels, data.schema[name].levels or ())
+    levels = order_levels(levels, declared)
     codes = find_positions(values, levels).cast(pl.Float64).fill_null(np.nan).to_numpy().copy()
     return codes, [format_level(level) for level in levels]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json as json_format
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
 from sfumato.analysis.fit import fit as run_fit
+from sfumato.analysis.model_comparison import compare_models
 from sfumato.analysis.result import Fit
 from sfumato.cli import options
 from sfumato.cli.console import finite_or_none, progress, say, show_json, show_table
@@ -47,11 +49,22 @@ def fit(
         typer.Option(help="A variable to use as it is although it was changed. Repeatable."),
     ] = None,
     family: Annotated[
-        str, typer.Option(help="gaussian, bernoulli, binomial or poisson.")
+        str,
+        typer.Option(
+            help="gaussian, bernoulli, binomial, poisson, negative_binomial, ordinal, multinomial."
+        ),
     ] = "gaussian",
     link: Annotated[str | None, typer.Option(help="logit or probit.")] = None,
     trials: Annotated[
         str | None, typer.Option(help="The variable with the trials of a binomial model.")
+    ] = None,
+    offset: Annotated[
+        str | None,
+        typer.Option(help='Added to the linear predictor as it is, such as "log(years)".'),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(help='The survey weights; "role" for the variable with the role weight.'),
     ] = None,
     method: Annotated[
         str, typer.Option(help="posterior; or a quick look: moments, calibration, simex.")
@@ -63,6 +76,13 @@ def fit(
     chains: Annotated[int, typer.Option(help="How many chains.", min=1)] = 4,
     seed: Annotated[int, typer.Option(help="A different seed gives different draws.")] = 0,
     level: Annotated[float, typer.Option(help="Probability level of the intervals.")] = 0.95,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Another formula for the same outcome, to compare by leave-one-out "
+            "cross-validation (needs ArviZ). Repeatable."
+        ),
+    ] = None,
     to: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Write the summary to this CSV, Parquet or Excel file."),
@@ -82,9 +102,9 @@ def fit(
     for path, known in ((to, _TABLES), (picture, PICTURES)):
         options.require_free(path, known, overwrite=overwrite)  # said before the work is done
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
-        result = run_fit(
-            formula,
-            release,
+        fit_formula = partial(
+            run_fit,
+            release=release,
             family=family,
             link=link,
             noise=None if noise is None else read_noise(noise),
@@ -96,14 +116,31 @@ def fit(
             shape=cast("Any", shape),
             level=level,
             trials=trials,
+            offset=offset,
+            weights=weights,
             accredited=accredited,
+            pointwise=bool(compare),
         )
+        result = fit_formula(formula)
+        comparison = _compare([result, *(fit_formula(text) for text in compare or ())])
         if to is not None:
             write_table(wrap(result.table).to_polars(), to)
         if picture is not None:
             tell("drawing", 0, 1)
             result.plot_forest().save(picture, overwrite=overwrite)
-    _show(result, to, as_json=json, quiet=quiet)
+    _show(result, comparison, to, as_json=json, quiet=quiet)
+
+
+def _compare(fits: list[Fit]) -> list[dict[str, Any]]:
+    """A row per model, the best first; none where there is one only."""
+    if len(fits) == 1:
+        return []
+    table = compare_models({fit.formula: fit for fit in fits})
+    # ArviZ writes an estimate under `elpd_loo` or, from version 1 on, `elpd`.
+    table = table.rename(columns={"elpd_loo": "elpd", "p_loo": "p"}).drop(
+        columns="scale", errors="ignore"
+    )
+    return [{"model": str(name), **row} for name, row in table.to_dict("index").items()]
 
 
 def read_noise(path: Path) -> dict[str, Any]:
@@ -131,15 +168,23 @@ def read_noise(path: Path) -> dict[str, Any]:
     return tables
 
 
-def _show(result: Fit, to: Path | None, *, as_json: bool, quiet: bool) -> None:
+def _show(
+    result: Fit,
+    comparison: list[dict[str, Any]],
+    to: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     rows = [{key: finite_or_none(value) for key, value in row.items()} for row in result.rows]
     if as_json:
-        show_json(_to_json(result, rows))
+        show_json({**_to_json(result, rows), "comparison": comparison})
     elif to is None:
         _show_rows(result, rows)
     elif not quiet:
         say(f"The summary of {result.records:,} records is in '{to}'.")
     if not as_json:
+        _show_comparison(comparison)
         for line in () if quiet else result.notes:
             say(line)
         for line in result.warnings:
@@ -155,6 +200,22 @@ def _show_rows(result: Fit, rows: list[dict[str, Any]]) -> None:
         cells = [[row["term"], *(format_cell(row.get(name)) for name in shown)] for row in rows]
         if shown:
             show_table(head, ["term", *shown], cells)
+
+
+def _show_comparison(comparison: list[dict[str, Any]]) -> None:
+    """The models by how well they predict a record that was left out."""
+    if not comparison:
+        return
+    names = ("elpd", "se", "elpd_diff", "dse", "p", "weight")
+    cells = [[row["model"], *(format_cell(row.get(name)) for name in names)] for row in comparison]
+    show_table("Prediction of records left out", ["model", *names], cells)
+    for row in comparison:
+        if row["warning"]:
+            say(
+                f"Warning: of '{row['model']}' some record sways the fit too much for this "
+                "comparison (Pareto k above 0.7).",
+                style="yellow",
+            )
 
 
 def _to_json(result: Fit, rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ k of the covariate model, and with true numbers x:
     P(j)      multinomial logit of the covariates,
     x | j, k  ~ N(regression covariates + level_shift_j + component_shift_k, Σ_k),
     released  = x + error, error ~ N(0, E),
-    η         = clean' slopes + level_effect_j + loading' x.
+    η         = offset + clean' slopes + level_effect_j + loading' x.
 
 Given j, k and the released numbers, η is normal, so one integral of one dimension is left whatever
 the number of noised predictors; j and k are summed over (Carroll, Ruppert, Stefanski &
@@ -49,6 +49,7 @@ class LikelihoodRecords(NamedTuple):
     released : (record, 2) the probability of the released outcome given the true one; no rows
         where the outcome carries no noise.
     level_logs : (record, cell) log probability of the released categories given the true ones.
+    offset : what is added to the linear predictor.
     """
 
     clean: Floats
@@ -59,6 +60,7 @@ class LikelihoodRecords(NamedTuple):
     trials: Floats
     released: Floats
     level_logs: Floats
+    offset: Floats
 
 
 class Parameters(NamedTuple):
@@ -215,7 +217,7 @@ def _evaluate_likelihood(records, parameters, sums, b, first, last, with_gradien
             run = row
             end, interpolated = find_run(family, records, row, last)
         p, y = records.pattern[row], records.y[row]
-        clean_eta = 0.0
+        clean_eta = records.offset[row]
         for column in range(width):
             clean_eta += clean[row, column] * slopes[column]
         for i in range(count):

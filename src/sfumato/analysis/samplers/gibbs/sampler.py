@@ -69,7 +69,8 @@ def can(problem: Problem) -> bool:
     """Whether the model is linear in true numbers, levels and clean columns, with normal noise."""
     normal = problem.family == "gaussian" and problem.outcome_category is None
     one_spread = problem.exposure is None
-    return normal and one_spread and is_linear(problem) and not problem.group_level
+    plain_groups = not problem.group_level and not problem.more_factors
+    return normal and one_spread and is_linear(problem) and plain_groups
 
 
 def sample(problem: Problem, sampling: Sampling, progress: Progress | None = None) -> Posterior:

@@ -84,7 +84,8 @@ def build_arrays(problem: Problem) -> Arrays:
     released = _outcome_probabilities(problem)
     level_logs = _cell_log_probabilities(problem, cells)
     # The same order whatever that of the rows: every sum below is then the same to the last bit.
-    keys = [*level_logs.T, *problem.covariates.T, *columns.T, *numbers.T, trials, y]
+    offset = problem.take_offset(slice(None))
+    keys = [*level_logs.T, *problem.covariates.T, *columns.T, *numbers.T, offset, trials, y]
     order = np.lexsort([*released.T, *keys] if len(released) else keys)
     y, trials, numbers, level_logs = y[order], trials[order], numbers[order], level_logs[order]
     released = released[order] if len(released) else released
@@ -118,6 +119,7 @@ def build_arrays(problem: Problem) -> Arrays:
             trials=trials,
             released=released,
             level_logs=level_logs,
+            offset=offset[order],
         ),
         clean=clean,
         number_terms=number_terms,

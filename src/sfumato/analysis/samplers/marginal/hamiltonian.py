@@ -132,6 +132,8 @@ class _Walkers:
             count += 1
             error += (_TARGET - acceptance - error) / (count + 10)
             self.step = float(np.exp(shrinkage - error * np.sqrt(count) / 0.05))
+            if not np.isfinite(self.step):
+                raise FloatingPointError("no step size leads anywhere")
             weight = count**-0.75
             tuned = weight * np.log(self.step) + (1 - weight) * tuned
             draws.append(self.theta)

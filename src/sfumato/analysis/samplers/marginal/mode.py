@@ -145,7 +145,7 @@ def _fit_coefficients(posterior: LogPosterior, columns: Floats) -> Floats:
         y = records.released[:, 1] / records.released.sum(axis=1)
     share = np.full(len(y), ((y + 0.5) / (records.trials + 1)).mean())
     if family == POISSON:
-        eta = np.full(len(y), np.log(y.mean() + 1e-3))
+        eta = records.offset + np.log(y.sum() / np.exp(records.offset).sum() + 1e-3)
     else:
         eta = ndtri(share) if family in (PROBIT, BINOMIAL_PROBIT) else logit(share)
     beta: Floats = np.zeros(columns.shape[1])
@@ -153,11 +153,11 @@ def _fit_coefficients(posterior: LogPosterior, columns: Floats) -> Floats:
         mean, slope, variance = _moments(family, eta)
         # McCullagh & Nelder (1989), section 2.5: working response and weights.
         weight = records.trials * slope**2 / np.maximum(variance, 1e-12)
-        working = eta + (y / records.trials - mean) / np.maximum(slope, 1e-12)
+        working = eta - records.offset + (y / records.trials - mean) / np.maximum(slope, 1e-12)
         gram = (columns * weight[:, None]).T @ columns
         gram[np.diag_indices_from(gram)] += _RIDGE * len(y) + 1e-9
         beta = np.asarray(np.linalg.solve(gram, columns.T @ (weight * working)), float)
-        eta = np.clip(columns @ beta, -_LARGEST_ETA, _LARGEST_ETA)
+        eta = np.clip(columns @ beta + records.offset, -_LARGEST_ETA, _LARGEST_ETA)
     return beta
 
 

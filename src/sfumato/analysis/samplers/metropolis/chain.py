@@ -20,15 +20,12 @@ from sfumato.analysis.problem import GeneralisedNumber
 from sfumato.analysis.samplers.metropolis.coefficients import (
     draw_category,
     draw_coefficients,
-    draw_inverse_wishart,
     draw_variance_above,
-    exchange_effects,
-    rescale_effects,
     step_coefficients,
-    step_effects,
 )
 from sfumato.analysis.samplers.metropolis.covariates import LevelModel, NumberModel
 from sfumato.analysis.samplers.metropolis.disjoint import arrange_disjoint
+from sfumato.analysis.samplers.metropolis.effects import GroupEffects
 from sfumato.analysis.samplers.metropolis.group_steps import GroupLevel
 from sfumato.analysis.samplers.metropolis.joint_proposal import JointProposal
 from sfumato.analysis.samplers.metropolis.latent import (
@@ -40,11 +37,12 @@ from sfumato.analysis.samplers.metropolis.latent import (
     step_true_outcome,
 )
 from sfumato.analysis.samplers.metropolis.likelihood import OutcomeModel
+from sfumato.analysis.samplers.metropolis.outcome_steps import step_dispersion, step_thresholds
 from sfumato.analysis.samplers.metropolis.start import (
     SharedStart,
     draw_first_latent,
-    find_exchanges,
     fit_first_coefficients,
+    list_further_groups,
     prior_precisions,
 )
 from sfumato.kernels.arrays import Floats
@@ -67,6 +65,7 @@ class Chain:
         self.outcome = OutcomeModel(problem)
         clustered = problem.clustered and problem.groups is not None
         group, groups = (problem.groups, start.groups) if clustered else (None, 0)
+        more = list_further_groups(problem) if clustered else ()
         self.group_rows = np.zeros(0, np.int64)
         if problem.groups is not None:
             self.group_rows = find_first_records(problem.groups)
@@ -81,7 +80,7 @@ class Chain:
             if self.groups_own is not None and category.by_group:
                 self.levels.append(self.groups_own.build_level_model(index, dummies))
             else:
-                self.levels.append(LevelModel(category, clean, dummies, group, groups))
+                self.levels.append(LevelModel(category, clean, dummies, group, groups, more))
             dummies += len(category.levels) - 1
         self.codes = np.zeros((problem.records, len(problem.categories)), np.int64)
         for index, model in enumerate(self.levels):
@@ -90,7 +89,7 @@ class Chain:
             self.codes[:, index] = drawn[problem.groups] if by_group else drawn
         self.numbers = NumberModel(
             clean, dummies, start.record_numbers, start.mixture, group, groups,
-            [*start.shared, *self.group_columns], problem.exposure, start.spread_slopes,
+            [*start.shared, *self.group_columns], problem.exposure, start.spread_slopes, more,
         )  # fmt: skip
         self.latent = draw_first_latent(start, self.rng)
         self.disjoint = arrange_disjoint(problem, self.latent, self.rng)
@@ -103,12 +102,8 @@ class Chain:
         if self.outcome.linear:
             least = 1.01 * self.outcome.integrated_noise
             self.outcome.variance = max(self.outcome.variance, least)
-        self.random = list(problem.random if problem.groups is not None else ())
-        self.effects = np.zeros((max(start.groups, 1), len(self.random)))
         scale = self.outcome.variance if self.outcome.linear else 1.0
-        sizes = np.mean(design[:, self.random] ** 2, axis=0)
-        self.between = np.diag(0.1 * scale / np.maximum(sizes, 1e-300))
-        self.exchanges = find_exchanges(problem, design, self.random)
+        self.factors = [GroupEffects(x, problem, design, scale) for x in problem.factors]
         self.prior = prior_precisions(problem, design, self.outcome)
         self.passes = 0
         # A joint step would take some value of some record out of its cell nearly always.
@@ -120,7 +115,7 @@ class Chain:
         self.proposal = JointProposal(warmup)
         self.joint_steps = self.joint_accepted = 0
         self.accepted = np.zeros(len(problem.numbers))
-        self.eta = self._compute_eta()
+        self.eta = self.compute_eta()
 
     def _begin_models(self) -> None:
         """The models of true values at the first ones: columns of levels and groups, slopes."""
@@ -136,13 +131,13 @@ class Chain:
         self._step_numbers()
         self._draw_levels()
         self.predictor.refresh()
-        self.eta = self._compute_eta()
+        self.eta = self.compute_eta()
         if self.outcome.released is not None:
             self.outcome.true = step_true_outcome(self.outcome, self.eta, self.passes, self.rng)
         self._step_coefficients()
         self._step_effects()
         self._step_groups()
-        self._draw_variance()
+        self._step_outcome()
         if self.start.record_numbers:
             if self.noised:
                 self._step_jointly()
@@ -157,7 +152,7 @@ class Chain:
         """Everything that follows from true values, after those of groups have moved."""
         self.write_group_columns()
         self.predictor.refresh()
-        self.eta = self._compute_eta()
+        self.eta = self.compute_eta()
 
     def write_group_columns(self) -> None:
         """Write the numbers of groups, as columns of the models of records' own true values."""
@@ -175,30 +170,70 @@ class Chain:
         if self.groups_own is None:
             return
         self.groups_own.step(self)
-        self._exchange_effects()
-        self._draw_between()
+        if self.random:
+            self.factors[0].exchange(self)
+            self.factors[0].draw_between(self.rng)
 
     def values(self) -> Floats:
         """Coefficients, residual variance, variances and covariances between groups."""
-        values = [self.beta]
+        values = [self.beta.ravel()]
+        if self.outcome.family == "negative_binomial":
+            values.append(np.array([self.outcome.dispersion]))
+        elif self.outcome.family == "ordinal":
+            constant = self.problem.constant
+            thresholds = self.outcome.thresholds - self.beta[constant]
+            values = [np.delete(self.beta, constant), thresholds]
         if self.outcome.linear:
             values.append(np.array([self.outcome.variance - self.outcome.integrated_noise]))
-        if self.random:
-            values.append(np.diag(self.between))
-            values.append(self.between[np.tril_indices(len(self.random), -1)])
+        values += [part for factor in self.factors for part in factor.values()]
         return np.concatenate(values)
 
-    def _compute_eta(self) -> Floats:
-        eta = self.predictor.design @ self.beta
-        for column, term in enumerate(self.random):
-            eta += self.predictor.design[:, term] * self.effects[self.problem.groups, column]
+    def compute_eta(self) -> Floats:
+        """The linear predictor at the present values, effects of groups in it."""
+        eta = (self.predictor.design @ self.beta.T).T
+        for factor in self.factors:
+            eta += factor.predict(self.predictor.design)
         return eta
+
+    # Of the first grouping factor, which groups' own true values share.
+
+    @property
+    def random(self) -> list[int]:
+        """The terms that differ by group."""
+        return self.factors[0].random if self.factors else []
+
+    @property
+    def effects(self) -> Floats:
+        """(group, term) by how much."""
+        return self.factors[0].effects if self.factors else np.zeros((1, 0))
+
+    @effects.setter
+    def effects(self, values: Floats) -> None:
+        self.factors[0].effects = values
+
+    @property
+    def between(self) -> Floats:
+        """The covariance of the effects."""
+        return self.factors[0].between if self.factors else np.zeros((0, 0))
+
+    @between.setter
+    def between(self, values: Floats) -> None:
+        self.factors[0].between = values
+
+    @property
+    def exchanges(self) -> list[list[int]]:
+        """By random term: the coefficients that can take over its effects."""
+        return self.factors[0].exchanges if self.factors else []
 
     def coefficients(self) -> Coefficients:
         """Of each term, by record where it differs by group."""
         coefficients: Coefficients = list(self.beta)
-        for column, term in enumerate(self.random):
-            coefficients[term] = self.beta[term] + self.effects[self.problem.groups, column]
+        if self.beta.ndim > 1:
+            # (level, 1): what a term adds to the predictor of each level is then (level, record).
+            coefficients = list(self.beta.T[:, :, None])
+        for factor in self.factors:
+            for column, term in enumerate(factor.random):
+                coefficients[term] = coefficients[term] + factor.effects[factor.groups, column]
         return coefficients
 
     def _step_numbers(self) -> None:
@@ -248,7 +283,7 @@ class Chain:
             effects = self.predictor.level_effects(category, self.coefficients())
             codes = self.codes[:, category]
             rows = np.arange(len(codes))
-            offset = self.eta - effects[codes, rows]
+            offset = self.eta - effects[codes, ..., rows].T
             logs = model.log_posterior()
             first = self.numbers.first_level + model.offset
             shifts = self.numbers.slopes[first : first + model.count - 1]
@@ -262,7 +297,7 @@ class Chain:
                     logs[level] += self.log_later_category(later, category, level)
             codes = draw_category(logs, self.rng)
             self.codes[:, category] = codes
-            self.eta = offset + effects[codes, rows]
+            self.eta = offset + effects[codes, ..., rows].T
             self.write_levels()
 
     def log_later_category(self, later: int, category: int, level: int) -> Floats:
@@ -307,66 +342,46 @@ class Chain:
             self.beta = draw_coefficients(design, y, variance, self.prior, self.rng)
             self.eta = design @ self.beta + effect
             return
+        if self.outcome.family == "multinomial":
+            for level in range(len(self.beta)):
+                self.beta[level], self.eta[level] = step_coefficients(
+                    design,
+                    self.outcome.separate_level(level, self.eta),
+                    self.eta[level],
+                    self.beta[level],
+                    self.prior,
+                    self.rng,
+                )
+            return
         self.beta, self.eta = step_coefficients(
             design, self.outcome.evaluate, self.eta, self.beta, self.prior, self.rng
         )
 
     def _step_effects(self) -> None:
         """Random effects of groups, and their covariance."""
-        if not self.random or self.problem.groups is None:
-            return
-        self.effects, self.eta = step_effects(
-            columns=self.predictor.design[:, self.random],
-            group=self.problem.groups,
-            likelihood=self.outcome.evaluate,
-            eta=self.eta,
-            effects=self.effects,
-            covariance=self.between,
-            rng=self.rng,
-            exact=self.outcome.linear,
-        )
-        self._exchange_effects()
-        self._draw_between()
-        self._rescale_effects()
+        for factor in self.factors:
+            if factor.random:
+                factor.step(self)
+        for coarse in self.factors:
+            for fine in self.factors:
+                if coarse.contains(fine):
+                    coarse.exchange_with(fine, self.rng)
 
-    def _exchange_effects(self) -> None:
-        """What of the effects of groups the coefficients of columns constant in groups explain."""
-        design = self.predictor.design
-        for column, terms in enumerate(self.exchanges):
-            shared = design[self.group_rows][:, terms]
-            shared[:, 0] = 1.0
-            self.beta[terms] += exchange_effects(
-                self.effects,
-                self.between,
-                column,
-                shared,
-                self.rng,
-                present=self.beta[terms],
-                prior=self.prior[terms],
-            )
-
-    def _draw_between(self) -> None:
-        """The covariance of the effects, given these."""
-        if not self.random:
-            return
-        groups, size = self.effects.shape
-        squares = self.effects.T @ self.effects
-        self.between = draw_inverse_wishart(groups - size - 1, squares, self.rng)
-
-    def _rescale_effects(self) -> None:
-        """Coefficients and the size of the effects together, the effects in their own units."""
-        design = self.predictor.design
-        spread = design[:, self.random] * self.effects[self.problem.groups]
-        self.beta, factors, self.eta = rescale_effects(
-            design, self.outcome.evaluate, self.eta, self.beta, self.prior, spread, self.rng
-        )
-        self.effects = self.effects * factors
-        self.between = self.between * np.outer(factors, factors)
+    def _step_outcome(self) -> None:
+        """What the outcome has beside coefficients."""
+        if self.outcome.linear:
+            self._draw_variance()
+        elif self.outcome.family == "negative_binomial":
+            step_dispersion(self.outcome, self.eta, self.rng)
+        elif self.outcome.family == "ordinal":
+            first = step_thresholds(self.outcome, self.eta, self.rng)
+            self.beta[self.problem.constant] -= first
+            self.eta = self.eta - first
+        elif self.outcome.family == "multinomial" and self.outcome.level_logs is not None:
+            self.outcome.draw_levels(self.eta, self.rng)
 
     def _draw_variance(self) -> None:
         """The residual variance, inverse gamma above the variance of integrated noise."""
-        if not self.outcome.linear:
-            return
         residual = self.outcome.true - self.eta
         squares, noise = float(residual @ residual), self.outcome.noise
         least = self.outcome.integrated_noise
@@ -404,7 +419,7 @@ class Chain:
             self.joint_accepted += 1
             self.latent[:, number] = proposed_x
             self.predictor.refresh()
-            self.eta = self._compute_eta()
+            self.eta = self.compute_eta()
         else:
             self._set_theta(present)
             self.eta = eta
@@ -426,37 +441,30 @@ class Chain:
             self._set_theta(present)
         self.latent[:, number] = here.mixture.draw(self.rng)
         self.predictor.refresh()
-        self.eta = self._compute_eta()
+        self.eta = self.compute_eta()
 
     def _get_theta(self) -> Floats:
-        """Coefficients, log residual variance, and the parameters of the number model."""
-        variance = self.outcome.variance - self.outcome.integrated_noise
-        log_variance = [np.log(variance)] if self.outcome.linear else []
-        return np.concatenate([self.beta, log_variance, self.numbers.theta])
+        """Coefficients, what else the outcome has, and the parameters of the number model."""
+        return np.concatenate([self.beta.ravel(), self.outcome.theta, self.numbers.theta])
 
     def _set_theta(self, theta: Floats) -> None:
-        used = len(self.beta)
-        self.beta = theta[:used].copy()
-        if self.outcome.linear:
-            self.outcome.variance = float(np.exp(theta[used])) + self.outcome.integrated_noise
-            used += 1
-        self.numbers.theta = theta[used:]
-        self.eta = self._compute_eta()
+        used = self.beta.size
+        self.beta = theta[:used].reshape(self.beta.shape).copy()
+        own = len(self.outcome.theta)
+        self.outcome.theta = theta[used : used + own]
+        self.numbers.theta = theta[used + own :]
+        self.eta = self.compute_eta()
 
     def _log_joint(self, target: LatentTarget, x: Floats, sd: Floats) -> float:
         """Log density of coefficients, variances and true values, the latter as z."""
         # The sum of log s is the Jacobian of x = m + s z.
-        log = float((target.evaluate(x)[0].log + np.log(sd)).sum())
-        if self.outcome.linear:
-            log -= 0.5 * len(x) * float(np.log(self.outcome.variance))
-        return log + self._log_prior()
+        log = target.evaluate(x)[0].log + np.log(sd) + self.outcome.log_constants()
+        return float(log.sum()) + self._log_prior()
 
     def _log_prior(self) -> float:
         """Log prior density of what `_get_theta` has."""
         log = -0.5 * float((self.prior * self.beta**2).sum())
-        if self.outcome.linear:
-            residual = self.outcome.variance - self.outcome.integrated_noise
-            log += float(np.log(residual) - np.log(residual + self.outcome.noise))
+        log += self.outcome.log_prior()
         return log + self.numbers.log_prior(self.problem.records)
 
 

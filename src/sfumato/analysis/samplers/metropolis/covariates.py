@@ -16,12 +16,15 @@ least-squares proposal, random effects of groups likewise.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.analysis.problem import Category, Exposure
 from sfumato.analysis.samplers.metropolis.coefficients import (
     Generator,
+    Likelihood,
     draw_category,
     draw_inverse_wishart,
     draw_normal,
@@ -128,6 +131,20 @@ def log_sum_exp(logs: Floats) -> Floats:
     return total
 
 
+@dataclass(eq=False)
+class FurtherEffects:
+    """Effects of a further grouping factor on true values, and their covariance."""
+
+    group: Integers
+    effects: Floats
+    between: Floats
+
+    @classmethod
+    def begin(cls, group: Integers, numbers: int, between: Floats) -> FurtherEffects:
+        """At first effects are zero."""
+        return cls(group, np.zeros((int(group.max()) + 1, numbers)), between.copy())
+
+
 class NumberModel:
     """The model of the numbers and its present parameters.
 
@@ -141,12 +158,14 @@ class NumberModel:
     shared : indices of the clean columns that are constant in groups.
     exposure : the clean columns and strata by which spread and shape differ.
     spread_slopes : first values of the slopes of the log spread.
+    more : the groups of further grouping factors, of each record.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - a model has as many parts
         self, clean: Floats, dummies: int, numbers: int, mixture: Mixture,
         group: Integers | None, groups: int, shared: list[int],
         exposure: Exposure | None = None, spread_slopes: Floats | None = None,
+        more: Sequence[Integers] = (),
     ) -> None:  # fmt: skip
         records, columns = clean.shape
         self.design: Floats = np.zeros((records, columns + dummies), order="F")
@@ -175,6 +194,7 @@ class NumberModel:
         if group is not None:
             rows = np.array([np.flatnonzero(group == g)[0] for g in range(groups)])
             self.group_columns = clean[rows][:, shared]
+        self.more = [FurtherEffects.begin(own, numbers, self.between) for own in more]
 
     @property
     def components(self) -> int:
@@ -199,6 +219,8 @@ class NumberModel:
         centre = self.design @ self.slopes
         if self.group is not None:
             centre += self.effects[self.group]
+        for factor in self.more:
+            centre += factor.effects[factor.group]
         return centre
 
     def log_components(self, residual: Floats) -> Floats:
@@ -395,6 +417,8 @@ class NumberModel:
 
     def _draw_slopes(self, latent: Floats, label: Integers, rng: Generator) -> None:
         target = latent if self.group is None else latent - self.effects[self.group]
+        for factor in self.more:
+            target = target - factor.effects[factor.group]
         columns, size = self.slopes.shape
         precision, right = np.zeros((columns * size, columns * size)), np.zeros((columns, size))
         # Clean columns are there whatever is drawn; a level may have no record for a while.
@@ -422,26 +446,44 @@ class NumberModel:
 
     def _draw_effects(self, latent: Floats, label: Integers, rng: Generator) -> None:
         assert self.group is not None  # noqa: S101 - asked before
-        residual = latent - self.design @ self.slopes
-        # Effects of a group are normal with precision B⁻¹ + Σ nₖ Σₖ⁻¹.
-        precision = np.zeros((self.groups, *self.between.shape)) + np.linalg.inv(self.between)
-        right = np.zeros(self.effects.shape)
+        residual = latent - self.centre() + self.effects[self.group]
+        self.effects = self._draw_group_effects(residual, label, self.group, self.between, rng)
+        for number in range(self.effects.shape[1]):
+            amount = exchange_effects(self.effects, self.between, number, self.group_columns, rng)
+            self.slopes[self.shared, number] += amount
+        self.between = self._draw_between(self.effects, rng)
+        for factor in self.more:
+            residual = latent - self.centre() + factor.effects[factor.group]
+            factor.effects = self._draw_group_effects(
+                residual, label, factor.group, factor.between, rng
+            )
+            constant = np.ones((len(factor.effects), 1))
+            for number in range(self.effects.shape[1]):
+                amount = exchange_effects(factor.effects, factor.between, number, constant, rng)
+                self.slopes[:1, number] += amount
+            factor.between = self._draw_between(factor.effects, rng)
+
+    def _draw_group_effects(
+        self, residual: Floats, label: Integers, group: Integers, between: Floats, rng: Generator
+    ) -> Floats:
+        """Effects of a group are normal with precision B⁻¹ + Σ nₖ Σₖ⁻¹."""
+        groups = int(group.max()) + 1
+        precision = np.zeros((groups, *between.shape)) + np.linalg.inv(between)
+        right = np.zeros((groups, len(between)))
         for k in range(self.components):
             inverse = np.linalg.inv(self.covariances[k])
             member = (label == k).astype(float)
             # S⁻¹ Σ⁻¹ S⁻¹ of each record, S its spreads.
             inverse_spread = np.broadcast_to(1 / self.spread, residual.shape) * member[:, None]
             outer = inverse_spread[:, :, None] * inverse_spread[:, None, :]
-            precision += sum_by_group(self.group, self.groups, outer) * inverse
+            precision += sum_by_group(group, groups, outer) * inverse
             weighted = (residual * inverse_spread - member[:, None] * self.means[k]) @ inverse
-            right += sum_by_group(self.group, self.groups, weighted * inverse_spread)
-        self.effects, _ = draw_normals(precision, right, rng)
-        for number in range(self.effects.shape[1]):
-            amount = exchange_effects(self.effects, self.between, number, self.group_columns, rng)
-            self.slopes[self.shared, number] += amount
-        squares = self.between_scale + self.effects.T @ self.effects
-        freedom = self.groups + self.effects.shape[1] + 1
-        self.between = draw_inverse_wishart(freedom, squares, rng)
+            right += sum_by_group(group, groups, weighted * inverse_spread)
+        return draw_normals(precision, right, rng)[0]
+
+    def _draw_between(self, effects: Floats, rng: Generator) -> Floats:
+        squares = self.between_scale + effects.T @ effects
+        return draw_inverse_wishart(len(effects) + effects.shape[1] + 1, squares, rng)
 
 
 def _total_covariance(mixture: Mixture) -> Floats:
@@ -460,11 +502,13 @@ class LevelModel:
     clean : (record, column) clean columns of size one, the constant first.
     earlier : how many columns for levels of earlier categories follow.
     group, groups : of each record, and how many; None where levels do not differ by group.
+    more : the groups of further grouping factors, of each record.
     """
 
     def __init__(
-        self, category: Category, clean: Floats, earlier: int, group: Integers | None, groups: int
-    ) -> None:
+        self, category: Category, clean: Floats, earlier: int, group: Integers | None, groups: int,
+        more: Sequence[Integers] = (),
+    ) -> None:  # fmt: skip
         self.released_logs = np.ascontiguousarray(category.density.T)
         """(level, record) log probability of what was released."""
         self.count = len(category.levels)
@@ -476,6 +520,10 @@ class LevelModel:
         self.group, self.groups = group, groups
         self.effects: Floats = np.zeros((self.count - 1, groups, 1))
         self.between: Floats = np.full(self.count - 1, 0.1)
+        self.more = [
+            [FurtherEffects.begin(own, 1, np.full((1, 1), 0.1)) for own in more]
+            for _ in range(self.count - 1)
+        ]
         shares = np.exp(self.released_logs - self.released_logs.max(axis=0))
         shares = np.maximum((shares / shares.sum(axis=0)).mean(axis=1), 1e-3)
         self.slopes[:, 0] = np.log(shares[1:] / shares[0])
@@ -486,6 +534,9 @@ class LevelModel:
         log_odds[1:] = self.slopes @ self.design.T
         if self.group is not None:
             log_odds[1:] += self.effects[:, :, 0][:, self.group]
+        for row, factors in enumerate(self.more):
+            for factor in factors:
+                log_odds[row + 1] += factor.effects[factor.group, 0]
         return log_odds
 
     def log_probabilities(self) -> Floats:
@@ -516,30 +567,38 @@ class LevelModel:
                 self.design, likelihood, eta[level], self.slopes[row], prior, rng
             )
             if self.group is not None:
-                self.effects[row], level_eta = step_effects(
-                    np.ones((len(codes), 1)),
-                    self.group,
-                    likelihood,
-                    level_eta,
-                    self.effects[row],
-                    np.array([[self.between[row]]]),
-                    rng,
-                    exact=False,
-                )
-                self._draw_between(row, rng)
+                own = FurtherEffects(self.group, self.effects[row], np.array([[self.between[row]]]))
+                level_eta = self._step_effects(row, own, likelihood, level_eta, rng)
+                self.effects[row], self.between[row] = own.effects, own.between[0, 0]
+            for factor in self.more[row]:
+                level_eta = self._step_effects(row, factor, likelihood, level_eta, rng)
             eta[level] = level_eta
 
-    def _draw_between(self, row: int, rng: Generator) -> None:
-        squares = float((self.effects[row] ** 2).sum())
-        shape = 1 + self.groups / 2
-        self.between[row] = (_LOGIT_BETWEEN + squares / 2) / rng.standard_gamma(shape)
+    def _step_effects(
+        self, row: int, own: FurtherEffects, likelihood: Likelihood, eta: Floats, rng: Generator
+    ) -> Floats:
+        """Effects of a grouping factor on the log odds of a level, and their variance."""
+        own.effects, eta = step_effects(
+            np.ones((len(eta), 1)),
+            own.group,
+            likelihood,
+            eta,
+            own.effects,
+            own.between,
+            rng,
+            exact=False,
+        )
+        squares = float((own.effects**2).sum())
+        shape = 1 + len(own.effects) / 2
+        own.between = np.array([[(_LOGIT_BETWEEN + squares / 2) / rng.standard_gamma(shape)]])
         # What all groups share is moved to the constant.
         self.slopes[row, :1] += exchange_effects(
-            self.effects[row],
-            np.array([[self.between[row]]]),
+            own.effects,
+            own.between,
             0,
-            np.ones((self.groups, 1)),
+            np.ones((len(own.effects), 1)),
             rng,
             present=self.slopes[row, :1],
             prior=np.full(1, _LOGIT_PRECISION),
         )
+        return eta

@@ -180,9 +180,12 @@ class LinearPredictor:
         )
 
     def level_effects(self, category: int, coefficients: Coefficients) -> Floats:
-        """(level, record) what each level of a category adds to the predictor."""
+        """(level, record) what each level of a category adds to the predictor.
+
+        Of an outcome with several predictors it is (level, predictor, record).
+        """
         levels = len(self.problem.categories[category].levels)
-        effects = np.zeros((levels, self.problem.records))
+        effects = np.zeros((levels, *np.shape(coefficients[0])[:-1], self.problem.records))
         for index, term in enumerate(self.problem.terms):
             named = {level for other, level in term.levels if other == category}
             if len(named) == 1:
@@ -260,13 +263,12 @@ class LatentTarget:
                 eta = eta + weight * value
             for weight, derivative in zip(self.weights, functions.derivatives, strict=True):
                 slope = slope + weight * derivative
-            outcome = self.outcome.evaluate(eta)
+            outcome = self.outcome.evaluate_along(eta, slope)
             prior = self.conditional.evaluate(latent)
             measurement = self.released.evaluate(latent, self.shift)
             log = outcome.log + prior.log + measurement.log
-            # The chain rule through η; terms in its second derivative are left out (Gauss-Newton).
-            gradient = outcome.gradient * slope + prior.gradient + measurement.gradient
-            curvature = outcome.curvature * slope**2 + prior.curvature + measurement.curvature
+            gradient = outcome.gradient + prior.gradient + measurement.gradient
+            curvature = outcome.curvature + prior.curvature + measurement.curvature
         return _forbid_undefined(log, gradient, curvature), eta
 
     def predict(self, latent: Floats) -> Floats:

@@ -12,9 +12,10 @@ densities of what was released (`likelihood`).
 
 Priors: flat on coefficients (of levels: normal with 10 SD of the outcome, or 10 on the scale of the
 link); 1 / σ² on the residual variance (1 / (σ² + noise) where the outcome is noised); uniform on
-covariances between groups. For the model of true values see `covariates`. Where a function such as
-a logarithm limits the true values, that model is truncated there without its normalising constant:
-near the limit prefer noise on the logarithm.
+covariances between groups; uniform on the square root of the dispersion; normal with SD 10 on
+the distance of thresholds from the first. For the model of true values see `covariates`. Where a
+function such as a logarithm limits the true values, that model is truncated there without its
+normalising constant: near the limit prefer noise on the logarithm.
 
 Randomness is the analyst's own: numpy's generator under a seed, one stream for each chain. Records
 are put into an order that depends on their values alone.
@@ -28,14 +29,21 @@ from threading import Event
 
 import numpy as np
 
+from sfumato.analysis.naive_fit import name_group_covariances
 from sfumato.analysis.problem import (
     GeneralisedNumber,
+    Pointwise,
     Posterior,
     Problem,
     Replicate,
     Sampling,
 )
 from sfumato.analysis.samplers.metropolis.chain import Chain
+from sfumato.analysis.samplers.metropolis.pointwise import (
+    OutcomePrediction,
+    PointwisePredictor,
+    require_pointwise,
+)
 from sfumato.analysis.samplers.metropolis.start import SharedStart, find_order, prepare_start
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
@@ -49,9 +57,15 @@ _LINKS = {
     ("binomial", "logit"),
     ("binomial", "probit"),
     ("poisson", "log"),
+    ("negative_binomial", "log"),
+    ("ordinal", "logit"),
+    ("multinomial", "logit"),
 }
+_OF_LEVELS = ("bernoulli", "ordinal", "multinomial")
 _MANY_RECORDS = 5_000
 """Records from which on chains run side by side: below, they would wait for each other."""
+_MOST_VALUES = 20_000_000
+"""Of likelihoods by record and draw; beyond, only every so-many-th draw has them."""
 _REPLICATES = 80
 """Of the true numbers, for posterior predictive checks."""
 _LOW_ACCEPTANCE = 0.2
@@ -63,9 +77,16 @@ def can(problem: Problem) -> bool:
     return (
         (problem.family, problem.link) in _LINKS
         and (problem.outcome_number is None or problem.family == "gaussian")
-        and (problem.outcome_category is None or problem.family == "bernoulli")
+        and (problem.outcome_category is None or problem.family in _OF_LEVELS)
         and (problem.family != "binomial" or problem.trials is not None)
+        and (problem.family != "multinomial" or _has_plain_levels(problem))
     )
+
+
+def _has_plain_levels(problem: Problem) -> bool:
+    """Whether a model with a predictor for each level has no groups, nor ranges."""
+    ranges = [number for number in problem.numbers if isinstance(number, GeneralisedNumber)]
+    return problem.groups is None and not ranges
 
 
 def sample(problem: Problem, sampling: Sampling, progress: Progress | None = None) -> Posterior:
@@ -80,6 +101,8 @@ def sample(problem: Problem, sampling: Sampling, progress: Progress | None = Non
     if not can(problem):
         msg = "There is no such model for noised data."
         raise MeasureError(msg, hint="ask `can` first.")
+    if sampling.pointwise:
+        require_pointwise(problem)
     with use_one_thread():
         start = prepare_start(problem, sampling.seed)
         seeds = np.random.SeedSequence(sampling.seed).spawn(sampling.chains)
@@ -104,6 +127,7 @@ def sample(problem: Problem, sampling: Sampling, progress: Progress | None = Non
         notes=(*_write_notes(start, acceptance), *sampling.describe_length(draws)),
         complete=complete,
         replicates=_collect_replicates(problem, runs),
+        pointwise=_collect_pointwise(problem, runs) if sampling.pointwise else None,
         details={
             **{
                 f"accepted {number.name}": float(share)
@@ -116,17 +140,11 @@ def sample(problem: Problem, sampling: Sampling, progress: Progress | None = Non
 
 def name_parameters(problem: Problem) -> tuple[str, ...]:
     """The parameters in the order of the draws."""
-    names = [term.name for term in problem.terms]
+    names = list(problem.coefficient_names)
     if problem.family == "gaussian":
         names.append("residual variance")
-    if problem.groups is not None:
-        random = [problem.terms[index].name for index in problem.random]
-        names += [f"variance of {name} by group" for name in random]
-        names += [
-            f"covariance of {random[b]} and {random[a]} by group"
-            for a in range(len(random))
-            for b in range(a)
-        ]
+    for factor in problem.factors:
+        names += name_group_covariances(problem, factor)
     return tuple(names)
 
 
@@ -145,6 +163,10 @@ class _Run:
         self.replicates: list[Replicate] = []
         self._simulation = np.random.default_rng(seed.spawn(1)[0])
         self._interval = max(sampling.draws * sampling.chains // _REPLICATES, 1)
+        values = sampling.draws * sampling.chains * start.problem.records
+        self.thinning = -(-values // _MOST_VALUES) if sampling.pointwise else 0
+        self.predictions: list[OutcomePrediction] = []
+        self._predictor: PointwisePredictor | None = None
         self._chain: Chain | None = None
 
     def extend(self, draws: int) -> None:
@@ -162,6 +184,10 @@ class _Run:
         if self.done > self.warmup and self.done % self._interval == 0:
             true = self._chain.numbers.simulate(self._simulation)
             self.replicates.append(Replicate(true, self._chain.values()))
+        if self.thinning and self.done > self.warmup:
+            self._predictor = self._predictor or PointwisePredictor(self._chain, self._simulation)
+            if (self.done - self.warmup) % self.thinning == 0:
+                self.predictions.append(self._predictor.predict())
         self.acceptance = self._chain.accepted / self.done
         self.joint_acceptance = self._chain.joint_accepted / max(self._chain.joint_steps, 1)
 
@@ -179,6 +205,18 @@ def _collect_replicates(problem: Problem, runs: list[_Run]) -> tuple[Replicate, 
     back = np.argsort(find_order(problem))
     replicates = [replicate for run in runs for replicate in run.replicates]
     return tuple(Replicate(x.true[back], x.parameters) for x in replicates)
+
+
+def _collect_pointwise(problem: Problem, runs: list[_Run]) -> Pointwise:
+    """Likelihoods and predictions of all chains, in the problem's own order of records."""
+    back = np.argsort(find_order(problem))
+    thinning, count = runs[0].thinning, min(len(run.predictions) for run in runs)
+    kept = [run.predictions[:count] for run in runs]
+    return Pointwise(
+        log_likelihood=np.array([[x.log_likelihood[back] for x in chain] for chain in kept]),
+        predicted=np.array([[x.drawn[back] for x in chain] for chain in kept]),
+        interval=thinning,
+    )
 
 
 def _run_in_turns(runs: list[_Run], stop: Event) -> None:

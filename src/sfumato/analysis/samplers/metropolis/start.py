@@ -18,6 +18,8 @@ from sfumato.analysis.group_level import (
     find_first_records,
     is_constant_in_groups,
 )
+from sfumato.analysis.mixed_models import maximise_likelihood
+from sfumato.analysis.outcome_fits import MultinomialLikelihood, place_thresholds
 from sfumato.analysis.problem import Exposure, GeneralisedNumber, Problem, Shape
 from sfumato.analysis.samplers.metropolis.cells import draw_evenly, place_near_ends
 from sfumato.analysis.samplers.metropolis.coefficients import Generator
@@ -230,6 +232,7 @@ def _take_groups(problem: Problem) -> Problem:
         problem,
         y=problem.y[rows],
         trials=None,
+        offset=None,
         numbers=tuple(
             replace(number.take(rows), by_group=False)
             for number in problem.numbers
@@ -244,6 +247,7 @@ def _take_groups(problem: Problem) -> Problem:
         exposure=None,
         groups=None,
         random=(),
+        more_factors=(),
     )
 
 
@@ -289,14 +293,14 @@ def _require_enough(problem: Problem) -> None:
             )
     if problem.outcome_number is None and not np.isfinite(problem.y).all():
         raise MeasureError("The outcome has no finite value for some records.")
-    if problem.groups is None:
-        return
-    groups, least = len(np.unique(problem.groups)), 3 * max(len(problem.random), 1) + 1
-    if groups < least:
-        raise MeasureError(
-            f"There are {groups} groups; {least} are needed to estimate how they vary.",
-            hint="leave the groups out, or make them a clean factor of the formula.",
-        )
+    for factor in problem.factors:
+        groups, least = len(np.unique(factor.groups)), 3 * max(len(factor.random), 1) + 1
+        named = f" of '{factor.name}'" if problem.more_factors else ""
+        if groups < least:
+            raise MeasureError(
+                f"There are {groups} groups{named}; {least} are needed to estimate how they vary.",
+                hint="leave the groups out, or make them a clean factor of the formula.",
+            )
 
 
 def find_order(problem: Problem) -> Integers:
@@ -310,21 +314,35 @@ def find_order(problem: Problem) -> Integers:
     keys += [*problem.covariates.T, *(x.observed for x in problem.numbers), problem.y]
     cells = [x for x in (*problem.numbers, number) if isinstance(x, GeneralisedNumber)]
     keys += [ends for x in cells for ends in (x.lower, x.upper)]
-    keys += [key for key in (problem.trials, problem.groups) if key is not None]
+    keys += [factor.groups for factor in problem.more_factors]
+    keys += [key for key in (problem.trials, problem.offset, problem.groups) if key is not None]
     return np.lexsort(keys)
+
+
+def _renumber(groups: Integers) -> Integers:
+    """Groups numbered from 0 on without a gap."""
+    return np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def list_further_groups(problem: Problem) -> list[Integers]:
+    """The groups of further grouping factors, each of the same groups once."""
+    listed: list[Integers] = []
+    for factor in problem.factors:
+        if not any(np.array_equal(factor.groups, groups) for groups in listed):
+            listed.append(factor.groups)
+    return listed[1:]
 
 
 def _order_records(problem: Problem) -> Problem:
     """The records in an order that depends on their values alone."""
     order, number = find_order(problem), problem.outcome_number
     category = problem.outcome_category
-    groups = None if problem.groups is None else problem.groups[order]
-    if groups is not None:
-        groups = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    groups = None if problem.groups is None else _renumber(problem.groups[order])
     return replace(
         problem,
         y=problem.y[order],
         trials=None if problem.trials is None else problem.trials[order],
+        offset=None if problem.offset is None else problem.offset[order],
         outcome_number=None if number is None else number.take(order),
         outcome_category=(
             None if category is None else replace(category, density=category.density[order])
@@ -338,6 +356,10 @@ def _order_records(problem: Problem) -> Problem:
         covariates=problem.covariates[order],
         exposure=None if problem.exposure is None else problem.exposure.take(order),
         groups=groups,
+        more_factors=tuple(
+            replace(factor, groups=_renumber(factor.groups[order]))
+            for factor in problem.more_factors
+        ),
         partition=None
         if problem.partition is None
         else replace(problem.partition, classes=problem.partition.classes[order]),
@@ -423,7 +445,8 @@ def _calibrate(
             slopes = np.linalg.lstsq(design, noisy, rcond=None)[0]
             fitted = design @ slopes
             if problem.groups is not None and problem.clustered:
-                fitted += _shrink_group_means(noisy - fitted, problem.groups)
+                for groups in (problem.groups, *list_further_groups(problem)):
+                    fitted += _shrink_group_means(noisy - fitted, groups)
             noisy_sd = float(np.std(noisy - fitted)) or 1e-300
             z = _draw_between_limits(number, fitted, noisy_sd, unknown, rng)
             noisy[unknown] = fitted[unknown] + noisy_sd * z
@@ -521,6 +544,14 @@ def fit_first_coefficients(design: Floats, outcome: OutcomeModel) -> tuple[Float
     scaled = design / size
     _refuse_collinear(scaled[:, scaled.any(axis=0)])
     if not outcome.linear:
+        if outcome.family == "ordinal":
+            thresholds = place_thresholds(outcome.codes, outcome.levels)
+            outcome.thresholds = thresholds - thresholds[0]
+        if outcome.family == "multinomial":
+            y, offset = outcome.codes.astype(float), np.zeros(len(scaled))
+            model = MultinomialLikelihood(scaled, y, offset, outcome.levels)
+            theta, *_ = maximise_likelihood(model, model.start())
+            return theta.reshape(-1, scaled.shape[1]) / size, 1.0
         return _find_mode(scaled, outcome) / size, 1.0
     if outcome.released is not None:
         missing = outcome.released.missing
@@ -548,8 +579,8 @@ def _refuse_collinear(scaled: Floats) -> None:
 def _find_mode(design: Floats, outcome: OutcomeModel) -> Floats:
     """The mode of a generalised model, by Newton's method with halved steps."""
     beta: Floats = np.zeros(design.shape[1])
-    if outcome.family == "poisson":
-        target = np.log(outcome.true + 0.5)
+    if outcome.link == "log":
+        target = np.log(outcome.true + 0.5) - outcome.offset
         beta = np.asarray(np.linalg.lstsq(design, target, rcond=None)[0], np.float64)
     here = outcome.evaluate(design @ beta)
     for _ in range(_NEWTON_STEPS):
@@ -567,8 +598,8 @@ def _find_mode(design: Floats, outcome: OutcomeModel) -> Floats:
         here = there
         if gain < 1e-6:  # noqa: PLR2004 - a part of the log-likelihood that nobody can see
             break
-    far = float(np.quantile(np.abs(design @ beta), 0.9))
-    if outcome.family != "poisson" and far > _CERTAIN:
+    far = float(np.quantile(np.abs(design @ beta + outcome.offset), 0.9))
+    if outcome.link != "log" and far > _CERTAIN:
         raise MeasureError(
             "Some combination of predictors determines the outcome for sure.",
             hint="leave one out, or merge rare levels.",
@@ -607,7 +638,7 @@ def prior_precisions(problem: Problem, design: Floats, outcome: OutcomeModel) ->
     bound them where predictors have noise.
     """
     precisions = np.zeros(design.shape[1])
-    likely = _LIKELY.get(problem.link) if problem.family in ("bernoulli", "binomial") else None
+    likely = _LIKELY.get(problem.link)
     if likely is not None:
         precisions[:] = design.var(axis=0) / likely**2
     scale = float(np.std(outcome.true)) if outcome.linear else 1.0
