@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.style import BLUE, INK, VERMILION
+from sfumato.figures._sheet.style import BLUE, INK
 from sfumato.figures.public.contour import smooth_grid
 from sfumato.figures.public.grid import Grid
 from sfumato.figures.public.heatmap import get_colormap
@@ -34,7 +34,7 @@ def dots(axes: Axes, table: pl.DataFrame, *, line: bool = True) -> None:
     axes.scatter(x, y, s=size, color=BLUE, alpha=0.55, linewidths=0, rasterized=True)
     twice = table.is_duplicated().to_numpy()
     if not sized and twice.any():
-        axes.scatter(x[twice], y[twice], s=2.2, color=VERMILION, linewidths=0, rasterized=True)
+        axes.scatter(x[twice], y[twice], s=2.2, color=INK, linewidths=0, rasterized=True)
     found = fit_line(x, y, weights) if line else None
     if found is not None:
         ends = np.array([found.low, found.high])

@@ -70,6 +70,7 @@ def test_a_refusal_is_exit_code_3_and_is_logged(file: str, tmp_path: Path) -> No
 
 CALLS = {
     "histogram": ["--x", "height"],
+    "bar": ["--x", "education", "--hue", "sex"],
     "scatter": ["--x", "height", "--y", "weight_kg"],
     "heatmap": ["--x", "height", "--y", "weight_kg", "--protection", "deterministic"],
     "contour": ["--x", "height", "--y", "weight_kg"],

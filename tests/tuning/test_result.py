@@ -37,10 +37,13 @@ def drawn(picture: Picture, marker: str) -> list[tuple[float, float]]:
 def test_every_candidate_is_a_point_and_the_best_a_star(found: Tuned) -> None:
     picture = found.picture()
     points = [line for line in picture.figure.axes[0].lines if line.get_linestyle() == "None"]
-    assert len(points) == len(found.candidates) + 1
+    places = {(one.loss, one.verdict[0].number): one for one in found.candidates}
+    assert len(points) == len(places) + 1
     assert drawn(picture, "*") == [(found.best.loss, found.best.verdict[0].number)]
     hollow = [line for line in points if line.get_fillstyle() == "none"]
-    assert len(hollow) == sum(not one.met for one in found.candidates)
+    assert len(hollow) == sum(not one.met for one in places.values())
+    labels = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert found.best.describe() in labels
     assert "Recommended" in told(picture)
     assert found.best.describe() in picture.caption
 
@@ -54,6 +57,17 @@ def test_it_stays_inside_unless_somebody_says_otherwise(found: Tuned) -> None:
 def test_down_is_safer(found: Tuned) -> None:
     low, high = found.picture().figure.axes[0].get_ylim()
     assert low > high  # more of k is safer, so the axis is turned round
+
+
+def test_what_differs_nowhere_has_no_panel_and_alike_candidates_one_point(found: Tuned) -> None:
+    first = found.candidates[1]
+    repeated = replace(found, candidates=(*found.candidates, first))
+    drawn_twice, drawn_once = repeated.picture(), found.picture()
+    assert len(drawn_twice.figure.axes[0].lines) == len(drawn_once.figure.axes[0].lines)
+    assert "one point with it: 1" in drawn_twice.caption
+    same = [replace(one, verdict=(*one.verdict, one.verdict[0])) for one in found.candidates]
+    best = same[found.candidates.index(found.best)]
+    assert len(replace(found, candidates=tuple(same), best=best).picture().figure.axes) == 1
 
 
 def test_nothing_met_shows_the_nearest(people: Dataset, crowd: Plan) -> None:

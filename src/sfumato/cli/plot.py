@@ -23,6 +23,7 @@ _TABLES = (".csv", ".json")
 _OF_MODELS = ("residuals", "qq", "leverage", "forest")
 _VARIABLES: dict[str, tuple[str, ...]] = {
     "histogram": ("x",),
+    "bar": ("x",),
     "scatter": ("x", "y"),
     "heatmap": ("x", "y"),
     "contour": ("x", "y"),
@@ -97,6 +98,7 @@ def plot(
     ] = None,
     log: Annotated[Path | None, typer.Option(help="Folder of the log of outputs.")] = None,
     rules: Annotated[Path | None, typer.Option(help="The house rules for outputs (TOML).")] = None,
+    profile: options.Profile = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: ranges, missing codes.")
     ] = None,
@@ -131,7 +133,7 @@ def plot(
         data = options.load(file, plan=loaded, progress=tell)
         tell("drawing", 0, 1)
         try:
-            options_of_plot = {**settings, **load_house_rules(rules, log)}
+            options_of_plot = {**settings, **load_house_rules(rules, log, profile, loaded)}
             figure = _draw_plot(kind, data, named, options_of_plot, compared=compare)
         except OutputRefused as refusal:
             if json:
@@ -146,12 +148,13 @@ def plot(
     _show_plot(figure, kind, to, table, as_json=json, quiet=quiet)
 
 
-def load_house_rules(rules: Path | None, log: Path | None) -> dict[str, Any]:
+def load_house_rules(
+    rules: Path | None, log: Path | None, profile: str | None, plan: Plan | None
+) -> dict[str, Any]:
     """The house rules and the log that a figure is drawn under."""
     from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
 
-    house = Rules.load(rules) if rules else None
+    house = options.load_rules(rules, profile, plan)
     noted = Log(log, house) if log else None
     # A log was begun under rules, and they hold for all that is put into it.
     return {"rules": house or (noted.rules if noted else None), "log": noted}
@@ -241,6 +244,7 @@ def _show_plot(
                 "kind": kind,
                 "title": figure.title,
                 "caption": figure.caption,
+                "description": figure.description,
                 "verdict": figure.verdict,
                 "reasons": list(figure.reasons),
                 "rule": dict(figure.rule),
@@ -252,6 +256,7 @@ def _show_plot(
     if quiet:
         return
     say(figure.caption)
+    say(figure.description, style="dim")
     say(f"Verdict: {figure.verdict}.", style="green" if figure.verdict == "pass" else "yellow")
     for reason in figure.reasons:
         say(f"  {reason}")

@@ -26,6 +26,7 @@ from sfumato.tuning.sweep import sweep as run_sweep
 
 if TYPE_CHECKING:
     from sfumato.datasets.simulation import Simulator
+    from sfumato.figures._sheet.picture import Picture
 
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 _MOST_AXES = 2
@@ -148,7 +149,8 @@ def sweep(
             write_table(frame, to)
         if picture is not None:
             tell("drawing", 0, 1)
-            _draw(frame, axes, picture, relief=relief, overwrite=overwrite)
+            figure = _draw(frame, axes, measure or [], relief=relief)
+            figure.save(picture, overwrite=overwrite)
     _show(frame, loaded, to, as_json=json, quiet=quiet)
 
 
@@ -264,18 +266,25 @@ def _list_targeted(frame: pl.DataFrame, plan: Plan) -> set[str]:
 
 
 def _draw(
-    frame: pl.DataFrame, axes: Sequence[str], path: Path, *, relief: bool, overwrite: bool
-) -> None:
-    """The measures over what varies."""
+    frame: pl.DataFrame, axes: Sequence[str], measures: Sequence[str], *, relief: bool
+) -> Picture:
+    """The measures that were asked for, else all of them, over what varies."""
     from sfumato.figures import custodian
 
-    measured = list_main(frame)
+    columns = list_main(frame)
+    if measures:
+        columns = [column for name in measures for column in columns
+                   if column.partition(".")[0] == name]  # fmt: skip
+    if not columns:
+        raise PlanError(
+            f"No run has one number for {' or '.join(map(repr, measures))}, so there is nothing to "
+            "draw.",
+            hint="ask for the table: --out.",
+        )
     if len(axes) > 1:
-        figure = custodian.surface(frame, axes[0], axes[1], measured[0], relief=relief)
-    else:
-        panels = {name: [name] for name in measured}
-        figure = custodian.sweep(frame, axes[0], panels, log_x="records" in axes)
-    figure.save(path, overwrite=overwrite)
+        return custodian.surface(frame, axes[0], axes[1], columns[0], relief=relief)
+    panels = {name: [name] for name in columns}
+    return custodian.sweep(frame, axes[0], panels, log_x="records" in axes)
 
 
 def _show(frame: pl.DataFrame, plan: Plan, to: Path | None, *, as_json: bool, quiet: bool) -> None:

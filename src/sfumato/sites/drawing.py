@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import label_axes, make_sheet, put_head_and_foot
+from sfumato.figures._sheet.sheet import (
+    label_axes,
+    make_panels,
+    make_sheet,
+    put_head_and_foot,
+)
 from sfumato.figures._sheet.style import MOST_MARKS, Mark, pick_marks, use_house_style
 from sfumato.figures._sheet.text import format_records
 from sfumato.figures.public.box import Box, draw_panel, make_box, read_box_off_counts
 from sfumato.figures.public.contour import draw_contours
 from sfumato.figures.public.grid import Grid
-from sfumato.figures.public.heatmap import crop_to_grids, draw_cells, make_panels
+from sfumato.figures.public.heatmap import crop_to_grids, draw_cells
 from sfumato.figures.public.histogram import Bars, draw_bars
 from sfumato.figures.public.plot import Plot
 from sfumato.figures.public.protected_values import ProtectedValues

@@ -22,6 +22,7 @@ from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import canonical_order
 from sfumato.methods._persons import BY_PERSON
 from sfumato.methods.noise import Noise
+from sfumato.parameters import write_short
 from sfumato.progress import current_progress
 from sfumato.randomness import Draws
 from sfumato.risk._attacks.distances import Space, space
@@ -82,6 +83,8 @@ class Calibrated:
     warnings: tuple[str, ...] = ()
     reason: str = ""
     offers: tuple[Calibrated, ...] = ()
+
+    __repr__ = write_short
 
 
 def calibrate(  # noqa: PLR0913 - the options are the interface

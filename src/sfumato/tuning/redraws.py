@@ -21,6 +21,7 @@ from sfumato.evidence import Evidence
 from sfumato.io.frames import wrap
 from sfumato.measure import Measure
 from sfumato.method import Method
+from sfumato.parameters import write_short
 from sfumato.plan import Plan
 from sfumato.progress import current_progress
 from sfumato.randomness import Key
@@ -47,6 +48,8 @@ class Redrawn:
     draws: int
     numbers: Any = field(repr=False)
     table: Any = field(repr=False)
+
+    __repr__ = write_short
 
     def number(self, name: str) -> tuple[float, float]:
         """The mean of a number and its Monte Carlo standard error."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from sfumato.errors import PlanError
+from sfumato.parameters import write_short
 from sfumato.plan import Plan
 from sfumato.plan.targets import Judgement
 from sfumato.tuning.comparison import Compared, compare
@@ -39,6 +40,8 @@ class Tuned:
     weights: Mapping[str, float]
     stopped: bool
     runner: Runner = field(repr=False)
+
+    __repr__ = write_short
 
     @property
     def met(self) -> bool:

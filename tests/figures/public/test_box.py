@@ -73,8 +73,8 @@ def test_small_groups_are_left_out_without_a_name_or_count():
     )
     made = sf.plots.box(frame, "bmi", by="sex")
     assert set(made.table["group"]) == {"f", "m"}
-    assert "Groups of few records are left out." in made.caption
-    assert "rare" not in made.caption
+    assert "Groups of few records are left out." in made.description
+    assert "rare" not in made.description
 
 
 def test_a_far_outlier_is_drawn_only_when_somebody_answers_for_it():
@@ -127,7 +127,7 @@ def test_missing_values_are_left_out_and_said():
     frame = cohort().with_columns(
         bmi=pl.when(pl.int_range(pl.len()) % 5 == 0).then(None).otherwise("bmi")
     )
-    assert "a value is missing: about 20 %" in sf.plots.box(frame, "bmi").caption
+    assert "a value is missing: about 20 %" in sf.plots.box(frame, "bmi").description
 
 
 def test_limits_that_are_the_datas_own_extremes_ask_for_a_second_look():

@@ -61,7 +61,7 @@ def test_default_is_a_coarse_grid_and_says_why() -> None:
     made = heatmap(frame(), "x", "y")
     assert made.rule["protection"] == "generalise"
     assert made.rule["bins"] <= 15
-    assert "Wide cells were chosen" in made.caption
+    assert "Wide cells were chosen" in made.description
     assert made.details["suppressed"] > 0
 
 

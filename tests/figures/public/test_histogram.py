@@ -72,10 +72,10 @@ def test_density_is_that_of_the_records_shown() -> None:
 def test_choice_is_said() -> None:
     even = histogram(frame(), "x")
     assert even.rule["protection"] == "suppress"
-    assert "loses little" in even.caption
+    assert "loses little" in even.description
     few = histogram(frame(60), "x")
     assert few.rule["protection"] == "generalise"
-    assert "Bins adapt" in few.caption
+    assert "Bins adapt" in few.description
     assert few.details["suppressed"] == 0
 
 

@@ -54,6 +54,7 @@ def model() -> Any:
 
 
 CALLS: dict[str, Callable[..., Any]] = {
+    "bar": lambda **told: plots.bar(PEOPLE, "group", **told),
     "histogram": lambda **told: plots.histogram(PEOPLE, "x", **told),
     "scatter": lambda **told: plots.scatter(PEOPLE, "x", "y", **told),
     "heatmap": lambda **told: plots.heatmap(PEOPLE, "x", "y", **told),
@@ -77,8 +78,8 @@ DRAWN = {
 }
 """What a method by hand must protect."""
 SHOWN = sorted(set(plots.__all__) - NOT_PUBLIC)
-REFUSED = {("forest", one) for one in PROTECTIONS[1:]} | {("qq", "method")}
-"""Coefficients are not moved; and of residuals the method by hand knows nothing."""
+REFUSED = {("forest", one) for one in PROTECTIONS[1:]} | {("qq", "method"), ("bar", "method")}
+"""Coefficients are not moved; and of residuals and categories the method by hand knows nothing."""
 COMBINED = [(name, one) for name in SHOWN for one in PROTECTIONS if (name, one) not in REFUSED]
 
 
@@ -150,7 +151,8 @@ def test_no_output_holds_an_original_value(name: str, protection: str, tmp_path:
     svg = leaks.without_images(made.save(tmp_path / "figure.svg").read_text())
     check_text(svg, original, "svg")
     check_text(leaks.without_images(made.svg()), original, "svg()")
-    check_text(f"{made.caption} {made.title} {made.rule} {made.reasons}", original, "words")
+    words = f"{made.caption} {made.description} {made.title} {made.rule} {made.reasons}"
+    check_text(words, original, "words")
     check_places(made, name, svg)
 
 

@@ -76,7 +76,7 @@ def test_the_mean_is_drawn_rounded_to_the_grid_of_the_box(frame):
         assert exact is not None
         assert abs(mean - float(exact)) < 0.5
         assert round(mean, 1) == mean
-    assert "diamond is the mean" in made.caption
+    assert "diamond is the mean" in made.description
     assert "mean" not in sf.plots.box(frame, "x").table["part"].to_list()
 
 
@@ -86,7 +86,7 @@ def test_a_mean_that_one_record_makes_is_not_drawn(frame):
     )
     made = sf.plots.box(rich, "x", mean=True)
     assert "mean" not in made.table["part"].to_list()
-    assert "the mean is not shown" in made.caption
+    assert "the mean is not shown" in made.description
 
 
 def test_protected_values_have_a_mean_of_their_own(frame):

@@ -110,4 +110,4 @@ def test_a_declared_domain_ends_the_curve():
     made = sf.plots.density(data, "share", protection="noise", key=KEY)
     assert made.table["value"].min() == 0.0
     assert made.table["value"].max() == 1.0
-    assert "declared range" in made.caption
+    assert "mirrored" in made.description

@@ -12,6 +12,7 @@ from sfumato.errors import SfumatoError
 from sfumato.evidence import Audience
 from sfumato.figures._sheet.style import use_house_style
 from sfumato.figures._sheet.svg import render_for_file, render_for_page
+from sfumato.parameters import write_short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +31,7 @@ class Picture:
     caption : how to read it.
     audience : "public", or "custodian": it must stay inside, and a stamp in it says so.
     stamp : the text of that stamp; empty when the picture is public.
+    description : the long form, for who wants to know more than the caption says.
     """
 
     figure: Figure
@@ -37,6 +39,9 @@ class Picture:
     caption: str
     audience: Audience = "custodian"
     stamp: str = ""
+    description: str = ""
+
+    __repr__ = write_short
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write an SVG, PNG or PDF, as the suffix says; the same picture gives the same bytes.
@@ -52,7 +57,8 @@ class Picture:
             )
         content = self._render(kind)
         if kind == "svg":
-            text = f"{self.stamp}. {self.caption}" if self.stamp else self.caption
+            told = (f"{self.stamp}." if self.stamp else "", self.caption, self.description)
+            text = " ".join(part for part in told if part)
             content = render_for_file(content, title=self.title, text=text)
         return self._write(target, content, overwrite=overwrite)
 

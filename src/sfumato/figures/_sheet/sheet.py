@@ -18,12 +18,14 @@ from sfumato.figures._sheet.style import (
     FAINT,
     INK,
     LABEL,
+    MOST_OVERLAID,
     PANEL,
     SMALL,
     TITLE,
     VERMILION,
     WIDTH,
     Mark,
+    pick_marks,
 )
 from sfumato.figures._sheet.text import format_number, format_tick, measure_width, wrap_name, write
 
@@ -34,11 +36,14 @@ if TYPE_CHECKING:
 
 Shows = Literal["shows", "compares with"]
 _EDGE = 0.12
-_TITLE_LINE, _LEGEND_LINE, _FOOT_LINE = 0.23, 0.2, 0.155
+_ACROSS = 3
+_HEIGHTS = {1: 4.3, 2: 2.9, 3: 2.2}
+"""Inches of a panel when so many stand side by side."""
+_TITLE_LINE, _LEGEND_LINE, _FOOT_LINE, _SMALL_FOOT_LINE = 0.23, 0.2, 0.155, 0.135
 _HANDLE, _GAP = 0.32, 0.18
 """Inches: the symbol in a legend with its space, and what lies between two columns."""
-_FOOT_WIDTH = 104
-"""Characters of small type on one line of the foot."""
+_FOOT_WIDTH, _SMALL_FOOT_WIDTH = 104, 120
+"""Characters of small type on one line of the foot: of the caption, and of its long form."""
 
 
 # Panels ------------------------------------------------------------------------------------------
@@ -60,6 +65,44 @@ def make_sheet(height: float, *, rows: int = 1, columns: int = 1) -> tuple[Figur
     return figure, panels
 
 
+def make_panels(labels: Sequence[str], x: str, y: str) -> tuple[Figure, list[Axes]]:
+    """A sheet with a panel for each label."""
+    columns = min(len(labels), _ACROSS)
+    rows = math.ceil(len(labels) / columns)
+    figure, panels = make_sheet(_HEIGHTS[columns] * rows, rows=rows, columns=columns)
+    for spare in panels[len(labels) :]:
+        spare.remove()
+    used = panels[: len(labels)]
+    for index, (axes, label) in enumerate(zip(used, labels, strict=True)):
+        if label:
+            name_panel(axes, "", label, width=70 // columns, size=SMALL if columns > 1 else PANEL)
+        label_axes(axes, x, y if index % columns == 0 else "", width=40 // columns)
+    return figure, used
+
+
+def make_group_panels(
+    labels: list[str], x: str, y: str, *, height: float
+) -> tuple[Figure, list[Axes], list[Mark]]:
+    """The panel of each group and its look: one panel where groups are few, else one for each."""
+    if len(labels) > MOST_OVERLAID:
+        return *make_panels(labels, x, y), pick_marks(labels, grouped=False)
+    figure, (axes,) = make_sheet(height)
+    label_axes(axes, x, y, width=60)
+    return figure, [axes] * len(labels), pick_marks(labels, grouped=labels != [""])
+
+
+def share_limits(panels: Sequence[Axes]) -> list[Axes]:
+    """Give panels the same axes; each of them once."""
+    distinct = list(dict.fromkeys(panels))
+    for name in ("xlim", "ylim"):
+        ends = [getattr(axes, f"get_{name}")() for axes in distinct]
+        turned = ends[0][0] > ends[0][1]
+        low, high = min(map(min, ends)), max(map(max, ends))
+        for axes in distinct:
+            axes.set(**{name: (high, low) if turned else (low, high)})
+    return distinct
+
+
 def format_axis(axis: Any) -> None:
     """Numbers written out at the ticks; never a factor in a corner, where nobody looks."""
     from matplotlib.ticker import Formatter
@@ -75,10 +118,11 @@ def format_axis(axis: Any) -> None:
     axis.set_major_formatter(PlainFormatter())
 
 
-def name_panel(axes: Axes, letter: str, text: str) -> None:
+def name_panel(axes: Axes, letter: str, text: str, *, width: int = 70, size: float = PANEL) -> None:
     """The letter and the title of one panel."""
-    title = axes.set_title("", loc="left", fontsize=PANEL, fontweight="bold", color=INK, pad=7)
-    write(title, f"{letter}  {wrap_name(text, width=30)}" if letter else wrap_name(text, width=70))
+    title = axes.set_title("", loc="left", fontsize=size, fontweight="bold", color=INK, pad=7)
+    wrapped = wrap_name(text, width=30 if letter else width)
+    write(title, f"{letter}  {wrapped}" if letter else wrapped)
 
 
 def label_axes(axes: Axes, x: str = "", y: str = "", *, width: int = 34) -> None:
@@ -144,7 +188,9 @@ def name_row(axes: Axes, row: float, name: str) -> None:
 # Legends -----------------------------------------------------------------------------------------
 
 
-def put_legend(owner: Figure | Axes, marks: Sequence[Mark], **where: Any) -> Legend:
+def put_legend(
+    owner: Figure | Axes, marks: Sequence[Mark], *, heading: str = "", **where: Any
+) -> Legend:
     """A legend without a frame; names are written as they are."""
     from matplotlib.lines import Line2D
 
@@ -169,6 +215,11 @@ def put_legend(owner: Figure | Axes, marks: Sequence[Mark], **where: Any) -> Leg
     )
     for text, mark in zip(legend.get_texts(), marks, strict=True):
         write(text, _wrap_entry(mark))
+    if heading:
+        legend.set_title("x")
+        legend.get_title().set(fontsize=SMALL, fontweight="bold")
+        legend.set_alignment("left")
+        write(legend.get_title(), wrap_name(heading, width=60, lines=1))
     legend.set_in_layout(where.get("loc") != "upper left")
     return legend
 
@@ -222,25 +273,44 @@ def format_stamp(shows: Shows = "shows") -> str:
 
 
 def put_head_and_foot(
-    figure: Figure, title: str, *, legend: Sequence[Mark] = (), stamp: str = "", foot: str = ""
+    figure: Figure,
+    title: str,
+    *,
+    legend: Sequence[Mark] = (),
+    legend_title: str = "",
+    stamp: str = "",
+    foot: str = "",
+    below: str = "",
 ) -> None:
-    """Put stamp, title and legend above the panels, the caption below, and settle the layout."""
+    """Put stamp, title and legend above the panels, the caption below, and settle the layout.
+
+    Parameters
+    ----------
+    figure : with everything drawn in it.
+    title : what it shows.
+    legend : what the symbols mean.
+    legend_title : what the groups in the legend are.
+    stamp : for figures that stay inside.
+    foot : the caption.
+    below : its long form, in smaller type.
+    """
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     title_lines = wrap_name(title, width=62).split("\n")
-    # No line begins with a per cent sign.
-    foot_lines = textwrap.wrap(foot.replace(" %", "\N{NO-BREAK SPACE}%"), _FOOT_WIDTH)
+    foot_lines = _wrap_foot(foot, _FOOT_WIDTH)
+    small_lines = _wrap_foot(below, _SMALL_FOOT_WIDTH)
     room = WIDTH - 2 * _EDGE
     body = float(figure.get_size_inches()[1])
     stamp_height = 0.36 if stamp else 0.0
     title_height = _TITLE_LINE * len(title_lines) + 0.05
-    legend_height = _LEGEND_LINE * count_legend_rows(legend, room)
-    below = _FOOT_LINE * len(foot_lines) + (_EDGE if foot_lines else 0.0)
-    height = body + stamp_height + title_height + legend_height + below + _EDGE
+    legend_height = _LEGEND_LINE * (count_legend_rows(legend, room) + bool(legend and legend_title))
+    foot_height = _FOOT_LINE * len(foot_lines) + _SMALL_FOOT_LINE * len(small_lines)
+    foot_height += _EDGE if foot_height else 0.0
+    height = body + stamp_height + title_height + legend_height + foot_height + _EDGE
     figure.set_size_inches(WIDTH, height)
     engine = figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine):
-        engine.set(rect=(0.0, below / height, 1.0, body / height), w_pad=0.09, h_pad=0.07,
+        engine.set(rect=(0.0, foot_height / height, 1.0, body / height), w_pad=0.09, h_pad=0.07,
                    wspace=0.04, hspace=0.05)  # fmt: skip
     if stamp:
         _put_stamp(figure, stamp, height)
@@ -249,15 +319,23 @@ def put_head_and_foot(
     if legend:
         corner = (_EDGE / WIDTH, (top - title_height) / height)
         put_legend(figure, legend, loc="upper left", bbox_to_anchor=corner,
-                   ncols=_count_columns(legend, room))  # fmt: skip
+                   ncols=_count_columns(legend, room), heading=legend_title)  # fmt: skip
     for index, line in enumerate(foot_lines):
-        _put_line(figure, below - _FOOT_LINE * index, height, line, size=SMALL - 0.5)
+        _put_line(figure, foot_height - _FOOT_LINE * index, height, line, size=SMALL - 0.5)
+    small_top = foot_height - _FOOT_LINE * len(foot_lines)
+    for index, line in enumerate(small_lines):
+        _put_line(figure, small_top - _SMALL_FOOT_LINE * index, height, line, size=SMALL - 1.5)
     # Lay out once: formats measure text a little differently, and the figure must not.
     for text in figure.texts:
         text.set_in_layout(False)
     if engine is not None:
         engine.execute(figure)
     figure.set_layout_engine("none")
+
+
+def _wrap_foot(text: str, width: int) -> list[str]:
+    """Lines of the foot; none begins with a per cent sign."""
+    return textwrap.wrap(text.replace(" %", "\N{NO-BREAK SPACE}%"), width)
 
 
 def _put_stamp(figure: Figure, stamp: str, height: float) -> None:
@@ -285,10 +363,11 @@ def make_picture(
     public: bool,
     shows: Shows = "compares with",
     legend: Sequence[Mark] = (),
+    legend_title: str = "",
 ) -> Picture:
     """Put the head on the sheet, stamped unless it is public, and hand the picture over."""
     stamp = "" if public else format_stamp(shows)
-    put_head_and_foot(figure, title, legend=legend, stamp=stamp)
+    put_head_and_foot(figure, title, legend=legend, legend_title=legend_title, stamp=stamp)
     return Picture(
         figure=figure,
         title=title,

@@ -24,7 +24,9 @@ DASHES = (0, (4, 3))
 _COLOURS = (BLUE, VERMILION, "#009e73", "#e69f00", "#56b4e9", "#cc79a7")
 _MARKERS = "os^DvPX<>ph*"
 MOST_MARKS = len(_MARKERS)
-"""Nobody can tell apart more than this many series in one panel."""
+"""Nobody can tell apart more than this many series in one figure."""
+MOST_OVERLAID = 3
+"""More groups than this have a panel each."""
 
 _SETTINGS: Any = {
     "font.family": ["DejaVu Sans"],

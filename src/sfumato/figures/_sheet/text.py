@@ -22,7 +22,7 @@ _BIDIRECTIONAL = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _BOX = "\u25a1"
 _MINUS = "\u2212"
 _LARGE, _SMALL, _TOLERANCE = 1e6, 1e-4, 1e-9
-_ROUGH = 100
+_ROUGH, FINEST_COUNT = 100, 5
 _FINEST_SHARE = 0.01
 TRUE_TEXT = "text-"
 """Prefix of the id of a text whose characters the font lacks; the true text follows in hex."""
@@ -152,8 +152,19 @@ def format_records(records: int) -> str:
     >>> format_records(497), format_records(38)
     ('at least 490 records', 'at least 35 records')
     """
-    step = 5 if records < _ROUGH else 10 ** max(1, len(str(records)) - 2)
-    return f"at least {records // step * step:,} records"
+    return f"at least {round_records(records):,} records"
+
+
+def round_records(records: int) -> int:
+    """A number of records, rounded down to a multiple of 5, or to two digits where they are many.
+
+    Examples
+    --------
+    >>> round_records(497), round_records(38)
+    (490, 35)
+    """
+    step = FINEST_COUNT if records < _ROUGH else 10 ** max(1, len(str(records)) - 2)
+    return records // step * step
 
 
 def format_rough_share(share: float, *, records: int, k: int) -> str:

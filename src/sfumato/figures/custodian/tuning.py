@@ -27,7 +27,13 @@ from sfumato.figures._sheet.style import (
     pick_mark,
     use_house_style,
 )
-from sfumato.figures._sheet.text import clean_name, format_number
+from sfumato.figures._sheet.text import (
+    clean_name,
+    format_number,
+    measure_width,
+    wrap_name,
+    write,
+)
 from sfumato.figures.custodian.source import read_rows, refuse_empty, to_float
 
 if TYPE_CHECKING:
@@ -47,6 +53,10 @@ _WIDE = 30.0
 """From so many times on, a range of numbers is drawn on a logarithmic scale."""
 _LETTERS = "ABCDEF"
 _TICKS = 9
+_LABEL = 6.5
+"""Size of the labels beside points."""
+_DOT, _BESIDE = 0.05, 0.12
+"""Inches: half of a point, and from its middle to its label."""
 _LINE, _SHORTEST = 32, 6
 """Letters that a line of the legend holds, and the fewest by which a part can be told."""
 
@@ -94,25 +104,108 @@ def risk_utility(found: Any, *, public: bool = False) -> Picture:
         raise refuse_empty("risk_utility")
     looks = _choose_looks([candidate.family for candidate in candidates])
     star = _BEST if found.met else _NEAREST
-    targets = [judged.target for judged in found.best.verdict][:_PANELS]
+    distinct = _merge_identical(candidates)
+    targets = [judged.target for judged in found.best.verdict]
+    shown = _choose_targets(distinct, len(targets))
     with use_house_style():
-        columns = min(2, len(targets))
-        rows = math.ceil(len(targets) / columns)
+        columns = min(2, len(shown))
+        rows = math.ceil(len(shown) / columns)
         height = (3.9 if columns == 1 else 3.0) * rows
         figure, panels = make_sheet(height, rows=rows, columns=columns)
-        for index, (target, axes) in enumerate(zip(targets, panels, strict=False)):
-            name_panel(axes, _LETTERS[index] if len(targets) > 1 else "", target.describe())
-            _draw_side(axes, _Side(index, target, candidates, looks, found.best, star))
-        for axes in panels[len(targets) :]:
+        for letter, index, axes in zip(_LETTERS, shown, panels, strict=False):
+            name_panel(axes, letter if len(shown) > 1 else "", targets[index].describe())
+            _draw_side(axes, _Side(index, targets[index], distinct, looks, found.best, star))
+            _label_front(axes, distinct, found.best, index, (5.6 / columns, height / rows - 0.8))
+        for axes in panels[len(shown) :]:
             axes.set_axis_off()
         marks = dict.fromkeys([*looks.values(), star, _MISSED, _BOUND, _FRONT])
         return make_picture(
             figure,
             f"What safety costs: {len(found.candidates)} candidates",
-            _describe_search(found, len(candidates), len(targets)),
+            _describe_search(
+                found,
+                len(candidates),
+                len(candidates) - len(distinct),
+                [target.name for index, target in enumerate(targets) if index not in shown],
+            ),
             public=public,
             legend=list(marks),
+            legend_title="Kind of protection",
         )
+
+
+def _list_numbers(candidate: Any) -> tuple[float, ...]:
+    """Its number for each target, so rounded that what is drawn alike is equal; NaN as -inf."""
+    numbers = [float(judged.number) for judged in candidate.verdict]
+    return tuple(float(f"{number:.6g}") if math.isfinite(number) else -math.inf
+                 for number in numbers)  # fmt: skip
+
+
+def _merge_identical(candidates: Sequence[Any]) -> list[Any]:
+    """Candidates that differ in a number: of several that do not, the first."""
+    first: dict[Any, Any] = {}
+    for candidate in candidates:
+        first.setdefault((f"{candidate.loss:.6g}", _list_numbers(candidate)), candidate)
+    return list(first.values())
+
+
+def _choose_targets(candidates: Sequence[Any], targets: int) -> list[int]:
+    """The targets whose numbers differ between candidates, each series of numbers once."""
+    series: dict[tuple[float, ...], int] = {}
+    rows = [_list_numbers(candidate) for candidate in candidates]
+    for index in range(targets):
+        series.setdefault(tuple(row[index] for row in rows), index)
+    differing = [index for numbers, index in series.items() if len(set(numbers)) > 1]
+    return (differing or [0])[:_PANELS]
+
+
+def _label_front(
+    axes: Axes, candidates: Sequence[Any], best: Any, index: int, room: tuple[float, float]
+) -> None:
+    """Write what they are beside the star and the front, where no point and no label is."""
+    to_axes = axes.transData + axes.transAxes.inverted()
+    places: dict[int, tuple[float, float]] = {}
+    for candidate in [*candidates, best]:
+        if math.isfinite(y := float(candidate.verdict[index].number)):
+            x, height = to_axes.transform((candidate.loss, y))
+            places[candidate.number] = float(x) * room[0], float(height) * room[1]
+    taken = [(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in places.values()]
+    front: list[Any] = []
+    for candidate in sorted(candidates, key=lambda item: places.get(item.number, (math.inf, 0.0))):
+        here = places.get(candidate.number)
+        # Down is safer.
+        if here and (not front or here[1] < places[front[-1].number][1] - _DOT):
+            front.append(candidate)
+    for candidate in [best, *(item for item in front if item.number != best.number)]:
+        if candidate.number not in places:
+            continue
+        text = wrap_name(candidate.describe(), width=_LINE, lines=1)
+        x, y = places[candidate.number]
+        wide, high = measure_width(text, _LABEL), 1.3 * _LABEL / 72
+        for align, left, low in (
+            ("left", _BESIDE, -high / 2), ("right", -_BESIDE - wide, -high / 2),
+            ("left", 0.0, _BESIDE), ("left", 0.0, -_BESIDE - high),
+            ("right", -wide, _BESIDE), ("right", -wide, -_BESIDE - high),
+        ):  # fmt: skip
+            box = (x + left, y + low, x + left + wide, y + low + high)
+            inside = min(box) >= 0 and box[2] <= room[0] and box[3] <= room[1]
+            if not inside or any(_overlap(box, other) for other in taken):
+                continue
+            taken.append(box)
+            aside = (left if align == "left" else left + wide, low + high / 2)
+            label = axes.annotate(
+                "", (candidate.loss, float(candidate.verdict[index].number)),
+                xytext=(72 * aside[0], 72 * aside[1]), textcoords="offset points", ha=align,
+                va="center", fontsize=_LABEL, zorder=7,
+            )  # fmt: skip
+            write(label, text)
+            break
+
+
+def _overlap(
+    one: tuple[float, float, float, float], other: tuple[float, float, float, float]
+) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,17 +319,22 @@ def _draw_front(axes: Axes, points: Sequence[tuple[float, float]], *, turned: bo
     )  # fmt: skip
 
 
-def _describe_search(found: Any, shown: int, panels: int) -> str:
+def _describe_search(found: Any, shown: int, merged: int, left_out: Sequence[str]) -> str:
     best = found.best.describe()
     text = (
         "Each point is a plan, in each panel held against one target. Down is safer, left is more "
         "useful. Filled points meet every target. "
         + (f"The star is recommended: {best}." if found.met else f"None does; nearest: {best}.")
     )
+    if merged:
+        text += f" With the numbers of another, and one point with it: {merged}."
     if refused := len(found.candidates) - shown:
         text += f" Not drawn, since the data refuse them: {refused}."
-    if more := len(found.best.verdict) - panels:
-        text += f" Further targets, not drawn: {more}."
+    if left_out:
+        text += (
+            f" Targets without a panel of their own, since they differ nowhere or as another "
+            f"does: {', '.join(left_out)}."
+        )
     return text
 
 

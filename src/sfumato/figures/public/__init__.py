@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sfumato.figures.public.bar import bar
     from sfumato.figures.public.box import box
     from sfumato.figures.public.compare import compare
     from sfumato.figures.public.contour import contour
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Plot",
+    "bar",
     "box",
     "compare",
     "contour",

@@ -13,6 +13,7 @@ import polars as pl
 from sfumato.errors import DataError
 from sfumato.figures._sheet.sheet import label_axes, make_sheet, name_row, set_rows
 from sfumato.figures._sheet.style import INK, Mark, pick_marks, use_house_style
+from sfumato.figures.public.distance import Distance, compare_lines, measure_groups
 from sfumato.figures.public.distant import look_up_ranks
 from sfumato.figures.public.grid import (
     Limits,
@@ -135,7 +136,7 @@ def box(  # noqa: PLR0913 - all but two by name only
         figure, panels = make_sheet(height, rows=len(names))
         for axes, name in zip(panels, names, strict=True):
             draw_panel(axes, [by_name[name] for by_name in boxes], subjects.labels)
-            label_axes(axes, name, width=60)
+            label_axes(axes, subjects.describe(name), width=60)
             if limits is not None and len(names) == 1:
                 axes.set_xlim(check_limits(limits))
         return make_plot(
@@ -152,7 +153,31 @@ def box(  # noqa: PLR0913 - all but two by name only
                 **({"mean": True} if mean else {}),
             },
             details={"boxes": len(boxes) * len(names)},
+            distance=_measure_distance(boxes, subjects, resolved),
         )
+
+
+def _measure_distance(
+    boxes: Sequence[dict[str, Box]], subjects: Subjects, protection: Protection
+) -> Distance:
+    """How far the lines are from those of a box without protection, in shares of the records."""
+    gaps = []
+    for by_name, group in zip(boxes, subjects.groups, strict=True):
+        own = []
+        for name, item in by_name.items():
+            values = group.column(name)
+            shares = list(FIVE) if protection.cells else _find_tukey_shares(values)
+            own.append(compare_lines(values, [getattr(item, part) for part in _PARTS], shares))
+        gaps.append(max(own))
+    return measure_groups("the share of records below any line", subjects, gaps)
+
+
+def _find_tukey_shares(values: Floats) -> list[float]:
+    """The shares below the five lines of an unprotected box, with whiskers as Tukey has them."""
+    lower, upper = np.quantile(values, [FIVE[1], FIVE[-2]])
+    reach = _REACH * (upper - lower)
+    below, within = (values < lower - reach).mean(), (values <= upper + reach).mean()
+    return [float(below), *FIVE[1:-1], float(within)]
 
 
 def _drop_small_groups(subjects: Subjects, k: int) -> Subjects:
@@ -225,10 +250,8 @@ def is_dominated(contributions: Floats, rules: Rules) -> bool:
     """
     ordered = np.sort(contributions)[::-1]
     total = math.fsum(ordered)
-    if rules.dominance is not None:
-        count, share = rules.dominance
-        if math.fsum(ordered[:count]) > share * total:
-            return True
+    if any(math.fsum(ordered[:count]) > share * total for count, share in rules.dominances):
+        return True
     rest = total - math.fsum(ordered[:2])
     return rules.p_percent is not None and rest < rules.p_percent * float(ordered[0])
 

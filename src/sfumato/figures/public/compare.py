@@ -19,6 +19,7 @@ from sfumato.figures._sheet.sheet import (
     name_panel,
     put_head_and_foot,
     put_legend,
+    share_limits,
 )
 from sfumato.figures._sheet.style import Mark, pick_marks, use_house_style
 from sfumato.figures._sheet.text import wrap_name
@@ -240,19 +241,14 @@ def _join_panels(
 
 def _share_limits(plots: Sequence[Plot]) -> None:
     """Give the same panel of every plot the same axes."""
-    for panels in zip(*(plot.axes for plot in plots), strict=True):
-        for axis in ("x", "y"):
-            ends = np.array([getattr(axes, f"get_{axis}lim")() for axes in panels])
-            turned = ends[0, 0] > ends[0, 1]
-            low, high = float(ends.min()), float(ends.max())
-            for axes in panels:
-                axes.set(**{f"{axis}lim": (high, low) if turned else (low, high)})
+    for panels in zip(*(plot.axes for plot in plots), strict=False):
+        share_limits(panels)
 
 
 def _measure_height(plot: Plot, kind: str) -> float:
     """How high the panels of one plot are together; plots of rows need less."""
     if kind not in _ROWS:
-        return _PANEL_HEIGHT * len(plot.axes)
+        return _PANEL_HEIGHT * len({round(axes.get_position().y0, 2) for axes in plot.axes})
     rows = abs(plot.axes[0].get_ylim()[1] - plot.axes[0].get_ylim()[0])
     return len(plot.axes) * (0.5 + _ROWS[kind] * rows)
 

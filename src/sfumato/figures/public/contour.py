@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.errors import PlanError
 from sfumato.figures.public.grid import Grid, TwoLimits
 from sfumato.figures.public.heatmap import crop_to_grids, get_colormap, plot_grids
-from sfumato.figures.public.plot import make_request
+from sfumato.figures.public.plot import join_names, make_request
 from sfumato.kernels.arrays import Floats
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ def contour(  # noqa: PLR0913 - all but three by name only
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 3.
     """
     request = make_request(
-        "contour", title or f"Density of {y} by {x}", [x, y], hue=hue, protection=protection, k=k,
-        bins=bins, sd_share=sd_share, key=key, small=small, rules=rules, log=log,
+        "contour", title or f"Density of {join_names(y, x, hue)}", [x, y], hue=hue,
+        protection=protection, k=k, bins=bins, sd_share=sd_share, key=key, small=small, rules=rules,
+        log=log,
     )  # fmt: skip
     if not (isinstance(levels, int) and levels >= 1 and smooth >= 0):
         raise PlanError("levels is a whole number from 1, and smooth is not negative.")

@@ -6,14 +6,16 @@ It knows no value, only how many fell into each bin. `violin` draws the same cur
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import label_axes, make_sheet
-from sfumato.figures._sheet.style import pick_marks, use_house_style
+from sfumato.figures._sheet.sheet import make_group_panels, share_limits
+from sfumato.figures._sheet.style import use_house_style
+from sfumato.figures.public.distance import BELOW, Distance, compare_curves, measure_groups
 from sfumato.figures.public.grid import (
     Limits,
     check_limits,
@@ -22,12 +24,13 @@ from sfumato.figures.public.grid import (
     count_cells,
     describe_lost,
     judge_limits,
+    merge_small_bins,
     resolve_bins,
     suppress_small,
 )
 from sfumato.figures.public.plot import Request, make_plot, make_request
-from sfumato.figures.public.protection import Protection, judge_small_cells
-from sfumato.figures.public.subjects import pool_groups
+from sfumato.figures.public.protected_values import find_possible_range
+from sfumato.figures.public.protection import Named, Protection, judge_small_cells
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
 
@@ -37,22 +40,30 @@ if TYPE_CHECKING:
 
     from sfumato.figures.public.plot import Plot
     from sfumato.figures.public.protection import Keyed, Protecting, Small
-    from sfumato.figures.public.subjects import Subjects
+    from sfumato.figures.public.subjects import Group, Subjects
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
-_BINS = {"suppress": 30, "generalise": 15}
-_WHY = "A smooth curve of the counts keeps the shape, and hides small bins only."
-_SENTENCE = "The curve is smoothed from counts in bins, those of fewer than {k} records left out."
-_WORDS = {"suppress": _SENTENCE, "generalise": _SENTENCE}
+_WHY: dict[Named, str] = {
+    "suppress": "Small bins were left out: joined, they come no nearer to the unprotected curve.",
+    "generalise": "Small bins were joined: left out, they lead farther from the unprotected curve.",
+}
+_WORDS = {
+    "suppress": "The curve is smoothed from counts in bins of at least {k} records.",
+    "generalise": "The curve is smoothed from counts in bins, so wide that they hold {k} records.",
+}
 _DIGITS = 6
-_LINES = ("-", (0, (5, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
+_LINES = ("-", (0, (5, 2)), (0, (2, 1.5)))
 """Groups are told apart by their lines as well as by their colours."""
 _FILLED = 2
 """More areas over each other only make mud."""
 _POINTS = 201
-_SILVERMAN = 0.9
+_SILVERMAN, _QUARTERS_IN_SDS = 0.9, 1.34
 """Silverman's rule of thumb: so many SDs by the fifth root of the number of records."""
+_FEWEST_BINS, _MOST_BINS, _BINS_BY_ROOT = 30, 100, 4.0
+"""Bins of a group by the cube root of its records: the more records, the finer."""
+_FINE_BINS = 400
+"""Bins of the curve without protection."""
 
 
 def density(  # noqa: PLR0913 - all but two by name only
@@ -82,11 +93,13 @@ def density(  # noqa: PLR0913 - all but two by name only
     data : a frame, a Dataset or a release.
     x : the variable.
     hue : a variable that forms groups; each is protected by itself.
-    protection : "suppress" (default), "generalise" (wider bins), "deterministic" or "noise"
-        (counts of protected values), or a method.
-    k : bins of fewer records are left out. Default: the rules' k, which is 3.
-    bins : how many bins. Default: 30, or 15 for "generalise".
-    limits : where the first bin begins and the last ends. Default: round numbers.
+    protection : "suppress" leaves small bins out, "generalise" joins them with a neighbour;
+        "deterministic" and "noise" count protected values; or a method. Default: whichever of the
+        first two comes nearer to the unprotected curve.
+    k : fewest records in a bin. Default: the rules' k, which is 3.
+    bins : how many equal bins each group has. Default: 30 to 200,
+        by its records and the protection.
+    limits : where the first bin begins and the last ends. Default: round numbers, by group.
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
     small : "show" counts bins of fewer than k protected values, too.
@@ -99,7 +112,7 @@ def density(  # noqa: PLR0913 - all but two by name only
     >>> import numpy as np, polars as pl, sfumato as sf
     >>> made = sf.plots.density(pl.DataFrame({"age": np.linspace(20.3, 79.2, 300)}), "age")
     >>> made.table["value"].min(), made.table["value"].max(), made.verdict
-    (20.0, 80.0, 'pass')
+    (20.0, 79.0, 'pass')
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1.
     """
@@ -110,20 +123,23 @@ def density(  # noqa: PLR0913 - all but two by name only
     )  # fmt: skip
     densities = compute_densities(data, request, limits)
     with use_house_style():
-        figure, (axes,) = make_sheet(3.1)
-        looks = pick_marks(densities.subjects.labels, grouped=hue is not None)
-        for index, (curve, look) in enumerate(zip(densities.curves, looks, strict=True)):
-            if len(looks) <= _FILLED:
+        figure, panels, looks = make_group_panels(
+            densities.subjects.labels, densities.subjects.describe(x), "Density", height=3.1
+        )
+        drawn = zip(panels, densities.curves, looks, strict=True)
+        for index, (axes, curve, look) in enumerate(drawn):
+            if len(looks) <= _FILLED or not look.name:
                 axes.fill_between(curve.positions, curve.density, color=look.colour, alpha=0.15,
                                   linewidth=0)  # fmt: skip
-            axes.plot(curve.positions, curve.density, color=look.colour, linewidth=1.6,
-                      linestyle=_LINES[index % len(_LINES)], marker=look.marker if hue else "",
-                      markevery=(10 + 7 * index, 60), markersize=4.5)  # fmt: skip
-        axes.set_ylim(bottom=0)
-        label_axes(axes, x, "Density", width=60)
+            axes.plot(curve.positions, curve.density, color=look.colour, linewidth=1.6)
+            if look.name:
+                axes.lines[-1].set(linestyle=_LINES[index], marker=look.marker, markersize=4.5,
+                                   markevery=(10 + 7 * index, 60))  # fmt: skip
+            axes.set_ylim(bottom=0)
         return densities.make_plot(
-            figure, axes, table=densities.table(), legend=looks if hue is not None else []
-        )
+            figure, share_limits(panels), table=densities.table(),
+            legend=[look for look in looks if look.name],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +152,7 @@ class DensityCurve:
     counts: Integers
     hidden: int
     bandwidth: float
+    bins: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -149,6 +166,7 @@ class Densities:
     notes: tuple[str, ...]
     reasons: tuple[str, ...]
     bins: int
+    distance: Distance
 
     def table(self) -> pl.DataFrame:
         """What is drawn: positions and densities, by group."""
@@ -161,13 +179,13 @@ class Densities:
         return table.drop("group") if self.subjects.hue is None else table
 
     def make_plot(
-        self, figure: Figure, axes: Axes, *, table: pl.DataFrame, notes: tuple[str, ...] = (),
-        legend: Any = (),
+        self, figure: Figure, panels: Sequence[Axes], *, table: pl.DataFrame,
+        notes: tuple[str, ...] = (), legend: Any = (),
     ) -> Plot:  # fmt: skip
         """Finish the plot in which these curves are drawn."""
         return make_plot(
             figure,
-            [axes],
+            panels,
             self.request,
             protection=self.protection.with_wording(_WORDS),
             subjects=self.subjects,
@@ -180,47 +198,111 @@ class Densities:
                 "suppressed": sum(curve.hidden for curve in self.curves),
             },
             legend=legend,
+            distance=self.distance,
         )
 
 
 def compute_densities(data: Any, request: Request, limits: Limits | None) -> Densities:
-    """Count in bins, hide the small ones, and smooth; a refusal is put into the log."""
-    (x,) = request.variables
+    """Count in bins, hide or join the small ones, and smooth; a refusal is put into the log."""
     with request.record_refusals():
         subjects = request.select(data)
-        resolved = request.resolve(subjects, default="suppress", why=_WHY)
-        reasons = judge_small_cells(request.small, resolved)
-        bins = resolve_bins(
-            request.bins, _BINS.get(resolved.name, 30), subjects.fewest, request.rules
-        )
-        notes: list[str] = []
-        if resolved.cells:
-            values = [group.column(x) for group in subjects.groups]
-        else:
-            points = request.protect(subjects, resolved)
-            values = [group.column(x) for group in points]
-            notes = [note for group in points for note in group.notes()]
         ends = None if limits is None else check_limits(limits)
-        exact = request.bins is not None
-        cuts = choose_edges(
-            pool_groups(values), bins, ends, count_beyond(resolved), domain=subjects.bounds(x),
-            exact=exact, whole=resolved.cells and subjects.is_integer(x) and not exact,
-        )  # fmt: skip
-        curves = tuple(smooth_counts(column, cuts, request.least) for column in values)
+        asked = request.resolve(subjects, default="suppress")
+        if request.protection is not None:
+            return _smooth_groups(request, subjects, asked, ends)
+        # Whichever comes nearer to the unprotected curve.
+        both = [
+            _smooth_groups(request, subjects, replace(asked, name=name, reason=why), ends)
+            for name, why in _WHY.items()
+        ]
+        return min(both, key=lambda densities: densities.distance.value)
+
+
+def _smooth_groups(
+    request: Request, subjects: Subjects, protection: Protection, limits: Limits | None
+) -> Densities:
+    (x,) = request.variables
+    reasons = judge_small_cells(request.small, protection)
+    notes: list[str] = []
+    if protection.cells:
+        values = [group.column(x) for group in subjects.groups]
+    else:
+        points = request.protect(subjects, protection)
+        values = [group.column(x) for group in points]
+        notes = [note for group in points for note in group.notes()]
+    curves = tuple(
+        _smooth_group(group, column, subjects, protection, request, limits)
+        for group, column in zip(subjects.groups, values, strict=True)
+    )
     lost = sum(map(len, values)) - sum(int(curve.counts.sum()) for curve in curves)
-    notes += describe_lost(lost, subjects.records, resolved.k)
+    notes += describe_lost(lost, subjects.records, protection.k)
     return Densities(
         request=request,
         subjects=subjects,
-        protection=resolved,
+        protection=protection,
         curves=curves,
         notes=tuple(dict.fromkeys(notes)),
         reasons=(*reasons, *judge_limits(subjects, [limits])),
-        bins=len(cuts) - 1,
+        bins=max(curve.bins for curve in curves),
+        distance=_measure_distance(curves, subjects, x),
     )
 
 
-def smooth_counts(values: Floats, cuts: Floats, k: int) -> DensityCurve:
+def _smooth_group(
+    group: Group,
+    values: Floats,
+    subjects: Subjects,
+    protection: Protection,
+    request: Request,
+    limits: Limits | None,
+) -> DensityCurve:
+    """The curve of one group, in bins of its own: those of all would be too wide for a narrow one.
+
+    Where the records are few, bins become wider until one holds enough.
+    """
+    (x,) = subjects.names
+    exact, domain = request.bins is not None, subjects.bounds(x)
+    usual = min(max(round(_BINS_BY_ROOT * len(group) ** (1 / 3)), _FEWEST_BINS), _MOST_BINS)
+    # Bins that are joined where they are small may be finer: nothing is lost.
+    usual *= 2 if protection.name == "generalise" else 1
+    bins = resolve_bins(request.bins, usual, len(group), request.rules)
+    whole, possible = protection.cells and subjects.is_integer(x), find_possible_range(group, x)
+    if protection.name == "generalise" and not exact:
+        cuts, _ = merge_small_bins(values, protection.k, bins, limits, domain=domain, whole=whole)
+        return smooth_counts(values, cuts, request.least, possible)
+    while True:
+        cuts = choose_edges(
+            values, bins, limits, count_beyond(protection), domain=domain, exact=exact,
+            whole=whole and not exact,
+        )  # fmt: skip
+        try:
+            return smooth_counts(values, cuts, request.least, possible)
+        except OutputRefused:
+            if exact or bins <= 1:
+                raise
+            bins //= 2
+
+
+def _measure_distance(curves: Sequence[DensityCurve], subjects: Subjects, x: str) -> Distance:
+    """How far the curves are from those of very fine bins that hide nothing, at worst."""
+    gaps: list[float] = []
+    for curve, group in zip(curves, subjects.groups, strict=True):
+        values = group.column(x)
+        low, high = float(values.min()), float(values.max())
+        fine = np.linspace(low, high, _FINE_BINS + 1)
+        if subjects.is_integer(x):
+            step = math.ceil((high - low + 1) / _FINE_BINS)
+            fine = np.arange(low - 0.5, high + step, step)
+        bare = smooth_counts(values, fine, 1, find_possible_range(group, x))
+        gaps.append(
+            compare_curves((curve.positions, curve.density), (bare.positions, bare.density))
+        )
+    return measure_groups(BELOW, subjects, gaps)
+
+
+def smooth_counts(
+    values: Floats, cuts: Floats, k: int, possible: Limits = (-math.inf, math.inf)
+) -> DensityCurve:
     """Spread the records of each bin evenly over it, and smooth with a bell no narrower than it.
 
     Bins of fewer than k records are hidden, and the curve begins and ends with the outermost bins
@@ -229,8 +311,9 @@ def smooth_counts(values: Floats, cuts: Floats, k: int) -> DensityCurve:
     Parameters
     ----------
     values : finite numbers.
-    cuts : edges of bins of equal width.
+    cuts : edges of bins.
     k : bins of fewer records are hidden.
+    possible : the curve is not drawn beyond these ends.
 
     Examples
     --------
@@ -244,24 +327,29 @@ def smooth_counts(values: Floats, cuts: Floats, k: int) -> DensityCurve:
         raise OutputRefused(
             "No bin holds enough records for a density.", hint="take fewer bins or larger groups."
         )
+    bins = len(counts)
     counts = counts[shown[0] : shown[-1] + 1]
     cuts = cuts[shown[0] : shown[-1] + 2]
     bandwidth = choose_bandwidth(cuts, counts)
-    positions = np.linspace(cuts[0], cuts[-1], _POINTS)
+    # Bins of whole numbers begin at a half, which may lie beyond the domain.
+    positions = np.linspace(max(cuts[0], possible[0]), min(cuts[-1], possible[1]), _POINTS)
     # Reflection at both ends: the mass beyond them is added back inside.
     density = _smooth_at(positions, cuts, counts, bandwidth)
     density += _smooth_at(2 * cuts[0] - positions, cuts, counts, bandwidth)
     density += _smooth_at(2 * cuts[-1] - positions, cuts, counts, bandwidth)
     density /= float(np.trapezoid(density, positions))
-    return DensityCurve(positions, density, cuts, counts, hidden, bandwidth)
+    return DensityCurve(positions, density, cuts, counts, hidden, bandwidth, bins)
 
 
 def choose_bandwidth(cuts: Floats, counts: Integers) -> float:
-    """The rule of thumb by the binned values, and never below the width of a bin."""
+    """The rule of thumb by the binned values, and never below the width of the narrowest bin."""
     middles, total = (cuts[1:] + cuts[:-1]) / 2, float(counts.sum())
     mean = math.fsum(middles * counts) / total
     spread = math.sqrt(math.fsum((middles - mean) ** 2 * counts) / total)
-    return max(float(np.diff(cuts).max()), float(_SILVERMAN * spread * total**-0.2))
+    lower, upper = np.interp([0.25, 0.75], np.append(0, np.cumsum(counts)) / total, cuts)
+    # A long tail widens the SD, and would blur the peak.
+    spread = min(spread, float(upper - lower) / _QUARTERS_IN_SDS)
+    return max(float(np.diff(cuts).min()), float(_SILVERMAN * spread * total**-0.2))
 
 
 def _smooth_at(positions: Floats, cuts: Floats, counts: Integers, bandwidth: float) -> Floats:

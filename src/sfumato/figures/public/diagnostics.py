@@ -28,6 +28,7 @@ from sfumato.figures.public.scatter import (
     draw_dots,
     draw_grid,
     mark_coinciding,
+    measure_cloud,
 )
 from sfumato.figures.public.subjects import Group, Subjects
 from sfumato.io import frames
@@ -394,7 +395,7 @@ class Cloud:
             return []
         points = self.points or []
         draw_dots(axes, points[0], look)
-        return mark_coinciding(axes, points, [look])
+        return mark_coinciding([axes], points, [look])
 
     def make_plot(
         self,
@@ -423,6 +424,9 @@ class Cloud:
             rule=rule,
             details={**cells, **(details or {})},
             legend=legend,
+            distance=measure_cloud(
+                self.subjects, self.points, grids, exact=self.request.bins is not None
+            ),
         )
 
 

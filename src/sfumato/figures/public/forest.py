@@ -31,6 +31,7 @@ from sfumato.figures.public.diagnostics import (
     read_outcomes,
     refuse_many_parameters,
 )
+from sfumato.figures.public.distance import round_up_share
 from sfumato.figures.public.plot import Plot, make_request, record_plot
 from sfumato.figures.public.protection import Protection
 from sfumato.figures.public.subjects import Group, Subjects
@@ -118,9 +119,11 @@ def forest(  # noqa: PLR0913 - all but two by name only
         _refuse_carried(coefficients, fewest)
     unknown = any(term.records is None for term in drawn)
     which = f"{100 * coefficients.level:g} % intervals" if coefficients.level else "their intervals"
+    gap = _measure_rounding(drawn, coefficients)
     sentences = [
         _ROUNDED if unknown else resolved.sentence(),
         f"Points are estimates, lines {which}.",
+        f"Rounding moves no number by more than {100 * round_up_share(gap):.0f} % of its interval.",
         *left_out,
         f"It rests on {format_records(coefficients.records)}." if coefficients.records else "",
     ]
@@ -144,7 +147,7 @@ def forest(  # noqa: PLR0913 - all but two by name only
         rule={**resolved.rule(), **({"level": coefficients.level} if coefficients.level else {})},
         verdict="review" if reasons else "pass",
         reasons=reasons,
-        details={"terms": len(drawn)},
+        details={"terms": len(drawn), "distance": gap},
     )
     return plot if log is None else record_plot(plot, request, _find_subjects(model, data, drawn))
 
@@ -386,6 +389,18 @@ def _choose_terms(
             hint="name those to draw: terms=[...].",
         )
     return drawn, ["Terms without an interval are left out."] * (len(drawn) < len(wanted))
+
+
+def _measure_rounding(drawn: Sequence[Term], coefficients: Coefficients) -> float:
+    """By how much rounding moves a number at most, as a share of the width of its interval."""
+    exact = {term.name: term for term in coefficients.terms}
+    gaps = [
+        abs(getattr(term, part) - getattr(exact[term.name], part)) / (term.high - term.low)
+        for term in drawn
+        for part in ("estimate", "low", "high")
+        if term.high > term.low
+    ]
+    return max(gaps, default=0.0)
 
 
 def _draw_terms(axes: Axes, terms: Sequence[Term]) -> None:

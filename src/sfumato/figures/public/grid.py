@@ -79,8 +79,8 @@ def choose_edges(
     """Edges of the bins of one axis.
 
     Without limits they end at round numbers near quantiles that at least k records lie beyond,
-    never at an extreme of the values. A declared domain is the axis where the records fill most
-    of it; of a wider one, they take the part that the records reach, and never go beyond it.
+    never at an extreme of the values but 0. A declared domain is the axis where the records fill
+    most of it; of a wider one, they take the part that the records reach, and never go beyond it.
 
     Parameters
     ----------
@@ -124,8 +124,9 @@ def _span_in_steps(ends: Limits, extremes: Limits, step: float, shift: float) ->
     """How many steps from zero the first and the last edge lie; neither is an extreme."""
     first = math.floor((ends[0] + shift) / step + _TOLERANCE)
     last = math.ceil((ends[1] + shift) / step - _TOLERANCE)
-    # Data are often round themselves, and quotients a hair off.
-    while (edge := _round(first * step - shift)) == extremes[0] or edge > ends[0]:
+    # Data are often round themselves, and quotients a hair off. Zero is nobody's: where nothing is
+    # negative, no bin is.
+    while (edge := _round(first * step - shift)) > ends[0] or (edge == extremes[0] != 0):
         first -= 1
     while (edge := _round(last * step - shift)) == extremes[1] or edge < ends[1] or last <= first:
         last += 1

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import format_axis, label_axes, make_sheet, name_panel
+from sfumato.figures._sheet.sheet import format_axis, make_panels
 from sfumato.figures._sheet.style import SMALL, use_house_style
+from sfumato.figures.public.distance import (
+    IN_CORNERS,
+    Distance,
+    compare_grid,
+    list_reference_edges,
+    measure_groups,
+)
 from sfumato.figures.public.grid import (
     Grid,
     TwoLimits,
@@ -22,25 +28,22 @@ from sfumato.figures.public.grid import (
     label_records_of_grids,
     make_grids,
 )
-from sfumato.figures.public.plot import Request, make_plot, make_request
+from sfumato.figures.public.plot import Request, join_names, make_plot, make_request
 from sfumato.figures.public.protection import judge_full_cells, judge_small_cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
 
     from sfumato.figures.public.plot import Plot
     from sfumato.figures.public.protection import Keyed, Protecting, Small
+    from sfumato.figures.public.subjects import Subjects
     from sfumato.outputs.log import Log
     from sfumato.outputs.rules import Rules
 
 BINS = {"suppress": 30}
 USUAL_BINS = 15
 _WHY = "Wide cells were chosen: in a fine grid most cells hold too few records to be shown."
-_ACROSS = 3
-_HEIGHTS = {1: 4.3, 2: 2.9, 3: 2.2}
-"""Inches of a panel when so many stand side by side."""
 
 
 def heatmap(  # noqa: PLR0913 - all but three by name only
@@ -95,8 +98,8 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 3.
     """
     request = make_request(
-        "heatmap", title or f"{y} by {x}", [x, y], hue=hue, protection=protection, k=k, bins=bins,
-        sd_share=sd_share, key=key, small=small, rules=rules, log=log,
+        "heatmap", title or join_names(y, x, hue), [x, y], hue=hue, protection=protection, k=k,
+        bins=bins, sd_share=sd_share, key=key, small=small, rules=rules, log=log,
     )  # fmt: skip
     return plot_grids(data, request, limits, draw_cells)
 
@@ -119,7 +122,7 @@ def plot_grids(
                            default=BINS.get(resolved.name, USUAL_BINS))  # fmt: skip
         concerns += judge_full_cells([grid.counts for grid in grids], request.rules)
     with use_house_style():
-        figure, panels = make_panels(subjects.labels, x, y)
+        figure, panels = make_panels(subjects.labels, *map(subjects.describe, (x, y)))
         draw(panels, grids)
         return make_plot(
             figure,
@@ -138,22 +141,20 @@ def plot_grids(
             parts=None
             if request.log is None
             else label_records_of_grids(subjects, resolved, grids),
+            distance=measure_cells(subjects, grids, exact=request.bins is not None),
         )
 
 
-def make_panels(labels: Sequence[str], x: str, y: str) -> tuple[Figure, list[Axes]]:
-    """A sheet with a panel for each label."""
-    columns = min(len(labels), _ACROSS)
-    rows = math.ceil(len(labels) / columns)
-    figure, panels = make_sheet(_HEIGHTS[columns] * rows, rows=rows, columns=columns)
-    for spare in panels[len(labels) :]:
-        spare.remove()
-    used = panels[: len(labels)]
-    for index, (axes, label) in enumerate(zip(used, labels, strict=True)):
-        if label:
-            name_panel(axes, "", label)
-        label_axes(axes, x, y if index % columns == 0 else "", width=40 // columns)
-    return figure, used
+def measure_cells(subjects: Subjects, grids: Sequence[Grid], *, exact: bool = False) -> Distance:
+    """How far cells are from those of a usual grid, or of one of the bins asked for."""
+    edges = [grids[0].x, grids[0].y]
+    if not exact:
+        edges = [list_reference_edges(subjects, name) for name in subjects.names]
+    gaps = [
+        compare_grid([group.column(name) for name in subjects.names], grid, edges)
+        for group, grid in zip(subjects.groups, grids, strict=True)
+    ]
+    return measure_groups(IN_CORNERS, subjects, gaps)
 
 
 def get_colormap() -> Colormap:

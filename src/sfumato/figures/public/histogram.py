@@ -10,8 +10,15 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import PlanError
-from sfumato.figures._sheet.sheet import label_axes, make_sheet
+from sfumato.figures._sheet.sheet import make_group_panels, share_limits
 from sfumato.figures._sheet.style import Mark, pick_marks, use_house_style
+from sfumato.figures.public.distance import (
+    BELOW,
+    Distance,
+    compare_counts,
+    list_reference_edges,
+    measure_groups,
+)
 from sfumato.figures.public.grid import (
     Limits,
     check_limits,
@@ -118,9 +125,10 @@ def histogram(  # noqa: PLR0913 - all but two by name only
 
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 1.
     """
+    heading = title or f"Histogram of {x}{f' by {hue}' if hue is not None else ''}"
     request = make_request(
-        "histogram", title or f"Histogram of {x}", [x], hue=hue, protection=protection, k=k,
-        bins=bins, sd_share=sd_share, key=key, small=small, rules=rules, log=log,
+        "histogram", heading, [x], hue=hue, protection=protection, k=k, bins=bins,
+        sd_share=sd_share, key=key, small=small, rules=rules, log=log,
     )  # fmt: skip
     with request.record_refusals():
         subjects = request.select(data)
@@ -142,12 +150,16 @@ def histogram(  # noqa: PLR0913 - all but two by name only
     sizes = map(len, subjects.groups)
     lost = sum(group.lost * size for group, size in zip(bars, sizes, strict=True))
     with use_house_style():
-        figure, (axes,) = make_sheet(3.1)
-        legend = draw_bars(axes, bars, density=density)
-        label_axes(axes, x, "Density" if density else "Records", width=60)
+        figure, panels, _ = make_group_panels(
+            subjects.labels, subjects.describe(x), "Density" if density else "Records", height=3.1
+        )
+        if len(set(panels)) > 1:
+            for axes, group in zip(panels, bars, strict=True):
+                draw_bars(axes, [replace(group, label="")], density=density)
+        legend = draw_bars(panels[0], bars, density=density) if len(set(panels)) == 1 else []
         return make_plot(
             figure,
-            [axes],
+            share_limits(panels),
             request,
             protection=resolved,
             subjects=subjects,
@@ -167,7 +179,18 @@ def histogram(  # noqa: PLR0913 - all but two by name only
             },
             legend=legend,
             parts=_label_records(subjects, x, bars) if log is not None and resolved.cells else None,
+            distance=_measure_distance(bars, subjects, x, exact=wanted is not None),
         )
+
+
+def _measure_distance(bars: Sequence[Bars], subjects: Subjects, x: str, *, exact: bool) -> Distance:
+    """How far the bars are from those of a usual histogram, or of one of the bins asked for."""
+    usual = None if exact else list_reference_edges(subjects, x)
+    gaps = [
+        compare_counts(group.column(x), own.cuts, own.counts, own.cuts if usual is None else usual)
+        for own, group in zip(bars, subjects.groups, strict=True)
+    ]
+    return measure_groups(BELOW, subjects, gaps)
 
 
 def _choose_protection(

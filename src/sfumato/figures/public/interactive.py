@@ -26,6 +26,7 @@ _PAIRS = (
     ("time", "survival"), ("value", "density"),
 )  # fmt: skip
 _HEIGHTS = ("density", "records")
+_LENGTHS = ("share", "records")
 _MOST_ROWS = 20_000
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2228; --paper: #fff; --line: #c9ced4; }
@@ -190,6 +191,11 @@ def _place_rows(plot: Plot) -> Iterator[tuple[Mapping[str, Any], tuple[Any, Any]
         panels = _number(table, "variable")
         for row in rows:
             yield row, (row["value"], groups.get(row.get("group"), 0)), panels[row["variable"]]
+    elif "level" in names:
+        rows_of_levels = _number(table, "level")
+        length = next(name for name in _LENGTHS if name in names)
+        for row in rows:
+            yield row, (row[length], rows_of_levels[row["level"]]), groups.get(row.get("group"), 0)
     elif {"x_low", "x_high", "y_low", "y_high"} <= names:
         for row in rows:
             x, y = ((row[f"{axis}_low"] + row[f"{axis}_high"]) / 2 for axis in "xy")
@@ -197,7 +203,7 @@ def _place_rows(plot: Plot) -> Iterator[tuple[Mapping[str, Any], tuple[Any, Any]
     else:
         for index, row in enumerate(rows):
             if (place := _place_row(row, index)) is not None:
-                yield row, place, 0
+                yield row, place, groups.get(row.get("group"), 0)
 
 
 def _place_row(row: Mapping[str, Any], index: int) -> tuple[Any, Any] | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
 from sfumato.errors import SfumatoError
 from sfumato.figures._sheet.sheet import label_axes, make_sheet
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 CONTOURS = (0.5, 1.0)
 _COOK = Mark("Cook's distance", VERMILION, "", "--")
 _POINTS = 200
-_BELOW = "Leverages that the protection pushed below 0 are drawn at 0."
 
 
 def leverage(  # noqa: PLR0913 - all but two by name only
@@ -95,7 +92,7 @@ def leverage(  # noqa: PLR0913 - all but two by name only
                 "The leverage of the records is not known for this model.",
                 hint="pass results of statsmodels, a LinearRegression, or a frame with 'leverage'.",
             )
-        cloud = _clip_at_zero(protect_cloud(records, request))
+        cloud = protect_cloud(records, request)
     with use_house_style():
         figure, (axes,) = make_sheet(3.9)
         legend = cloud.draw(axes)
@@ -114,18 +111,6 @@ def leverage(  # noqa: PLR0913 - all but two by name only
             details={"contours": visible},
             legend=[*legend, *([_COOK] if visible else [])],
         )
-
-
-def _clip_at_zero(cloud: Cloud) -> Cloud:
-    """No record has a leverage below 0, though noise may say so."""
-    if cloud.points is None or cloud.grids is not None:
-        return cloud
-    (points,) = cloud.points
-    if not (points.values["leverage"] < 0).any():
-        return cloud
-    clipped = points.values.with_columns(pl.col("leverage").clip(0.0))
-    points = replace(points, values=clipped, coinciding=clipped.is_duplicated().to_numpy())
-    return replace(cloud, points=[points], notes=(*cloud.notes, _BELOW))
 
 
 def _set_window(axes: Axes, cloud: Cloud) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +15,9 @@ import polars.selectors as cs
 from sfumato.errors import SfumatoError
 from sfumato.figures._sheet.picture import Picture
 from sfumato.figures._sheet.sheet import format_stamp, put_head_and_foot
-from sfumato.figures._sheet.style import INK, Mark
+from sfumato.figures._sheet.style import INK, MOST_OVERLAID, Mark
 from sfumato.figures._sheet.text import format_records
+from sfumato.figures.public.distance import Distance
 from sfumato.figures.public.protected_values import STAYS, ProtectedValues, protect_values
 from sfumato.figures.public.protection import (
     Keyed,
@@ -30,7 +31,7 @@ from sfumato.figures.public.protection import (
 from sfumato.figures.public.subjects import Subjects, select_subjects
 from sfumato.kernels.arrays import Integers
 from sfumato.outputs.output import Output, OutputRefused, digest_of
-from sfumato.outputs.rules import warn_of_groups, warn_of_shared_persons
+from sfumato.outputs.rules import warn_of_figure, warn_of_shared_persons
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +55,8 @@ class Plot(Picture):
     ----------
     figure : the matplotlib figure; go on with it as you like.
     title : what it shows, in a few words.
-    caption : how it was protected, why so, and what is not shown.
+    caption : how it was protected, and how far it is from the unprotected figure.
+    description : the rest: why so, what is not shown, on how many records it rests.
     audience : "public", or "custodian": it must stay inside, and a stamp in it says so.
     stamp : the text of that stamp; empty when the figure is public.
     axes : the panels of the figure.
@@ -241,6 +243,7 @@ def make_plot(  # noqa: PLR0913 - all but three by name only
     details: Mapping[str, Any] | None = None,
     legend: Sequence[Mark] = (),
     parts: Sequence[Integers] | None = None,
+    distance: Distance | None = None,
 ) -> Plot:
     """Put head and foot on the sheet, settle the layout, judge it, and list it in the log.
 
@@ -259,36 +262,57 @@ def make_plot(  # noqa: PLR0913 - all but three by name only
     legend : what the symbols mean.
     parts : the cell of each record, group after group, where counts in cells are shown; below 0
         where the cell is hidden. The log compares them with those of other outputs.
+    distance : how far it is from the figure without protection.
     """
-    sentences = [
-        protection.sentence(),
-        protection.reason,
-        *notes,
-        *subjects.notes,
-        f"It rests on {format_records(subjects.records)}.",
-    ]
-    caption = " ".join(dict.fromkeys(sentence for sentence in sentences if sentence))
-    shared = (*warn_of_shared_persons(subjects.data), *warn_of_groups(subjects.data, request.rules))
-    concerns = tuple(dict.fromkeys([*protection.concerns, *reasons, *shared]))
+    caption = join_sentences(
+        [protection.sentence(), "" if distance is None else distance.sentence(request.k)]
+    )
+    description = join_sentences(
+        [
+            protection.reason,
+            *notes,
+            *subjects.notes,
+            f"It rests on {format_records(subjects.records)}.",
+        ]
+    )
+    shared = (*warn_of_shared_persons(subjects.data), *warn_of_figure(subjects.data, request.rules))
+    far = () if distance is None else distance.concerns()
+    concerns = tuple(dict.fromkeys([*protection.concerns, *reasons, *shared, *far]))
     audience: Audience = "public"
     stamp = ""
     if STAYS in notes:
         audience, stamp, concerns = "custodian", format_stamp(), (*concerns, STAYS)
-    put_head_and_foot(figure, request.title, legend=legend, stamp=stamp, foot=caption)
+    overlaid = len(subjects.groups) <= MOST_OVERLAID
+    put_head_and_foot(
+        figure, request.title, legend=legend,
+        legend_title=subjects.describe(subjects.hue) if overlaid else "",
+        stamp=stamp, foot=caption, below=description,
+    )  # fmt: skip
     plot = Plot(
         figure=figure,
         axes=tuple(axes),
         title=request.title,
         caption=caption,
+        description=description,
         audience=audience,
         stamp=stamp,
         table=table,
         rule={**protection.rule(), **(rule or {})},
         verdict="refuse" if audience != "public" else "review" if concerns else "pass",
         reasons=concerns,
-        details=details or {},
+        details={**(details or {}), **({} if distance is None else {"distance": distance.value})},
     )
     return record_plot(plot, request, subjects, parts)
+
+
+def join_names(y: str, x: str, hue: str | None) -> str:
+    """The usual title of a figure of two variables, perhaps in groups."""
+    return f"{y} by {x}{f' and {hue}' if hue is not None else ''}"
+
+
+def join_sentences(sentences: Iterable[str]) -> str:
+    """Sentences as one text, each of them once."""
+    return " ".join(dict.fromkeys(sentence for sentence in sentences if sentence))
 
 
 def record_plot(

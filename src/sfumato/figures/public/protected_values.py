@@ -52,7 +52,7 @@ class ProtectedValues:
     coinciding : which of them lie exactly where another one lies.
     left_out : the share of records that are not among them, since the method left them as they
         were or took them out.
-    outside : how many values lay beyond the declared domain and stand at its end now.
+    outside : how many values lay beyond what is possible, and are mirrored at its end.
     stays : whether a method of the user's own moves most records next to nowhere.
     alone : whether records that lie far from all others were left out.
     """
@@ -75,7 +75,7 @@ class ProtectedValues:
         """What a reader must know about them, in sentences."""
         sentences = [STAYS] if self.stays else []
         if self.outside:
-            sentences.append("Values pushed beyond the declared range are drawn at its end.")
+            sentences.append("Values pushed beyond what is possible are mirrored at its end.")
         if self.left_out:
             sentences.append("Records whose values the method left as they were are not drawn.")
         if self.alone:
@@ -110,10 +110,10 @@ def protect_values(
     if released.height == len(remaining):
         original = remaining.values.select(variables)
         released = released.filter(~_find_unmoved(released, original, protection.k))
-    clipped, outside = _clip_to_domain(released, group.origin, variables)
-    coinciding = clipped.is_duplicated().rename("coinciding")
+    possible, outside = _mirror_into_domain(released, group, variables)
+    coinciding = possible.is_duplicated().rename("coinciding")
     # Sorted after rounding: the order among equal values would tell the digits that were cut.
-    visible = clipped.select(_round_to_sight(clipped[name]) for name in variables)
+    visible = possible.select(_round_to_sight(possible[name]) for name in variables)
     order = visible.select(pl.arg_sort_by(*visible.get_columns(), coinciding)).to_series()
     return ProtectedValues(
         values=visible[order],
@@ -288,19 +288,31 @@ def _find_unmoved(released: pl.DataFrame, original: pl.DataFrame, k: int) -> pl.
     return stayed & rare
 
 
-def _clip_to_domain(
-    released: pl.DataFrame, origin: Dataset, names: list[str]
+def _mirror_into_domain(
+    released: pl.DataFrame, group: Group, names: list[str]
 ) -> tuple[pl.DataFrame, int]:
-    """Values within the declared domain, and how many had to be moved to its ends."""
+    """Values within what is possible, and how many had to be mirrored at its ends.
+
+    Cut off at an end, they would pile up there.
+    """
     moved, columns = 0, []
     for name in names:
-        values, bounds = released[name], origin.schema[name].bounds
-        if bounds is not None:
-            low, high = float(bounds[0]), float(bounds[1])
-            moved += int(((values < low) | (values > high)).sum())
-            values = values.clip(low, high)
-        columns.append(values)
+        values, (low, high) = released[name], find_possible_range(group, name)
+        moved += int(((values < low) | (values > high)).sum())
+        if math.isfinite(low):
+            values = low + (values - low).abs()
+        if math.isfinite(high):
+            values = high - (high - values).abs()
+        columns.append(values.clip(low, high))
     return pl.DataFrame(columns), moved
+
+
+def find_possible_range(group: Group, name: str) -> tuple[float, float]:
+    """The declared domain of a variable; without one, 0 where no value is negative."""
+    bounds = group.origin.schema[name].bounds
+    if bounds is not None:
+        return float(bounds[0]), float(bounds[1])
+    return (0.0 if group.column(name).min() >= 0 else -math.inf), math.inf
 
 
 # Records that lie alone --------------------------------------------------------------------------

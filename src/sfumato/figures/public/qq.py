@@ -105,7 +105,8 @@ def qq(  # noqa: PLR0913 - all but two by name only
         if _draw_normal_line(axes, cloud):
             legend.append(_LINE)
         label_axes(axes, "Quantile of the normal distribution",
-                   "Standardised residual" if x is None else x, width=60)  # fmt: skip
+                   "Standardised residual" if x is None else subjects.describe(x),
+                   width=60)  # fmt: skip
         notes = [NOT_REFITTED] if x is None else []
         return cloud.make_plot(figure, axes, subjects=subjects, notes=notes, legend=legend)
 
@@ -131,7 +132,8 @@ def _pair_quantiles(subjects: Subjects, request: Request) -> Cloud:
     (values,) = request.protect(subjects, resolved)
     table = pl.DataFrame(_compute_quantiles(values.column(name)))
     points = replace(values, values=table, coinciding=np.zeros(len(table), np.bool_))
-    cloud = make_cloud(replace_values(subjects, table), resolved, request, [points])
+    original = pl.DataFrame(_compute_quantiles(subjects.column(name)))
+    cloud = make_cloud(replace_values(subjects, original), resolved, request, [points])
     note = _BEFORE if resolved.method is None else _METHOD
     return replace(cloud, notes=(note, *cloud.notes))
 

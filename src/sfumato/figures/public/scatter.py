@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from sfumato.figures._sheet.sheet import label_axes, make_sheet
+from sfumato.figures._sheet.sheet import make_group_panels, share_limits
 from sfumato.figures._sheet.style import (
     FAINT,
     INK,
-    VERMILION,
     Mark,
-    pick_marks,
     use_house_style,
+)
+from sfumato.figures.public.distance import (
+    IN_CORNERS,
+    Distance,
+    compare_points,
+    list_reference_edges,
+    measure_groups,
 )
 from sfumato.figures.public.grid import (
     Grid,
@@ -29,8 +35,8 @@ from sfumato.figures.public.grid import (
     label_records_of_grids,
     make_grids,
 )
-from sfumato.figures.public.heatmap import BINS, USUAL_BINS
-from sfumato.figures.public.plot import make_plot, make_request
+from sfumato.figures.public.heatmap import BINS, USUAL_BINS, measure_cells
+from sfumato.figures.public.plot import join_names, make_plot, make_request
 from sfumato.figures.public.protection import NOISY, judge_full_cells, judge_small_cells
 from sfumato.kernels.arrays import Floats
 
@@ -51,12 +57,12 @@ _FINE = 150
 _WHY = "Centres of neighbours were chosen: they keep the shape of the cloud, and nothing is random."
 _FLATTER = "Noise makes the trend a little flatter than it is."
 _TREND = Mark("Trend of what is shown", INK, "", "--")
-_COINCIDING = Mark("Several at the same place", VERMILION, "o", "")
-_COINCIDING_IN_GROUPS = Mark(_COINCIDING.name, INK, "o", "", hollow=True)
-"""Where there are groups, vermilion is the colour of one of them."""
+_COINCIDING = Mark("Several at the same place", INK, "o", "", hollow=True)
 _LARGEST = 130.0
 """Area of the largest cell's dot, in square points."""
-_FEW, _LARGE_DOT, _SMALL_DOT = 600, 13.0, 5.0
+_FEW, _LARGE_DOT, _SMALL_DOT, _FAINTEST_DOT = 600, 13.0, 5.0, 0.12
+MOST_RINGS = 2000
+"""Among more points, rings would be all that one sees."""
 
 
 def scatter(  # noqa: PLR0913 - all but three by name only
@@ -117,8 +123,8 @@ def scatter(  # noqa: PLR0913 - all but three by name only
     References: Avraam et al. (2021), EPJ Data Science 10:2, section 4.1 and Figure 2.
     """
     request = make_request(
-        "scatter", title or f"{y} by {x}", [x, y], hue=hue, protection=protection, k=k, bins=bins,
-        sd_share=sd_share, key=key, small=small, rules=rules, log=log,
+        "scatter", title or join_names(y, x, hue), [x, y], hue=hue, protection=protection, k=k,
+        bins=bins, sd_share=sd_share, key=key, small=small, rules=rules, log=log,
     )  # fmt: skip
     with request.record_refusals():
         subjects = request.select(data)
@@ -129,10 +135,12 @@ def scatter(  # noqa: PLR0913 - all but three by name only
         grids = choose_grids(subjects, resolved, request, points, limits=ends)
         concerns += judge_full_cells([grid.counts for grid in grids or []], request.rules)
     with use_house_style():
-        figure, (axes,) = make_sheet(4.3)
-        looks = pick_marks(subjects.labels, grouped=hue is not None)
-        lines, legend = _draw(axes, resolved, points, grids, looks, ends=ends, trend=trend)
-        label_axes(axes, x, y, width=60)
+        figure, panels, looks = make_group_panels(
+            subjects.labels, subjects.describe(x), subjects.describe(y), height=4.3
+        )
+        lines, legend = _draw(panels, resolved, points, grids, looks, trend=trend)
+        for axes in share_limits(panels):
+            axes.set(**{name: end for name, end in zip(("xlim", "ylim"), ends, strict=True) if end})
         notes = [] if grids is None else describe_lost_of_grids(grids, request.k)
         if grids is not None and not resolved.cells:
             notes.append(AS_GRID)
@@ -140,7 +148,7 @@ def scatter(  # noqa: PLR0913 - all but three by name only
             notes.append(_FLATTER)
         return make_plot(
             figure,
-            [axes],
+            list(dict.fromkeys(panels)),
             request,
             protection=resolved,
             subjects=subjects,
@@ -154,7 +162,27 @@ def scatter(  # noqa: PLR0913 - all but three by name only
             },
             legend=legend,
             parts=None if log is None else label_records_of_grids(subjects, resolved, grids),
+            distance=measure_cloud(subjects, points, grids, exact=bins is not None),
         )
+
+
+def measure_cloud(
+    subjects: Subjects,
+    points: Sequence[ProtectedValues] | None,
+    grids: Sequence[Grid] | None,
+    *,
+    exact: bool = False,
+) -> Distance:
+    """How far points, or the cells in their place, are from the records."""
+    if grids is not None:
+        return measure_cells(subjects, grids, exact=exact)
+    names = subjects.names
+    edges = [list_reference_edges(subjects, name) for name in names]
+    gaps = [
+        compare_points([group.column(name) for name in names], _take_pair(values), edges)
+        for group, values in zip(subjects.groups, points or [], strict=True)
+    ]
+    return measure_groups(IN_CORNERS, subjects, gaps)
 
 
 def choose_grids(
@@ -173,19 +201,18 @@ def choose_grids(
 
 
 def _draw(
-    axes: Axes,
+    panels: Sequence[Axes],
     protection: Protection,
     points: Sequence[ProtectedValues] | None,
     grids: Sequence[Grid] | None,
     looks: Sequence[Mark],
     *,
-    ends: TwoLimits,
     trend: bool,
 ) -> tuple[list[TrendLine], list[Mark]]:
     """Draw all groups; the lines that were fitted, and the legend."""
     legend = [replace(look, line="") for look in looks if look.name]
     lines = []
-    for index, look in enumerate(looks):
+    for index, (axes, look) in enumerate(zip(panels, looks, strict=True)):
         if grids is not None:
             draw_grid(axes, grids, index, look, sized=protection.cells)
             x, y, counts = grids[index].centres()
@@ -199,39 +226,34 @@ def _draw(
             draw_line(axes, line, look)
             lines.append(line)
     if points is not None and grids is None:
-        legend += mark_coinciding(axes, points, looks)
-    if lines and len(looks) == 1:
+        legend += mark_coinciding(panels, points, looks)
+    if lines and not looks[0].name:
         legend.append(_TREND)
-    axes.set(**{name: end for name, end in zip(("xlim", "ylim"), ends, strict=True) if end})
     return lines, legend
 
 
 def draw_dots(axes: Axes, values: ProtectedValues, look: Mark) -> None:
-    """Each protected value as a dot, as pixels."""
+    """Each protected value as a dot, as pixels; the more there are, the more one sees through."""
     x, y = _take_pair(values)
-    size = _LARGE_DOT if len(values) <= _FEW else _SMALL_DOT
-    axes.scatter(x, y, s=size, marker=look.marker, color=look.colour, alpha=0.65, linewidths=0,
-                 rasterized=True)  # fmt: skip
+    few = len(values) <= _FEW
+    alpha = 0.65 if few else max(_FAINTEST_DOT, 0.65 * math.sqrt(_FEW / len(values)))
+    axes.scatter(x, y, s=_LARGE_DOT if few else _SMALL_DOT, marker=look.marker, color=look.colour,
+                 alpha=alpha, linewidths=0, rasterized=True)  # fmt: skip
 
 
 def mark_coinciding(
-    axes: Axes, points: Sequence[ProtectedValues], looks: Sequence[Mark]
+    panels: Sequence[Axes], points: Sequence[ProtectedValues], looks: Sequence[Mark]
 ) -> list[Mark]:
-    """Mark where several protected values coincide; the legend, if there are any."""
-    legend = []
-    for values, look in zip(points, looks, strict=True):
-        if not values.coinciding.any():
-            continue
-        x, y = (column[values.coinciding] for column in _take_pair(values))
-        if look.name:
+    """Ring where several protected values coincide; the legend, if there are any."""
+    rings = [values.coinciding.any() and len(values) <= MOST_RINGS for values in points]
+    for axes, values, look, ringed in zip(panels, points, looks, rings, strict=True):
+        if ringed:
+            x, y = (column[values.coinciding] for column in _take_pair(values))
             axes.scatter(x, y, s=_LARGE_DOT * 1.3, marker=look.marker, facecolors="none",
-                         edgecolors=look.colour, linewidths=0.7, rasterized=True,
+                         edgecolors=look.colour, linewidths=0.5, alpha=0.7, rasterized=True,
                          zorder=3)  # fmt: skip
-        else:
-            axes.scatter(x, y, s=_LARGE_DOT * 0.8, color=VERMILION, linewidths=0, rasterized=True,
-                         zorder=3)  # fmt: skip
-        legend = [_COINCIDING_IN_GROUPS if look.name else _COINCIDING]
-    return legend
+    colour = INK if looks[0].name else looks[0].colour
+    return [replace(_COINCIDING, colour=colour)] if any(rings) else []
 
 
 def draw_grid(axes: Axes, grids: Sequence[Grid], index: int, look: Mark, *, sized: bool) -> None:

@@ -25,6 +25,7 @@ from sfumato.figures.public.distant import (
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
 from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.tables.aggregation import list_units
 from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -146,6 +147,13 @@ class Subjects:
         bounds = self.data.schema[name].bounds
         return None if bounds is None else (float(bounds[0]), float(bounds[1]))
 
+    def describe(self, name: str | None) -> str:
+        """A variable as an axis or a legend has it: its label where it has one, and its unit."""
+        if name is None or name not in self.data.schema:
+            return name or ""
+        column = self.data.schema[name]
+        return f"{column.label or name}{f' ({column.unit})' if column.unit else ''}"
+
     @cached_property
     def population(self) -> Dataset:
         """The records drawn, with all their variables: the log tells populations apart by them."""
@@ -178,6 +186,19 @@ def to_dataset(data: Any, *, by_counts: bool = False) -> Dataset:
     return dataset
 
 
+def _refuse_units(data: Dataset, rules: Rules) -> None:
+    """Refuse a figure where the rules count persons or groups of which some have several records.
+
+    Its thresholds count records: ten records behind a bar may be one household's.
+    """
+    if list_units(data, rules.unit):
+        raise OutputRefused(
+            f"The rules count {rules.unit}, of which some have several records, and a figure "
+            "counts records: what it shows may rest on fewer than k.",
+            hint=f"make one record of each of the {rules.unit} first, or show a table of counts.",
+        )
+
+
 def select_subjects(
     data: Any,
     names: Sequence[str],
@@ -194,6 +215,7 @@ def select_subjects(
     dataset = to_dataset(data, by_counts=by_counts)
     variables = _check_names(names, hue)
     _refuse_direct_identifiers(dataset, [*variables, *([hue] if hue is not None else [])])
+    _refuse_units(dataset, rules)
     if not frames.is_in_memory(dataset.frame):
         return _select_distant(dataset, variables, hue, rules=rules, k=k)
     frame = pl.DataFrame([_read_numbers(dataset, name) for name in variables])
@@ -206,7 +228,7 @@ def select_subjects(
     else:
         groups = [
             _make_group(level, frame, complete & (labels == level), dataset)
-            for level in _sort_labels(
+            for level in sort_labels(
                 dataset, labels.filter(complete).unique().to_list(), labels.name
             )
         ]
@@ -225,7 +247,7 @@ def _select_distant(
         _require_finite(name, infinite=name in summary.infinite)
     if hue is not None and len(summary.labels) > _MOST_LABELS:
         raise _too_many_groups(hue)
-    labels = [""] if hue is None else _sort_labels(data, list(summary.groups), hue)
+    labels = [""] if hue is None else sort_labels(data, list(summary.groups), hue)
     groups: list[Group] = [
         DistantGroup(
             label=label,
@@ -338,7 +360,7 @@ def _read_labels(data: Dataset, hue: str) -> pl.Series:
     return values
 
 
-def _sort_labels(data: Dataset, labels: Sequence[str], hue: str) -> list[str]:
+def sort_labels(data: Dataset, labels: Sequence[str], hue: str) -> list[str]:
     """The groups by their labels, or as they are declared."""
     levels = sorted(labels)
     if (declared := data.schema[hue].levels) is not None:

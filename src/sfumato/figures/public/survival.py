@@ -1,14 +1,14 @@
 """The share that is still free of an event as time goes by, in steps of many events each.
 
 The curve of Kaplan and Meier falls at each event, so every step of it is somebody's time. The safe
-curve is read at round times only, and the steps between two of them are one step where they hold
-few events.
+curve is read at round times only, at least k events apart, and runs straight between them.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,12 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import DataError, PlanError
-from sfumato.figures._sheet.sheet import label_axes, make_sheet
-from sfumato.figures._sheet.style import Mark, pick_marks, use_house_style
+from sfumato.figures._sheet.sheet import make_group_panels
+from sfumato.figures._sheet.style import INK, SMALL, Mark, use_house_style
+from sfumato.figures._sheet.text import FINEST_COUNT, round_records, wrap_name, write
+from sfumato.figures.public.distance import Distance, measure_groups
 from sfumato.figures.public.grid import resolve_bins
-from sfumato.figures.public.plot import make_plot, make_request
+from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protected_values import protect_values
 from sfumato.figures.public.protection import Protection
 from sfumato.figures.public.subjects import Group, Subjects, select_subjects, to_dataset
@@ -38,18 +40,22 @@ if TYPE_CHECKING:
 _STEPS = {"generalise": 20}
 _MOST_STEPS = 100
 """Round times along the axis; fewer for "generalise"."""
-_WHY = "Steps were merged: that keeps the curve exact at every step."
+_WHY = "Times were joined until k events lie between them, so that no single event shows."
 _WORDS = {
-    name: "Times are round, every step holds at least {k} events, and the curve ends while at "
-    f"least {{k}} records are at risk{more}."
-    for name, more in (("suppress", ""), ("generalise", ", in wide steps"))
+    name: "The curve is read at round times with at least {k} events between them, and straight "
+    f"in between; it ends while at least {{k}} records are at risk{more}."
+    for name, more in (("suppress", ""), ("generalise", ". The times are far apart"))
 }
 _MERGED = (
-    "Steps of fewer than {k} events are merged, and the curve ends while {k} records are at risk."
+    "The curve is read at round times with at least {k} events between them, and ends while {k} "
+    "records are at risk."
 )
+_BANDS = "Bands are {level:g} % intervals, widened to all that may lie between two times."
 _MANY = 1000
 _FINE, _COARSE = 0.001, 0.005
 """To what a share is rounded, by whether there are many records."""
+_RISK_ROW, _RISK_TOP, _RISK_POINTS = 0.17, 42.0, 11.0
+"""Inches of a row of numbers at risk; and points from the axis to the first, and between two."""
 _GRAINS = 200
 """What `grain` cuts a spread into."""
 
@@ -71,17 +77,18 @@ def survival(  # noqa: PLR0913 - all but three by name only
     rules: Rules | None = None,
     log: Log | None = None,
 ) -> Plot:
-    """The curve of Kaplan and Meier, read at round times, every step at least k events.
+    """The curve of Kaplan and Meier, read at round times with at least k events between them.
 
     Question: how long do people stay free of the event, and does it differ by group?
-    Assumes: those who leave early (event 0) have the same outlook as those who stay. At the foot
-    of each step the share is exact but for rounding; just before it, the true curve may lie lower.
+    Assumes: those who leave early (event 0) have the same outlook as those who stay. At the times
+    of its table the share is exact but for rounding; between two of them the true curve may lie
+    anywhere in the band. Numbers at risk are rounded down.
 
     Parameters
     ----------
     data : a frame, a Dataset or a release.
     time : how long each record was followed up.
-    event : 1 (or yes) where the event ended that time, 0 where something else did.
+    event : 1 (or yes) where the event ended that time, 0 where something else did; or 2 and 1.
     hue : a variable that forms groups; each is protected by itself.
     protection : "suppress" (default) merges steps; "generalise" reads the curve at 20 times only;
         "deterministic" and "noise" make the curve from protected times, and merge all the same.
@@ -117,32 +124,31 @@ def survival(  # noqa: PLR0913 - all but three by name only
     with request.record_refusals():
         times = select_survival_times(data, time, event, hue, rules=request.rules, k=request.k)
         resolved = request.resolve(times.subjects, default="suppress", why=_WHY)
-        # A step ends at the round time after somebody's event: round times must be few.
-        steps = resolve_bins(bins, _STEPS.get(resolved.name, _MOST_STEPS),
-                             times.subjects.fewest, request.rules)  # fmt: skip
-        groups, curves, notes = _compute_curves(times, resolved, steps, level)
+        steps = _resolve_steps(resolved, request, times.subjects.records)
+        groups, curves, notes = _compute_curves(times, resolved, request, level)
     # The log names both variables.
     subjects = replace(times.subjects, groups=groups, names=(time, event))
     with use_house_style():
-        figure, (axes,) = make_sheet(3.4)
-        looks = pick_marks(subjects.labels, grouped=hue is not None)
-        for index, (curve, look) in enumerate(zip(curves, looks, strict=True)):
+        figure, panels, looks = make_group_panels(
+            subjects.labels, subjects.describe(time), f"Share without {subjects.describe(event)}",
+            height=3.4 + _RISK_ROW * (len(curves) + 1),
+        )  # fmt: skip
+        for index, (axes, curve, look) in enumerate(zip(panels, curves, looks, strict=True)):
             draw_curve(axes, curve, look, index, interval=interval)
-        axes.set_ylim(0, 1.02)
-        axes.set_xlim(left=0)
-        label_axes(axes, time, f"Share without {event}", width=60)
-        band = [f"Bands are {100 * level:g} % intervals, time by time."] if interval else []
+        at_risk = write_at_risk(panels, curves, looks)
+        band = [_BANDS.format(level=100 * level)] if interval else []
         return make_plot(
             figure,
-            [axes],
+            list(dict.fromkeys(panels)),
             request,
             protection=resolved.with_wording(_WORDS),
             subjects=subjects,
-            table=_make_table(curves, subjects, interval=interval),
+            table=_make_table(curves, subjects, at_risk, interval=interval),
             notes=[*notes, *band],
             rule={"bins": steps, "level": level},
             details={"steps": sum(len(curve.times) for curve in curves)},
-            legend=looks if hue is not None else [],
+            legend=[look for look in looks if look.name],
+            distance=_measure_distance(times, subjects, curves),
         )
 
 
@@ -179,18 +185,26 @@ def select_survival_times(
 
 
 def _read_events(values: pl.Series, name: str) -> Mask:
+    """Who had the event: 1 against 0, or 2 against 1, as survival data of R have it."""
     known = values.drop_nulls()
-    binary = known.dtype == pl.Boolean or known.dtype.is_numeric()
-    if not binary or not known.cast(pl.Float64).is_in([0.0, 1.0]).all():
+    codes: set[float] = set()
+    if known.dtype == pl.Boolean or known.dtype.is_numeric():
+        codes = set(known.cast(pl.Float64).unique().to_list())
+    if codes == {1.0, 2.0}:
+        event = 2.0
+    elif codes and codes <= {0.0, 1.0}:
+        event = 1.0
+    else:
         raise DataError(
-            f"Variable '{name}' must say with 0 and 1 (or yes/no values) whether the event came.",
+            f"Variable '{name}' must say whether the event came: with 0 and 1, with 1 and 2, or "
+            "with yes and no.",
             hint="recode it: 1 where the event ended the time, 0 where something else did.",
         )
-    return np.asarray(values.cast(pl.Float64).fill_null(0.0).to_numpy() == 1.0)
+    return np.asarray(values.cast(pl.Float64).fill_null(0.0).to_numpy() == event)
 
 
 def _compute_curves(
-    times: SurvivalTimes, protection: Protection, steps: int, level: float
+    times: SurvivalTimes, protection: Protection, request: Request, level: float
 ) -> tuple[tuple[Group, ...], list[SafeSurvivalCurve], list[str]]:
     """The curve of every group that has enough events; the others are left out."""
     (time,) = times.subjects.names
@@ -202,12 +216,12 @@ def _compute_curves(
             moved, events, sentences = _protect_times(group, happened, protection, time)
             protected.append((moved, events))
             notes += [*sentences, _MERGED.format(k=protection.k)]
-    pooled = np.concatenate([column for column, _ in protected])
-    step = choose_time_step(pooled, steps=steps, k=protection.k)
-    curves = [
-        compute_safe_curve(column, events, step=step, k=protection.k, level=level)
-        for column, events in protected
-    ]
+    curves = []
+    for column, events in protected:
+        # Of its own: a small group would coarsen the times of all others.
+        steps = _resolve_steps(protection, request, len(column))
+        step = choose_time_step(column, steps=steps, k=protection.k)
+        curves.append(compute_safe_curve(column, events, step=step, k=protection.k, level=level))
     pairs = [(group, curve) for group, curve in zip(times.subjects.groups, curves, strict=True)
              if curve]  # fmt: skip
     if not pairs:
@@ -218,6 +232,12 @@ def _compute_curves(
     if len(pairs) < len(curves):
         notes.append("Groups with few events are left out.")
     return tuple(group for group, _ in pairs), [curve for _, curve in pairs], notes
+
+
+def _resolve_steps(protection: Protection, request: Request, records: int) -> int:
+    """How many round times; few, since one comes right after somebody's event."""
+    default = _STEPS.get(protection.name, _MOST_STEPS)
+    return resolve_bins(request.bins, default, records, request.rules)
 
 
 def _protect_times(
@@ -236,12 +256,9 @@ def _protect_times(
                 hint='take larger groups, or protection="suppress".',
             )
         moved = protect_values(group.take(rows), [time], protection)
-        # Time has a natural end: nobody has the event before the start.
-        times.append(np.maximum(moved.column(time), 0.0))
+        times.append(moved.column(time))
         events.append(np.full(len(moved), had_event))
         notes += moved.notes()
-    if any((column == 0).any() for column in times):
-        notes.append("Times that would fall before the start are set to it.")
     return np.concatenate(times), np.concatenate(events), notes
 
 
@@ -269,13 +286,33 @@ class KaplanMeierCurve:
 
 @dataclass(frozen=True)
 class SafeSurvivalCurve:
-    """What may be drawn: the share at a few round times, with its band."""
+    """What may be drawn: the share at a few round times, with its band.
+
+    Parameters
+    ----------
+    times, survival : the round times, and the share without the event there.
+    low, high : its interval.
+    end : how far the curve is drawn.
+    records : the protected time of every record, for the numbers at risk.
+    """
 
     times: tuple[float, ...]
     survival: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
     end: float
+    records: Floats | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def corners(self) -> tuple[list[float], list[float]]:
+        """Where the line bends: times and shares."""
+        return [0.0, *self.times, self.end], [1.0, *self.survival, self.survival[-1]]
+
+    def count_at_risk(self, time: float) -> int | None:
+        """How many records are still at risk at a time, rounded down; None beyond the end."""
+        if self.records is None or not 0 <= time <= self.end:
+            return None
+        return round_records(int((self.records >= time).sum()))
 
 
 def kaplan_meier(times: Floats, events: Mask) -> KaplanMeierCurve:
@@ -347,6 +384,7 @@ def compute_safe_curve(
         _round_shares(low, fine),
         _round_shares(high, fine),
         _round_time(end, step),
+        times,
     )
 
 
@@ -414,9 +452,8 @@ def draw_curve(
     axes: Axes, curve: SafeSurvivalCurve, look: Mark, index: int, *, interval: bool
 ) -> None:
     """One curve with its band."""
-    times = [0.0, *curve.times, curve.end]
-    shares = [1.0, *curve.survival, curve.survival[-1]]
-    axes.plot(times, shares, drawstyle="steps-post", color=look.colour, linewidth=1.6)
+    times, shares = curve.corners
+    axes.plot(times, shares, color=look.colour, linewidth=1.6)
     if look.name:
         # A few shapes along the line: colour alone tells nobody apart.
         stride = max(1, len(curve.times) // 4)
@@ -424,19 +461,92 @@ def draw_curve(
         axes.plot(curve.times[marked], curve.survival[marked], linestyle="", marker=look.marker,
                   color=look.colour, markersize=4.5)  # fmt: skip
     if interval:
-        low, high = (
-            [value if math.isfinite(value) else 1.0 for value in (1.0, *ends, ends[-1])]
-            for ends in (curve.low, curve.high)
-        )
+        low, high = _widen_band(curve)
         axes.fill_between(times, low, high, step="post", color=look.colour, alpha=0.16,
                           linewidth=0)  # fmt: skip
 
 
+def _widen_band(curve: SafeSurvivalCurve) -> tuple[list[float], list[float]]:
+    """The band from each corner to the next: wherever the events between them came, it holds."""
+    low, high = (
+        [value if math.isfinite(value) else unknown for value in ends]
+        for ends, unknown in ((curve.low, 0.0), (curve.high, 1.0))
+    )
+    return [*low, low[-1], low[-1]], [1.0, *high, high[-1]]
+
+
+def write_at_risk(
+    panels: Sequence[Axes], curves: Sequence[SafeSurvivalCurve], looks: Sequence[Mark]
+) -> list[list[tuple[float, int]]]:
+    """The numbers at risk under the ticks, a row for each curve; what was written, by curve."""
+    right = max(curve.end for curve in curves)
+    rows = []
+    for index, (axes, curve, look) in enumerate(zip(panels, curves, looks, strict=True)):
+        axes.set(xlim=(0, 1.03 * right), ylim=(0, 1.02))
+        row = index if look.name else 0
+        if row == 0:
+            _write_below(axes, 0.0, -_RISK_TOP, "At risk, rounded down", align="left")
+        numbers = [(float(tick), count) for tick in axes.get_xticks()
+                   if (count := curve.count_at_risk(float(tick))) is not None]  # fmt: skip
+        below = -_RISK_TOP - _RISK_POINTS * (row + 1)
+        for tick, count in numbers:
+            _write_below(axes, tick, below, f"{count:,}" if count else f"<{FINEST_COUNT}")
+        if look.name:
+            _write_below(axes, 0.0, below, wrap_name(look.name, width=9, lines=1), indent=-20,
+                         align="right", colour=look.colour)  # fmt: skip
+        rows.append([(tick, count) for tick, count in numbers if count])
+    return rows
+
+
+def _write_below(
+    axes: Axes, x: float, points: float, text: str, *, align: str = "center", indent: float = 0.0,
+    colour: str = INK,
+) -> None:  # fmt: skip
+    label = axes.annotate(
+        "", (x, 0), xycoords=axes.get_xaxis_transform(), xytext=(indent, points),
+        textcoords="offset points", ha=align, va="center", fontsize=SMALL, color=colour,
+        annotation_clip=False,
+    )  # fmt: skip
+    write(label, text)
+
+
+def _measure_distance(
+    times: SurvivalTimes, subjects: Subjects, curves: Sequence[SafeSurvivalCurve]
+) -> Distance:
+    """How far the curves are from those of Kaplan and Meier, as far as they are drawn."""
+    (time,) = times.subjects.names
+    exact = {
+        group.label: kaplan_meier(group.column(time), events)
+        for group, events in zip(times.subjects.groups, times.events, strict=True)
+    }
+    gaps = [
+        compare_survival(curve, exact[label])
+        for curve, label in zip(curves, subjects.labels, strict=True)
+    ]
+    return measure_groups("the share without the event at any time shown", subjects, gaps)
+
+
+def compare_survival(curve: SafeSurvivalCurve, exact: KaplanMeierCurve) -> float:
+    """The largest difference of two curves, just before and after everything that happens."""
+    times, shares = curve.corners
+    positions = np.union1d(exact.times[exact.times <= curve.end], times)
+    shown = np.interp(positions, times, shares)
+    steps = np.append(1.0, exact.survival)
+    before, after = (steps[np.searchsorted(exact.times, positions, side)]
+                     for side in ("left", "right"))  # fmt: skip
+    return float(max(np.abs(shown - before).max(), np.abs(shown - after).max()))
+
+
 def _make_table(
-    curves: list[SafeSurvivalCurve], subjects: Subjects, *, interval: bool
+    curves: list[SafeSurvivalCurve],
+    subjects: Subjects,
+    at_risk: Sequence[Sequence[tuple[float, int]]],
+    *,
+    interval: bool,
 ) -> pl.DataFrame:
+    """The corners of each curve; and, as rows of their own, the numbers at risk below it."""
     tables = []
-    for label, curve in zip(subjects.labels, curves, strict=True):
+    for label, curve, numbers in zip(subjects.labels, curves, at_risk, strict=True):
         times = [0.0, *curve.times]
         columns: dict[str, Any] = {"group": [label] * len(times), "time": times}
         columns["survival"] = [1.0, *curve.survival]
@@ -445,6 +555,10 @@ def _make_table(
         if curve.end > times[-1]:
             columns = {name: [*values, values[-1]] for name, values in columns.items()}
             columns["time"][-1] = curve.end
-        tables.append(pl.DataFrame(columns))
-    table = pl.concat(tables)
+        below = pl.DataFrame(
+            [(label, time, count) for time, count in numbers],
+            {"group": pl.String, "time": pl.Float64, "at_risk": pl.Int64}, orient="row",
+        )  # fmt: skip
+        tables += [pl.DataFrame(columns), below]
+    table = pl.concat(tables, how="diagonal")
     return table.drop("group") if subjects.hue is None else table

@@ -55,11 +55,13 @@ def violin(  # noqa: PLR0913 - all but two by name only
     data : a frame, a Dataset or a release.
     x : the variable.
     by : a variable that forms groups; each is protected by itself.
-    protection : "suppress" (default), "generalise" (wider bins), "deterministic" or "noise"
-        (counts of protected values), or a method.
-    k : bins of fewer records are left out. Default: the rules' k, which is 3.
-    bins : how many bins. Default: 30, or 15 for "generalise".
-    limits : where the first bin begins and the last ends. Default: round numbers.
+    protection : "suppress" leaves small bins out, "generalise" joins them with a neighbour;
+        "deterministic" and "noise" count protected values; or a method. Default: whichever of the
+        first two comes nearer to the unprotected curve.
+    k : fewest records in a bin. Default: the rules' k, which is 3.
+    bins : how many equal bins each group has. Default: 30 to 200,
+        by its records and the protection.
+    limits : where the first bin begins and the last ends. Default: round numbers, by group.
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret, for noise that is the same next time.
     small : "show" counts bins of fewer than k protected values, too.
@@ -93,10 +95,10 @@ def violin(  # noqa: PLR0913 - all but two by name only
             _draw_violin(axes, row, curve, boxes[row], look, _HALF / tallest)
             if look.name:
                 name_row(axes, row, look.name)
-        label_axes(axes, x, width=60)
+        label_axes(axes, densities.subjects.describe(x), width=60)
         return densities.make_plot(
             figure,
-            axes,
+            [axes],
             table=_add_boxes(densities.table(), boxes, labels),
             notes=("The bar is the middle half, the dot the median.",),
         )

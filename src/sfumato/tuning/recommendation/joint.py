@@ -14,6 +14,7 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.methods.drop import Drop
+from sfumato.parameters import write_short
 from sfumato.progress import current_progress
 from sfumato.risk._peers.distinct_records import (
     DistinctRecords,
@@ -73,6 +74,8 @@ class JointRecommendation:
     protected: float
     reached: bool
     reason: str = ""
+
+    __repr__ = write_short
 
 
 def recommend_jointly(  # noqa: PLR0913 - all but three by name only

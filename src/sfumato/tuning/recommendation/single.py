@@ -11,6 +11,7 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.io.frames import wrap
+from sfumato.parameters import write_short
 from sfumato.progress import current_progress
 from sfumato.risk._peers.distinct_records import (
     DistinctRecords,
@@ -65,6 +66,8 @@ class Recommendation:
 
     table: Any = field(repr=False)
     steps: tuple[Step, ...]
+
+    __repr__ = write_short
 
 
 def recommend(
