@@ -13,7 +13,7 @@ from tests.partitioned import PartitionedEngine
 
 import sfumato as sf
 from sfumato.engines import LocalEngine
-from sfumato.errors import HeavyLossWarning, MethodError, PlanError
+from sfumato.errors import MethodError, PlanError
 from sfumato.methods import CodeNoise, KAnonymity, Misclassify, Noise, Pseudonymise, Weights
 from sfumato.methods._groups import find_group_level, number_groups
 from sfumato.plan.first_plan import first_plan
@@ -199,7 +199,7 @@ def test_noise_of_a_group_is_the_same_in_the_next_extract_and_said_in_the_manife
 def test_numbers_of_households_never_leave_as_they_are():
     data = make_households()
     steps = [KAnonymity(k=5), Noise(sd_share=0.2), Weights()]
-    with pytest.raises(PlanError, match="groups of 'house' are small") as error:
+    with pytest.raises(PlanError, match="groups of 'house' would be released") as error:
         sf.protect(data, sf.Plan(schema=data.schema, steps=steps), key=KEY)
     assert "pseudonymise" in error.value.hint
     hidden = [*steps, Pseudonymise(variables=["house"])]
@@ -211,14 +211,39 @@ def test_numbers_of_households_never_leave_as_they_are():
     assert sf.protect(data, sf.Plan(schema=new_numbers, steps=steps), key=KEY)
 
 
-def test_a_method_that_lets_members_contradict_each_other_is_said():
-    data = make_households()
-    steps = [
-        sf.methods.LDiversity(variables=["region", "age"], confidential="rent", l=2, k=4),
-        Pseudonymise(variables=["house"]),
+def test_numbers_of_large_groups_never_leave_as_they_are_either():
+    frame = pl.DataFrame({"school": ["north"] * 40 + ["south"] * 40, "age": [*range(40)] * 2})
+    data = sf.Dataset(frame, sf.Schema({"school": "cluster", "age": "other"}))
+    with pytest.raises(PlanError, match="groups of 'school' would be released"):
+        sf.protect(data, sf.Plan(schema=data.schema), key=KEY)
+    hiding: Any = first_plan(sf.Dataset(frame), data.schema).steps[-1]
+    assert hiding.variables == ["school"]
+    hidden = Pseudonymise(variables=["school"], namespace="group")
+    codes = [
+        sf.protect(some, sf.Plan(schema=data.schema, steps=[hidden]), key=KEY).data["school"]
+        for some in (data, data.take(np.arange(60)))
     ]
-    with pytest.warns(HeavyLossWarning, match="'region' is the same within each group"):
+    assert codes[0].n_unique() == 2
+    assert codes[0][:60].equals(codes[1])  # the same in a later release
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        sf.methods.LDiversity(variables=["region", "age"], confidential="rent", l=2, k=4),
+        sf.methods.TCloseness(variables=["region", "age"], confidential="rent", t=0.6, k=4),
+        sf.methods.Deterministic(variables=["rent", "age"], k=3),
+    ],
+)
+def test_a_method_that_lets_members_contradict_each_other_is_refused(step):
+    data = make_households()
+    steps = [step, Pseudonymise(variables=["house"])]
+    name = "rent" if step.name == "deterministic" else "region"
+    with pytest.raises(PlanError, match=f"In '{name}', members of a group") as error:
         sf.protect(data, sf.Plan(schema=data.schema, steps=steps), key=KEY)
+    assert "k_anonymity" in error.value.hint
+    unseen = [step, sf.methods.Drop(variables=["house"])]
+    assert sf.protect(data, sf.Plan(schema=data.schema, steps=unseen), key=KEY)
 
 
 def test_the_first_plan_of_a_household_survey_hides_the_numbers():

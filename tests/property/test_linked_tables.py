@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
@@ -89,6 +89,39 @@ def count_by_hand(data: dict[str, pl.DataFrame], *, row_counts: bool) -> int:
     return min(*(everything[life] for life in lives.values()), *having.values())
 
 
+def learn_by_hand(data: dict[str, pl.DataFrame], *, row_counts: bool) -> dict[str, float]:
+    """What is learnt of `samples.test`, in plain Python: disclosed persons, l, and t."""
+    lives = list_lives({**data, "samples": data["samples"].with_columns(test=None)},
+                       row_counts=row_counts)  # fmt: skip
+    own = {row["id"]: (row["sex"], row["age"]) for row in data["persons"].to_dicts()}
+    visits = {row["visit"]: row for row in data["visits"].to_dicts()}
+    # By what somebody knows: everything of a person, or one row that has the value.
+    groups: dict[str, dict[object, dict[str, set[Any]]]] = {"everything": {}, "one row": {}}
+    for row in data["samples"].to_dicts():
+        visit = visits[row["visit"]]
+        person = visit["person"]
+        known = {"everything": lives[person], "one row": (own[person], visit["ward"])}
+        for outsider, group in known.items():
+            values = groups[outsider].setdefault(group, {}).setdefault(person, set())
+            values.add(row["test"])
+    disclosed, fewest, farthest = 0, 99, 0.0
+    for by_group in groups.values():
+        persons = [
+            set(members)
+            for members in by_group.values()
+            if set.intersection(*members.values()) - {None}
+        ]
+        disclosed = max(disclosed, len(set().union(*persons)))
+        pairs = [[v for values in m.values() for v in values] for m in by_group.values()]
+        every = Counter(value for values in pairs for value in values)
+        for shown in pairs:
+            mine = Counter(shown)
+            fewest = min(fewest, len(mine))
+            apart = [mine[v] / len(shown) - n / sum(every.values()) for v, n in every.items()]
+            farthest = max(farthest, sum(map(abs, apart)) / 2)
+    return {"disclosed": disclosed, "l": fewest, "t": farthest}
+
+
 def read(release) -> dict[str, pl.DataFrame]:
     return dict(release.data)
 
@@ -122,6 +155,70 @@ def test_the_joined_view_is_counted_as_in_plain_python(tables, row_counts):
     found = release.evidence["uniqueness"].details
     assert found["k_at_worst"] == count_by_hand(read(release), row_counts=row_counts)
     assert found["persons"] == len(tables["persons"])
+
+
+@settings(max_examples=60)
+@given(clinics(), st.booleans())
+def test_what_is_learnt_over_tables_is_counted_as_in_plain_python(tables, row_counts):
+    """Of confidential values in another table, by who knows one row and who knows everything."""
+    assume(tables["samples"]["test"].is_not_null().any())
+    roles: dict[str, Any] = {
+        "persons": {"sex": "quasi", "age": "quasi"},
+        "visits": {"ward": "quasi"},
+        "samples": {"test": "sensitive"},
+    }
+    linked = sf.LinkedTables(
+        {name: sf.Dataset(tables[name], sf.Schema(own)) for name, own in roles.items()},
+        keys=KEYS,
+        person="persons.id",
+    )
+    measures = [sf.risk.Uniqueness(row_counts=row_counts), sf.risk.AttributeDisclosure(),
+                sf.risk.Diversity(), sf.risk.Closeness()]  # fmt: skip
+    found = sf.assess(linked, measures)
+    spelt = {**tables, "visits": tables["visits"].with_columns(
+        pl.col("person").str.strip_chars().str.to_lowercase())}  # fmt: skip
+    spelt["samples"] = tables["samples"].with_columns(pl.col("visit").cast(pl.Int64))
+    expected = learn_by_hand(spelt, row_counts=row_counts)
+    assert found["attribute_disclosure"].details["disclosed_records"] == expected["disclosed"]
+    assert found["diversity"].value == expected["l"]
+    assert found["closeness"].value == pytest.approx(expected["t"], abs=1e-12)
+    assert found["diversity"].at_worst <= found["diversity"].value
+
+
+@settings(max_examples=10)
+@given(clinics(), st.booleans())
+def test_two_releases_together_are_counted_as_in_plain_python(tables, row_counts):
+    """Persons are alike who have the same life in both, which the same pseudonyms join."""
+    releases: list[Any] = []
+    for hidden in ("persons.sex", "visits.ward"):
+        table, variable = hidden.split(".")
+        plan = make_plan(2, row_counts=row_counts, steps=[], targets=False)
+        own = plan.tables[table]
+        drop = sf.methods.Drop(variables=[variable])
+        changed = sf.Plan(schema=own.schema, steps=[*own.steps, drop])
+        plan = sf.LinkedPlan(
+            tables={**plan.tables, table: changed}, keys=KEYS, person="persons.id",
+            evaluate=plan.evaluate,
+        )  # fmt: skip
+        releases.append(sf.protect(tables, plan, key=KEY, earlier=releases))
+    blank = {"sex": pl.lit(None), "ward": pl.lit(None)}
+    shown = [
+        {
+            "persons": read(release)["persons"].with_columns(
+                **({"sex": blank["sex"]} if at == 0 else {})
+            ),
+            "visits": read(release)["visits"].with_columns(
+                **({"ward": blank["ward"]} if at else {})
+            ),
+            "samples": read(release)["samples"],
+        }
+        for at, release in enumerate(releases)
+    ]
+    first, second = (list_lives(data, row_counts=row_counts) for data in shown)
+    both = Counter((first[person], second[person]) for person in first)
+    found = releases[1].evidence["composition"]
+    assert found.value == min(both.values())
+    assert found.details["composed_unique_records"] == sum(n == 1 for n in both.values())
 
 
 @settings(max_examples=40)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 
 import numpy as np
 import polars as pl
@@ -129,6 +130,98 @@ def test_who_knows_everything_counts_and_not_only_who_knows_one_row():
     assert found.details["k"] == 3
     assert found.details["k_of_trajectories"] == 1
     assert found.details["k_at_worst"] == 1
+
+
+SEXES = {"id": range(12), "sex": ["f", "m"] * 6}
+DIAGNOSES = {"id": [*range(12), *range(12)], "ward": ["a"] * 24,
+             "ill": ["flu", "gout"] * 6 + ["angina", "gout"] * 6}  # fmt: skip
+
+
+def make_clinic(**rest):
+    """Each table keeps every secret; joined, all men have gout, and all women both others."""
+    tables = {
+        "people": sf.Plan(schema={"sex": "quasi"}),
+        "visits": sf.Plan(
+            schema={"ward": "quasi", "ill": "sensitive"}, targets=rest.pop("of_visits", {})
+        ),
+    }
+    plan = sf.LinkedPlan(tables=tables, keys={"visits.id": "people.id"}, person="people.id", **rest)
+    return {"people": pl.DataFrame(SEXES), "visits": pl.DataFrame(DIAGNOSES)}, plan
+
+
+def test_a_value_in_another_table_is_learnt_where_all_who_look_alike_have_it():
+    tables, plan = make_clinic(evaluate=[sf.risk.Diversity(), sf.risk.Closeness()])
+    release = sf.protect(tables, plan, key=KEY)
+    found = release.evidence
+    learnt = found["attribute_disclosure"]
+    assert learnt.value == 1
+    assert learnt.details["disclosed_records"] == 12  # each woman has both among her visits
+    assert learnt.details["worst_variable"] == "visits.ill"
+    assert (found["diversity"].value, found["diversity"].at_worst) == (1, 1)
+    assert found["closeness"].value == pytest.approx(2 / 3)  # of 18 values, 6 are gout
+    assert release.lights.attacks.colour == "amber"
+    assert any("somebody learns 'visits.ill'" in line for line in release.lights.attacks.reasons)
+
+
+@pytest.mark.parametrize(
+    ("where", "target", "number"),
+    [
+        ("targets", {"attribute_disclosure.max": 0}, 1),
+        ("targets", {"l.min": 2}, 1),
+        ("of_visits", {"t.max": 0.4}, 2 / 3),  # the table by itself meets it
+    ],
+)
+def test_targets_on_what_is_learnt_hold_in_the_joined_view(where, target, number):
+    tables, plan = make_clinic(**{where: target})
+    with pytest.raises(TargetError) as missed:
+        sf.protect(tables, plan, key=KEY)
+    [item] = [judged for judged in missed.value.verdict if not judged.met]
+    assert "joined view" in item.under
+    assert item.number == pytest.approx(number)
+
+
+@pytest.mark.parametrize(("known_rows", "disclosed"), [(1, 12), (None, 12)])
+def test_parts_of_a_trajectory_tell_values_too(known_rows, disclosed):
+    tables, plan = make_clinic(evaluate=[sf.risk.Uniqueness(known_rows=known_rows)])
+    found = sf.protect(tables, plan, key=KEY).evidence["attribute_disclosure"]
+    assert found.details["disclosed_records"] == disclosed
+
+
+def test_a_statement_about_another_table_is_measured():
+    stated = sf.risk.AttributeDisclosure(where='`visits.ill` == "flu"')
+    tables, plan = make_clinic(evaluate=[stated])
+    found = sf.protect(tables, plan, key=KEY).evidence["attribute_disclosure"]
+    assert found.value == 1  # each of the women has it in one of her visits
+    stated = sf.risk.AttributeDisclosure(where='`people.sex` == "f" and `visits.ill` == "flu"')
+    tables, plan = make_clinic(evaluate=[stated, sf.risk.Uniqueness(known=["table"])])
+    found = sf.protect(tables, plan, key=KEY).evidence["attribute_disclosure"]
+    assert "Both known to the outsider and confidential" in found.reason
+
+
+def test_what_one_table_gives_away_of_another_is_an_attack(tmp_path):
+    """The exact year of birth is hidden in one table, and stands in the other as an age."""
+    frames = make_hospital()
+    age = frames["patients"].select("patient", "age")
+    frames["stays"] = frames["stays"].join(age.rename({"age": "years"}), on="patient")
+    ranges = sf.methods.Coarsen(variables=["age"], breaks=[0, 100])
+    plan = make_plan(patients=[ranges])
+    schema = plan.tables["stays"].schema.with_columns({"years": sf.Column(role="other")})
+    age_of = {"age": sf.Column(role="quasi", kind="integer", domain=(0, 100))}
+    tables = {
+        **plan.tables,
+        "patients": plan.tables["patients"].with_schema(
+            plan.tables["patients"].schema.with_columns(age_of)
+        ),
+        "stays": plan.tables["stays"].with_schema(schema),
+    }
+    release = protect(frames, sf.LinkedPlan(tables=tables, keys=KEYS, person=PERSON))
+    found = release.attacks["stays with what its keys lead to"]
+    assert found.value > 0.9
+    assert found.details["worst_variable"] == "patients.age"
+    assert release.lights.attacks.colour == "red"
+    with pytest.raises(TargetError, match=r"better than is acceptable"):
+        release.write(tmp_path / "release")
+    assert not (tmp_path / "release").exists()
 
 
 def test_k_over_all_tables_makes_persons_alike_in_all_of_them():
@@ -273,7 +366,9 @@ def test_the_tables_own_k_is_held_in_the_joined_view_if_the_plan_sets_none():
         ({"shared": [sf.methods.KAnonymity(variables=["people.sex"])]}, "names the table 'people'"),
         ({"shared": [sf.methods.KAnonymity(variables=["stays.patient"])]}, "which is a key"),
         ({"stays": [sf.methods.Drop(variables=["patient"])]}, "which is a key"),
-        ({"targets": {"diversity.min": 2}}, "not measured on the joined view"),
+        ({"targets": {"linkage.max": 0.2}}, "not measured on the joined view"),
+        ({"targets": {"delta.max": 2}}, "knows everything"),
+        ({"evaluate": [sf.risk.AttributeDisclosure(groups={"a": ["sex"]})]}, "groups"),
         ({"targets": {"marketer.max": 0.1}}, "knows everything"),
         ({"evaluate": [sf.risk.Uniqueness(missing="wildcard")]}, "wildcard"),
     ],
@@ -390,19 +485,56 @@ def test_tables_of_a_release_are_opened_by_their_names(written):
         sf.evaluate(sf.Dataset(release.data["stays"]), folder)
 
 
-def test_a_second_release_of_the_same_records_needs_a_reason(written, tmp_path):
-    _, _, frames = written
-    coarser = make_plan(shared=[sf.methods.KAnonymity(k=7)], targets={"k.min": 7}, evaluate=[LESS])
-    with pytest.raises(sf.SfumatoError, match="were released before"):
-        write(protect(frames, coarser), tmp_path / "second")
+def test_a_second_release_is_held_together_with_the_first(written, tmp_path):
+    folder, first, frames = written
+    second = {"shared": [sf.methods.KAnonymity(k=7)], "targets": {"k.min": 7}, "evaluate": [LESS]}
+    coarser = protect(frames, make_plan(**second))
+    with pytest.raises(TargetError, match=r"together with 'release'\): MISSED"):
+        write(coarser, tmp_path / "second")
     assert not (tmp_path / "second").exists()
-    accepted = make_plan(
-        shared=[sf.methods.KAnonymity(k=7)], targets={"k.min": 7}, evaluate=[LESS],
-        release=Writing(accept_composition="other readers"),
-    )  # fmt: skip
+    for earlier in (folder, first):
+        with pytest.raises(TargetError, match="together with"):
+            sf.protect(frames, make_plan(**second), key=KEY, earlier=[earlier])
+    accepted = make_plan(**second, release=Writing(accept_composition="other readers"))
     write(protect(frames, accepted), tmp_path / "second")
     record = json.loads((tmp_path / "second/custody/custody.json").read_text())
     assert record["composition"]["accepted"] == "other readers"
+    assert [target["met"] for target in record["composition"]["targets"]] == [False]
+    assert record["evidence"]["composition"]["details"]["composed_k"] < 7
+    assert any("Together with earlier" in line for line in record["lights"]["targets"]["reasons"])
+
+
+def test_an_earlier_release_that_cannot_be_measured_is_refused_with_the_reason(written, tmp_path):
+    folder, _, frames = written
+    shutil.rmtree(folder)
+    again = make_plan(shared=[sf.methods.KAnonymity(k=7)], evaluate=[LESS])
+    with pytest.raises(sf.SfumatoError, match=r"cannot be measured: its folder is gone") as refused:
+        write(protect(frames, again), tmp_path / "second")
+    assert "accept_composition" in refused.value.hint
+
+
+def test_an_earlier_release_of_the_persons_alone_counts(tmp_path):
+    """One table by itself left before; with it, all are alone."""
+    people = pl.DataFrame({"id": range(10), "sex": ["f", "m"] * 5, "age": [1, 2, 3, 4, 5] * 2})
+    visits = pl.DataFrame({"id": [*range(10)] * 2, "ward": ["a"] * 20})
+    before = sf.Plan(
+        schema={"id": "person", "sex": "other", "age": "quasi"},
+        steps=[sf.methods.Drop(), sf.methods.Drop(variables=["sex"])],
+        release=Writing(accept_attacks="made up"),
+    )
+    sf.protect(sf.Dataset(people), before, key=KEY).write(tmp_path / "first")
+    tables = {
+        "people": sf.Plan(
+            schema={"sex": "quasi", "age": "other"}, steps=[sf.methods.Drop(variables=["age"])]
+        ),
+        "visits": sf.Plan(schema={"ward": "quasi"}),
+    }
+    plan = sf.LinkedPlan(
+        tables=tables, keys={"visits.id": "people.id"}, person="people.id", targets={"k.min": 5}
+    )
+    release = sf.protect({"people": people, "visits": visits}, plan, key=KEY)
+    with pytest.raises(TargetError, match="together with 'first'.*it is 1"):
+        release.write(tmp_path / "second")
 
 
 def test_a_release_is_overwritten_only_under_its_key(written):

@@ -88,18 +88,22 @@ def encode_cells(cells: Intervals | LevelSets) -> tuple[Codes, int]:
 
 
 def count_class_sizes(
-    coded_cells: list[tuple[Codes, int]], records: int, counts: Integers | None = None
+    codes: Codes, widths: Sequence[int], counts: Integers | None = None
 ) -> Integers:
     """The sizes of the classes of records with equal cells; one class where nothing is left.
 
-    `counts` says how many records each row stands for.
+    Parameters
+    ----------
+    codes : by variable and record a number for the cell.
+    widths : how many numbers each variable has.
+    counts : how many records each row stands for; None: one each.
     """
-    if not coded_cells or not records:
+    variables, records = codes.shape
+    if not variables or not records:
         return np.array([records] if records else [], np.int64)
     from sfumato.kernels.trees.equivalence_classes import find_classes
 
-    sizes = [size for _, size in coded_cells]
-    return find_classes(np.stack([codes for codes, _ in coded_cells]), sizes, counts).counts
+    return find_classes(codes, widths, counts).counts
 
 
 # Numbers -----------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from sfumato.plan.first_linked import FirstLinkedPlan, first_linked_plan
 from sfumato.plan.linked import LinkedPlan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress
-from sfumato.run.linked import JOINED, LinkedRelease, prepare_tables
+from sfumato.run.joined import JOINED
+from sfumato.run.linked import LinkedRelease, prepare_tables
 from sfumato.storage.opening import read_any_manifest, read_custody
 
 _ALL = ".*"

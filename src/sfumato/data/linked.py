@@ -9,7 +9,7 @@ the far side of a bridge, the doctors of the patients.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -386,25 +386,42 @@ class LinkedTables:
         >>> view.frame["patients.sex"].to_list()
         ['f', 'm', 'm', 'm']
         """
-        parts, declared = [], dict[str, Column]()
-        for table in self.structure.owned:
-            count = len(self.tables[table])
-            columns = {
-                TABLE: pl.repeat(table, count, dtype=pl.String, eager=True),
-                PERSON: pl.Series(self.persons[table], dtype=pl.Int64),
-            }
-            for name, path, rows in self._list_ancestors(table):
-                data = self.tables[name]
-                roles = (*_SHOWN, "weight") if name == self.structure.person[0] else _SHOWN
-                for variable in data.schema.having(*roles):
-                    label = f"{name}.{variable}{path}"
-                    columns[label] = frames.get_column(data.frame, variable)[rows]
-                    declared[label] = replace(data.schema[variable], identity=None)
-            parts.append(pl.DataFrame(columns))
-        view = pl.concat(parts, how="diagonal_relaxed")
-        kinds = {TABLE: Column(role="quasi", kind="nominal"),
-                 PERSON: Column(role="person", cells="pseudonyms")}  # fmt: skip
-        return Dataset(view, Schema({**kinds, **declared}))
+        return stack_rows([self.join_rows(table) for table in self.structure.owned])
+
+    def join_rows(self, table: str, roles: Sequence[Role] = _SHOWN) -> Dataset:
+        """The rows of one owned table, each with the values of every row that its keys lead to.
+
+        Parameters
+        ----------
+        table : whose rows they are.
+        roles : those of the variables that are wanted; keys are none of them.
+        """
+        count = len(self.tables[table])
+        columns = {
+            TABLE: pl.repeat(table, count, dtype=pl.String, eager=True),
+            PERSON: pl.Series(self.persons[table], dtype=pl.Int64),
+        }
+        declared = {
+            TABLE: Column(role="quasi", kind="nominal"),
+            PERSON: Column(role="person", cells="pseudonyms"),
+        }
+        for name, path, rows in self._list_ancestors(table):
+            data = self.tables[name]
+            shown = (*roles, "weight") if name == self.structure.person[0] else roles
+            for variable in data.schema.having(*shown):
+                if self.structure.is_key(name, variable):
+                    continue
+                label = f"{name}.{variable}{path}"
+                columns[label] = frames.get_column(data.frame, variable)[rows]
+                declared[label] = replace(data.schema[variable], identity=None)
+        return Dataset(pl.DataFrame(columns), Schema(declared))
+
+
+def stack_rows(parts: Sequence[Dataset]) -> Dataset:
+    """Tables below each other; a variable that one of them lacks is missing there."""
+    view = pl.concat([part.frame for part in parts], how="diagonal_relaxed")
+    declared = {name: column for part in parts for name, column in part.schema.items()}
+    return Dataset(view, Schema(declared))
 
 
 def read_tables(

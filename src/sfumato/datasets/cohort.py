@@ -220,8 +220,8 @@ def _declare_background() -> dict[str, Column]:
             accessibility=0.8,
         ),
         "region": Column(role="quasi", kind="nominal", domain=tuple(REGIONS), accessibility=1.0),
-        # No domain: a larger cohort has more schools.
-        "school": Column(role="cluster", kind="nominal", accessibility=0.7),
+        # No domain: a larger cohort has more schools. Their numbers are invented.
+        "school": Column(role="cluster", kind="nominal", accessibility=0.7, cells="values"),
         "household_size": Column(
             role="quasi", kind="integer", domain=(1, MOST_CHILDREN + 4), accessibility=0.7
         ),

@@ -25,6 +25,9 @@ from sfumato.plan import Plan, Writing
 from sfumato.plan.targets import Target, find_number, measures_for, read_targets, require_labels
 from sfumato.plan.toml_reader import VERSION, PlanReader, parse_toml, read_text
 from sfumato.plan.toml_writer import format_key, format_value, write_sections
+from sfumato.risk.attribute_disclosure import AttributeDisclosure
+from sfumato.risk.closeness import Closeness
+from sfumato.risk.diversity import Diversity
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.schema import Schema
 
@@ -33,10 +36,18 @@ _OF_TABLE = ("file", "read", "columns", "steps", "targets", "evaluate")
 _SHARED = (KAnonymity, ShiftDates)
 _CLUSTERING = (None, "mondrian")
 _LEGEND = ("#   ", "# Every variable with its role")
+ConfidentialMeasure = AttributeDisclosure | Diversity | Closeness
+"""What is learnt of confidential variables; these are measured on the joined view too."""
 _JOINED = (
     "k", "uniqueness", "prosecutor", "unique_records", "k_of_trajectories", "unique_trajectories",
+    "attribute_disclosure", "disclosed_records",
+    "diversity", "l", "l_entropy", "l_recursive", "closeness", "t", "beta",
 )  # fmt: skip
 """Numbers of the joined view on which a target may be set."""
+_HELD_JOINED = (
+    "k", "diversity", "l", "closeness", "t", "attribute_disclosure", "disclosed_records",
+)  # fmt: skip
+"""Numbers whose strictest target of a table holds in the joined view, unless the plan sets one."""
 
 
 @dataclass(frozen=True, init=False)
@@ -51,9 +62,11 @@ class LinkedPlan:
     steps : over all tables, after the steps of each: `k_anonymity`, which makes persons alike in
         all their tables, and `shift_dates`. Variables are named with their table,
         `"visits.date"`.
-    targets : what must hold in the joined view. Without one, the largest `k.min` of a table holds
-        there too.
-    evaluate : the measures of the joined view. `uniqueness` is always taken.
+    targets : what must hold in the joined view. Without one, the strictest `k`, `l`, `t` and
+        `attribute_disclosure` of a table hold there too.
+    evaluate : the measures of the joined view: `uniqueness`, which is always taken,
+        `attribute_disclosure`, which is where there is a confidential variable, `diversity` and
+        `closeness`.
     release : how the release is written; see `Writing`. That of the tables' plans does not count.
     files : the file, or the table of a database, of each table that is not called like it.
 
@@ -76,6 +89,9 @@ class LinkedPlan:
     evaluate: Mapping[str, Measure]
     release: Writing
     files: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"LinkedPlan({len(self.tables)} tables, {len(self.targets)} targets)"
 
     def __init__(  # noqa: PLR0913 - a parameter for each section of a plan file
         self,
@@ -141,16 +157,29 @@ class LinkedPlan:
     def all_targets(self) -> tuple[Target, ...]:
         """What must hold in the joined view, also what the tables promise each by itself."""
         labels = measures_for(self.targets, self.evaluate)
-        numbers = [find_number(target, labels) for target in self.targets]
-        if any(where and isinstance(labels[where[0]], Uniqueness) for where in numbers):
-            return self.targets
-        least = [
-            target.least
-            for plan in self.tables.values()
-            for target in plan.targets
-            if target.least is not None and target.name.rpartition(".")[2] == "k"
+        set_on = {
+            labels[where[0]].name
+            for target in self.targets
+            if (where := find_number(target, labels)) is not None
+        }
+        stated: dict[str, list[Target]] = {}
+        for plan in self.tables.values():
+            measures = plan.measures
+            for target in plan.targets:
+                label, number = find_number(target, measures) or ("", "")
+                if number not in _HELD_JOINED or getattr(measures[label], "where", None):
+                    continue  # a statement about one table
+                if measures[label].name not in set_on:
+                    stated.setdefault(number, []).append(target)
+        strictest = [
+            Target(
+                name=number,
+                least=max((t.least for t in targets if t.least is not None), default=None),
+                most=min((t.most for t in targets if t.most is not None), default=None),
+            )
+            for number, targets in stated.items()
         ]
-        return (*self.targets, *([Target(name="k", least=max(least))] if least else []))
+        return (*self.targets, *strictest)
 
     def _require_steps(self) -> None:
         for number, step in enumerate(self.steps, 1):
@@ -194,10 +223,18 @@ class LinkedPlan:
 
     def _require_measures(self) -> None:
         for label, measure in self.measures.items():
+            if isinstance(measure, ConfidentialMeasure):
+                if isinstance(measure, AttributeDisclosure) and measure.groups is not None:
+                    raise PlanError(
+                        f"'{label}' has groups, which the joined view does not know.",
+                        hint="leave groups out, or set the measure for a table.",
+                    )
+                continue
             if not isinstance(measure, Uniqueness):
                 raise PlanError(
-                    f"'{label}' is not measured on the joined view, only uniqueness is.",
-                    hint="set it for a table, [tables.NAME.targets] or [tables.NAME.evaluate].",
+                    f"'{label}' is not measured on the joined view.",
+                    hint="uniqueness, attribute_disclosure, diversity and closeness are. Set "
+                    "others for a table, [tables.NAME.targets] or [tables.NAME.evaluate].",
                 )
             if measure.missing != "value":
                 raise PlanError(

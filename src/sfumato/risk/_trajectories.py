@@ -20,10 +20,17 @@ _SAMPLE = 20_000
 """Persons among whom a variable is tried first."""
 
 
-def count_trajectories(
+def describe_trajectories(known_rows: int | None, *, row_counts: bool) -> str:
+    """What somebody knows who looks for trajectories."""
+    rows = "all rows" if known_rows is None else f"{known_rows} rows"
+    how_many = "and how many there are" if row_counts else "but not how many there are"
+    return f"Who looks for trajectories knows {rows} of a person, {how_many}."
+
+
+def number_trajectories(
     of: AnyIntegers, persons: AnyIntegers, counts: Integers | None = None
 ) -> Integers:
-    """How many persons have the same rows, however they are ordered, for each person.
+    """A number for each person: the same for those who have the same rows, in any order.
 
     Parameters
     ----------
@@ -33,8 +40,8 @@ def count_trajectories(
 
     Examples
     --------
-    >>> count_trajectories(np.array([7, 8, 8, 7, 7]), np.array([0, 0, 1, 1, 2])).tolist()
-    [2, 2, 1]
+    >>> number_trajectories(np.array([7, 8, 8, 7, 7]), np.array([0, 0, 1, 1, 2])).tolist()
+    [0, 0, 1]
     """
     from sfumato.kernels.trees.equivalence_classes import number_distinct
 
@@ -55,6 +62,14 @@ def count_trajectories(
         keys = number[longer] * width + cells[starts[longer] + position]
         number[longer] = number_distinct(keys)[0]
     same = number_distinct(number * (int(lengths.max(initial=0)) + 1) + lengths)[0]
+    return same.astype(np.int64)
+
+
+def count_trajectories(
+    of: AnyIntegers, persons: AnyIntegers, counts: Integers | None = None
+) -> Integers:
+    """How many persons have the same rows, for each person; see `number_trajectories`."""
+    same = number_trajectories(of, persons, counts)
     alike: Integers = np.bincount(same)[same]
     return alike
 
@@ -79,6 +94,45 @@ def count_parts(
     >>> count_parts(of, persons, 1, row_counts=False).tolist()
     [1, 2, 3]
     """
+    listed = _list_parts(of, persons, known_rows, row_counts=row_counts)
+    if listed is None:
+        return None
+    parts, own = listed
+    having = Counter(part for person in parts for part in person)
+    return np.array([min(having[part] for part in person) for person in own], np.int64)
+
+
+def number_parts(
+    of: AnyIntegers, persons: AnyIntegers, known_rows: int, *, row_counts: bool
+) -> tuple[Integers, Integers] | None:
+    """Every part of a trajectory that may be known, with each person who has it.
+
+    Parameters and None as for `count_parts`; the persons are numbered by their order.
+
+    Examples
+    --------
+    >>> of, persons = np.array([7, 8, 7]), np.array([0, 0, 1])
+    >>> part, person = number_parts(of, persons, 1, row_counts=False)
+    >>> sorted(zip(part.tolist(), person.tolist()))
+    [(0, 0), (0, 1), (1, 0)]
+    """
+    listed = _list_parts(of, persons, known_rows, row_counts=row_counts)
+    if listed is None:
+        return None
+    parts, own = listed
+    number = {part: i for i, part in enumerate(sorted(set().union(*own)))}
+    pairs = [(number[p], i) for i, having in enumerate(parts) for p in having if p in number]
+    part, person = np.array(pairs, np.int64).T
+    return part, person
+
+
+_Parts = list[set[tuple[int, ...]]]
+
+
+def _list_parts(
+    of: AnyIntegers, persons: AnyIntegers, known_rows: int, *, row_counts: bool
+) -> tuple[_Parts, _Parts] | None:
+    """The parts that each person has, and those among them by which the person is looked for."""
     order = np.lexsort((of, persons))
     mine = persons[order]
     rows = np.split(of[order], np.flatnonzero(np.diff(mine)) + 1)
@@ -89,8 +143,7 @@ def count_parts(
     listed = sum(math.comb(len(cells), min(size, len(cells))) for cells in rows for size in sizes)
     if listed > _MOST:
         return None
-    parts: list[set[tuple[int, ...]]] = []
-    own: list[set[tuple[int, ...]]] = []
+    parts, own = _Parts(), _Parts()
     for cells in rows:
         values, length = cells.tolist(), len(cells)
         # Who is told apart by the number of rows is compared with those who have as many.
@@ -101,8 +154,7 @@ def count_parts(
         }
         own.append(by_size[min(known_rows, length)])
         parts.append(set().union(*by_size.values()))
-    having = Counter(part for person in parts for part in person)
-    return np.array([min(having[part] for part in person) for person in own], np.int64)
+    return parts, own
 
 
 def find_link(data: Dataset, persons: Integers) -> str | None:

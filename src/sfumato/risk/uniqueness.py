@@ -28,7 +28,13 @@ from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._known import describe_known, known_variables, require_records
 from sfumato.risk._persons import choose_audience, count_fitting_persons, describe_persons
-from sfumato.risk._trajectories import combine_risks, count_parts, count_trajectories, find_link
+from sfumato.risk._trajectories import (
+    combine_risks,
+    count_parts,
+    count_trajectories,
+    describe_trajectories,
+    find_link,
+)
 from sfumato.schema import Schema
 
 _MISSING = {
@@ -228,7 +234,7 @@ class Uniqueness(Measure):
         if self.known_rows is not None:
             alike = count_parts(of, persons, self.known_rows, row_counts=self.row_counts)
         else:
-            rows = slice(None) if self.row_counts else classes.find_pairs(np.zeros_like(of))
+            rows = slice(None) if self.row_counts else classes.find_pairs()
             alike = count_trajectories(of[rows], persons[rows])
         if alike is None:
             why = "there are too many parts of trajectories to list; name fewer known_rows."
@@ -242,9 +248,7 @@ class Uniqueness(Measure):
     def _describe_trajectories(self, classes: EquivalenceClasses) -> tuple[str, ...]:
         if classes.persons is None:
             return ()
-        rows = "all rows" if self.known_rows is None else f"{self.known_rows} rows"
-        how_many = "and how many there are" if self.row_counts else "but not how many there are"
-        return (f"Who looks for trajectories knows {rows} of a person, {how_many}.",)
+        return (describe_trajectories(self.known_rows, row_counts=self.row_counts),)
 
     def _judge(
         self, classes: EquivalenceClasses, fitting: Integers, alike: Integers

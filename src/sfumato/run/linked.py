@@ -26,47 +26,54 @@ from sfumato.errors import MethodError, SchemaError, SfumatoError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.kernels.arrays import Integers, Mask, Positions
-from sfumato.measure import AT_WORST, Measure
 from sfumato.method import Fitted, Method
 from sfumato.methods._clustering.linked import cluster_tables, find_rare_persons
 from sfumato.methods.drop import Drop
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.methods.pseudonymise import Pseudonymise
 from sfumato.plan import Plan
-from sfumato.plan.linked import LinkedPlan, split_step
-from sfumato.plan.targets import Judgement, judge
+from sfumato.plan.linked import ConfidentialMeasure, LinkedPlan, split_step
+from sfumato.plan.targets import Judgement, find_number, judge
 from sfumato.progress import Progress
 from sfumato.randomness import Key
 from sfumato.release import FORMAT, Release
-from sfumato.risk.uniqueness import Uniqueness
+from sfumato.risk.attribute_disclosure import AttributeDisclosure
 from sfumato.run import (
     add_losses,
     apply_steps,
     choose_measures,
     declare,
+    require_consistent_groups,
     require_met,
     require_no_direct,
     require_no_free_text,
+    require_no_raw_groups,
     require_persons,
     require_runs,
     take_measures,
 )
-from sfumato.run.lights import Light, Lights, require_acceptable
+from sfumato.run.composed_tables import (
+    EarlierTables,
+    hold_joined_composition,
+    place_release,
+    require_joined_composition,
+)
+from sfumato.run.joined import (
+    JOINED,
+    add_disclosure,
+    attack_joined,
+    judge_joined,
+    measure_joined,
+)
+from sfumato.run.lights import (
+    Light,
+    Lights,
+    light_attempts,
+    list_judged,
+    require_acceptable,
+    require_attempts_fail,
+)
 from sfumato.schema import Column
-
-JOINED = "joined view"
-"""How the view is called where a table's name would stand."""
-_EVERYTHING = (
-    "Who knows everything of a person knows all their rows in all tables, and which keys lead to "
-    "which. Targets are held against this outsider and against one who knows one row of one table, "
-    "with the rows that its keys lead to, whichever finds fewer."
-)
-_NOT_JOINED = (
-    f"{JOINED}: attacks were tried on each table by itself. Whether persons who look alike share a "
-    "confidential value, or one table gives away what another hides, was not measured over all "
-    "tables."
-)
-_BY_WILDCARD = ("k_if_missing_is_wildcard", "uniqueness_if_missing_is_wildcard")
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +175,33 @@ class LinkedRelease:
             for label, item in self.evidence.items()
             if not item.computed
         ]
-        attacks = _combine({name: lights.attacks for name, lights in tables.items()})
-        secret = any(self.plan.tables[name].schema.having("sensitive") for name in tables)
-        return Lights(targets.dim(unmeasured), attacks.dim([_NOT_JOINED] if secret else []))
+        own = {name: lights.attacks for name, lights in tables.items()}
+        attacks = _combine({**own, JOINED: light_attempts(self.plan_of_writing, self.attacks)})
+        return Lights(targets.dim(unmeasured), attacks.dim(self._list_learnt()))
+
+    @cached_property
+    def attacks(self) -> dict[str, Evidence]:
+        """What one table gives away of another; see `attack_joined`."""
+        return attack_joined(self.original, self.linked)
+
+    @property
+    def plan_of_writing(self) -> Plan:
+        """How the release is written, as a plan for one table has it."""
+        return Plan(release=self.plan.release)
+
+    def _list_learnt(self) -> list[str]:
+        """Where joined tables give away a confidential value, and no target says how often."""
+        measures = self.plan.measures
+        wanted = [find_number(target, measures) for target in self.plan.all_targets]
+        if any(where and isinstance(measures[where[0]], ConfidentialMeasure) for where in wanted):
+            return []
+        return [
+            f"{JOINED}: of {item.at_worst:.1%} of the persons somebody learns "
+            f"'{item.details['worst_variable']}', since all who look alike have the same. Set a "
+            "target on attribute_disclosure, diversity or closeness."
+            for item in self.evidence.values()
+            if item.name == AttributeDisclosure.name and item.at_worst > 0
+        ]
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -181,6 +212,7 @@ class LinkedRelease:
             "person": self.plan.person,
             "keys": {str(key): key.target for key in self.plan.keys},
             "persons": self.linked.person_count,
+            **({"parties": parties} if (parties := self.plan.release.describe_parties()) else {}),
             "tables": {name: release.manifest for name, release in self.tables.items()},
             "targets": [judgement.public() for judgement in self.verdict],
             "evidence": {
@@ -203,7 +235,10 @@ class LinkedRelease:
             "input": {},
             "tables": {name: release.custody for name, release in self.tables.items()},
             "targets": [judgement.plain() for judgement in self.verdict],
-            "evidence": {label: item.plain() for label, item in self.evidence.items()},
+            "evidence": {
+                label: item.plain() for label, item in {**self.evidence, **self.attacks}.items()
+            },
+            "judged_attacks": list_judged(self.plan_of_writing, self.attacks),
         }
 
     def write(
@@ -239,6 +274,7 @@ def protect_linked(
     plan: LinkedPlan,
     *,
     key: Key | bytes | str | Path | None = None,
+    earlier: Sequence[LinkedRelease | str | Path] = (),
     progress: Progress | None = None,
 ) -> LinkedRelease:
     """Carry out a plan for several tables; see `protect`."""
@@ -259,7 +295,23 @@ def protect_linked(
     work.remove_rows()
     for step in plan.steps:
         work.protect_all(step)
-    return work.finish()
+    release = work.finish()
+    if not earlier:
+        return release
+    paired = [_place_earlier(item, release) for item in earlier]
+    held = hold_joined_composition(plan, release.original, release.linked, release.evidence, paired)
+    require_joined_composition(plan, held, paired)
+    return replace(release, evidence={**release.evidence, held.label: held.evidence})
+
+
+def _place_earlier(earlier: LinkedRelease | str | Path, release: LinkedRelease) -> EarlierTables:
+    """An earlier release, or its folder, with the persons of today."""
+    if isinstance(earlier, LinkedRelease):
+        label = f"the release of plan {earlier.plan.digest[:8]}"
+        return place_release(label, release.original, earlier.linked)
+    from sfumato.storage.linked import open_folder
+
+    return open_folder(Path(earlier), release)
 
 
 class _name_table:  # noqa: N801 - used as a function
@@ -434,7 +486,10 @@ class _Work:
     def _release(self, name: str) -> Release:
         table, data = self.prepared[name], self.data[name]
         require_no_direct(data)
-        require_no_free_text(data, engine_for(data.frame))
+        engine = engine_for(data.frame)
+        require_no_free_text(data, engine)
+        require_no_raw_groups(data)
+        require_consistent_groups(table.original, data, self.steps[name], engine)
         plan = replace_steps(table.plan, self.steps[name])
         evidence = take_measures(plan.measures, table.original, data, progress=self.progress)
         evidence |= add_losses(plan.steps, self.fitted[name], evidence)
@@ -481,8 +536,9 @@ def _require_all(
 def _suggest_remedy() -> str:
     return (
         "make persons alike in all tables at once with a step k_anonymity over all of them "
-        "([[steps]]), even out the number of rows (`thin_rows`), or say what outsiders do not "
-        "know: [evaluate.uniqueness] known_rows, row_counts or known."
+        "([[steps]]), with a larger k if confidential values are learnt, even out the number of "
+        "rows (`thin_rows`), or say what outsiders do not know: [evaluate.uniqueness] known_rows, "
+        "row_counts or known."
     )
 
 
@@ -490,64 +546,6 @@ def _name_judgement(table: str, judgement: Judgement) -> Judgement:
     """A judgement that says in which table."""
     under = "; ".join(filter(None, [f"in {table}", judgement.under]))
     return replace(judgement, measure=f"{table}.{judgement.measure}", under=under)
-
-
-def judge_joined(
-    plan: LinkedPlan,
-    original: LinkedTables | None,
-    released: LinkedTables,
-    *,
-    progress: Progress | None = None,
-) -> tuple[dict[str, Evidence], tuple[Judgement, ...]]:
-    """What was measured of the joined view, and the targets held against it.
-
-    `original` gives the baselines, where it is at hand.
-    """
-    measures = plan.measures
-    evidence = measure_joined(measures, released, "released", progress=progress)
-    if original is not None:
-        before = measure_joined(measures, original, "original", progress=progress)
-        evidence = {
-            label: replace(item, baseline=before[label].value) if before[label].computed else item
-            for label, item in evidence.items()
-        }
-    return evidence, judge(plan.all_targets, measures, evidence)
-
-
-def measure_joined(
-    measures: Mapping[str, Measure],
-    tables: LinkedTables,
-    subject: Literal["original", "released"],
-    *,
-    progress: Progress | None = None,
-) -> dict[str, Evidence]:
-    """Evidence of the joined view; who knows everything of a person is in it."""
-    view = tables.join()
-    pair = (view, None) if subject == "original" else (None, view)
-    found = take_measures(measures, *pair, progress=progress)
-    return {
-        label: _hold_worst(item) if isinstance(measures[label], Uniqueness) else item
-        for label, item in found.items()
-    }
-
-
-def _hold_worst(evidence: Evidence) -> Evidence:
-    """Let targets be held against who knows everything of a person, if that finds fewer."""
-    if not evidence.computed:
-        return evidence
-    details = {k: value for k, value in evidence.details.items() if k not in _BY_WILDCARD}
-    alike, alone = evidence.number("k_of_trajectories"), evidence.number("unique_trajectories")
-    k = min(details["k"], alike) if alike == alike else alike  # noqa: PLR0124 - NaN
-    worst = {
-        "k": k,
-        "uniqueness": max(evidence.value, alone) if alone == alone else alone,  # noqa: PLR0124
-        "prosecutor": 1 / k,
-        "unique_records": max(details["unique_records"], alone * details["persons"]),
-    }
-    details |= {f"{name}{AT_WORST}": value for name, value in worst.items()}
-    if k != k:  # noqa: PLR0124 - NaN
-        details |= {f"{name}_reason": details["k_of_trajectories_reason"] for name in worst}
-    return replace(evidence, details=details, assumptions=(*evidence.assumptions, _EVERYTHING))
 
 
 def assess_linked(
@@ -558,6 +556,7 @@ def assess_linked(
 ) -> dict[str, Evidence]:
     """Measure the risk of several tables as they are, in the joined view; see `assess`."""
     chosen = choose_measures(["uniqueness"] if measures is None else measures, of="one")
+    chosen = add_disclosure(chosen, tables) if measures is None else chosen
     # A plan refuses what is not measured there.
     _ = LinkedPlan(
         tables={name: Plan() for name in tables.tables},
@@ -569,7 +568,8 @@ def assess_linked(
 
 
 def require_attacks_fail(release: LinkedRelease) -> None:
-    """Refuse a release on one of whose tables an attack does better than is acceptable."""
+    """Refuse a release if an attack does better than is acceptable, on a table or on several."""
+    require_attempts_fail(release.plan_of_writing, release.attacks)
     for name, table in release.tables.items():
         try:
             require_acceptable(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,16 +42,7 @@ class Composing:
     @property
     def lights(self) -> Lights:
         """Those of the release; what only holds by itself asks for a second look."""
-        lights = self.release.lights
-        missed = [target for target in self.facts.get("targets", ()) if not target["met"]]
-        if not missed:
-            return lights
-        names = ", ".join(str(target["target"]) for target in missed)
-        line = (
-            f"Together with earlier releases of the same people, these targets are missed: {names}."
-            f" The plan accepts that: {self.facts['accepted']}"
-        )
-        return replace(lights, targets=lights.targets.dim([line]))
+        return dim_lights(self.release.lights, self.facts)
 
     @contextmanager
     def write_down(self, folder: Path, target: Path, *, overwrite: bool) -> Iterator[None]:
@@ -71,6 +62,19 @@ class Composing:
                 settle_entry(self.ledger, entry.number, target, overwrite=overwrite)
             else:
                 self.ledger.remove(entry.number)
+
+
+def dim_lights(lights: Lights, facts: Mapping[str, Any]) -> Lights:
+    """The lights of a release, with what holds of it only by itself; `facts` of its composition."""
+    missed = [target for target in facts.get("targets", ()) if not target["met"]]
+    if not missed:
+        return lights
+    names = ", ".join(str(target["target"]) for target in missed)
+    line = (
+        f"Together with earlier releases of the same people, these targets are missed: {names}."
+        f" The plan accepts that: {facts['accepted']}"
+    )
+    return replace(lights, targets=lights.targets.dim([line]))
 
 
 def settle_entry(

@@ -140,6 +140,21 @@ def pair_earlier(
     """
     if not frames.is_in_memory(release.original.frame):
         return EarlierRelease(found.label, reason=NOT_ON_CLUSTER)
+    try:
+        require_unchanged(found)
+        opened = open_release(found.folder)
+        rows = match_earlier(found, opened, release.original, ledger)
+        if rows is None:
+            return None
+        dataset = place_records(release.original, opened.dataset, rows)
+    except SfumatoError as error:
+        return EarlierRelease(found.label, reason=error.what)
+    keeps_order = opened.manifest["order_of_rows"] == "as given"
+    return EarlierRelease(found.label, dataset, keeps_order=keeps_order)
+
+
+def require_unchanged(found: FoundRelease) -> None:
+    """Refuse an earlier release that is not where the ledger knows it."""
     entry = found.entry
     if entry and not is_file_with(found.folder / MANIFEST, entry.manifest_sha256):
         why = f"its folder is gone or was changed (release {entry.number} of the ledger)."
@@ -148,22 +163,22 @@ def pair_earlier(
                 "its writer was stopped, and nobody knows whether it came into being and was moved "
                 f"(release {entry.number} of the ledger)."
             )
-        return EarlierRelease(found.label, reason=why)
-    try:
-        opened = open_release(found.folder)
-        rows = _find_rows(found, opened, release.original, ledger)
-        if not _agrees(opened, release.original, rows):
-            if entry is None or ledger is None:
-                return None
-            if not share_people(ledger.sketch(release.original), entry.sketches):
-                return None
-            # A few numbers that were given to somebody else acquit nobody.
-            raise ReleaseError("its people have other identifiers in the data of today.")
-        dataset = place_records(release.original, opened.dataset, rows)
-    except SfumatoError as error:
-        return EarlierRelease(found.label, reason=error.what)
-    keeps_order = opened.manifest["order_of_rows"] == "as given"
-    return EarlierRelease(found.label, dataset, keeps_order=keeps_order)
+        raise ReleaseError(why)
+
+
+def match_earlier(
+    found: FoundRelease, opened: OpenedRelease, original: Dataset, ledger: Ledger | None
+) -> Positions | None:
+    """On which original record of today each row stands, -1 on none; None if of other people."""
+    rows = _find_rows(found, opened, original, ledger)
+    if _agrees(opened, original, rows):
+        return rows
+    if found.entry is None or ledger is None:
+        return None
+    if not share_people(ledger.sketch(original), found.entry.sketches):
+        return None
+    # A few numbers that were given to somebody else acquit nobody.
+    raise ReleaseError("its people have other identifiers in the data of today.")
 
 
 def _find_rows(

@@ -18,9 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import polars as pl
+
 from sfumato.data import Dataset
 from sfumato.data.linked import LinkedTables
 from sfumato.errors import DataError, PlanError, ReleaseError, SchemaError, SfumatoError
+from sfumato.io import frames
 from sfumato.io.atomic import (
     PRIVATE,
     PUBLIC,
@@ -28,19 +32,29 @@ from sfumato.io.atomic import (
     put_folder_in_place,
     restore_interrupted,
 )
+from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import Progress, send_progress_to, silent
 from sfumato.release import Release
+from sfumato.risk.composition import Composition
 from sfumato.run import require_met
-from sfumato.run.lights import list_judged, list_public
+from sfumato.run.composed_tables import (
+    EarlierTables,
+    hold_joined_composition,
+    place_tables,
+    require_joined_composition,
+)
+from sfumato.run.distributions import tabulate_distributions
+from sfumato.run.joined import JOINED, attack_joined, judge_joined
+from sfumato.run.lights import describe_success, judge_attacks, list_judged, list_public
 from sfumato.run.linked import (
-    JOINED,
     LinkedRelease,
-    judge_joined,
+    PreparedTable,
     prepare_tables,
     require_attacks_fail,
 )
+from sfumato.schema import Column, Schema
 from sfumato.storage.authentication import encode_authenticated, encode_json
 from sfumato.storage.contents import (
     ACCREDITED_FILE,
@@ -55,12 +69,20 @@ from sfumato.storage.contents import (
     is_file_with,
     sha256,
 )
+from sfumato.storage.earlier import (
+    FoundRelease,
+    find_earlier,
+    match_earlier,
+    require_unchanged,
+)
 from sfumato.storage.ledger import Ledger
 from sfumato.storage.opened_tables import find_private, open_tables
 from sfumato.storage.opening import (
     OpenedRelease,
+    is_of_several,
     list_data_files,
     open_data,
+    open_release,
     read_any_manifest,
     read_custody,
 )
@@ -114,36 +136,102 @@ def write_linked(
 def _hold_together(
     release: LinkedRelease, tables: Mapping[str, Release], target: Path, ledger: Ledger | None
 ) -> dict[str, Any]:
-    """Refuse a second release of the same records, unless the plan says why it may leave.
+    """Measure the tables together with earlier releases of the same persons.
 
-    What several tables disclose together with an earlier release is not measured.
+    Refused is what misses a target, and what cannot be measured, unless the plan says why it may
+    leave.
     """
-    from sfumato.storage.earlier import find_earlier
-
-    found = {}
+    by_folder: dict[Path, dict[str, FoundRelease]] = {}
     for name, table in tables.items():
         content = "" if ledger is None else ledger.digest_content(table.dataset)
-        found[name] = [
-            str(item.folder)
-            for item in find_earlier(table, target, ledger)
+        for item in find_earlier(table, target, ledger):
             # The very same shows nothing new.
-            if item.entry is None or item.entry.content != content
-        ]
-    accepted = release.plan.release.accept_composition
-    known = {name: folders for name, folders in found.items() if folders}
-    if known and accepted is None:
-        name, folders = next(iter(known.items()))
-        raise ReleaseError(
-            f"Records of table '{name}' were released before, in '{folders[0]}'. What linked "
-            "tables disclose together with earlier releases is not measured.",
-            hint='say in the plan why both may leave: [release] accept_composition = "…". A '
-            "release that nobody has is taken out by `sfumato ledger forget`.",
-        )
-    return {
+            if item.entry is None or item.entry.content != content:
+                by_folder.setdefault(item.folder, {}).setdefault(name, item)
+    paired = [_pair_tables(release, tables, items, ledger) for items in by_folder.values()]
+    earlier = [item for item in paired if item is not None]
+    facts: dict[str, Any] = {
         "ledger": None if ledger is None else str(ledger.folder),
-        "earlier": known,
-        "accepted": accepted if known else None,
+        "earlier": {
+            name: [str(folder) for folder, items in by_folder.items() if name in items]
+            for name in tables
+            if any(name in items for items in by_folder.values())
+        },
+        "accepted": None,
     }
+    if not earlier:
+        return facts
+    held = hold_joined_composition(
+        release.plan, release.original, release.linked, release.evidence, earlier
+    )
+    require_joined_composition(release.plan, held, earlier)
+    return {
+        **facts,
+        "evidence": held.evidence.plain(),
+        "targets": [judgement.plain() for judgement in held.verdict],
+        "accepted": release.plan.release.accept_composition,
+    }
+
+
+def _pair_tables(
+    release: LinkedRelease,
+    tables: Mapping[str, Release],
+    found: Mapping[str, FoundRelease],
+    ledger: Ledger | None,
+) -> EarlierTables | None:
+    """An earlier release with the persons of today, or why nothing can be measured of it.
+
+    None where it turns out to be of other people.
+    """
+    label = next(iter(found.values())).label
+    person = release.plan.structure.person[0]
+    try:
+        if person not in found:
+            raise ReleaseError("it has records of these tables, and not of their persons.")
+        require_unchanged(found[person])
+        return open_earlier(found[person], release.original, tables[person].original, ledger)
+    except SfumatoError as error:
+        return EarlierTables(label, reason=error.what)
+
+
+def open_folder(folder: Path, release: LinkedRelease) -> EarlierTables:
+    """The folder of an earlier release with the persons of today."""
+    person = release.plan.structure.person[0]
+    found = FoundRelease(folder, "", "")
+    try:
+        placed = open_earlier(found, release.original, release.tables[person].original, None)
+    except SfumatoError as error:
+        return EarlierTables(found.label, reason=error.what)
+    return placed or EarlierTables(found.label, reason="it is of other people.")
+
+
+def open_earlier(
+    found: FoundRelease, original: LinkedTables, persons: Dataset, ledger: Ledger | None
+) -> EarlierTables | None:
+    """An earlier release, of several tables or of the persons alone, with the persons of today.
+
+    Parameters
+    ----------
+    found : where it lies.
+    original : the tables of today.
+    persons : the table of persons among them, as the plan declares it.
+    """
+    folder = found.folder
+    table, variable = original.structure.person
+    if is_of_several(read_any_manifest(folder)):
+        opened, plan = open_tables(folder), LinkedPlan.load(folder / PLAN_FILE)
+        linked = _link(plan, {name: item.dataset for name, item in opened.items()})
+        rows = match_earlier(found, opened[plan.structure.person[0]], persons, ledger)
+    else:
+        single = open_release(folder)
+        rows = match_earlier(found, single, persons, ledger)
+        # Each row is one person's, whatever it shows of who they are.
+        data = single.dataset.without([variable] if variable in single.dataset.schema else [])
+        numbers = pl.DataFrame({variable: np.arange(len(data))})
+        frame = frames.with_columns(data.frame, numbers)
+        numbered = Dataset(frame, Schema({**data.schema, variable: Column(role="person")}))
+        linked = LinkedTables({table: numbered}, keys={}, person=f"{table}.{variable}")
+    return None if rows is None else place_tables(found.label, original, linked, rows)
 
 
 @contextmanager
@@ -185,6 +273,7 @@ def _write_all(
     report: Progress,
 ) -> None:
     from sfumato.report.linked import describe_codebook, render_codebook, render_report
+    from sfumato.storage.composing import dim_lights
 
     plan, key = release.plan, release.key
     manifests: dict[str, Any] = {}
@@ -221,14 +310,20 @@ def _write_all(
         write_evidence(table, place)
         if not any(place.iterdir()):
             place.rmdir()
+    together = composition.get("evidence")
     custody = {
         **release.custody,
+        "evidence": {
+            **release.custody["evidence"],
+            **({Composition.name: together} if together else {}),
+        },
         "input": _digest_inputs(tables),
         "tables": {
             name: {
                 **table.custody,
                 "targets": [judgement.plain() for judgement in verdicts[name]],
                 "judged_attacks": list_judged(table.plan, table.attacks),
+                "distributions": tabulate_distributions(table.original, table.dataset),
                 "lights": table.lights.plain(),
                 # With its part of the steps over all tables, and what replaced the keys.
                 "plan": table.plan.text(),
@@ -238,8 +333,8 @@ def _write_all(
         "plan": plan.text(comments=True),
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "targets": [judgement.plain() for judgement in verdict],
-        "lights": release.lights.plain(),
-        "composition": composition,
+        "lights": dim_lights(release.lights, composition).plain(),
+        "composition": {name: fact for name, fact in composition.items() if name != "evidence"},
         "manifest_sha256": sha256(folder / MANIFEST),
     }
     create_file(private / REPORT, render_report(manifest, custody).encode(), mode=PRIVATE)
@@ -335,9 +430,33 @@ def verify_tables(
         checks.append(Check(name="original", passed=same, finding=finding))
         if not same:
             return checks
+        checks.append(_check_joined_attacks(plan, opened, released, prepared))
     for name, table in opened.items():
         checks += _check_table(name, table, released, prepared)
     return checks
+
+
+def _check_joined_attacks(
+    plan: LinkedPlan,
+    opened: Mapping[str, OpenedRelease],
+    released: LinkedTables,
+    prepared: Mapping[str, PreparedTable],
+) -> Check:
+    """Whether one table still gives away no more of another than is acceptable."""
+    originals = {name: table.original for name, table in prepared.items()}
+    paired = {
+        name: replace(table, dataset=released[name]).paired(originals[name])
+        for name, table in opened.items()
+    }
+    tried = attack_joined(plan.link(originals), released.with_tables(paired))
+    own = Plan(release=plan.release)
+    beyond = [
+        describe_success(item, tried)
+        for item in judge_attacks(own, tried)
+        if not item.met and plan.release.find_reason(tried[item.measure].name) is None
+    ]
+    finding = " ".join(beyond) or f"{len(tried)} tried again, none better than is acceptable"
+    return Check(name=f"{JOINED}: attacks", passed=not beyond, finding=finding)
 
 
 def _check_stated(

@@ -17,7 +17,7 @@ from sfumato.engines import Engine
 from sfumato.engines.summaries import exact_sum as exact_terms
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Integers, Positions
+from sfumato.kernels.arrays import Codes, Floats, Integers, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
@@ -182,18 +182,26 @@ def _add_up_in_memory(
 ) -> TotalLoss:
     del engine
     rows = pair_rows(original, released)
-    losses = [loss for name in names if (loss := measure_variable_loss(rows, name)) is not None]
+    losses, widths = list[VariableLoss](), list[int]()
+    codes = np.empty((len(names), len(released)), np.int32)
     squares = np.zeros(len(original))
-    for loss in losses:  # one after the other: the same sum for every layout
+    for name in names:  # one after the other: the same sum for every layout
+        loss = measure_variable_loss(rows, name)
+        if loss is None:
+            continue
         squares += loss.lost.squares()
-    distances = np.sqrt(squares) / max(len(losses), 1)
-    codes = [loss.code for loss in losses if loss.code is not None]
-    return TotalLoss(
-        losses,
-        exact_sum(distances),
-        _order_by_release(distances, rows.match),
-        count_class_sizes(codes, len(released)),
-    )
+        # What each record lost, and its cell, are let go as soon as they are added up.
+        lost, code = replace(loss.lost, of=None, moved=np.empty(0)), None
+        if loss.code is not None:
+            codes[len(widths)], width = loss.code
+            widths.append(width)
+            code = np.empty(0, np.int32), width
+        losses.append(replace(loss, lost=lost, code=code))
+    sizes = count_class_sizes(codes[: len(widths)], widths)
+    del codes
+    distances = np.sqrt(squares, out=squares)
+    distances /= max(len(losses), 1)
+    return TotalLoss(losses, exact_sum(distances), _order_by_release(distances, rows.match), sizes)
 
 
 _SQUARE = "__square__"
@@ -244,15 +252,16 @@ def _count_classes_elsewhere(
     released: Dataset, codes: Mapping[str, pl.DataFrame], engine: Engine
 ) -> Integers:
     if not codes or not engine.count(released):
-        return count_class_sizes([], engine.count(released))
+        return count_class_sizes(np.empty((0, engine.count(released)), np.int32), [])
     rows = engine.tabulate(released, list(codes))
-    coded = []
+    coded, widths = list[Codes](), list[int]()
     for name, table in codes.items():
         cells = rows.data.frame.select(name).join(
             table, on=name, how="left", nulls_equal=True, maintain_order="left"
         )[_SQUARE]
-        coded.append((cells.to_numpy(), int(table[_SQUARE].max()) + 1))  # type: ignore[arg-type]
-    return count_class_sizes(coded, rows.data.frame.height, rows.counts)
+        coded.append(cells.to_numpy())
+        widths.append(int(table[_SQUARE].max()) + 1)  # type: ignore[arg-type]
+    return count_class_sizes(np.stack(coded), widths, rows.counts)
 
 
 def _order_by_release(loss: Floats, match: Positions | None) -> Floats:

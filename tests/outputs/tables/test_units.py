@@ -61,13 +61,19 @@ def test_one_person_with_many_records_is_hidden_where_persons_count():
     assert not read_hidden(shown)["x"]
 
 
-def test_sums_are_refused_and_figures_ask_for_a_second_look():
+def test_sums_and_figures_are_refused():
     data = make_workers()
     rules = Rules(unit="groups")
     with pytest.raises(OutputRefused, match="The rules count groups"):
         sf.tables.crosstab(data, "region", values="wage", aggregate="mean", rules=rules)
-    plot = sf.plots.histogram(data, "wage", rules=rules)
-    assert any("count groups" in reason for reason in plot.reasons)
+    numbers = data.with_columns(data.frame.select(age=pl.col("wage") + 1))
+    for plot in (sf.plots.histogram, sf.plots.box, sf.plots.heatmap, sf.plots.scatter):
+        names = ["wage"] if plot in (sf.plots.histogram, sf.plots.box) else ["wage", "age"]
+        with pytest.raises(OutputRefused, match="a figure counts records") as refused:
+            plot(numbers, *names, rules=rules)
+        assert "one record of each of the groups" in refused.value.hint
+    one_each = data.frame.with_columns(firm=pl.int_range(len(data)))
+    assert sf.plots.histogram(sf.Dataset(one_each, data.schema), "wage", rules=rules)
 
 
 def test_without_the_role_records_count():
