@@ -14,14 +14,20 @@ import polars as pl
 import pytest
 
 import sfumato as sf
+from sfumato.errors import TargetError
+from sfumato.storage.writing import keep_attempt
 
+REFUSED = "custody/refused.html"
 EVIL = '<script>document.title = "broken"</script>'
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 ]  # fmt: skip
-_SIZES = [(380, 800), (1400, 900)]
+_SIZES = [(390, 800), (1400, 900)]
+_SHEET = (1123 - 106, 794 - 106)
+"""Height and width of a sheet of A4 in pixels of the page, less its margins."""
+_PAGES = 12
 
 
 def people() -> pl.DataFrame:
@@ -53,6 +59,11 @@ def folder(tmp_path_factory) -> Path:
     )
     place: Path = tmp_path_factory.mktemp("browser") / "release"
     sf.protect(sf.Dataset(frame, schema), plan, key=bytes(range(32))).write(place)
+    stricter = sf.Plan(schema=schema, steps=plan.steps, targets={"k.min": 4, "stayed.max": 0.001})
+    with pytest.raises(TargetError) as caught:
+        sf.protect(sf.Dataset(frame, schema), stricter, key=bytes(range(32)))
+    kept = keep_attempt(place, stricter, caught.value)
+    kept.with_suffix(".html").rename(place / REFUSED)
     return place
 
 
@@ -82,15 +93,21 @@ def opened(browser: Any, path: Path, size: tuple[int, int], scheme: str) -> tupl
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", _SIZES)
-@pytest.mark.parametrize("edition", ["report.html", "custody/report.html"])
+@pytest.mark.parametrize("edition", ["report.html", "custody/report.html", REFUSED])
 def test_the_report_opens(browser, folder, edition, size, scheme):
     page, heard = opened(browser, folder / edition, size, scheme)
     assert heard == []
     assert page.title().startswith("Sfumato report")
     assert page.locator("main h1").is_visible()
-    assert page.locator(".verdict").first.inner_text().startswith("All 2 targets are met")
+    refused = edition == REFUSED
+    verdict = "Nothing was released" if refused else "All 2 targets are met"
+    assert page.locator(".verdict").first.inner_text().startswith(verdict)
     # Inside, two lights; in public their colours are not told.
-    assert page.locator(".lights .verdict").count() == (2 if "custody" in edition else 0)
+    assert page.locator(".lights .verdict").count() == (
+        2 if edition.endswith("y/report.html") else 0
+    )
+    # No column is cut: every cell that is shown lies within its table's place.
+    assert page.evaluate(CUT) == []
     # Nothing sticks out at the side: what is wide scrolls within its own place.
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     assert page.evaluate("document.scripts.length") == 0
@@ -112,17 +129,28 @@ def test_the_codebook_opens(browser, folder, size):
     page.close()
 
 
-@pytest.mark.parametrize("edition", ["report.html", "custody/report.html", "codebook.html"])
+@pytest.mark.parametrize(
+    "edition", ["report.html", "custody/report.html", REFUSED, "codebook.html"]
+)
 def test_the_report_prints(browser, folder, edition):
-    page, heard = opened(browser, folder / edition, (1000, 800), "light")
+    height, width = _SHEET
+    page, heard = opened(browser, folder / edition, (width, height), "dark")
     assert heard == []
-    printed = page.pdf(format="A4")
+    printed = page.pdf(prefer_css_page_size=True)
     assert printed.startswith(b"%PDF")
-    assert 1 <= len(re.findall(rb"/Type\s*/Page[^s]", printed)) <= 40
+    assert 1 <= len(re.findall(rb"/Type\s*/Page[^s]", printed)) <= _PAGES
+    page.emulate_media(media="print", color_scheme="dark")
+    # Nothing is clipped at the side, and paper is white whatever the screen.
+    assert page.evaluate(CUT) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    if edition == "custody/report.html":
+        sign = page.locator(".sign").bounding_box()
+        assert sign["y"] + sign["height"] <= height, "it is signed on the first page"
     page.close()
 
 
-@pytest.mark.parametrize("edition", ["custody/report.html", "codebook.html"])
+@pytest.mark.parametrize("edition", ["custody/report.html", REFUSED, "codebook.html"])
 def test_it_reads_without_script_and_in_order(browser, folder, edition):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -142,7 +170,13 @@ def test_it_reads_without_script_and_in_order(browser, folder, edition):
 def test_no_value_of_the_original_and_no_key_in_either_edition(folder):
     key = (folder / "custody" / "key").read_text().strip()
     original = people()
-    for edition in ("report.html", "custody/report.html", "codebook.html", "codebook.json"):
+    for edition in (
+        "report.html",
+        "custody/report.html",
+        REFUSED,
+        "codebook.html",
+        "codebook.json",
+    ):
         text = (folder / edition).read_text("utf-8")
         assert key not in text
         for name in ("name", "email", "nhs_number", "address", "postcode", "person_id"):
@@ -151,6 +185,17 @@ def test_no_value_of_the_original_and_no_key_in_either_edition(folder):
         for name in ("weight_kg", "glucose", "hdl"):
             for value in original[name].drop_nulls().unique():
                 assert f"{value:.7g}" not in text, name
+
+
+CUT = """[...document.querySelectorAll('td, th, .levels b, .summary dd, h1, h2, h3, .verdict')]
+    .filter(cell => cell.offsetParent && !cell.closest('details:not([open])'))
+    .filter(cell => {
+        const place = (cell.closest('.scroll') || document.documentElement).getBoundingClientRect();
+        return cell.getBoundingClientRect().right > place.right + 1
+            || cell.scrollWidth > cell.clientWidth + 1;
+    })
+    .map(cell => cell.tagName + ': ' + cell.innerText.slice(0, 60))"""
+"""Cells that stick out of the page, or whose text sticks out of them."""
 
 
 def contrast(one: str, other: str) -> float:

@@ -125,7 +125,8 @@ def test_what_is_acceptable_counts_where_that_was_judged():
     assert [row["tone"] for row in view["rows"]] == ["good", "good"]
     assert view["caveat"] == (
         "2 attacks with a limit were tried. None achieves more than is acceptable. Nearest to "
-        "its limit: linking by all that is known, 0.22 of at most 0.26."
+        "its limit: linking by all that is known, 22\N{NO-BREAK SPACE}% of at most "
+        "26\N{NO-BREAK SPACE}%."
     )
     assert not any(bar["highlighted"] for bar in view["bars"]["rows"])
     for accepted, tone in ((None, "bad"), ("they were asked", "warn")):
@@ -138,6 +139,20 @@ def test_what_is_acceptable_counts_where_that_was_judged():
         )
         assert ("which the plan accepts" in view["caveat"]) is (tone == "warn")
         assert sum(bar["highlighted"] for bar in view["bars"]["rows"]) == 1
+
+
+def test_what_has_not_happened_is_hatched_and_never_red():
+    details = {"releases": 10, "p": 3}
+    evidence = {
+        "singling_out": told("singling_out", 0.4),
+        "averaging": told("averaging", 0.9, details=details),
+    }
+    view = describe_attacks(evidence, inside=True)
+    assert view is not None
+    tones = {bar["label"]: (bar["highlighted"], bar["hatched"]) for bar in view["bars"]["rows"]}
+    assert tones["Averaging releases"] == (False, True)
+    assert tones["Singling out"] == (True, False)
+    assert "hatched" in view["bars"]["title"]
 
 
 def test_one_that_failed_says_why_and_has_no_bar():

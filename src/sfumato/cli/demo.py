@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -169,7 +170,16 @@ def _run_demo(to: Path, records: int, tell: Progress) -> _DemoResult:
         targets=tuned.plan.targets,
         evaluate={**tuned.plan.evaluate, **_measures_for_report()},
         read=first.read,
-        release=Writing(attack_seconds=60),
+        release=Writing(
+            attack_seconds=60,
+            title=f"Invented cohort of {records:,} people",
+            custodian="Nobody: the data are invented",
+            recipient="Whoever tries Sfumato",
+            purpose="To see a release from end to end",
+            legal_basis="None is needed: no real person is in the data",
+            date=dt.date(2026, 1, 1),
+            contact="the documentation of Sfumato",
+        ),
     )
     (to / "plan.toml").write_text(plan.text(comments=True), "utf-8")
     earlier = folder / CUSTODY / "key"

@@ -40,11 +40,17 @@ def describe_attacks(
         for label, result in tried
     ]
     names = {result["name"] for _, result in tried}
-    missing = [attack.title.lower() for name, attack in attacks.items() if name not in names]
+    missing, foreign = list[str](), list[str]()
+    for name, attack in attacks.items():
+        if name not in names:
+            # All that apply were tried, or say why not, where what they achieve was judged.
+            applies = judged is None or catalogue.measure(name).trial is None
+            (missing if applies else foreign).append(attack.title.lower())
     return {
         "rows": rows,
         "bars": _build_bars([row for row in rows if not row["reason"]]),
         "missing": ", ".join(missing) if inside else "",
+        "foreign": ", ".join(foreign) if inside else "",
         "caveat": _describe_all(rows, judged or {}),
     }
 
@@ -53,7 +59,7 @@ def _describe_limit(judged: Mapping[str, Any] | None) -> dict[str, Any]:
     """Whether what an attack achieves is acceptable, in place of whether it beats its control."""
     if judged is None or judged["at_worst"] is None:
         return {"limit": "", "room": None}
-    limit = f"{judged['at_worst']:.2g} of at most {judged['acceptable']:.2g}"
+    limit = " of at most ".join(format_percent(judged[part]) for part in ("at_worst", "acceptable"))
     facts = {"limit": limit, "number": judged["number"], "beyond": not judged["met"]}
     if judged["met"]:
         room = judged["at_worst"] / judged["acceptable"] if judged["acceptable"] else 1.0
@@ -125,6 +131,7 @@ def _describe_attack(label: str, result: Evidence, attack: AttackWording) -> dic
         "verdict": {True: attack.verdict, False: worse, None: ""}[better],
         "sentence": attack.sentence.format_map(_list_fields(result, success, control)),
         "shares": (share, baseline),
+        "hypothetical": attack.hypothetical,
     }
 
 
@@ -171,22 +178,30 @@ def _is_better(result: Evidence, attack: AttackWording) -> bool | None:
 def _build_bars(rows: list[dict[str, Any]]) -> Chart | None:
     """Two bars for each attack, on the scale of all: its success, and its control."""
     bars = []
+    limited = any(row["limit"] for row in rows)
     for row in rows:
         value, baseline = row["shares"]
-        highlighted = row["beyond"] if row["limit"] else bool(row["better"])
-        bars.append(_build_bar(row["title"], value, highlighted=highlighted))
+        highlighted = row["beyond"] if row["limit"] else bool(row["better"]) and not limited
+        # What has not happened is no success, however large: its bar is hatched.
+        tone = {"hatched": True} if row["hypothetical"] else {"highlighted": highlighted}
+        bars.append(_build_bar(row["title"], value, **tone))
         if baseline is not None:
             label = "control" if row["better"] is not None else row["against"]
             bars.append(_build_bar(label, baseline))
     if not bars:
         return None
-    limited = any(row["limit"] for row in rows)
     red = "more than is acceptable" if limited else "better than the control"
-    title = f"Share of attempts that succeed (in red: {red})"
+    hatched = "; hatched: would need what has not happened" if any(
+        row["hypothetical"] for row in rows
+    ) else ""  # fmt: skip
+    title = f"Share of attempts that succeed (in red: {red}{hatched})"
     return {"title": title, "rows": bars}
 
 
-def _build_bar(label: str, share: float, *, highlighted: bool = False) -> Chart:
+def _build_bar(
+    label: str, share: float, *, highlighted: bool = False, hatched: bool = False
+) -> Chart:
     # An unbiased estimate of a share may lie beyond 0 and 1; a bar cannot.
     percent = 100 * min(max(share, 0.0), 1.0)
-    return make_bar(label, format_percent(share), percent, highlighted=highlighted)
+    text = format_percent(share)
+    return make_bar(label, text, percent, highlighted=highlighted, hatched=hatched)

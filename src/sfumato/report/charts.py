@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfumato.report.wording import format_label
+from sfumato.report.wording import format_label, format_measured
 from sfumato.risk._peers.groups import FEW, MOST
 
 Table = Sequence[Mapping[str, Any]]
@@ -27,10 +27,13 @@ _NARROW = 16.0
 """Columns below this have no room for their number."""
 
 
-def make_bar(label: str, text: str, percent: float, *, highlighted: bool = False) -> Chart:
+def make_bar(
+    label: str, text: str, percent: float, *, highlighted: bool = False, hatched: bool = False
+) -> Chart:
     """One bar: its label, the number beside it, and its length in per cent of the longest."""
     share = round(percent, 2)
-    return {"label": label, "text": text, "share": share, "highlighted": highlighted}
+    tones = {"highlighted": highlighted, "hatched": hatched}
+    return {"label": label, "text": text, "share": share, **tones}
 
 
 def build_bars(table: Table) -> Chart:
@@ -66,7 +69,7 @@ def build_variable_bars(table: Table, name: str) -> Chart:
         "rows": [
             make_bar(
                 str(table[index]["variable"]),
-                _format_number(table[index][name]),
+                _format_number(table[index][name], name),
                 100 * sizes[index] / most,
             )
             for index in sorted(ranked[:_MOST_BARS])
@@ -79,8 +82,9 @@ def _get_size(value: Any) -> float:
     return abs(float(value)) if finite else 0.0
 
 
-def _format_number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, (int, float)) else "could not be computed"
+def _format_number(value: Any, name: str) -> str:
+    number = value if isinstance(value, (int, float)) else None
+    return format_measured(name, name, number)
 
 
 def build_gain_bars(gains: Table | None, sensitive: str) -> Chart | None:

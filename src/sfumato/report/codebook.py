@@ -63,7 +63,7 @@ def describe_codebook(manifest: Plain) -> dict[str, Any]:
         "order_of_rows": manifest["order_of_rows"],
         **{part: manifest[part] for part in ("tier", "tiers") if part in manifest},
         "variables": variables,
-        "fitting": _describe_fitting(manifest["variables"]),
+        "fitting": describe_fitting(manifest["variables"]),
     }
 
 
@@ -131,7 +131,7 @@ def _describe_weight(steps: Sequence[str]) -> str:
     return _WEIGHTS + (_ROUNDED_WEIGHTS if list(steps) == ["weights"] else _CHANGED_WEIGHTS)
 
 
-def _describe_fitting(variables: Mapping[str, Plain]) -> dict[str, str]:
+def describe_fitting(variables: Mapping[str, Plain]) -> dict[str, str]:
     """How a model is fitted, with names of this release where they can stand in a formula."""
     numbers = [
         name

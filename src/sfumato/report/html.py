@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from sfumato import __version__
+from sfumato.report.wording import format_percent
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -26,10 +27,12 @@ def render_block(template: str, block: str, **values: Any) -> Markup:
 @cache
 def get_environment() -> Environment:
     """Names, titles and categories are untrusted text: everything is escaped."""
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("sfumato", "report/templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["percent"] = format_percent
+    return environment

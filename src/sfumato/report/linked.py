@@ -8,10 +8,12 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.report import codebook as of_table
+from sfumato.report.front import add_lights, describe_verdict, list_parties, summarise
 from sfumato.report.html import render_block, render_page
-from sfumato.report.page import add_lights, describe_release, describe_verdict
+from sfumato.report.page import describe_release
 
 Plain = Mapping[str, Any]
+_PARTS = ("targets", "done", "measured", "assumed", "numbers")
 _LOWER = (("<h3", "<h4"), ("</h3>", "</h4>"), ("<h2", "<h3"), ("</h2>", "</h3>"))
 
 
@@ -22,7 +24,7 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
     tables = []
     for name, facts in manifest["tables"].items():
         page = describe_release(facts, of_tables.get(name))
-        parts = [_render(part, page) for part in ("targets", "done", "measured")]
+        parts = [_render(part, page) for part in _PARTS]
         tables.append({"name": name, "facts": facts, "attempts": page["attempts"], "parts": parts})
     joined = _describe_joined(manifest, custody)
     return render_page(
@@ -32,7 +34,11 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
         custody=custody,
         verdict=_describe_verdict(manifest, custody),
         lights=joined["lights"],
-        joined=[_render(part, joined) for part in ("targets", "measured")],
+        joined=[_render(part, joined) for part in _PARTS if part != "done"],
+        title=joined["title"],
+        contact=joined["contact"],
+        parties=list_parties(manifest.get("parties", {})),
+        summary=_summarise(manifest, custody),
         tables=tables,
     )
 
@@ -42,9 +48,50 @@ def _render(part: str, page: Plain) -> Markup:
     return _lower(render_block("release.html", part, **page))
 
 
+def _summarise(manifest: Plain, custody: Plain | None) -> list[dict[str, str]]:
+    """Five sentences on all tables: persons in the joined view, variables of every table."""
+    tables, records = manifest["tables"], (custody or {}).get("tables", {})
+    merged = {
+        "records": manifest["persons"],
+        "methods": [step for facts in tables.values() for step in facts["methods"]],
+        "variables": _prefix({name: facts["variables"] for name, facts in tables.items()}),
+        "noise": {
+            "variables": _prefix(
+                {name: facts.get("noise", {}).get("variables", {})
+                 for name, facts in tables.items()}
+            )
+        },
+    }  # fmt: skip
+    evidence = dict((custody or manifest)["evidence"])
+    if custody is None:
+        return summarise(merged, evidence, None)
+    ledgers = [
+        {**row, "variable": f"{name}.{row['variable']}"}
+        for name, own in records.items()
+        for item in own["evidence"].values()
+        if item["name"] == "untouched"
+        for row in item["table"] or ()
+    ]
+    evidence["untouched"] = {"name": "untouched", "value": 0.0, "table": ledgers, "details": {}}
+    for name, own in records.items():
+        others = {f"{name}.{label}": item for label, item in own["evidence"].items()}
+        evidence |= {label: item for label, item in others.items() if item["name"] != "untouched"}
+    roles = _prefix({name: own["input"].get("roles", {}) for name, own in records.items()})
+    return summarise(merged, evidence, {"input": {"roles": roles, "records": manifest["persons"]}})
+
+
+def _prefix(of_tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What is known of the variables of each table, by table and variable."""
+    return {
+        f"{table}.{name}": facts for table, own in of_tables.items() for name, facts in own.items()
+    }
+
+
 def _describe_joined(manifest: Plain, custody: Plain | None) -> dict[str, Any]:
     """What the joined view shows, as the page of a release without variables of its own."""
-    nothing: dict[str, Any] = {"variables": {}, "methods": [], "steps": [], "input": {}}
+    nothing: dict[str, Any] = {
+        "records": 0, "variables": {}, "methods": [], "steps": [], "input": {},
+    }  # fmt: skip
     own = custody and {**custody, **nothing}
     return describe_release({**manifest, **nothing}, own)
 

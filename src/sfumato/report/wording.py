@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sfumato import catalogue
 from sfumato.parameters import format_value
 
 _FULL = 100.0
@@ -90,3 +91,55 @@ def format_variables(names: str) -> str:
 def format_label(name: str) -> str:
     """The name of a field or a rule as words."""
     return name.replace("_", " ")
+
+
+def get_evidence(evidence: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
+    """The first computed result of a measure of this name, whatever its label."""
+    results = (item for item in evidence.values() if item["name"] == name)
+    return next((item for item in results if item["value"] is not None), None)
+
+
+def is_share(measure: str, number: str) -> bool:
+    """Whether a number lies between 0 and 1 by its nature, so that it reads best in per cent."""
+    entry = catalogue.measures().get(measure)
+    return entry is not None and tuple(entry.reach.get(number, ())) == (0.0, 1.0)
+
+
+def format_measured(measure: str, number: str, value: float | None) -> str:
+    """A number of a measure: a share in per cent, any other as it is."""
+    if value is None or not is_share(measure, number):
+        return format_result(value)
+    return format_percent(value)
+
+
+def name_variables(
+    names: Sequence[str], variables: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[str]:
+    """Variables in plain words: their label where they have one, else the name without dashes."""
+    facts = variables or {}
+    return [facts.get(name, {}).get("label") or format_label(name) for name in names]
+
+
+def join_words(words: Sequence[str], most: int = _MOST_NAMES) -> str:
+    """A list as people say it; of many the first ones, and how many more.
+
+    Examples
+    --------
+    >>> join_words(["a", "b", "c"]), join_words(list("abcdef"))
+    ('a, b and c', 'a, b, c and 3 more')
+    """
+    if len(words) > most:
+        return f"{', '.join(words[: most - 1])} and {len(words) - most + 1} more"
+    if len(words) < 2:  # noqa: PLR2004 - nothing to join
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def format_change(row: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """By how much a mean or a spread moved, in the variable's unit, and against the original."""
+    before, after = row["original"], row["released"]
+    if before is None or after is None:
+        return "an unknown amount"
+    unit = f" {facts['unit']}" if facts.get("unit") else ""
+    text = f"{abs(after - before):.2g}{unit}"
+    return f"{text} ({format_percent(abs(after / before - 1))})" if before else text

@@ -13,22 +13,18 @@ from pydantic import Field
 from scipy.sparse import csr_matrix
 from scipy.special import gammaln, xlog1py, xlogy
 
-from sfumato.cells.intervals import Intervals, read_intervals
-from sfumato.cells.level_sets import (
-    LevelSets,
-    list_distinct_texts,
-    list_levels,
-    read_level_sets,
-)
+from sfumato.cells.intervals import read_intervals
+from sfumato.cells.level_sets import list_distinct_texts, list_levels, read_level_sets
 from sfumato.cells.pairs import name_left_out, quote_names
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.errors import MeasureError
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Codes, Floats, Mask
+from sfumato.kernels.arrays import Floats
 from sfumato.measure import Measure
 from sfumato.parameters import parameters
 from sfumato.schema import IDENTIFYING
+from sfumato.utility._paired.spreads import Spread, spread_over_bins, spread_over_levels
 
 _FEW = 30
 """Distinct numbers up to which each is a cell of its own."""
@@ -155,28 +151,20 @@ class Marginals(Measure):
             exact = read_intervals(values, column, kind)
             edges = _choose_edges(exact.low[np.isfinite(exact.low)], self.bins)
             after = read_intervals(cells, released.schema[name], kind)
-            return _View(_spread_over_bins(exact, edges), _spread_over_bins(after, edges))
+            return _View(spread_over_bins(exact, edges), spread_over_bins(after, edges))
         texts = [*list_distinct_texts(values), *list_distinct_texts(cells)]
         levels = list_levels(texts, released.schema[name], name, ordered=False)
         before = read_level_sets(values, levels, column)
         return _View(
-            _spread_over_levels(before, len(levels)),
-            _spread_over_levels(read_level_sets(cells, levels, released.schema[name]), len(levels)),
+            spread_over_levels(before, len(levels)),
+            spread_over_levels(read_level_sets(cells, levels, released.schema[name]), len(levels)),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _Spread:
-    """The cell of each record, and what each cell counts for at each level (the last: missing)."""
-
-    of: Codes
-    parts: csr_matrix
-
-
-@dataclass(frozen=True, eq=False)
 class _View:
-    before: _Spread
-    after: _Spread
+    before: Spread
+    after: Spread
 
 
 def _is_number(original: Dataset, name: str) -> bool:
@@ -195,68 +183,7 @@ def _choose_edges(values: Floats, bins: int) -> Floats:
     return edges
 
 
-def _spread_over_bins(cells: Intervals, edges: Floats) -> _Spread:
-    """What part of each range lies in each bin; a set counts by its members."""
-    count, bins = len(cells.low), len(edges) + 1
-    of = np.arange(count, dtype=np.int32) if cells.of is None else cells.of
-    missing = _mark_missing(cells, of)
-    points = np.flatnonzero((cells.low == cells.high) & ~missing)
-    rows = [np.flatnonzero(missing), points]
-    columns = [
-        np.full(len(rows[0]), bins),
-        np.searchsorted(edges, cells.low[points], side="right"),
-    ]
-    parts = [np.ones(len(rows[0])), np.ones(len(points))]
-    # Only generalised cells one by one: there are few of them, whatever the number of records.
-    for cell in np.flatnonzero((cells.low != cells.high) & ~missing).tolist():
-        share = _divide_cell(cells, cell, edges)
-        inside = np.flatnonzero(share)
-        rows.append(np.full(len(inside), cell))
-        columns.append(inside)
-        parts.append(share[inside])
-    where = (np.concatenate(rows), np.concatenate(columns))
-    return _Spread(of, csr_matrix((np.concatenate(parts), where), shape=(count, bins + 1)))
-
-
-def _divide_cell(cells: Intervals, cell: int, edges: Floats) -> Floats:
-    bins = len(edges) + 1
-    if cell in cells.sets:
-        members = np.searchsorted(edges, cells.sets[cell], side="right")
-        return np.bincount(members, minlength=bins) / len(members)
-    if cells.open[cell]:
-        return np.full(bins, 1 / bins)
-    low, high = float(cells.low[cell]), float(cells.high[cell])
-    outer = np.concatenate([[-np.inf], edges, [np.inf]])
-    overlap = np.minimum(outer[1:], high) - np.maximum(outer[:-1], low)
-    share: Floats = np.maximum(overlap, 0.0) / (high - low)
-    return share
-
-
-def _mark_missing(cells: Intervals, of: Codes) -> Mask:
-    """Missing among the cells that say nothing: the last one; `*` has a cell of its own."""
-    missing = cells.open.copy()
-    if cells.of is not None:
-        missing[:-1] = False
-        missing[-1] &= bool((of == len(missing) - 1).any())
-    return missing
-
-
-def _spread_over_levels(cells: LevelSets, levels: int) -> _Spread:
-    """Each cell counts for its levels by the same part; a value that is none of them by itself."""
-    counts = cells.counts
-    rows = np.repeat(np.arange(len(counts)), counts)
-    parts = np.repeat(1 / np.maximum(counts, 1), counts)
-    columns = cells.levels.copy()
-    missing = len(counts) - 1
-    keep = rows != missing
-    other = np.flatnonzero(counts == 0)
-    rows = np.concatenate([rows[keep], [missing], other])
-    columns = np.concatenate([columns[keep], [levels], np.full(len(other), levels + 1)])
-    parts = np.concatenate([parts[keep], [1.0], np.ones(len(other))])
-    return _Spread(cells.of, csr_matrix((parts, (rows, columns)), shape=(len(counts), levels + 2)))
-
-
-def _joint_shares(first: _Spread, second: _Spread) -> Floats:
+def _joint_shares(first: Spread, second: Spread) -> Floats:
     """The two-way table of shares: parts of the one, times counts of cells, times the other."""
     shape = (first.parts.shape[0], second.parts.shape[0])
     ones = np.ones(len(first.of))

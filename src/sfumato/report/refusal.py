@@ -1,0 +1,100 @@
+"""The page of a release that was refused: what was missed, by which variables, and what to try."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sfumato import catalogue
+from sfumato.report.front import list_parties, tell_singled_out
+from sfumato.report.html import render_block, render_page
+from sfumato.report.page import describe_release
+from sfumato.report.wording import is_share, join_words, name_variables
+
+Plain = Mapping[str, Any]
+_NOTHING: dict[str, Any] = {
+    "records": 0,
+    "variables": {},
+    "methods": [],
+    "targets": [],
+    "evidence": {},
+    "order_of_rows": "",
+    "key_commitment": "",
+}
+
+
+def render_refusal(attempt: Plain, parties: Mapping[str, str], hint: str) -> str:
+    """The page of an attempt as it is kept inside; see `keep_attempt`."""
+    evidence = attempt["evidence"]
+    custody = {
+        "evidence": evidence,
+        "targets": attempt["targets"],
+        "steps": [],
+        "input": {"roles": {}, "records": _count_records(evidence)},
+        "dossier": attempt.get("dossier"),
+    }
+    page = describe_release(_NOTHING, custody)
+    missed = [
+        {**target, "by": (by := _name_deciding(target, evidence)),
+         "remedy": _suggest_remedy(target, evidence, by)}
+        for target in page["targets"]
+        if not target["met"]
+    ]  # fmt: skip
+    count, total = len(missed), len(page["targets"])
+    what = f"{count} of {total} numbers {'is' if count == 1 else 'are'} beyond what was asked."
+    return render_page(
+        "refusal.html",
+        title=parties.get("title", ""),
+        parties=list_parties(parties),
+        verdict={"tone": "bad", "head": "Nothing was released", "text": what},
+        summary=tell_singled_out(evidence, custody),
+        missed=missed,
+        met=[target for target in page["targets"] if target["met"]],
+        hint=f"{hint[:1].upper()}{hint[1:]}",
+        parts=[
+            render_block("release.html", part, **page)
+            for part in ("rule", "measured", "assumed", "numbers")
+        ],
+        attempt=attempt,
+    )
+
+
+def _count_records(evidence: Mapping[str, Plain]) -> int:
+    counts = [item["details"].get("records") for item in evidence.values()]
+    return max((int(count) for count in counts if count), default=0)
+
+
+def _name_deciding(target: Plain, evidence: Mapping[str, Plain]) -> str:
+    """The variables on which a missed number rests: the worst of them first where that is known."""
+    result = evidence.get(target.get("measure", ""))
+    if result is None:
+        return ""
+    details = result["details"]
+    worst = target.get("worst") or details.get("worst_variable")
+    rows = [row for row in result["table"] or () if {"variable", result["name"]} <= set(row)]
+    ranked = sorted(
+        (row for row in rows if isinstance(row[result["name"]], (int, float))),
+        key=lambda row: row[result["name"]],
+        reverse=result["direction"] == "lower",
+    )
+    names = [str(name) for name in (worst, *(row["variable"] for row in ranked)) if name]
+    known = str(details.get("known", details.get("variables", ""))).split(", ")
+    return join_words(name_variables(list(dict.fromkeys(names)) or [n for n in known if n]))
+
+
+def _suggest_remedy(target: Plain, evidence: Mapping[str, Plain], by: str) -> str:
+    """What brings a missed number nearer to what was asked."""
+    result = evidence.get(target.get("measure", ""))
+    measure = None if result is None else catalogue.measures().get(result["name"])
+    if result is None or measure is None or not by:
+        return ""
+    if measure.room() == "utility" and not is_share(result["name"], "stayed"):
+        return f"protect {by} less, or leave another variable out instead."
+    if measure.of == "pair":
+        return f"blur {by} more: more noise, ranges, or leave it out."
+    if "confidential" in result["details"]:
+        return f"add a step l_diversity or t_closeness for {by}, or leave it out."
+    least = target.get("min")
+    k = f" with k = {math.ceil(least)}" if least and least > 1 else ""
+    return f"make {by} coarser, leave one of them out, or add a step k_anonymity{k}."
