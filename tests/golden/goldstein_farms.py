@@ -13,11 +13,12 @@ import numpy as np
 from tests.analysis.linear_problems import code_log_density, fit_least_squares
 
 from sfumato.analysis.problem import Category, Number, Problem, Term
+from sfumato.datasets.replication import sugar_farms
+from sfumato.datasets.replication.sugar_farms import FARMS, invent_farms
 from sfumato.kernels.arrays import Floats
 
 PARAMETERS = ("Intercept", "region", "harvest", "cost", "residual variance")
-TRUE = np.array([-7.89, 11.35, 0.022, 0.00013, 146.2])
-FARMS = 333
+TRUE = np.array(sugar_farms.TRUE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ def farms(chance: np.random.Generator, share: float, *, outcome: bool, sign: int
     The noise of `sign=-1` is that of `sign=1` with the other sign: what is linear in the noise
     cancels in the mean of both, and a bias remains.
     """
-    columns = _true(chance)
+    columns = {name: column.to_numpy() for name, column in invent_farms(chance).to_dict().items()}
     variances = {name: share * float(one.var()) for name, one in columns.items()}
     noise = {name: sign * chance.normal(size=FARMS) * np.sqrt(variances[name]) for name in columns}
     released = {name: one + noise[name] for name, one in columns.items()}
@@ -53,19 +54,6 @@ def farms(chance: np.random.Generator, share: float, *, outcome: bool, sign: int
         plain(columns),
         plain(released),
     )
-
-
-def _true(chance: np.random.Generator) -> dict[str, Floats]:
-    """Farms of the model: SDs of about 2000 tonnes and 22 000 dollars, correlation about 0.65."""
-    latent = chance.multivariate_normal(
-        np.zeros(3), [[1.0, 0.7, 0.3], [0.7, 1.0, 0.2], [0.3, 0.2, 1.0]], FARMS
-    )
-    harvest, cost = 2500 * np.exp(0.6 * latent[:, 0]), 34_000 * np.exp(0.55 * latent[:, 1])
-    region = (latent[:, 2] > 0).astype(float)
-    ones = np.ones(FARMS)
-    receipts = np.column_stack([ones, region, harvest, cost]) @ TRUE[:4]
-    receipts = receipts + np.sqrt(TRUE[4]) * chance.normal(size=FARMS)
-    return {"region": region, "harvest": harvest, "cost": cost, "receipts": receipts}
 
 
 def plain(columns: dict[str, Floats]) -> Floats:
@@ -104,15 +92,3 @@ def _problem(released: dict[str, Floats], variances: dict[str, float], *, outcom
         ),
         covariates=np.ones((FARMS, 1)),
     )
-
-
-def keeping(
-    chance: np.random.Generator, columns: dict[str, Floats], share: float, names: tuple[str, ...]
-) -> dict[str, Floats]:
-    """Correlated noise on some columns that keeps their means and covariances (Shlomo 2010)."""
-    true = np.column_stack([columns[name] for name in names])
-    noise = chance.multivariate_normal(np.zeros(len(names)), np.cov(true.T), len(true))
-    weight = 1 / np.sqrt(1 + share)
-    centre = true.mean(axis=0)
-    made = centre + weight * (true - centre) + np.sqrt(1 - weight**2) * noise
-    return {**columns, **dict(zip(names, made.T, strict=True))}

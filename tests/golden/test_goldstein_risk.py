@@ -1,4 +1,4 @@
-"""Disclosure risk in paper 001: Tables 1 to 3, and Tables 7 in kind.
+"""Disclosure risk in paper 001: Tables 1 to 3.
 
 Simulated with numpy alone, as the paper says: normal variables of variance 1 and one covariance,
 independent noise, attackers at deciles of the sum of the variables. The paper drew 1000 times, so
@@ -12,12 +12,10 @@ import json
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
-import sfumato as sf
 from sfumato.kernels.trees.ranks import ranks
-from sfumato.risk._attacks import Knowledge, expected, redrawn
+from sfumato.risk._attacks import Knowledge, expected
 from sfumato.risk._attacks.adjustments import Noise
 
 PAPER = 1000
@@ -140,32 +138,3 @@ def test_remarks_of_the_text_that_do_not_hold():
     h = simulated(500, [0.1], seed=5, columns=10, noise=0.34, cap=6)
     assert (h > 5).mean() == pytest.approx(0.27, abs=0.08)
     assert (h > 5).mean() > 0.21
-
-
-def farms(random, rows=338):
-    """Sizes of farms: skewed and correlated, as the sugar cane data are said to be."""
-    size = random.normal(size=rows)
-    values = [np.exp(0.7 * size + 0.3 * random.normal(size=rows)) for _ in range(3)]
-    frame = pl.DataFrame({"receipts": values[0], "harvest": values[1], "costs": values[2]})
-    return sf.Dataset(frame, sf.Schema(dict.fromkeys(frame.columns, "quasi")))
-
-
-def test_tables_7_in_kind():
-    # More noise protects more; the middle is safe while the right tail stays exposed.
-    data = farms(np.random.default_rng(6))
-    measure = sf.risk.HIndex(at=[0.05, 0.1, 0.5, 0.9, 0.99], by="distance", standardise=True)
-    tables = {}
-    for share in (0.05, 0.17):
-        noise = sf.methods.Noise(variables=list(data.columns), variance_share=share)
-        tables[share] = redrawn(data, noise, measure, draws=30, key=bytes(32)).table
-    less, more = (tables[share]["mean_h"].to_numpy() for share in (0.05, 0.17))
-    assert (less[1:5] < more[1:5]).all()
-    for table in tables.values():
-        middle, tail = table.row(3, named=True), table.row(5, named=True)
-        assert tail["pr_h_0"] > 0.8
-        assert middle["pr_h_0"] < 0.2
-        assert tail["mean_h"] < 0.5
-        assert middle["mean_h"] > 5
-    noise = sf.methods.Noise(variables=list(data.columns), variance_share=0.17)
-    whole = sf.risk.HIndex().measure(data, noise.apply(data, key=bytes(32)))
-    assert any("farthest from the centre" in one for one in whole.warnings)

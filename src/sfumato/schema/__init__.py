@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from sfumato.errors import SchemaError, did_you_mean
+from sfumato.parameters import write_short
 from sfumato.schema.hierarchies import Hierarchy
 
 Role = Literal["direct", "person", "quasi", "sensitive", "other", "weight", "cluster"]
@@ -37,6 +38,8 @@ IDENTIFYING: tuple[Role, ...] = ("direct", "person")
 _NUMERIC = ("continuous", "integer")
 _ENDS = 2
 _LARGEST = 1e300
+_SHOWN = 4
+"""Variables that the repr of a schema names."""
 _MOST_DIGITS = 15
 
 Misfit = tuple[str, str]
@@ -85,6 +88,8 @@ class Column:
     unit: str = ""
     digits: int | None = None
     reason: str = field(default="", compare=False)
+
+    __repr__ = write_short
 
     def __post_init__(self) -> None:
         if isinstance(self.missing, str) or isinstance(self.domain, str):
@@ -257,8 +262,9 @@ class Schema(Mapping[str, Column]):
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        roles = ", ".join(f"{name}: {column.role}" for name, column in self.items())
-        return f"Schema({roles})"
+        roles = [f"{name}: {column.role}" for name, column in self.items()]
+        more = f", … {len(roles) - _SHOWN} more" if len(roles) > _SHOWN else ""
+        return f"Schema({', '.join(roles[:_SHOWN])}{more})"
 
     @cached_property
     def unknown(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sfumato.datasets.replication import (
@@ -18,6 +19,7 @@ from sfumato.datasets.replication import (
     figures,
     known_noise,
     noise_models,
+    sugar_farms,
 )
 from sfumato.datasets.replication import sources as store
 from sfumato.datasets.replication.comparison import (
@@ -56,6 +58,8 @@ def noise(shared_data):
         patch.setattr(noise_models, "SETS", 12)
         patch.setattr(noise_models, "NOISE_DRAWS", 3)
         patch.setattr(noise_models, "_CHAINS", 50)
+        for name, size in {"SETS": 10, "FITS": 1, "DRAWS": 80, "REDRAWS": 2}.items():
+            patch.setattr(sugar_farms, name, size)
         return replicate(["noise"], Sources.locate(shared_data))["noise"]
 
 
@@ -123,6 +127,37 @@ def test_a_cohort_that_is_blurred_too_much_is_seen():
     runs = [birth_cohort._measure(birth_cohort._declare(drawn.draw(500)), 46)]
     wrong = [row.what for row in birth_cohort._say_means(runs) if row.status == "different"]
     assert any(what.startswith("δ") for what in wrong)
+
+
+def test_the_farms_in_kind_have_every_cell_of_the_tables(noise):
+    cells = Counter(row.place.removesuffix(", in kind") for row in noise)
+    for table in ("6a", "6b"):
+        # Five columns of five parameters with their standard errors, and a row of the text.
+        assert cells[f"Table {table}"] == 5 * 5 * 2 + 1
+    for table in ("7a", "7b"):
+        # Five quantiles, h and the share of h = 0 for two sizes of noise, and two rows of the text.
+        assert cells[f"Table {table}"] == 5 * 4 + 2
+    rows = {(row.place, row.what): row.ours for row in noise}
+    # Published: 254 and 530 where only predictors are mixed with noise, 148 and 150 where all are.
+    for share, printed in (("5%", 254.02), ("17%", 530.2)):
+        what = f"correlated noise, {share}: residual variance"
+        assert rows["Table 6a, in kind", what] == pytest.approx(printed, rel=0.15)
+        assert rows["Table 6b, in kind", what] == pytest.approx(150, rel=0.15)
+
+
+def test_noise_that_is_left_in_the_farms_is_seen():
+    """The rows in kind can fail: naive estimates are not taken for adjusted ones."""
+    farms = [sugar_farms.invent_farms(np.random.default_rng([6, seed])) for seed in range(6)]
+    clean = [sugar_farms.fit_least_squares(frame) for frame in farms]
+    naive = [
+        sugar_farms.fit_least_squares(
+            sugar_farms.add_noise(frame, 0.17, sugar_farms.PREDICTORS, seed)[0]
+        )
+        for seed, frame in enumerate(farms)
+    ]
+    rows = sugar_farms._compare_adjusted("Table 6a, in kind", 0.17, clean, naive)
+    wrong = {row.what.partition(": ")[2] for row in rows if row.status == "different"}
+    assert {"harvest", "residual variance"} <= wrong
 
 
 def test_what_numerics_predicts(found, noise):

@@ -35,6 +35,10 @@ _NAMES: dict[Kind, str] = {"integer": "whole numbers", "continuous": "numbers", 
 _MASK = r"[0-9]+\*+"
 _RANGE = r"^\[[^;]+;[^;]+\]$"
 WILDCARD = "*"
+_CODE = r"[A-Za-z]{0,4}[0-9][0-9A-Za-z.-]{0,7}"
+_DELIMITERS = (";", "|")
+_LISTED = 0.1
+"""The share of records with several codes from which on cells are lists."""
 _NOTATION = r"(?s)^(?:\[[^;]*;[^;]*\]|\{.*\}|[^*]*\*+)$"
 
 
@@ -229,6 +233,25 @@ class Profile:
             return None
         return infer_cell_kind(self.values)
 
+    @cached_property
+    def list_delimiter(self) -> str:
+        """What stands between the codes of lists such as `I10;E11`; "" where there are none.
+
+        Codes recur in several lists, and lists differ in length: pairs of numbers are none.
+        """
+        if self.family != "text" or self.holds_dates:
+            return ""
+        for delimiter, pattern in LISTS_OF_CODES.items():
+            if self.count_matches(pattern) < self.distinct:
+                continue
+            lengths = self.values.str.count_matches(delimiter, literal=True) + 1
+            items = self.values.str.split(delimiter).explode().str.strip_chars()
+            several = int(self.counts.filter(lengths > 1).sum())
+            recurring = items.n_unique() * 2 <= len(items)
+            if several >= max(2, _LISTED * self.records) and lengths.n_unique() > 1 and recurring:
+                return delimiter
+        return ""
+
     def describe_text(self) -> Iterator[str]:
         """What a reader of text should know: spellings of one value, and text like notation."""
         if self.family != "text":
@@ -254,6 +277,10 @@ class Profile:
         return bool(low <= self.ends[0] and self.ends[1] <= high)
 
 
+LISTS_OF_CODES = {
+    delimiter: rf"^\s*{_CODE}\s*(?:\{delimiter}\s*{_CODE}\s*)*$" for delimiter in _DELIMITERS
+}
+"""By what stands between them: cells of one code or several."""
 _WIDE = 50
 """Variables from which short ones are looked at together."""
 _TOGETHER = 1_000_000
@@ -281,7 +308,17 @@ def read_profiles(
                 some = columns[start : start + size]
                 together |= zip(
                     (column.name for column in some),
-                    _read_together(some, [*patterns, _ISO_DATE, _RANGE, _NOTATION, SENTENCE]),
+                    _read_together(
+                        some,
+                        [
+                            *patterns,
+                            _ISO_DATE,
+                            _RANGE,
+                            _NOTATION,
+                            SENTENCE,
+                            *LISTS_OF_CODES.values(),
+                        ],
+                    ),
                     strict=True,
                 )
     for name in table.columns:

@@ -42,6 +42,13 @@ class SuggestedKind:
     remark: str = ""
 
 
+_READ_AS_LISTS = ";"  # what measures and methods of lists expect unless told otherwise
+_LISTS = {
+    ";": 'Its cells hold lists of codes, `;` between them: suggested as cells = "lists", so that '
+    "the measure k_of_items and the method km_anonymity see every code by itself.",
+    "|": "Its cells look like lists of codes with `|` between them: if so, declare "
+    'cells = "lists", and say delimiter = "|" to k_of_items and km_anonymity.',
+}
 _BY_FAMILY: dict[str, SuggestedKind] = {
     "empty": SuggestedKind(None, "It holds no values."),
     "other": SuggestedKind(None, CLOSED),
@@ -98,8 +105,8 @@ def _infer_text_kind(role: Role | None, sign: Sign | None, profile: Profile) -> 
         return SuggestedKind("date", "Its values are dates written as text.")
     if role == "direct":
         return SuggestedKind("text")
-    if profile.range_kind:
-        return SuggestedKind(profile.range_kind, describe_ranges(profile.range_kind))
+    if profile.range_kind or profile.list_delimiter:
+        return _infer_cell_kind(profile)
     if profile.order:
         return SuggestedKind("ordinal", "Its levels have an order.")
     if role == "quasi" and profile.distinct > FEW and are_prefix_codes(profile.values):
@@ -117,6 +124,13 @@ def _infer_text_kind(role: Role | None, sign: Sign | None, profile: Profile) -> 
     if profile.nearly_unique and profile.has_enough_records:
         remark = remark or "Few records share a value."
     return SuggestedKind("nominal" if often or few else "text", remark)
+
+
+def _infer_cell_kind(profile: Profile) -> SuggestedKind:
+    """The kind of cells that hold more than a value: ranges, or lists of codes."""
+    if profile.range_kind:
+        return SuggestedKind(profile.range_kind, describe_ranges(profile.range_kind))
+    return SuggestedKind("text", _LISTS[profile.list_delimiter])
 
 
 NAMELESS = "Nothing says what it is; decide by hand."
@@ -273,8 +287,8 @@ def _infer_role_from_values(profile: Profile, labels: Sequence[str]) -> Suggeste
         return SuggestedRole(
             "quasi", "Holds dates or times; others may know when something happened to a person."
         )
-    # Ranges that few records share are a generalised number, not an identifier.
-    if profile.is_measurement or profile.range_kind:
+    # Ranges or lists that few records share are no identifier.
+    if profile.is_measurement or profile.range_kind or profile.list_delimiter:
         return SuggestedRole(None, NAMELESS)
     own = profile.has_enough_records and profile.nearly_unique
     if profile.holds_free_text or (own and (profile.family == "text" or profile.integral)):
@@ -395,6 +409,8 @@ def _infer_column(
         codes = {**codes, 0: int(profile.counts[0])}
         described = f"{codes[0]:,} records have the weight 0, which is declared as missing."
     cells: CellForm | None = "generalised" if profile.range_kind else None
+    if profile.list_delimiter == _READ_AS_LISTS and suggested.role != "direct":
+        cells = "lists"
     order = _find_order(profile) if kind.kind == "ordinal" else None
     remarks = [suggested.reason, kind.remark, described]
     remarks += profile.describe_text() if cells is None else ()
