@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from sfumato.parameters import write_short
+
 Subject = Literal["original", "released", "pair"]
 Direction = Literal["lower", "higher"]
 Audience = Literal["custodian", "public"]
@@ -52,6 +54,8 @@ class Evidence:
     audience: Audience = "custodian"
     reason: str = ""
     sampled: tuple[int, int] | None = None
+
+    __repr__ = write_short
 
     @classmethod
     def failed(cls, name: str, subject: Subject, reason: str) -> Evidence:

@@ -10,7 +10,7 @@ import dataclasses
 import datetime as dt
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import (
@@ -39,6 +39,8 @@ _NAMES = re.compile(r"^(?!.*(?:dict|list\[list|\bstr \|)).*\blist\[str\]")
 _OUTER = ("dict_type", "list_type")
 _INNER = ("_type", "_parsing", "_from_float")
 _LONGEST = 60
+_SHORT, _SHORT_VALUE, _FEW = 120, 40, 4
+"""Characters of a repr and of a value in it, and values that are listed rather than counted."""
 
 
 class ParameterError(PlanError):
@@ -56,6 +58,7 @@ class ParameterError(PlanError):
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def parameters(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass whose wrong parameters say what was expected."""
+    has_own_repr = "__repr__" in vars(cls)
     built = dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))(cls)
     checked = built.__init__
 
@@ -80,7 +83,53 @@ def parameters(cls: type[T]) -> type[T]:
     init.__signature__ = inspect.signature(checked)  # type: ignore[attr-defined]
     init.__wrapped__ = checked  # type: ignore[attr-defined]
     built.__init__ = init  # type: ignore[method-assign]
+    if not has_own_repr:
+        built.__repr__ = write_short  # type: ignore[method-assign]
     return cast("type[T]", built)
+
+
+def write_short(thing: Any) -> str:
+    """A dataclass on one short line: the fields that are not at their default, cut where long.
+
+    Examples
+    --------
+    >>> from sfumato.schema import Column
+    >>> write_short(Column(role="quasi", label="Sex"))
+    "Column(role='quasi', label='Sex')"
+    """
+    shown = [
+        f"{field.name}={_write_short_value(getattr(thing, field.name))}"
+        for field in dataclasses.fields(thing)
+        if field.repr and not _is_default(field, getattr(thing, field.name))
+    ]
+    return cut_repr(f"{type(thing).__name__}({', '.join(shown)})")
+
+
+def cut_repr(text: str) -> str:
+    """A repr on one line that is not too long."""
+    text = " ".join(text.split())
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 2]}…)"
+
+
+def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    if value is None or (isinstance(value, Collection) and not len(value)):
+        return True
+    return type(value) is type(field.default) and bool(value == field.default)
+
+
+def _write_short_value(value: Any) -> str:
+    if isinstance(value, (str, int, float, bool, type(None))):
+        text = repr(value)
+        return text if len(text) <= _SHORT_VALUE else f"{text[: _SHORT_VALUE - 2]}…{text[-1]}"
+    if isinstance(value, (list, tuple, set, frozenset, Mapping)):
+        if len(value) <= _FEW and not isinstance(value, Mapping):
+            text = f"[{', '.join(map(_write_short_value, value))}]"
+            if len(text) <= _SHORT_VALUE:
+                return text
+        return f"{len(value)} value{'s' if len(value) > 1 else ''}"
+    text = repr(value)
+    is_short = len(text) <= _SHORT_VALUE and "\n" not in text
+    return text if is_short else f"{type(value).__name__}(…)"
 
 
 def _is_single_name(cls: Any, name: str, value: Any) -> bool:

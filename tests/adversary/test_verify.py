@@ -526,10 +526,10 @@ def test_an_older_release_put_back_is_not_the_one_that_was_written_there(version
 def test_an_older_release_elsewhere_is_said_to_be_older(versions):
     check = get_ledger_check(versions / "old", versions / "ledger")
     assert check.passed is True
-    assert "release 1 of 2 of these records" in check.finding
+    assert "number 1 of 2 of these records" in check.finding
     assert "a later one was made on 20" in check.finding
     check = get_ledger_check(versions / "out", versions / "ledger")
-    assert "release 2 of 2 of these records" in check.finding
+    assert "number 2 of 2 of these records" in check.finding
     assert "later" not in check.finding
 
 

@@ -57,7 +57,7 @@ def test_a_release_that_discloses_more_together_is_refused(place):
     assert "k at least 5 (together with 'first'): MISSED, it is 2" in done.stderr
     assert "accept_composition" in done.stderr
     assert not (place / "second").exists()
-    [attempt] = (place / "second.refused").iterdir()
+    [attempt] = (place / "second.refused").glob("*.json")
     assert json.loads(attempt.read_text())["evidence"]["composition"]["value"] == 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +146,25 @@ def test_methods_take_tables_and_lists_of_lists():
     assert catalogue.parse_parameters(crowds, {"output": "set"}) == {"output": "set"}
 
 
-def test_the_help_shows_the_type(place):
-    shown = told("assess", "--help").stdout
-    assert "(table of lists of names) attribute_disclosure" in shown
-    assert "(list of names)" in shown
+def test_parameters_are_explained_with_their_measure_and_not_in_the_help(place):
+    assert "--groups" not in told("assess", "--help").stdout
+    shown = told("measures", "reidentification").stdout
+    assert "groups (table of lists of names)" in shown
+    assert "known (list of names)" in shown
+    assert 'missing ("value" or "wildcard"; default: value)' in shown
+
+
+def test_the_example_of_every_measure_can_be_typed():
+    for name, entry in catalogue.measures().items():
+        words = shlex.split(told("measures", name).stdout.rpartition("On the command line")[2])
+        given = words[words.index("--measure") + 2 :]
+        flags = {flag.strip("-").replace("-", "_"): [text] for flag, text in batched(given)}
+        example = next((example for example in entry.examples if example), {})
+        assert entry(**catalogue.parse_parameters(entry, flags)) == entry(**example)
+
+
+def batched(words: list[str]) -> list[tuple[str, str]]:
+    return list(zip(words[::2], words[1::2], strict=True))
 
 
 def test_a_parameter_changes_the_measures_that_are_taken_anyway(place):
@@ -179,13 +195,14 @@ def test_a_plan_of_comparisons_only_leaves_something_to_assess(place):
 
 
 def test_each_assumption_is_told_once_with_who_makes_it(place):
-    lines = told("assess", "people.csv", "-p", "plan.toml").stderr.splitlines()
+    lines = told("assess", "people.csv", "-p", "plan.toml", "--details").stderr.splitlines()
     assumed = [line for line in lines if line.startswith("Assumed:")]
     assert len(assumed) == len({line.partition(" (")[0] for line in assumed}) > 1
     assert assumed[0].startswith("Assumed: The outsider knows that the person is in the data")
     assert "Assumed: Missing counts as a value of its own. (uniqueness)" in assumed
-    alone = told("assess", "people.csv", "-p", "plan.toml", "-m", "uniqueness").stderr
-    assert "(uniqueness)" not in alone
+    words = ("assess", "people.csv", "-p", "plan.toml", "-m", "uniqueness")
+    assert "(uniqueness)" not in told(*words, "--details").stderr
+    assert "Assumed" not in told(*words).stderr
 
 
 def test_pictures_leave_no_empty_folder(place):

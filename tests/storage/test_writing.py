@@ -170,7 +170,10 @@ def test_verify_passes_what_is_whole_and_finds_every_change(cohort, tmp_path):
     assert all(one.passed for one in checks)
 
     def failed() -> list[str]:
-        return [one.name for one in verify_release(folder) if one.passed is not True]
+        checks = {one.name: one.passed for one in verify_release(folder)}
+        # Of what was changed, nobody measures targets.
+        assert checks.pop("targets", None) in (None, True)
+        return [name for name, passed in checks.items() if passed is not True]
 
     def spoil(path, change):
         content = path.read_bytes()

@@ -103,15 +103,14 @@ class EquivalenceClasses:
 
     def count_persons(self) -> Integers:
         """How many persons have a row in each class."""
-        first = self.find_pairs(np.zeros(len(self.of), np.int64))
-        return np.bincount(self.of[first], minlength=len(self))
+        return np.bincount(self.of[self.find_pairs()], minlength=len(self))
 
     def count_united(self, together: Mask) -> Integers:
         """How many persons have a row in any of the classes that each row of a table names."""
         from scipy.sparse import csr_array
 
         persons = self._require_persons()
-        rows = self.find_pairs(np.zeros(len(self.of), np.int64))
+        rows = self.find_pairs()
         has_row = csr_array(
             (np.ones(len(rows), np.int64), (self.of[rows], persons[rows])),
             shape=(len(self), int(persons.max()) + 1),
@@ -120,15 +119,18 @@ class EquivalenceClasses:
         counts: Integers = np.diff(united.indptr).astype(np.int64)
         return counts
 
-    def find_pairs(self, codes: AnyIntegers) -> Integers:
-        """The rows that are left when a person counts once for each code in each class."""
+    def find_pairs(self, codes: AnyIntegers | None = None) -> Integers:
+        """The rows that are left when a person counts once in each class, and for each code."""
         from sfumato.kernels.trees.equivalence_classes import find_classes
 
-        persons = self._require_persons()
-        # Missing, -1, is a code of its own.
-        keys = np.stack([self.of, persons, codes - min(int(codes.min(initial=0)), 0)])
+        parts: list[AnyIntegers] = [self.of, self._require_persons()]
+        parts += [] if codes is None else [codes]
+        keys = np.empty((len(parts), len(self.of)), np.int32)
+        for row, part in zip(keys, parts, strict=True):
+            # Missing, -1, is a code of its own.
+            np.subtract(part, min(int(part.min(initial=0)), 0), out=row, casting="same_kind")
         widths = [int(row.max(initial=0)) + 1 for row in keys]
-        return np.sort(find_classes(keys.astype(np.int32), widths).first).astype(np.int64)
+        return np.sort(find_classes(keys, widths).first).astype(np.int64)
 
     def drop_repeats(self, codes: Codes) -> tuple[EquivalenceClasses, Codes]:
         """Classes of rows of which a person has one for each code in each class, and the codes."""
@@ -274,16 +276,47 @@ def find_equivalence_classes(
     >>> classes.of.tolist(), classes.sizes.tolist()
     ([0, 1, 2, 0], [2, 1, 1])
     """
-    from sfumato.kernels.trees.equivalence_classes import find_classes
-
-    as_shown = _show(data, known)
     rows = len(data) if counts is None else len(counts)
-    cells = np.empty((len(known), rows), np.int32)
-    widths = []
-    for row, name in enumerate(known):
-        # Classes need equality alone, so codes without an order do.
-        cells[row], width = encode_unordered(as_shown.column(name))
-        widths.append(width)
-    grouped = find_classes(cells, widths, counts)
-    classes = EquivalenceClasses(grouped.of, grouped.counts, counts, persons)
-    return classes if persons is None else replace(classes, sizes=classes.count_persons())
+    return CellCodes.of(data, known, rows).classify(range(len(known)), counts, persons)
+
+
+@dataclass(frozen=True, eq=False)
+class CellCodes:
+    """The cells of some variables as codes, to be classified by any of them.
+
+    Parameters
+    ----------
+    cells : codes by variable and row; equal codes are equal cells, as a release shows them.
+    widths : how many codes each variable has.
+    """
+
+    cells: Codes
+    widths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, data: Dataset, known: Sequence[str], rows: int) -> CellCodes:
+        """Encode each variable once."""
+        as_shown = _show(data, known)
+        cells = np.empty((len(known), rows), np.int32)
+        widths = []
+        for row, name in enumerate(known):
+            # Classes need equality alone, so codes without an order do.
+            cells[row], width = encode_unordered(as_shown.column(name))
+            widths.append(width)
+        return cls(cells, tuple(widths))
+
+    def classify(
+        self,
+        variables: Sequence[int],
+        counts: Integers | None = None,
+        persons: Integers | None = None,
+    ) -> EquivalenceClasses:
+        """The classes of rows with equal cells in some of the variables, by their positions."""
+        from sfumato.kernels.trees.equivalence_classes import find_classes
+
+        chosen = list(variables)
+        # All of them, as most often, need not be copied.
+        cells = self.cells if chosen == list(range(len(self.cells))) else self.cells[chosen]
+        grouped = find_classes(cells, [self.widths[variable] for variable in chosen], counts)
+        classes = EquivalenceClasses(grouped.of, grouped.counts, counts, persons)
+        return classes if persons is None else replace(classes, sizes=classes.count_persons())

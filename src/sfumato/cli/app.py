@@ -18,58 +18,117 @@ from typer.core import TyperGroup
 
 from sfumato import __version__
 from sfumato.cli.console import out, say, show_error, show_warnings
-from sfumato.errors import DataError, SfumatoError
+from sfumato.cli.interruption import (
+    INTERRUPTED,
+    Interrupted,
+    describe_interruption,
+    stop_promptly,
+)
+from sfumato.errors import DataError, PlanError, SfumatoError, did_you_mean
+from sfumato.io.atomic import FileLog, log_files
 
-# Which module of this folder holds a command. It is imported when the command is run, or its
-# help is shown: `sfumato --version` need not wait for the libraries of all the others.
-COMMANDS = {
-    "inspect": "look",
-    "assess": "look",
-    "recommend": "recommend",
-    "calibrate": "calibrate",
-    "tune": "tune",
-    "protect": "release",
-    "evaluate": "release",
-    "verify": "release",
-    "keygen": "sign",
-    "sign": "sign",
-    "ledger": "ledger",
-    "report": "report",
-    "explore": "explore",
-    "fit": "fit",
-    "sweep": "sweep",
-    "compare": "compare",
-    "plot": "plot",
-    "gallery": "gallery",
-    "table": "table",
-    "outputs": "outputs",
-    "site": "sites",
-    "combine": "sites",
-    "methods": "catalogue",
-    "measures": "catalogue",
-    "replicate": "replicate",
-    "demo": "demo",
+# By what one wants to do, each command with the module of this folder that holds it, and a line
+# about it. A module is imported when its command is run, or its help is shown: `sfumato --help`
+# need not wait for the libraries of all of them.
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Look": {
+        "demo": ("demo", "Go through the whole journey with invented data."),
+        "inspect": ("look", "Suggest roles and kinds of variables, write a first plan."),
+        "assess": ("look", "Say who could be singled out in the data as they are."),
+        "who": ("who", "List each record's risk, and by what. It stays inside."),
+        "recommend": ("recommend", "Show which variables give secrets away, and what helps."),
+        "profiles": ("profiles", "List the rules that a release can meet, or explain one."),
+        "methods": ("catalogue", "List the methods that protect, or explain one of them."),
+        "measures": ("catalogue", "List the measures of risk and utility, or explain one."),
+    },
+    "Protect": {
+        "protect": ("release", "Carry out a plan and write the release if it is safe."),
+        "tune": ("tune", "Search for the plan that meets the targets and loses least."),
+        "calibrate": ("calibrate", "Find the least noise that misleads an attacker enough."),
+        "compare": ("compare", "Show what several plans protect and cost, side by side."),
+        "sweep": ("sweep", "Run a plan over values of its parameters."),
+    },
+    "Check": {
+        "evaluate": ("release", "Measure a release, with the original beside it."),
+        "verify": ("release", "Check the files of a release, measure its targets again."),
+        "report": ("report", "Write the report of a release again."),
+        "ledger": ("ledger", "List the releases that were written from here."),
+    },
+    "Analyse": {
+        "explore": ("explore", "Look at noised data with the noise taken out."),
+        "fit": ("fit", "Fit a model to noised data, with the noise taken out."),
+        "site": ("sites", "Answer a request of several sites."),
+        "combine": ("sites", "Combine the answers of several sites."),
+        "replicate": ("replicate", "Recompute the tables of the papers."),
+    },
+    "Publish": {
+        "plot": ("plot", "Draw a figure that may be released."),
+        "table": ("table", "Make a table that may be released."),
+        "gallery": ("gallery", "Draw every plot in every protection, to choose from."),
+        "outputs": ("outputs", "List every figure and table that was made."),
+        "keygen": ("sign", "Make a pair of keys to sign releases with."),
+        "sign": ("sign", "Sign a release, or countersign it."),
+    },
 }
+MODULES = {name: module for commands in GROUPS.values() for name, (module, _) in commands.items()}
 
 
 class LazyCommands(TyperGroup):
     """A group whose commands are imported when they are asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the commands, in the order of a first use."""
+        """The names of the commands, in the order of the groups."""
         del ctx
-        return list(COMMANDS)
+        return list(MODULES)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name; None where there is none."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in MODULES:
             return super().get_command(ctx, cmd_name)
         if cmd_name not in self.commands:
-            module = typer.Typer(callback=lambda: None)
-            import_module(f"sfumato.cli.{COMMANDS[cmd_name]}").register(module)
-            group = typer.main.get_group(module)
-            self.commands.update(group.commands)
+            # Plain help is half as long as typer's boxes, and breaks no word at 80 columns.
+            module = typer.Typer(callback=lambda: None, rich_markup_mode=None)
+            import_module(f"sfumato.cli.{MODULES[cmd_name]}").register(module)
+            for name, command in typer.main.get_group(module).commands.items():
+                _name_values(command)
+                self.commands[name] = command
         return self.commands[cmd_name]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; typer would end quietly on Ctrl-C, without a word on what was kept."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Interrupted from error
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that was typed; a mistyped one is answered with the nearest name."""
+        name = args[0]
+        if name not in MODULES and not name.startswith("-") and not ctx.resilient_parsing:
+            raise PlanError(f"There is no command '{name}'.", hint=did_you_mean(name, MODULES))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands by what one wants to do; none of them is imported for it."""
+        del ctx
+        for group, commands in GROUPS.items():
+            with formatter.section(group):
+                width = max(map(len, MODULES))
+                rows = [(name.ljust(width), line) for name, (_, line) in commands.items()]
+                formatter.write_dl(rows)
+
+
+def _name_values(command: Any) -> None:
+    """Call arguments what the help texts call them, and what may be repeated a value."""
+    for parameter in command.params:
+        if parameter.metavar is not None:
+            continue
+        if parameter.param_type_name == "argument":
+            parameter.metavar = parameter.name.upper()
+        elif parameter.multiple:
+            parameter.metavar = "<value>"
+    for subcommand in getattr(command, "commands", {}).values():
+        _name_values(subcommand)
 
 
 app = typer.Typer(
@@ -80,7 +139,7 @@ app = typer.Typer(
     no_args_is_help=True,
     # A traceback with local variables would print cells of the data.
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
 )
 
 
@@ -107,15 +166,16 @@ def run() -> None:
     for stop_signal in (signal.SIGTERM, signal.SIGHUP):
         # As with Ctrl-C, what is half done is cleaned up.
         signal.signal(stop_signal, signal.default_int_handler)
+    log = FileLog()
     try:
-        with show_warnings():
+        with show_warnings(), log_files(log), stop_promptly(log):
             app()
     except SfumatoError as error:
         show_error(error, as_json=as_json)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        say("Interrupted. No file was left half-written.")
-        sys.exit(130)
+    except (Interrupted, KeyboardInterrupt):
+        say(describe_interruption(log))
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output went away, as `| head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

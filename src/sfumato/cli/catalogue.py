@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
+from rich.padding import Padding
 
 from sfumato import catalogue
 from sfumato.cli import options
 from sfumato.cli.console import out, show_json, show_table
 from sfumato.errors import PlanError, did_you_mean
+from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
+from sfumato.plan.toml_writer import format_value
 
 Name = Annotated[str | None, typer.Argument(help="Show this one in full.")]
 
@@ -52,6 +57,8 @@ def _show(what: str, entries: Mapping[str, Any], name: str | None, *, as_json: b
         _show_prose(entries[name])
         _show_parameters(entries[name])
         _show_plan(entries[name])
+        if issubclass(entries[name], Measure):
+            _show_command(entries[name])
 
 
 def _find_owner(name: str, entries: Mapping[str, Any]) -> str:
@@ -86,20 +93,38 @@ def _show_plan(entry: Any) -> None:
         if line.partition(" =")[0] in ("method", "measure", *example) or line[0] == "["
     )
     out.print("In a plan", style="bold")
-    out.print(lines, markup=False, soft_wrap=True)
+    out.print(f"{lines}\n", markup=False, soft_wrap=True)
+
+
+def _show_command(entry: type[Measure]) -> None:
+    """An example for the command line."""
+    example: Mapping[str, Any] = next((example for example in entry.examples if example), {})
+    words = ["assess", "FILE"] if entry.of == "one" else ["evaluate", "FILE", "RELEASE"]
+    words += [f"--measure {entry.name}"]
+    for name, value in example.items():
+        is_list = isinstance(value, list) and all(isinstance(part, str) for part in value)
+        text = ",".join(value) if is_list else format_value(value).strip('"')
+        words += [f"{options.format_flag(name)} {shlex.quote(text)}"]
+    lines = ["sfumato"]
+    for word in words:
+        if len(lines[-1]) + len(word) > out.width - len("  \\"):
+            lines[-1] += " \\"
+            lines.append("   ")
+        lines[-1] += f" {word}"
+    out.print("On the command line", style="bold")
+    out.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 def _show_parameters(entry: Any) -> None:
-    rows = [
-        (
-            parameter.name,
-            parameter.type,
-            "must be given" if parameter.required else _format_default(parameter.default),
-            parameter.help,
+    out.print("Parameters", style="bold")
+    for parameter in catalogue.parameters_of(entry):
+        default = _format_default(parameter.default)
+        needed = "must be given" if parameter.required else default and f"default: {default}"
+        out.print(
+            f"{parameter.name} ({'; '.join(filter(None, (parameter.type, needed)))})", markup=False
         )
-        for parameter in catalogue.parameters_of(entry)
-    ]
-    show_table("Parameters", ["name", "type", "default", "meaning"], rows)
+        out.print(Padding(escape(parameter.help), (0, 0, 0, 4), expand=False))
+    out.print()
 
 
 def _format_default(value: Any) -> str:

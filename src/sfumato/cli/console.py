@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -65,19 +66,83 @@ def disarm(text: str) -> str:
 
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table on stdout; plain text where the terminal cannot draw."""
+    """A table on stdout; plain text where the terminal cannot draw.
+
+    No word is broken: where a terminal is too narrow, columns stand closer; and where even their
+    longest words do not fit, they stand in several tables that begin with the same column.
+    """
     out.print(escape(disarm(title)), style="bold", soft_wrap=True)
-    table = Table(expand=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(disarm(str(cell))) for cell in row))
-    out.print(table)
+    texts = [[disarm(str(cell)) for cell in row] for row in rows]
+    headings = list(map(disarm, columns))
+    least, wanted = [], []
+    for column in zip(headings, *texts, strict=True):
+        least.append(max((cell_len(word) for cell in column for word in cell.split()), default=0))
+        wanted.append(max(cell_len(line) for cell in column for line in cell.split("\n")))
+    for part in _split_columns(least, out.width):
+        needs = [[needed[index] for index in part] for needed in (wanted, least)]
+        padding = next(
+            (space for need in needs for space in (1, 0) if _add_borders(need, space) <= out.width),
+            0,
+        )
+        available = out.width - _add_borders([0 for _ in part], padding)
+        widths = share_width(needs[1], needs[0], available)
+        table = Table(expand=False, padding=(0, padding))
+        for index, width in zip(part, widths, strict=True):
+            table.add_column(escape(headings[index]), overflow="fold", width=width)
+        for cells in texts:
+            table.add_row(*(escape(cells[index]) for index in part))
+        out.print(table)
+
+
+def share_width(least: Sequence[int], wanted: Sequence[int], available: int) -> list[int]:
+    """The width of each column: its longest word at least, what it wants if there is room.
+
+    A word that is longer than the terminal has to be broken somewhere.
+
+    Examples
+    --------
+    >>> share_width([4, 4, 4], [4, 20, 40], 40)
+    [4, 18, 18]
+    """
+    widths = list(least)
+    while sum(widths) > available and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    for _ in range(available - sum(widths)):
+        lacking = [index for index, width in enumerate(widths) if width < wanted[index]]
+        if not lacking:
+            break
+        widths[min(lacking, key=lambda index: widths[index])] += 1
+    return widths
+
+
+def _add_borders(widths: Sequence[int], padding: int) -> int:
+    return sum(widths) + len(widths) * (1 + 2 * padding) + 1
+
+
+def _split_columns(widths: Sequence[int], available: int) -> list[list[int]]:
+    """Which columns stand in each table; the first stands in all of them.
+
+    Examples
+    --------
+    >>> _split_columns([4, 5, 6], 80)
+    [[0, 1, 2]]
+    >>> _split_columns([4, 5, 6], 12)
+    [[0, 1], [0, 2]]
+    """
+    parts: list[list[int]] = [[0]]
+    for index in range(1, len(widths)):
+        together = [widths[column] for column in (*parts[-1], index)]
+        if len(parts[-1]) > 1 and _add_borders(together, padding=0) > available:
+            parts.append([0])
+        parts[-1].append(index)
+    return parts
 
 
 def say(message: str, *, style: str = "") -> None:
-    """A message for people, on stderr."""
-    err.print(escape(disarm(message)), style=style or None, soft_wrap=True)
+    """A message for people, on stderr: wrapped on a terminal, one line each in a file."""
+    # A command is there to be copied, and stays on its line.
+    as_it_is = not err.is_terminal or message.startswith("  sfumato ")
+    err.print(escape(disarm(message)), style=style or None, soft_wrap=as_it_is)
 
 
 @contextmanager

@@ -44,6 +44,7 @@ def gallery(
     key: Annotated[Path | None, typer.Option(help="Key file, for the noise.")] = None,
     log: Annotated[Path | None, typer.Option(help="Folder of the log of outputs.")] = None,
     rules: Annotated[Path | None, typer.Option(help="The house rules for outputs (TOML).")] = None,
+    profile: options.Profile = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: ranges, missing codes.")
     ] = None,
@@ -62,7 +63,7 @@ def gallery(
         tell("drawing", 0, 1)
         made = plots.gallery(
             data, x, y, hue=hue, time=time, event=event, k=k, sd_share=sd_share,
-            key=None if key is None else str(key), **load_house_rules(rules, log),
+            key=None if key is None else str(key), **load_house_rules(rules, log, profile, loaded),
             model=None if model is None else fit_model(data, model),
         )  # fmt: skip
         made.save(to, overwrite=overwrite)

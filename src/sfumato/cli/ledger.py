@@ -15,7 +15,11 @@ Number = Annotated[int, typer.Argument(help="The number of the release in the le
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, help="List the releases that were written from here.")
+    group = typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        help="List the releases that were written from here.",
+    )
     group.command("list", epilog="Example: sfumato ledger list")(list_entries)
     group.command("show", epilog="Example: sfumato ledger show 1")(show_entry)
     group.command("forget", epilog='Example: sfumato ledger forget 1 --reason "never passed on"')(

@@ -13,6 +13,7 @@ import typer
 
 from sfumato import catalogue
 from sfumato.cli import linked, options
+from sfumato.cli.answers import answer_for_original, show_answer, show_summary
 from sfumato.cli.console import format_number, progress, say, show_json, show_table
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
@@ -25,9 +26,11 @@ from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.plan.first_plan import first_plan, suggest_schema
 from sfumato.plan.linked import LinkedPlan, load_any
+from sfumato.profiles import load_profile
 from sfumato.progress import Progress
 from sfumato.run import assess as run_assess
 from sfumato.run import choose_measures
+from sfumato.run.joined import add_disclosure
 from sfumato.schema import Schema
 
 if TYPE_CHECKING:
@@ -37,10 +40,6 @@ _LONG = 0.5
 """CPU seconds from which it is said how long a measure took."""
 _MOST_SHOWN = 1000
 """Variables that a table on a terminal lists; to lay out more takes longer than to look at them."""
-_WIDE = 5
-"""Columns beside the first that a terminal can show."""
-
-
 _SAMPLE = 20_000
 """Records on a cluster whose values are looked at for a suggestion."""
 
@@ -70,11 +69,16 @@ def inspect(
         Path | None,
         typer.Option("--update", "-u", help="Rebuild the steps of this plan from its roles."),
     ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Let the plan meet this profile: `sfumato profiles`.")
+    ] = None,
     table: options.Table = None,
     query: options.Query = None,
     engine: options.Engine = None,
     master: options.Master = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace an existing plan.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing plan.")
+    ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -85,7 +89,14 @@ def inspect(
 
     If FILE is a folder of files, or a whole database, keys between its tables are suggested too.
     """
+    if profile is not None:
+        load_profile(profile)  # a wrong name is told before the work
+        if plan is None:
+            raise PlanError("--profile goes into a plan.", hint="add --plan plan.toml.")
     if linked.is_of_several(file, table, query) and engine is None and master is None:
+        if profile is not None:
+            raise PlanError("A plan for several tables has no profile.",
+                            hint="set its targets by hand: `sfumato profiles NAME`.")  # fmt: skip
         _inspect_tables(file, plan, update, table, overwrite=overwrite, json=json, quiet=quiet)
         return
     if update is not None:
@@ -101,7 +112,7 @@ def inspect(
         )
         tell("looking at the variables", 1, 2)
         data, exact = _bring_sample_here(data)
-        suggested = None if plan is None else first_plan(data)
+        suggested = None if plan is None else first_plan(data, profile=profile)
         schema = suggest_schema(data) if suggested is None else suggested.schema
     if plan is not None and suggested is not None:
         options.write_plan(plan, suggested, overwrite=overwrite, source=file)
@@ -254,12 +265,16 @@ def assess(
     query: options.Query = None,
     engine: options.Engine = None,
     master: options.Master = None,
+    details: options.Details = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     *,
     parameters: options.Parameters,
 ) -> None:
-    """Measure the risk of the data as they are. Without a plan, roles are only suggestions."""
+    """Say who could be singled out in the data as they are, and what else was measured.
+
+    Without a plan, roles are only suggestions.
+    """
     if pictures is not None and pictures.exists():
         raise PlanError(f"'{pictures}' exists already.", hint="choose another folder.")
     loaded = load_any(plan) if plan else None
@@ -270,11 +285,13 @@ def assess(
             joined = linked.link_declared(tables, loaded)
             measures = options.choose_measures(measure, parameters)
             if measures is None:
-                measures = options.adjust_measures(loaded.measures, parameters)
+                measures = add_disclosure(loaded.measures, joined)
+                measures = options.adjust_measures(measures, parameters)
             evidence = run_assess(joined, measures, progress=tell)
             if pictures is not None:
                 _draw_original(pictures, evidence, measures, joined.join())
-        show_evidence(evidence, as_json=json, quiet=quiet)
+            sentence = "" if json else answer_for_original(evidence, measures, joined.join())
+        show_evidence(evidence, sentence, details=details, as_json=json, quiet=quiet)
         return
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 1)
@@ -302,11 +319,12 @@ def assess(
         if pictures is not None:
             tell("drawing", 0, 1)
             _draw_original(pictures, evidence, measures, data)
+        sentence = "" if json else answer_for_original(evidence, measures, data)
     if not quiet:
         clock.say(evidence)
     if loaded is None and not quiet:
         say("No plan was given, so the roles are guesses (see `sfumato inspect`).")
-    show_evidence(evidence, as_json=json, quiet=quiet)
+    show_evidence(evidence, sentence, details=details, as_json=json, quiet=quiet)
 
 
 class _Clock:
@@ -386,15 +404,23 @@ def list_drawn() -> str:
     return ", ".join(f"{name} with groups" if name in grouped else name for name in sorted(names))
 
 
-def show_evidence(evidence: dict[str, Evidence], *, as_json: bool, quiet: bool) -> None:
-    """Evidence on stdout; leave with 2 when something could not be computed."""
+def show_evidence(
+    evidence: dict[str, Evidence], sentence: str, *, details: bool, as_json: bool, quiet: bool
+) -> None:
+    """Evidence on stdout, the answer first; leave with 2 when something could not be computed."""
     if as_json:
         show_json({label: item.plain() for label, item in evidence.items()})
     else:
-        for label, item in evidence.items():
-            _show_measure(label, item)
-        if not quiet:
-            _show_assumptions(evidence)
+        show_answer(sentence)
+        if details:
+            for label, item in evidence.items():
+                _show_measure(label, item)
+            if not quiet:
+                _show_assumptions(evidence)
+        else:
+            show_summary(evidence)
+            if not quiet:
+                say("All numbers, and what they assume: --details")
     if not all(item.computed for item in evidence.values()):
         raise typer.Exit(2)
 
@@ -421,11 +447,8 @@ def _show_measure(label: str, evidence: Evidence) -> None:
     if content["table"]:
         columns = list(content["table"][0])
         title = f"{label} by {columns[0].replace('_', ' ')}"
-        for first in range(1, max(2, len(columns)), _WIDE):
-            # The first column says what a row is about; the others a few at a time.
-            shown = [columns[0], *columns[first : first + _WIDE]]
-            below = [[format_number(row[name]) for name in shown] for row in content["table"]]
-            show_table(title, shown, below)
+        below = [[format_number(row[name]) for name in columns] for row in content["table"]]
+        show_table(title, columns, below)
     for line in evidence.warnings:
         say(f"Warning: {line}", style="yellow")
 

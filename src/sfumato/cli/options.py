@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,14 +16,25 @@ from sfumato.errors import PlanError
 from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
+from sfumato.profiles import load_profile
 from sfumato.progress import Progress
 
+if TYPE_CHECKING:
+    from sfumato.outputs.rules import Rules
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else there.")]
+Profile = Annotated[
+    str | None,
+    typer.Option(help="Take the rules of this profile: `sfumato profiles`. Default: the plan's."),
+]
+Details = Annotated[
+    bool, typer.Option("--details", help="All numbers and tables, and what they assume.")
+]
 LedgerFolder = Annotated[
     Path | None,
     typer.Option("--ledger", help="The ledger's folder. Default: $SFUMATO_LEDGER, else yours."),
 ]
-Overwrite = Annotated[bool, typer.Option(help="Replace existing files.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
 File = Annotated[
     str, typer.Argument(help="CSV, Parquet, Excel, Stata, SPSS, SAS file, or a database address.")
@@ -33,9 +44,9 @@ Query = Annotated[str | None, typer.Option(help="The query to read, when FILE is
 Engine = Annotated[
     Literal["local", "streaming", "spark"] | None,
     typer.Option(
-        help="Where to work: in memory, batch by batch (files larger than memory), or on Spark. "
-        "Default: in memory, in batches where FILE would take a quarter of it; on Spark with "
-        "--master or a FILE table:NAME."
+        metavar="<where>",
+        help="local: in memory. streaming: in batches, for files larger than memory. spark: on a "
+        "cluster. Default: by the size of FILE; spark with --master or a FILE table:NAME.",
     ),
 ]
 Master = Annotated[
@@ -46,6 +57,10 @@ Measures = Annotated[
 ]
 Parameters = Mapping[str, list[str]]
 """What was given for each parameter of a measure, in the order in which it was given."""
+_ABOUT_PARAMETERS = (
+    "Every parameter of a measure is an option too, such as --known sex,region: "
+    "`sfumato measures NAME` lists those of each."
+)
 PlanFile = Annotated[Path, typer.Option("--plan", "-p", help="The plan (TOML).")]
 
 
@@ -160,58 +175,64 @@ def write_plan(
 
 
 def add_measure_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for every parameter of every measure; the catalogue knows them."""
+    """Give a command an option for every parameter of every measure; the catalogue knows them.
+
+    They are hidden, since there are more than a hundred: `sfumato measures NAME` explains them.
+    """
     signature = inspect.signature(command, eval_str=True)
     shown = [
         parameter for parameter in signature.parameters.values() if parameter.name != "parameters"
     ]
-    for name, help_text in sorted(_describe_options().items()):
-        # Text for whoever types it; the help says of what type.
-        option = typer.Option(
-            f"--{_format_flag(name)}", help=help_text, metavar="<str>", show_default=False
+    names = sorted(
+        {
+            parameter.name
+            for entry in catalogue.measures().values()
+            for parameter in catalogue.parameters_of(entry)
+        }
+    )
+    shown += [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            # All that was given arrives, so that nothing said is silently dropped.
+            annotation=Annotated[list[str] | None, typer.Option(format_flag(name), hidden=True)],
         )
-        shown.append(
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=None,
-                # All that was given arrives, so that nothing said is silently dropped.
-                annotation=Annotated[list[str] | None, option],
-            )
-        )
+        for name in names
+    ]
 
     def wrapped(**values: Any) -> None:
-        parameters = {name: values.pop(name) for name in _describe_options() if name in values}
+        parameters = {name: values.pop(name) for name in names}
         command(**values, parameters={k: v for k, v in parameters.items() if v})
 
     wrapped.__name__ = command.__name__
-    wrapped.__doc__ = command.__doc__
+    wrapped.__doc__ = f"{inspect.getdoc(command)}\n\n{_ABOUT_PARAMETERS}"
     wrapped.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return wrapped
 
 
-def _format_flag(name: str) -> str:
-    return name.replace("_", "-")
+def load_rules(rules: Path | None, profile: str | None, plan: Plan | None) -> Rules | None:
+    """The house rules of a file or a profile; by default those of the plan's profile, if any."""
+    from sfumato.outputs.rules import Rules
+
+    if rules is not None and profile is not None:
+        raise PlanError("--rules and --profile both say what may leave.", hint="give one of them.")
+    if rules is not None:
+        return Rules.load(rules)
+    if profile is None and plan is not None and plan.profile is not None:
+        profile = plan.profile if load_profile(plan.profile).outputs else None
+    return None if profile is None else Rules.from_profile(profile)
 
 
-def _describe_options() -> dict[str, str]:
-    """The help of every parameter: its type, and what each measure takes it for."""
-    meanings: dict[str, dict[tuple[str, str], list[str]]] = {}
-    for name, entry in catalogue.measures().items():
-        for parameter in catalogue.parameters_of(entry):
-            meanings.setdefault(parameter.name, {}).setdefault(
-                (parameter.type, parameter.help), []
-            ).append(name)
-    return {name: _join_help(about) for name, about in meanings.items()}
+def format_flag(name: str) -> str:
+    """The option for a parameter of a measure.
 
-
-def _join_help(about: Mapping[tuple[str, str], list[str]]) -> str:
-    parts: list[str] = []
-    last = ""
-    for (kind, meaning), owners in about.items():
-        parts.append(f"{f'({kind}) ' * (kind != last)}{', '.join(owners)}: {meaning}")
-        last = kind
-    return " / ".join(parts)
+    Examples
+    --------
+    >>> format_flag("missing_confidential")
+    '--missing-confidential'
+    """
+    return f"--{name.replace('_', '-')}"
 
 
 def choose_measures(
@@ -270,7 +291,7 @@ def _require_owner(parameters: Parameters, entries: Iterable[type[Measure]]) -> 
         ]
         names = ", ".join(f"'{entry.name}'" for entry in taken)
         raise PlanError(
-            f"None of the measures taken here ({names}) has --{_format_flag(name)}.",
+            f"None of the measures taken here ({names}) has {format_flag(name)}.",
             hint=f"{', '.join(having)} {'has' if len(having) == 1 else 'have'} it: "
             f"--measure {having[0]}",
         )

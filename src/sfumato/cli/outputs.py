@@ -26,7 +26,9 @@ def outputs(
     check: Annotated[
         bool, typer.Option("--check", help="Exit with code 3 unless every output passes.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option(help="Replace an existing page.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing page.")
+    ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from sfumato.cli import linked, options
-from sfumato.cli.console import format_number, progress, say, show_json, show_table
+from sfumato.cli.answers import answer_for_release
+from sfumato.cli.console import format_number, out, progress, say, show_json, show_table
 from sfumato.cli.look import save_pictures, show_evidence
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
@@ -28,6 +29,7 @@ from sfumato.run import choose_measures, pair
 from sfumato.run import evaluate as run_evaluate
 from sfumato.run import protect as run_protect
 from sfumato.run.tiers import protect_tiers
+from sfumato.schema import IDENTIFYING, Schema
 from sfumato.storage.contents import KEY_FILE, MANIFEST, PLAN_FILE, RECORD_FILE
 from sfumato.storage.ledger import Ledger
 from sfumato.storage.opening import (
@@ -49,6 +51,8 @@ _NAMED = 3
 """Variables that are named before the others are only counted."""
 _ROWS = 40
 """Variables whose row is shown on the screen."""
+_SAMPLE = 5_000
+"""Records that are looked at for direct identifiers with another role."""
 
 
 def register(app: typer.Typer) -> None:
@@ -75,7 +79,7 @@ def protect(
     engine: options.Engine = None,
     master: options.Master = None,
     overwrite: Annotated[
-        bool, typer.Option(help="Replace an earlier release, which nobody has.")
+        bool, typer.Option("--overwrite", help="Replace an earlier release, which nobody has.")
     ] = False,
     ledger: options.LedgerFolder = None,
     no_ledger: Annotated[
@@ -137,6 +141,7 @@ def protect(
             master=master,
             progress=tell,
         )
+        _warn_of_identifiers(data, loaded)
         with _keep_evidence(to, loaded):
             carry_out = protect_tiers if loaded.tiers else run_protect
             released = carry_out(data, loaded, key=key, progress=tell)
@@ -154,6 +159,29 @@ def protect(
     for name, release in released.items():
         say(f"Tier:      {name}", style="bold")
         _show_written(release, to / name, quiet=quiet)
+
+
+def _warn_of_identifiers(data: Dataset, plan: Plan) -> None:
+    """Say before the work what looks like a direct identifier, and is left as it is."""
+    if not engine_for(data.frame).in_memory:
+        return
+    treated = {name for step in plan.steps for name in step.touches(data.schema)}
+    left = [
+        name
+        for name in data.columns
+        if name not in treated and data.schema[name].role not in (None, *IDENTIFYING)
+    ]
+    if not left:
+        return
+    suggested = Schema.infer(data.batch(left).head(_SAMPLE))
+    for name in left:
+        if suggested[name].role == "direct":
+            say(
+                f"Warning: variable '{name}' leaves as it is, with the role "
+                f"{data.schema[name].role}, but looks like a direct identifier. "
+                f"{suggested[name].reason}",
+                style="yellow",
+            )
 
 
 @contextmanager
@@ -196,6 +224,7 @@ def _list_release(released: Release, to: Path) -> dict[str, Any]:
         "composition": {**record["composition"], "evidence": together},
         "lights": record["lights"],
         "judged_attacks": record["judged_attacks"],
+        **({"dossier": record["dossier"]} if "dossier" in record else {}),
         "losses": [
             {"step": number, "method": step["method"], "loss": step["fitted"]["loss"]}
             for number, step in enumerate(record["steps"], 1)
@@ -212,6 +241,24 @@ def _show_written(released: Release, to: Path, *, quiet: bool) -> None:
     _show_composition(record, quiet=quiet)
     _show_tiers(record["composition"].get("tiers"))
     show_lights(record["lights"])
+    _show_dossier(record.get("dossier"))
+
+
+def _show_dossier(dossier: Mapping[str, Any] | None) -> None:
+    """How a release stands by its profile: what was missed, and what a person must do."""
+    if dossier is None:
+        return
+    say(f"Profile:   {dossier['sentence']}", style=_STYLES[dossier["met"]])
+    for line in dossier["weaker"]:
+        say(f"  - {line}", style="red")
+    for row in dossier["rows"]:
+        missed = "missed. " if row["met"] is False else ""
+        if missed or row["asks"]:
+            text = f"{row['title']}: {missed}{row['asks'] or row['sentence']}"
+            say(f"  - {text}", style=_STYLES[row["met"]])
+
+
+_STYLES = {True: "green", False: "red", None: "yellow"}
 
 
 def _show_tiers(facts: Mapping[str, Any] | None) -> None:
@@ -357,12 +404,16 @@ def evaluate(
     query: options.Query = None,
     engine: options.Engine = None,
     master: options.Master = None,
+    details: options.Details = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     *,
     parameters: options.Parameters,
 ) -> None:
-    """Measure a release, with the original as the baseline."""
+    """Say who can still be singled out in a release, and what else was measured of it.
+
+    The original stands beside it. FILE is the original.
+    """
     if pictures is not None and pictures.exists():
         raise PlanError(f"'{pictures}' exists already.", hint="choose another folder.")
     plan = read_plan_of(release)
@@ -387,7 +438,8 @@ def evaluate(
         if pictures is not None:
             tell("drawing", 0, 1)
             _draw(pictures, evidence, measures, *pair(data, release))
-    show_evidence(evidence, as_json=json, quiet=quiet)
+    sentence = answer_for_release(evidence)
+    show_evidence(evidence, sentence, details=details, as_json=json, quiet=quiet)
 
 
 def _draw(
@@ -496,11 +548,29 @@ def _not_the_original(lacking: Sequence[str]) -> Check:
 def show_checks(title: str, checks: Sequence[Check]) -> None:
     """What was checked, as a table."""
     words = {True: "passed", False: "FAILED", None: "not checked"}
+    out.print(_describe_checks(checks), style="bold", markup=False)
     show_table(
         title,
         ["check", "", ""],
         [(check.name, words[check.passed], check.finding) for check in checks],
     )
+
+
+def _describe_checks(checks: Sequence[Check]) -> str:
+    """All checks in a sentence.
+
+    Examples
+    --------
+    >>> data, k = (Check(name="", passed=passed, finding="") for passed in (True, None))
+    >>> _describe_checks([data, k])
+    'Nothing wrong was found: 1 check passed, 1 could not be made.'
+    """
+    failed = [check.name for check in checks if check.passed is False]
+    passed = sum(check.passed is True for check in checks)
+    open_yet = len(checks) - passed - len(failed)
+    first = f"Wrong: {', '.join(dict.fromkeys(failed))}." if failed else "Nothing wrong was found:"
+    counts = f"{passed} check{'s' if passed != 1 else ''} passed"
+    return f"{first} {counts}{f', {open_yet} could not be made' if open_yet else ''}."
 
 
 def list_check(check: Check) -> dict[str, Any]:

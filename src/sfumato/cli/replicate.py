@@ -38,7 +38,9 @@ def replicate(
     page: Annotated[
         Path | None, typer.Option(help="Write the result as a Markdown page to this file.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace an existing page.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing page.")
+    ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -48,7 +48,9 @@ def report(
     attacks: Annotated[
         bool, typer.Option("--attacks", help="Try every attack that applies. Needs --original.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option(help="Replace an existing page.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing page.")
+    ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -45,6 +45,7 @@ def site(
     ] = None,
     key: Annotated[Path | None, typer.Option(help="Key file, for points with noise.")] = None,
     rules: Annotated[Path | None, typer.Option(help="The house rules for outputs (TOML).")] = None,
+    profile: options.Profile = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: roles, missing codes.")
     ] = None,
@@ -57,7 +58,6 @@ def site(
     Exit code 3 if the rules let nothing out; the log says why.
     """
     from sfumato.outputs.log import Log
-    from sfumato.outputs.rules import Rules
     from sfumato.sites.answering import answer
     from sfumato.sites.bundle import Round
     from sfumato.sites.request import SiteRequest
@@ -69,7 +69,7 @@ def site(
         loaded = Plan.load(plan) if plan else None
         data = options.load(file, plan=loaded, engine="local", progress=tell)
         tell("answering", 0, 1)
-        outputs = Log(log, Rules.load(rules) if rules else None)
+        outputs = Log(log, options.load_rules(rules, profile, loaded))
         before = len(outputs)
         bundle = answer(
             data, wanted, site=name or to.resolve().name, log=outputs, round=current,

@@ -13,7 +13,6 @@ from sfumato.errors import PlanError
 from sfumato.io.atomic import write_file
 from sfumato.outputs.log import Log
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.rules import Rules
 from sfumato.outputs.tables.crosstabs import crosstab
 from sfumato.outputs.tables.table import Table
 from sfumato.plan import Plan
@@ -62,11 +61,14 @@ def table(
     ] = None,
     log: Annotated[Path | None, typer.Option(help="Folder of the log of outputs.")] = None,
     rules: Annotated[Path | None, typer.Option(help="The house rules for outputs (TOML).")] = None,
+    profile: options.Profile = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", "-p", help="The plan: roles, missing codes.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="Its title in the log.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing file.")
+    ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -75,8 +77,8 @@ def table(
     Exit code 3 if the rules refuse the table; the log, if there is one, says why.
     """
     options.require_free(to, _FORMATS, overwrite=overwrite)  # said before the work is done
-    house = Rules.load(rules) if rules else None
     loaded = Plan.load(plan) if plan else None
+    house = options.load_rules(rules, profile, loaded)
     noted = Log(log, house) if log else None
     with progress(quiet=quiet or json) as tell, send_progress_to(tell):
         tell("reading", 0, 1)

@@ -11,18 +11,76 @@ import os
 import secrets
 import shutil
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.errors import DataError, ReleaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 PRIVATE = 0o600
 PUBLIC = 0o644
 _AT_CURRENT = -100
 _EXCHANGE = 2
+
+
+@dataclass(frozen=True)
+class FileLog:
+    """What is being written, and what was put in place: for who cleans up after an interruption.
+
+    Parameters
+    ----------
+    unfinished : files and folders under another name, which nobody should find.
+    finished : those that are complete, in their order.
+    """
+
+    unfinished: set[Path] = field(default_factory=set)
+    finished: list[Path] = field(default_factory=list)
+
+    def remove_unfinished(self) -> None:
+        """Leave nothing half-written behind."""
+        for path in list(self.unfinished):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def list_kept(self) -> list[Path]:
+        """What is complete and still there; not what stands in a folder that is listed too."""
+        kept = [path for path in dict.fromkeys(self.finished) if path.exists()]
+        return [path for path in kept if not {*path.parents} & {*kept}]
+
+
+_LOG: ContextVar[FileLog | None] = ContextVar("sfumato_files", default=None)
+
+
+@contextmanager
+def log_files(log: FileLog) -> Iterator[None]:
+    """Note in a log what is written within here."""
+    before = _LOG.set(log)
+    try:
+        yield
+    finally:
+        _LOG.reset(before)
+
+
+@contextmanager
+def note_unfinished(path: Path) -> Iterator[None]:
+    """Note that a file or a folder is not complete yet, as long as this lasts."""
+    log = _LOG.get() or FileLog()
+    log.unfinished.add(path)
+    try:
+        yield
+    finally:
+        log.unfinished.discard(path)
+
+
+def _note_finished(path: Path) -> None:
+    if (log := _LOG.get()) is not None:
+        log.finished.append(path)
 
 
 @contextmanager
@@ -39,11 +97,13 @@ def replace_file(path: Path, *, mode: int | None = None) -> Iterator[Path]:
     # The suffix stays last: several libraries tell the format by it.
     sibling = path.with_name(f".{secrets.token_hex(8)}.{path.name}")
     try:
-        if mode is not None:
-            create_file(sibling, b"", mode=mode)
-        yield sibling
-        _flush_to_disk(sibling)
-        sibling.replace(path)
+        with note_unfinished(sibling):
+            if mode is not None:
+                create_file(sibling, b"", mode=mode)
+            yield sibling
+            _flush_to_disk(sibling)
+            sibling.replace(path)
+        _note_finished(path)
     except FileNotFoundError:
         raise DataError(
             f"the folder of '{path}' does not exist.", hint="create it first."
@@ -91,6 +151,7 @@ def put_folder_in_place(folder: Path, target: Path, *, overwrite: bool) -> None:
         target.rename(aside)
         folder.rename(target)
         aside.rename(folder)
+    _note_finished(target)
     _flush_to_disk(target.parent)
 
 

@@ -92,6 +92,7 @@ class Averaging(Measure):
         "are released.",
         verdict="if other keys are used",
         against_release=True,
+        hypothetical=True,
     )
     # It needs other keys, which the ledger watches over: said, but no verdict on this release.
     trial = Trial(acceptable=None, seconds=1.0)

@@ -12,6 +12,7 @@ import numpy as np
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats
 from sfumato.kernels.exact_sums import exact_mean, exact_sum, standard_deviation
+from sfumato.parameters import write_short
 from sfumato.risk._attacks.knowledge import Knowledge
 
 Distance = Literal["euclidean", "mahalanobis"]
@@ -47,6 +48,8 @@ class Space:
     centre: Floats = field(repr=False)
     warnings: tuple[str, ...] = ()
     sizes: Floats | None = field(default=None, repr=False)
+
+    __repr__ = write_short
 
 
 def space(

@@ -12,6 +12,7 @@ from sfumato.cells.pairs import find_numeric_variables, read_matrix
 from sfumato.data import Dataset
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask
+from sfumato.parameters import write_short
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,8 @@ class Knowledge:
     warnings: tuple[str, ...] = ()
     unseen: str = ""
     owners: Integers | None = field(default=None, repr=False)
+
+    __repr__ = write_short
 
     def count_persons(self) -> int:
         """How many persons are compared."""

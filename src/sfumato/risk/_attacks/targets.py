@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Positions
+from sfumato.parameters import write_short
 from sfumato.risk._attacks.distances import Space
 
 TENTHS = 10
@@ -30,6 +31,8 @@ class Groups:
     starts: tuple[float, ...]
     ends: tuple[float, ...]
     rows: tuple[Positions, ...] = field(repr=False)
+
+    __repr__ = write_short
 
 
 def order_values(where: Space, by: str, *, standardise: bool, owner: str) -> Floats:

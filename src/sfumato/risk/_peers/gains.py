@@ -13,6 +13,7 @@ import polars as pl
 
 from sfumato.data import Dataset
 from sfumato.kernels.arrays import AnyIntegers
+from sfumato.parameters import write_short
 from sfumato.risk._peers.distinct_records import (
     DistinctRecords,
     find_distinct_records,
@@ -43,6 +44,8 @@ class Gains:
     table: Any = field(repr=False)
     peers: Any = field(repr=False)
     alternatives: Any = field(repr=False)
+
+    __repr__ = write_short
 
 
 def gains(

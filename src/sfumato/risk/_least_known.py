@@ -1,0 +1,149 @@
+"""By how few variables people can be singled out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from sfumato.cells.classes import CellCodes, find_persons
+from sfumato.data import Dataset
+from sfumato.engines import Engine
+from sfumato.kernels.arrays import Integers, Mask
+
+_MOST_CELLS = 200_000_000
+"""Rows times pairs of variables that are looked at."""
+
+
+@dataclass(frozen=True)
+class LeastKnown:
+    """Who stands alone in some variables.
+
+    Parameters
+    ----------
+    people : how many there are.
+    alone : how many stand alone in all that is known.
+    variables : few variables in which as many do; none of them can be left out.
+    alone_so_far : how many stand alone in the first, the first two, … of them.
+    by_two : how many stand alone in some two variables.
+    """
+
+    people: int
+    alone: int
+    variables: tuple[str, ...]
+    alone_so_far: tuple[int, ...]
+    by_two: int
+
+
+def find_least_known(data: Dataset, known: Sequence[str], engine: Engine) -> LeastKnown | None:
+    """Few variables that single out as many people as all that is known; None for too many.
+
+    From the pair that singles out most, variables are added that single out most with them, and
+    those left out again that turn out not to be needed: few variables, not always the fewest.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from sfumato.engines import LocalEngine
+    >>> frame = pl.DataFrame({"sex": [0, 0, 1, 1], "age": [30, 31, 30, 31], "left": [0, 1, 0, 1]})
+    >>> found = find_least_known(Dataset(frame), ["sex", "age", "left"], LocalEngine())
+    >>> found.alone, found.variables, found.by_two
+    (4, ('sex', 'age'), 4)
+    """
+    rows = engine.tabulate(data, known)
+    size = len(rows.data) if rows.counts is None else len(rows.counts)
+    pairs = list(combinations(range(len(known)), 2))
+    if size * len(pairs) > _MOST_CELLS:
+        return None
+    search = _Search(
+        CellCodes.of(rows.data, known, size),
+        rows.counts,
+        find_persons(data) if engine.in_memory else None,
+    )
+    everything = range(len(known))
+    alone = search.count(search.find_alone(everything))
+    in_pair = np.zeros(size, bool)
+    best: tuple[int, tuple[int, ...]] = max(
+        ((search.count(search.find_alone([single])), (single,)) for single in everything),
+        key=lambda pair: pair[0],
+    )
+    for pair in pairs:
+        standing = search.find_alone(pair)
+        in_pair |= standing
+        if (count := search.count(standing)) > best[0]:
+            best = count, pair
+    chosen = search.reduce(search.extend(list(best[1]), everything, alone), alone)
+    return LeastKnown(
+        people=search.count(np.ones(size, bool)),
+        alone=alone,
+        variables=tuple(known[variable] for variable in chosen),
+        alone_so_far=tuple(
+            search.count(search.find_alone(chosen[:number])) for number in range(1, len(chosen) + 1)
+        ),
+        by_two=search.count(in_pair) if pairs else alone,
+    )
+
+
+def find_keys(data: Dataset, known: Sequence[str], *, most: int) -> list[tuple[str, ...]]:
+    """For each record the fewest variables, `most` of them, in which its person stands alone.
+
+    Empty where the person shares every such combination with somebody.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"sex": ["f", "f", "m", "m"], "age": [30, 31, 30, 44]})
+    >>> find_keys(Dataset(frame), ["sex", "age"], most=2)[1:3]
+    [('age',), ('sex', 'age')]
+    """
+    size, names = len(data), list(known)
+    search = _Search(CellCodes.of(data, names, size), None, find_persons(data))
+    keys: list[tuple[str, ...]] = [()] * size
+    open_yet = np.ones(size, bool)
+    for number in range(1, min(most, len(names)) + 1):
+        for combination in combinations(range(len(names)), number):
+            standing = search.find_alone(combination) & open_yet
+            key = tuple(names[variable] for variable in combination)
+            for row in np.flatnonzero(standing):
+                keys[row] = key
+            open_yet &= ~standing
+    return keys
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Rows, how many records each stands for, and whose each is."""
+
+    codes: CellCodes
+    counts: Integers | None
+    persons: Integers | None
+
+    def find_alone(self, variables: Sequence[int]) -> Mask:
+        """Which rows share their cells with nobody else."""
+        classes = self.codes.classify(variables, self.counts, self.persons)
+        alone: Mask = classes.sizes[classes.of] == 1
+        return alone
+
+    def count(self, rows: Mask) -> int:
+        """How many people some rows are."""
+        if self.persons is not None:
+            return len(np.unique(self.persons[rows]))
+        return int(rows.sum()) if self.counts is None else int(self.counts[rows].sum())
+
+    def extend(self, chosen: list[int], offered: Sequence[int], enough: int) -> list[int]:
+        """Add the variable that singles out most until enough people are."""
+        while self.count(self.find_alone(chosen)) < enough:
+            others = [variable for variable in offered if variable not in chosen]
+            counts = [self.count(self.find_alone([*chosen, variable])) for variable in others]
+            chosen = [*chosen, others[int(np.argmax(counts))]]
+        return chosen
+
+    def reduce(self, chosen: list[int], enough: int) -> list[int]:
+        """Leave out what is not needed, the last that was added first."""
+        for variable in reversed(chosen):
+            without = [other for other in chosen if other != variable]
+            if without and self.count(self.find_alone(without)) == enough:
+                chosen = without
+        return chosen
