@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test test-all soak mutants docs-numbers setup lint types unit docs bench lock clean
+.PHONY: demo test test-all soak mutants docs-numbers setup lint types unit docs bench lock clean \
+  packages check-wheel check-wheels wheelhouse sbom image
 
 demo: setup
 	$(BIN)/sfumato demo --out demo
@@ -61,9 +62,34 @@ mutants: setup  ## change the code in random places and see whether a test notic
 docs-numbers: setup  ## run the slow commands behind numbers in the docs again: hours
 	$(BIN)/python -m tools.docs_numbers
 
+packages: setup  ## wheel and source distribution in dist/, the same bytes whenever they are built
+	bash tools/packages.sh $(BIN)
+
+check-wheel: packages  ## the wheel in a bare environment, with the newest dependencies; needs uv
+	bash tools/check_wheel.sh 3.11 highest
+
+check-wheels: packages  ## the same on every Python, with the lowest and the newest dependencies
+	for python in 3.11 3.12 3.13; do \
+	  for resolution in lowest-direct highest; do \
+	    bash tools/check_wheel.sh $$python $$resolution || exit 1; \
+	  done; \
+	done
+	bash tools/check_wheel.sh 3.11 highest formats,postgres
+
+wheelhouse: packages  ## all that an installation needs, for a machine without a network
+	rm -rf dist/wheelhouse
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --wheel-dir dist/wheelhouse dist/sfumato-*.whl
+	@echo "on the other machine: pip install --no-index --find-links wheelhouse sfumato"
+
+sbom: packages  ## dist/sfumato.cdx.json: every package that is installed, with its licence; needs uv
+	bash tools/sbom.sh 3.11
+
+image: packages  ## an OCI image with the command line; needs docker
+	docker build --tag sfumato .
+
 lock: ## resolve the newest versions that pyproject.toml allows; needs uv
 	uv pip compile pyproject.toml --extra formats --extra postgres --extra spark --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header --no-emit-index-url --quiet --output-file requirements.lock
 
 clean:
-	rm -rf $(VENV) site demo .coverage* .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) site demo dist .coverage* .mypy_cache .pytest_cache .ruff_cache

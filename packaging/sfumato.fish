@@ -1,0 +1,1 @@
+complete --command sfumato --no-files --arguments "(env _SFUMATO_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) sfumato)" --condition "env _SFUMATO_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) sfumato"
