@@ -1,4 +1,4 @@
-"""The reference pages that follow from the code: methods, measures, command line, Python names.
+"""The reference pages that follow from the code: methods, measures, profiles, commands, names.
 
 Run by mkdocs-gen-files while the site is built. A new file in `methods/` or `risk/` gets its page
 here without a change.
@@ -17,10 +17,11 @@ import typer
 
 import sfumato
 from sfumato import catalogue
-from sfumato.cli.app import app
+from sfumato.cli.app import GROUPS, app
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.plan import Plan
+from sfumato.profiles import ACTIONS, Profile, Rule, list_profiles
 
 ROOT = Path(__file__).parents[1]
 _ROOMS = {
@@ -34,6 +35,7 @@ _ROOMS = {
     "Hierarchies: sf.hierarchies": sfumato.hierarchies,
     "Pictures of evidence: sf.pictures": sfumato.pictures,
 }
+_GENERATED = {"Commands", "Methods", "Measures", "Profiles"}
 _SECTION = re.compile(r"\n(Parameters|Examples)\n-{3,}\n")
 
 
@@ -163,27 +165,106 @@ def room(folder: str, title: str, entries: Mapping[str, catalogue.Entry], lead: 
     return [{title: pages}]
 
 
-def command_line() -> Iterator[str]:
-    """Every command with its arguments and options, from the application itself."""
+def profile_pages() -> list[Any]:
+    """A page for each profile; what the navigation shows of them."""
+    entries = list_profiles()
+    rows = [
+        (
+            f"[{name}]({name}.md)",
+            one.title,
+            "tables, figures" if one.outputs else "files of records",
+        )
+        for name, one in entries.items()
+    ]
+    index = "reference/profiles/index.md"
+    lead = (
+        "A profile holds the rules of an authority or a data centre. Take one with "
+        '`profile = "NAME"` in a plan, or `--profile NAME` for a table or figure: '
+        "[how to](../../how-to/meet-a-rule.md). None of this is legal advice."
+    )
+    put(index, ["# Profiles", "", lead, "", *table(["name", "what it is", "for"], rows)])
+    pages: list[Any] = [{"All": index}]
+    for name, one in entries.items():
+        put(f"reference/profiles/{name}.md", profile_page(one))
+        pages.append({name: f"reference/profiles/{name}.md"})
+    return [{"Profiles": pages}]
+
+
+def profile_page(profile: Profile) -> Iterator[str]:
+    """What a profile asks for, where it comes from, and what it does not say."""
+    yield from (f"# {profile.name}", "", f"**{profile.title}.** {profile.applies}", "")
+    yield from (f"- Who: {profile.issuer}", f"- Edition: {profile.edition}")
+    yield from (f"- Source: <{profile.source}>", f"- Was it read? {_link(profile.read)}", "")
+    yield from ("## Rules", "")
+    rows = [
+        (rule.title, rule.text, "; ".join(_checks(rule, profile)), rule.asks)
+        for rule in profile.rules
+    ]
+    yield from table(["", "the rule", "how it is checked", "for a person"], rows)
+    if profile.identifiers:
+        found = [(one.name, one.title, ACTIONS[one.action]) for one in profile.identifiers]
+        yield from ("## Identifiers", "", *table(["", "what", "what is done"], found))
+    if profile.outputs:
+        settings = [(f"`{key}`", f"`{value}`") for key, value in profile.outputs.items()]
+        yield from ("## Rules for outputs", "", *table(["setting", "value"], settings))
+        yield from ("What is not listed keeps [its default](../python.md).", "")
+    yield from ("## What it does not say", "", *(f"- {line}" for line in profile.silent), "")
+    yield from ("None of this is legal advice.", "")
+
+
+def _link(text: str) -> str:
+    return re.sub(r"https?://[^\s)]+", lambda found: f"<{found[0]}>", text)
+
+
+def _checks(rule: Rule, profile: Profile) -> Iterator[str]:
+    for name, ends in rule.target.items():
+        for end, number in ends.items():
+            whose = "" if rule.bound_by == "rule" else " (Sfumato's limit)"
+            yield f"`{name}.{end} = {number:g}`{whose}"
+    if rule.attacks:
+        links = ", ".join(f"[{name}](../measures/{name}.md)" for name in rule.attacks)
+        yield f"attack: {links}{', which decides' if rule.judged_by_attacks else ''}"
+    yield from (f"`{key} = {profile.outputs[key]}`" for key in rule.outputs)
+
+
+def command_pages() -> list[Any]:
+    """A page for each command; what the navigation shows of them."""
     main: Any = typer.main.get_command(app)
-    yield from ("# Command line", "", f"{main.help}", "")
+    put("reference/command-line.md", command_index(main.help))
+    pages: list[Any] = []
+    for name in main.list_commands(None):
+        put(f"reference/commands/{name}.md", command_page(name, main.get_command(None, name)))
+        pages.append({name: f"reference/commands/{name}.md"})
+    return [{"Commands": pages}]
+
+
+def command_index(lead: str) -> Iterator[str]:
+    """All commands, by what they are for."""
+    yield from ("# Command line", "", lead, "")
     yield "Results go to standard output, messages to standard error. With `--json`, standard "
     yield "output holds one JSON document and nothing else. See also the "
     yield from ("[exit codes](exit-codes.md).", "")
-    for name in main.list_commands(None):
-        command = main.get_command(None, name)
-        yield from (f"## sfumato {name}", "", *inspect.cleandoc(command.help).split("\n"), "")
-        shown = [one for one in command.params if one.name != "help"]
-        arguments = [one for one in shown if one.param_type_name == "argument"]
-        words = " ".join(
-            one.name.upper() if one.required else f"[{one.name.upper()}]" for one in arguments
-        )
-        yield from ("```text", f"sfumato {name} [OPTIONS] {words}".strip(), "```", "")
-        rows = [(f"`{one.name.upper()}`", _need(one), one.help) for one in arguments] + [
-            (_flags(one), _need(one), one.help) for one in shown if one not in arguments
+    for group, commands in GROUPS.items():
+        rows = [
+            (f"[sfumato {name}](commands/{name}.md)", what) for name, (_, what) in commands.items()
         ]
-        yield from table(["argument or option", "default", "meaning"], rows)
-        yield from (f"{command.epilog}".replace("Example: ", "Example: `") + "`", "")
+        yield from (f"## {group}", "", *table(["command", "what it does"], rows))
+
+
+def command_page(name: str, command: Any) -> Iterator[str]:
+    """A command with its arguments and options, from the application itself."""
+    yield from (f"# sfumato {name}", "", *inspect.cleandoc(command.help).split("\n"), "")
+    shown = [one for one in command.params if one.name != "help"]
+    arguments = [one for one in shown if one.param_type_name == "argument"]
+    words = " ".join(
+        one.name.upper() if one.required else f"[{one.name.upper()}]" for one in arguments
+    )
+    yield from ("```text", f"sfumato {name} [OPTIONS] {words}".strip(), "```", "")
+    rows = [(f"`{one.name.upper()}`", _need(one), one.help) for one in arguments] + [
+        (_flags(one), _need(one), one.help) for one in shown if one not in arguments
+    ]
+    yield from table(["argument or option", "default", "meaning"], rows)
+    yield from (f"{command.epilog}".replace("Example: ", "Example: `") + "`", "")
 
 
 def _flags(one: Any) -> str:
@@ -193,7 +274,7 @@ def _flags(one: Any) -> str:
 def _need(one: Any) -> str:
     if one.required:
         return "must be given"
-    if one.default is None or isinstance(one.default, bool):
+    if one.default in (None, "") or isinstance(one.default, bool):
         return ""
     return f"`{one.default}`"
 
@@ -247,11 +328,11 @@ def project_pages() -> None:
 
 
 def main() -> None:
-    """Make all pages, and hang methods and measures into the navigation."""
-    put("reference/command-line.md", command_line())
+    """Make all pages, and hang commands, methods, measures and profiles into the navigation."""
     put("reference/python.md", python_names())
     project_pages()
-    added = room(
+    added = command_pages()
+    added += room(
         "methods",
         "Methods",
         catalogue.methods(),
@@ -262,10 +343,11 @@ def main() -> None:
         catalogue.measures(),
         "A measure answers one question about the data, and never changes them.",
     )
+    added += profile_pages()
     nav: Any = mkdocs_gen_files.config["nav"]
     reference = next(one["Reference"] for one in nav if "Reference" in one)
     # The site is built again and again by `mkdocs serve`, always with the same configuration.
-    reference[:] = [one for one in reference if not {"Methods", "Measures"} & set(one)] + added
+    reference[:] = [one for one in reference if not _GENERATED & set(one)] + added
 
 
 main()
