@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sfumato.analysis.efficiency import efficiency
     from sfumato.analysis.explore import explore
     from sfumato.analysis.fit import fit
+    from sfumato.analysis.model_comparison import compare_models
     from sfumato.cells.noise.description import (
         CodeNoise,
         CorrelatedGaussian,
@@ -66,6 +67,7 @@ _HOMES = {
     "TieredRelease": "run.tiers",
     "assess": "run",
     "calibrate": "tuning.calibrate",
+    "compare_models": "analysis.model_comparison",
     "compare_plans": "tuning.plans",
     "efficiency": "analysis.efficiency",
     "evaluate": "run",
@@ -118,6 +120,7 @@ __all__ = [
     "assess",
     "attackers",
     "calibrate",
+    "compare_models",
     "compare_plans",
     "datasets",
     "efficiency",

@@ -31,6 +31,8 @@ class AttackWording:
         no control, and nothing is called safe by it.
     against_release : the control is the release as it is, which may be unsafe itself, so that
         gaining nothing is no good news.
+    hypothetical : it needs something that has not happened, such as a second release under another
+        key. The report hatches its bar, and judges nobody by it.
     """
 
     title: str
@@ -38,6 +40,7 @@ class AttackWording:
     sentence: str
     verdict: str = "beats the control"
     against_release: bool = False
+    hypothetical: bool = False
 
 
 @dataclass(frozen=True)

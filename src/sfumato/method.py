@@ -47,6 +47,8 @@ class Method(ABC):
     """Parameters that make sense on the bundled cohort, for the reference and the tests."""
     reports: ClassVar[tuple[str, ...]] = ()
     """Measures that every release made with it reports, whatever the plan says."""
+    informs: ClassVar[tuple[str, ...]] = ()
+    """Measures that take parameters from it (`set_report`) where the plan does not set them."""
     keyed: ClassVar[bool] = False
     """Whether it takes draws, so that the result depends on the key."""
     strength: ClassVar[Strength | None] = None
@@ -110,7 +112,7 @@ class Method(ABC):
         return carry_out(self, data, fitted, engine=where, chance=chance)
 
     def set_report(self, name: str) -> dict[str, Any]:
-        """The parameters with which a measure that it `reports` is taken; by default its own."""
+        """The parameters with which a measure that it `reports` or `informs` is taken."""
         del name
         return {}
 

@@ -36,6 +36,7 @@ from sfumato.randomness import Key, keyed_order
 
 if TYPE_CHECKING:
     from sfumato.risk.composition import EarlierRelease
+    from sfumato.run.dossier import Dossier
     from sfumato.run.lights import Lights
 
 FORMAT = 1
@@ -58,6 +59,11 @@ class Release:
     fitted: Sequence[Fitted] = field(repr=False)
     earlier: Sequence[EarlierRelease] = field(default=(), repr=False)
     """Earlier releases of the same records with which it was measured together."""
+
+    def __repr__(self) -> str:
+        met = sum(judgement.met for judgement in self.verdict)
+        size = f"{len(self.dataset):,} records, {len(self.dataset.columns)} variables"
+        return f"Release({size}, {met} of {len(self.verdict)} targets met)"
 
     def __post_init__(self) -> None:
         self._noise()  # noise that cannot be described is no release
@@ -84,6 +90,13 @@ class Release:
         return show_lights(self)
 
     @cached_property
+    def dossier(self) -> Dossier | None:
+        """The rules of the plan's profile, each with what was measured and tried; None: none."""
+        from sfumato.run.dossier import build_dossier
+
+        return build_dossier(self.plan, self.verdict, self.evidence, self.attacks)
+
+    @cached_property
     def manifest(self) -> dict[str, Any]:
         """What an analyst needs and everybody may see. The same plan and data give the same."""
         return {
@@ -106,6 +119,7 @@ class Release:
                 if evidence.audience == "public"
             },
             "order_of_rows": "as given" if self.plan.release.keep_order else "random",
+            **({"parties": parties} if (parties := self.plan.release.describe_parties()) else {}),
             **({"tier": tier.name, "tiers": list(tier.names)} if (tier := self.plan.tier) else {}),
             "key_commitment": self.key.commitment,
         }

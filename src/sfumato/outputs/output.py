@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from sfumato.errors import PlanError, SfumatoError
+from sfumato.parameters import write_short
 
 Verdict = Literal["pass", "review", "refuse"]
 _ORDER: tuple[Verdict, ...] = get_args(Verdict)
@@ -61,6 +62,8 @@ class Output:
     reasons: tuple[str, ...] = ()
     population: str = ""
     digest: str = ""
+
+    __repr__ = write_short
 
     def __post_init__(self) -> None:
         if self.verdict not in _ORDER:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
@@ -14,11 +14,13 @@ from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import PlanError
 from sfumato.io import frames
 from sfumato.parameters import list_settings, parameters
+from sfumato.profiles import load_profile
 
 Handling = Literal["show", "review", "hide"]
 """What to do with a cell: show it, show it and ask for a second look, or hide it."""
 Unit = Literal["records", "persons", "groups"]
 Share = Annotated[float, Field(gt=0, lt=1)]
+Dominance = tuple[Annotated[int, Field(ge=1)], Share]
 
 
 @parameters
@@ -33,17 +35,23 @@ class Rules:
     k : fewest records behind anything that is shown; never below 3.
     unit : what k counts in tables besides records: "persons" (role "person"), or "groups" (role
         "cluster"), such as households or firms. A cell with many records of two firms is then
-        hidden. Where no variable has the role, records count. Figures ask for a second look.
+        hidden. Where no variable has the role, records count. A figure is refused if one of these
+        units has several records: make one of them first.
     records : an output on fewer records than this is refused.
     bins : bins per axis, at most this share of the records.
     noise : least noise, its SD as a share of the variable's SD.
-    dominance : (n, share): a sum is hidden if its n largest contributors give more than the share.
+    dominance : (n, share): a sum is hidden if its n largest contributors give more than the share;
+        or several of these, each of which must hold.
     p_percent : a sum is hidden if the second largest contributor could tell the largest to within
         this share of it.
     difference : two outputs on populations that differ by fewer records than this are flagged.
     zeros : what to do with empty cells of a table: "show", "review" or "hide".
     full : the same for a cell that holds all records of its row or column: who belongs there is
         known to have that value.
+    full_share : a cell counts as full from this share of its row or column on. Below 1, such cells
+        are reviewed, and cannot be hidden by `full`.
+    round_to : counts that a table shows are rounded to the nearest multiple of this, after small
+        ones are hidden. Figures draw counts as they are, and ask for a second look.
 
     Examples
     --------
@@ -56,11 +64,39 @@ class Rules:
     records: Annotated[int, Field(ge=3)] = 10
     bins: Annotated[float, Field(gt=0, le=0.5)] = 1 / 3
     noise: Annotated[float, Field(gt=0)] = 0.25
-    dominance: tuple[Annotated[int, Field(ge=1)], Share] | None = (1, 0.8)
+    dominance: Dominance | Annotated[tuple[Dominance, ...], Field(min_length=1)] | None = (1, 0.8)
     p_percent: Share | None = 0.1
     difference: Annotated[int, Field(ge=2)] = 3
     zeros: Handling = "review"
     full: Handling = "review"
+    full_share: Annotated[float, Field(gt=0.5, le=1)] = 1.0
+    round_to: Annotated[int, Field(ge=2)] | None = None
+
+    @model_validator(mode="after")
+    def _hide_full_only(self) -> Self:
+        if self.full == "hide" and self.full_share < 1:
+            msg = 'full_share below 1 goes with full = "review".'
+            raise ValueError(msg)
+        return self
+
+    @property
+    def dominances(self) -> tuple[Dominance, ...]:
+        """Each (n, share) that must hold."""
+        pairs: Any = self.dominance
+        if pairs is None:
+            return ()
+        return (pairs,) if isinstance(pairs[0], int) else pairs
+
+    @classmethod
+    def from_profile(cls, name: str) -> Rules:
+        """The rules of a profile, such as "sacro"; what it leaves open keeps its default."""
+        profile = load_profile(name)
+        if not profile.outputs:
+            raise PlanError(
+                f"The profile '{name}' is about files of records, not about tables and figures.",
+                hint="`sfumato profiles` says which have rules for outputs.",
+            )
+        return cls._from_toml(dict(profile.outputs))
 
     @classmethod
     def load(cls, path: str | Path) -> Rules:
@@ -76,6 +112,10 @@ class Rules:
             raise PlanError(f"The rules '{path}' are not UTF-8 text.") from None
         except tomllib.TOMLDecodeError as error:
             raise PlanError(f"The rules '{path}' are not valid TOML: {error}.") from None
+        return cls._from_toml(rules)
+
+    @classmethod
+    def _from_toml(cls, rules: dict[str, Any]) -> Rules:
         # TOML knows no "nothing".
         for name in ("dominance", "p_percent"):
             if rules.get(name) is False:
@@ -87,11 +127,10 @@ class Rules:
         return {"dominance": None, "p_percent": None} | list_settings(self)
 
 
-def warn_of_groups(data: Dataset, rules: Rules) -> tuple[str, ...]:
-    """Why a figure asks for a second look where the rules count groups, and it counts records."""
-    if rules.unit != "groups":
-        return ()
-    return (_IN_GROUPS,) if data.schema.having("cluster") else ()
+def warn_of_figure(data: Dataset, rules: Rules) -> tuple[str, ...]:
+    """Why a figure asks for a second look under rules that only a table can keep."""
+    grouped = rules.unit == "groups" and data.schema.having("cluster")
+    return (*((_IN_GROUPS,) if grouped else ()), *((_NOT_ROUNDED,) if rules.round_to else ()))
 
 
 def warn_of_shared_persons(data: Dataset) -> tuple[str, ...]:
@@ -133,6 +172,7 @@ _IN_GROUPS = (
     "The rules count groups, and a figure counts records: what it shows may rest on fewer groups "
     "than k."
 )
+_NOT_ROUNDED = "The rules round counts, and a figure draws them as they are."
 _SHARED = (
     "Some persons have several records: thresholds count records, so a cell may hold fewer persons "
     "than it seems."

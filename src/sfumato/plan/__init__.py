@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -16,11 +17,22 @@ from sfumato.errors import did_you_mean
 from sfumato.measure import Measure
 from sfumato.method import Method
 from sfumato.parameters import ParameterError, parameters
+from sfumato.plan.profile import add_profile
 from sfumato.plan.targets import Target, measures_for, read_targets, require_labels
 from sfumato.plan.tiers import TierOf, derive_tier, read_tiers, require_tiers
 from sfumato.schema import Column, Role, Schema
 
 _Reason = Annotated[str, Field(min_length=1, pattern=r"\S")]
+PARTIES = {
+    "title": "what the data are",
+    "custodian": "who answers for the original data",
+    "recipient": "who gets the release",
+    "purpose": "what it may be used for",
+    "legal_basis": "what allows it: a consent, a law, an approval with its number",
+    "date": "of this plan, such as 2026-01-31; the report shows no other",
+    "contact": "whom analysts may ask",
+}
+"""What the first page of the report says of a release besides what was measured, and what it is."""
 
 
 @parameters
@@ -44,6 +56,13 @@ class Writing:
         untried, `accept_attacks` must say why.
     accept_attacks : the reason why this may be released although an attack on it does better than
         is acceptable, or had no time; or reasons by attack, `{ singling_out = "..." }`.
+    title : what the data are, as the first page of the report calls them.
+    custodian : who answers for the original data.
+    recipient : who gets the release.
+    purpose : what it may be used for.
+    legal_basis : what allows it, such as a consent, a law or an approval with its number.
+    date : of the plan. The report shows no other date, so that it stays the same.
+    contact : whom analysts may ask.
     """
 
     format: Literal["csv", "parquet", "arrow", "xlsx", "dta", "sav", "xpt"] | None = None
@@ -54,6 +73,13 @@ class Writing:
     accept_composition: _Reason | None = None
     attack_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     accept_attacks: _Reason | dict[str, _Reason] | None = None
+    title: _Reason | None = None
+    custodian: _Reason | None = None
+    recipient: _Reason | None = None
+    purpose: _Reason | None = None
+    legal_basis: _Reason | None = None
+    date: dt.date | None = None
+    contact: _Reason | None = None
 
     @field_validator("accept_attacks")
     @classmethod
@@ -74,6 +100,11 @@ class Writing:
             )
             raise ParameterError("Writing", [("attack_seconds", wrong)])
         return self
+
+    def describe_parties(self) -> dict[str, str]:
+        """For whom, by whom, what for and since when: what the first page of the report says."""
+        stated = {name: getattr(self, name) for name in PARTIES}
+        return {name: str(value) for name, value in stated.items() if value is not None}
 
     def find_reason(self, attack: str) -> str | None:
         """Why an attack may do better than is acceptable, or need not be tried; None: no reason."""
@@ -96,6 +127,8 @@ class Plan:
     tiers : what differs for users of different trust, from the most trusted to the least,
         `{"internal": {}, "public": {"noise": {"variance_share": 0.4}}}`; see `for_tier`.
     tier : which tier of another plan this one is.
+    profile : the rule book that the release shall meet, such as "ema-0070". Its targets and
+        measures hold where the plan sets none of its own; see `sfumato profiles`.
 
     Examples
     --------
@@ -114,6 +147,11 @@ class Plan:
     release: Writing
     tiers: Mapping[str, Mapping[str, Any]]
     tier: TierOf | None
+    profile: str | None
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.schema)} variables, {len(self.steps)} steps"
+        return f"Plan({counts}, {len(self.targets)} targets)"
 
     def __init__(  # noqa: PLR0913 - a parameter for each section of a plan file
         self,
@@ -126,17 +164,21 @@ class Plan:
         release: Writing | None = None,
         tiers: Mapping[str, Mapping[str, Any]] | None = None,
         tier: TierOf | None = None,
+        profile: str | None = None,
     ) -> None:
         # Frozen, so the fields are set past the dataclass; here people's shorthand becomes types.
         put = partial(object.__setattr__, self)
         put("schema", schema if isinstance(schema, Schema) else Schema(schema))
         put("steps", tuple(steps))
         bounds = read_targets(targets) if isinstance(targets, Mapping) else tuple(targets)
-        put("targets", bounds)
         if isinstance(evaluate, Mapping):
             named = dict(evaluate)
         else:
             named = {measure.name: measure for measure in evaluate}
+        put("profile", profile)
+        if profile is not None:
+            bounds, named = add_profile(profile, bounds, named)
+        put("targets", bounds)
         require_labels(named)
         put("evaluate", named)
         put("read", dict(read or {}))
@@ -148,7 +190,7 @@ class Plan:
     @property
     def measures(self) -> dict[str, Measure]:
         """Every measure the plan needs, by label: named ones, those of targets and of methods."""
-        named = measures_for(self.targets, self.evaluate)
+        named = self._inform(measures_for(self.targets, self.evaluate))
         reported = {name: step.set_report(name) for step in self.steps for name in step.reports}
         # A target is held against what the step promises, unless the plan names the measure.
         return named | {
@@ -156,6 +198,20 @@ class Plan:
             for name in sorted(reported)
             if name not in named or (reported[name] and name not in self.evaluate)
         }
+
+    def _inform(self, measures: dict[str, Measure]) -> dict[str, Measure]:
+        """The measures with what steps tell them, where nobody has set it."""
+        told: dict[str, dict[str, Any]] = {}
+        for step in self.steps:
+            for name in step.informs:
+                told.setdefault(name, {}).update(step.set_report(name))
+        informed = dict(measures)
+        for label, measure in measures.items():
+            unset = {name: value for name, value in told.get(measure.name, {}).items()
+                     if getattr(measure, name) is None}  # fmt: skip
+            if unset:
+                informed[label] = replace(measure, **unset)  # type: ignore[type-var]
+        return informed
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -193,6 +249,7 @@ class Plan:
             release=self.release,
             tiers=self.tiers,
             tier=self.tier,
+            profile=self.profile,
         )
 
     def for_tier(self, name: str) -> Plan:

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -29,6 +30,7 @@ from sfumato.methods.shift_dates import ShiftDates
 from sfumato.methods.weights import Weights
 from sfumato.plan import Plan
 from sfumato.plan.mending import Mends, find_followed, mend, share_told
+from sfumato.plan.profile_steps import AskedByProfile, read_profile
 from sfumato.risk.location_intersection import LocationIntersection
 from sfumato.schema import Column, Schema
 from sfumato.schema.inference.coordinates import find_coordinates
@@ -71,7 +73,7 @@ _SHIFT = ShiftDates(window=364)
 """Of dates of persons with several rows, up to a year."""
 
 
-def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
+def first_plan(data: Dataset, schema: Schema | None = None, *, profile: str | None = None) -> Plan:
     """Suggest roles, drop what names people, make those who may be known alike, set targets.
 
     Steps name no variables where roles say which are meant, so that a corrected role reaches them.
@@ -81,29 +83,32 @@ def first_plan(data: Dataset, schema: Schema | None = None) -> Plan:
     ----------
     data : the original records.
     schema : roles and kinds that somebody has decided on. Default: suggestions.
+    profile : the rule book that the release shall meet.
     """
     _require_records(data)
     suggested = suggest_schema(data) if schema is None else schema
-    if schema is None:
+    asked = read_profile(profile, data, smallest=_CLASS_SIZE)
+    if schema is None and not asked.steps:
         suggested = _declare_shifted(data, suggested)
     # A code for missing must not count as a value.
     declared = data.with_schema(suggested)
     mends = mend(
         declared,
         Mends() if schema is None else _find_left_out(data, schema),
-        _list_steps,
+        partial(_list_steps, asked=asked),
         most=_LEAKING_SHARE,
-        k=_CLASS_SIZE,
+        k=asked.k,
         roles=schema is None,
     )
     final = mends.declare(suggested)
-    draft = _draft(declared, final, mends)
+    draft = _draft(declared, final, mends, asked)
     return Plan(
         schema=final,
         steps=draft.steps,
-        targets=_choose_targets(draft),
+        targets=_choose_targets(draft, asked.k),
         evaluate=_choose_measures(draft),
         read=_describe_reading(data),
+        profile=profile,
     )
 
 
@@ -195,31 +200,31 @@ class _Draft:
     blurred: list[str]
 
 
-def _list_steps(data: Dataset, schema: Schema, mends: Mends) -> list[Method]:
-    return _draft(data, schema, mends).steps
+def _list_steps(
+    data: Dataset, schema: Schema, mends: Mends, *, asked: AskedByProfile
+) -> list[Method]:
+    return _draft(data, schema, mends, asked).steps
 
 
-def _draft(data: Dataset, schema: Schema, mends: Mends) -> _Draft:
-    draft = _draft_without_groups(data, schema, mends)
-    groups = [
-        name
-        for name in draft.left.schema.having("cluster")
-        if draft.left.schema[name].cells is None and _are_small(draft.left.column(name))
-    ]
+def _draft(data: Dataset, schema: Schema, mends: Mends, asked: AskedByProfile) -> _Draft:
+    draft = _draft_without_groups(data, schema, mends, asked)
+    schema_left = draft.left.schema
+    groups = [n for n in schema_left.having("cluster") if schema_left[n].cells is None]
     if not groups:
         return draft
-    # The number of a household would give all its members away.
+    # The number of a group would give all its members away.
     return replace(draft, steps=[*draft.steps, Pseudonymise(variables=groups, namespace="group")])
 
 
-def _are_small(groups: pl.Series) -> bool:
-    return groups.count() < _CLASS_SIZE * groups.drop_nulls().n_unique()
-
-
-def _draft_without_groups(data: Dataset, schema: Schema, mends: Mends) -> _Draft:
+def _draft_without_groups(
+    data: Dataset, schema: Schema, mends: Mends, asked: AskedByProfile
+) -> _Draft:
     steps = [*_unite_spellings(data, schema), *_choose_drops(data, schema, mends)]
     dropped = [name for step in steps for name in _list_dropped(step, schema)]
     left = data.with_schema(schema).without(dropped)
+    for step in asked.narrow(left):
+        steps.append(step)
+        left = step.apply(left)
     if schema.having("weight") and _can_fit(Weights(), left):
         steps.append(Weights())
     if has_persons(left) and _find_dates(left) and _can_fit(_SHIFT, left):
@@ -228,7 +233,7 @@ def _draft_without_groups(data: Dataset, schema: Schema, mends: Mends) -> _Draft
     if noise is not None:
         steps.append(noise)
     if known := left.schema.having("quasi"):
-        strata = _choose_strata(left, known)
+        strata = _choose_strata(left, known, asked.k)
         generalised = [name for name in known if name not in strata]
         if telling := _find_telling(left, generalised):
             steps.append(Drop(variables=telling))
@@ -238,7 +243,7 @@ def _draft_without_groups(data: Dataset, schema: Schema, mends: Mends) -> _Draft
             steps.append(displace)
             left = left.with_schema(left.schema.changed(generalised, role="other"))
             return _Draft(steps, left, noise, blurred)
-        steps.append(KAnonymity(k=_CLASS_SIZE, output=_choose_output(generalised, mends),
+        steps.append(KAnonymity(k=asked.k, output=_choose_output(generalised, mends, asked),
                                 strata=strata))  # fmt: skip
     return _Draft(steps, left, noise, blurred)
 
@@ -264,16 +269,22 @@ def _choose_displacement(data: Dataset, generalised: Sequence[str]) -> DisplaceC
     return None
 
 
-def _choose_output(names: Sequence[str], mends: Mends) -> Output | dict[str, Output]:
-    """A single value for all; by variable only where the trial asks for another one in some."""
-    others = {name: how for name, how in mends.outputs.items() if name in names}
+def _choose_output(
+    names: Sequence[str], mends: Mends, asked: AskedByProfile
+) -> Output | dict[str, Output]:
+    """A single value for all; by variable only where the trial asks for another one in some.
+
+    The mean of some years would be a part of a year.
+    """
+    years: dict[str, Output] = dict.fromkeys(asked.years, "median")
+    others = {name: how for name, how in {**years, **mends.outputs}.items() if name in names}
     return {**dict.fromkeys(names, "value"), **others} if others else "value"
 
 
-def _choose_targets(draft: _Draft) -> dict[str, Any]:
+def _choose_targets(draft: _Draft, k: int) -> dict[str, Any]:
     left, targets = draft.left, dict[str, Any]()
     if left.schema.having("quasi"):
-        targets["k"] = {"min": _CLASS_SIZE}
+        targets["k"] = {"min": k}
     if draft.blurred:
         targets["stayed"] = {"max": _UNMOVED_SHARE}
     if left.schema.having("quasi", "sensitive"):
@@ -420,7 +431,7 @@ def _choose_measures(draft: _Draft) -> list[Measure]:
     return [Displacement(variables=draft.blurred)]
 
 
-def _choose_strata(data: Dataset, known: Sequence[str]) -> list[str]:
+def _choose_strata(data: Dataset, known: Sequence[str], k: int) -> list[str]:
     """Categories that may stay as they are, since all their combinations are common."""
     strata: list[str] = []
     levels = {name: data.column(name).n_unique() for name in known}
@@ -429,7 +440,7 @@ def _choose_strata(data: Dataset, known: Sequence[str]) -> list[str]:
         if not _is_category(column) or column.generalised or data.column(name).null_count():
             continue
         smallest = engine_for(data.frame).distinct(data, [*strata, name]).counts.min()
-        if smallest >= _STRATUM_MULTIPLE * _CLASS_SIZE:
+        if smallest >= _STRATUM_MULTIPLE * k:
             strata.append(name)
     # At least one variable is left to be generalised.
     return strata if len(strata) < len(known) else strata[:-1]

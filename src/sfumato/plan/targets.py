@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any, Self
 
 from sfumato import catalogue
@@ -126,14 +127,22 @@ class Judgement:
     said = describe  # its documented name until now; people's scripts rest on it
 
 
+_BOUNDS = ("min", "max")
+_USUAL = {"k_anonymity": "k", "anonymity": "k", "l_diversity": "l", "t_closeness": "t"}
+"""What others call our numbers."""
+
+
 def read_targets(bounds_by_name: Mapping[str, Any]) -> tuple[Target, ...]:
     """Targets from `{"k": {"min": 5}}` or `{"k.min": 5}`."""
     bounds: dict[str, dict[str, float]] = {}
     for path, value in _flatten(bounds_by_name):
         name, _, end = path.rpartition(".")
-        if end not in ("min", "max") or not name:
+        if end not in _BOUNDS or not name:
+            # A mistyped bound, k.mni, is not yet a name.
+            subject = name if name and get_close_matches(end, _BOUNDS) else path
             raise PlanError(
-                f"Target '{path}' needs a bound.", hint=f"write {path}.min = … or {path}.max = …"
+                f"Target '{path}' needs a bound.",
+                hint=f"write {subject}.min = … or {subject}.max = …",
             )
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not _is_finite(value):
             raise PlanError(f"Target '{path}' must be a number. Got {value!r:.40} instead.")
@@ -240,7 +249,7 @@ def _find_measure(target: Target) -> type[Measure]:
     names = [name for measure in known.values() for name in (measure.name, *measure.provides)]
     raise PlanError(
         f"No measure gives '{target.name}', so the target on it cannot be checked.",
-        hint=did_you_mean(target.name, names),
+        hint=did_you_mean(_USUAL.get(target.name.lower().replace("-", "_"), target.name), names),
     )
 
 

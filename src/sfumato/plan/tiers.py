@@ -136,6 +136,7 @@ def derive_tier(plan: Plan, name: str) -> Plan:
         read=plan.read,
         release=release,
         tier=TierOf(name, names, plan.digest),
+        profile=plan.profile,
     )
 
 

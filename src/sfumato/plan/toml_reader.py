@@ -14,13 +14,14 @@ from sfumato.errors import DataError, PlanError, SchemaError, did_you_mean
 from sfumato.parameters import ParameterError
 from sfumato.plan.targets import Target, measures_for, read_targets
 from sfumato.plan.tiers import TierOf, with_tiers
+from sfumato.profiles import load_profile
 from sfumato.schema import Column, Schema, hierarchies
 
 if TYPE_CHECKING:
     from sfumato.plan import Plan
 
 VERSION = 1
-_SECTIONS = ("version", "read", "columns", "steps", "targets", "evaluate", "release",
+_SECTIONS = ("version", "profile", "read", "columns", "steps", "targets", "evaluate", "release",
              "tiers", "tier")  # fmt: skip
 _COLUMN = tuple(field.name for field in fields(Column) if field.name != "reason")
 _MOST_LETTERS = 64 << 20
@@ -161,8 +162,18 @@ class PlanReader:
             evaluate=evaluate,
             read=self.reading(self.table(raw, "read")),
             release=self.writing(self.table(raw, "release")),
+            profile=self.profile(raw.get("profile")),
         )
         return self.tiers(plan, raw)
+
+    def profile(self, name: Any) -> str | None:
+        """The rule book that the release shall meet."""
+        if name is None:
+            return None
+        try:
+            return load_profile(str(name)).name
+        except PlanError as error:
+            raise self.fail(("profile",), error.what, error.hint) from None
 
     def reading(self, raw: dict[str, Any]) -> dict[str, Any]:
         """How the file is read."""

@@ -10,6 +10,8 @@ import tomlkit
 
 from sfumato import catalogue
 from sfumato.parameters import list_settings
+from sfumato.plan import PARTIES
+from sfumato.profiles import load_profile
 from sfumato.schema import KINDS, ROLES, Column
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from sfumato.plan.targets import Target
 
 VERSION = 1
+_NOTHING = '""'
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -33,14 +36,16 @@ def write_sections(plan: Plan, names: Sequence[str], comments: bool) -> list[str
     return [line for name in names for line in _SECTIONS[name](plan, comments)]
 
 
-def _write_header(_: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+def _write_header(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
+    profile = [] if plan.profile is None else [f"profile = {format_value(plan.profile)}"]
     if not comments:
-        return [f"version = {VERSION}"]
+        return [f"version = {VERSION}", *profile]
     return [
         "# A plan for Sfumato: roles, what to do, what must hold. Read it before you run it.",
         "# Nothing here is applied until you run: sfumato protect FILE --plan THIS --out FOLDER",
         "",
         f"version = {VERSION}  # the version of this file format",
+        *(f"{line}  # {load_profile(str(plan.profile)).title}" for line in profile),
     ]
 
 
@@ -107,7 +112,10 @@ def _write_targets(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
     lines = ["", "[targets]"]
     if comments:
         lines = ["", "# What must hold. If one target is missed, nothing is released.", "[targets]"]
+    rules = None if plan.profile is None else load_profile(plan.profile)
     for target in plan.targets:
+        rule = rules.find_rule(target.name) if rules and comments else None
+        lines += [] if rule is None else [f"# {plan.profile}: {rule.text}"]
         lines += write_target(target, comments=comments)
     return lines
 
@@ -149,6 +157,7 @@ def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
         "accept_composition": "why it may leave although earlier releases disclose more with it",
         "attack_seconds": "for about how long attacks are tried, as each is stated to take",
         "accept_attacks": "why it may leave although an attack does better than is acceptable",
+        **PARTIES,
     }
     lines = ["", "[release]"]
     if comments:
@@ -157,6 +166,11 @@ def _write_release(plan: Plan, comments: bool) -> list[str]:  # noqa: FBT001
         lines.append(
             f"{format_key(key)} = {format_value(value)}" + (f"  # {about[key]}" if comments else "")
         )
+    missing = [name for name in PARTIES if name not in settings]
+    if comments and missing:
+        lines.append("# For the first page of the report; what is left out is filled in by hand.")
+        blank = {"date": "2026-01-31"}
+        lines += [f"# {name} = {blank.get(name, _NOTHING)}  # {about[name]}" for name in missing]
     return lines
 
 

@@ -81,9 +81,9 @@ def update_plan(text: str, data: Dataset, *, name: str = "plan", folder: Path) -
     plan = parse(text, name=name, folder=folder)
     newline = "\r\n" if "\r\n" in text else "\n"
     text = text.replace("\r\n", "\n")
-    suggested = first_plan(data)
+    suggested = first_plan(data, profile=plan.profile)
     same = suggested.schema == plan.schema
-    corrected = suggested if same else first_plan(data, plan.schema)
+    corrected = suggested if same else first_plan(data, plan.schema, profile=plan.profile)
     blocks = _split_blocks(text)
     of_steps = _gather_steps(blocks)
     if len(of_steps) != len(plan.steps):
@@ -105,6 +105,7 @@ def update_plan(text: str, data: Dataset, *, name: str = "plan", folder: Path) -
         release=plan.release,
         tiers=plan.tiers,
         tier=plan.tier,
+        profile=plan.profile,
     )
     _require_same(expected, new_text, name, folder)
     return updated

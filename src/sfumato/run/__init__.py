@@ -20,12 +20,12 @@ from sfumato.engines import Chance, Engine, LocalEngine, engine_for, require_eng
 from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import (
     DataError,
-    HeavyLossWarning,
     MeasureError,
     PlanError,
     SchemaError,
     SfumatoError,
     TargetError,
+    WeakProtectionWarning,
 )
 from sfumato.evidence import Evidence, Subject
 from sfumato.io import frames
@@ -34,6 +34,7 @@ from sfumato.measure import Measure
 from sfumato.method import Fitted, Method, carry_out
 from sfumato.methods._groups import find_contradictions, find_group_level
 from sfumato.plan import Plan
+from sfumato.plan.profile import list_weaker
 from sfumato.plan.targets import Judgement, Target, find_number, judge, measures_for
 from sfumato.progress import Progress, send_progress_to, silent
 from sfumato.randomness import Key
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
 Measures = Mapping[str, Measure] | Iterable[Measure | str] | None
 _TEXTS = 10_000
 """Records that are looked at for free text."""
-_SMALL_GROUP = 5
-"""Groups with fewer members on average are taken for households and the like."""
+_BY_RECORD = ("l_diversity", "t_closeness", "deterministic")
+"""Methods that cluster records, whatever group they are in."""
 _RECORDS_A_TEXT = 30
 """Where each value is shared by more records on average, they are categories."""
 NOT_ON_CLUSTER = "what it discloses together with others is measured in memory only."
@@ -85,6 +86,7 @@ def assess(
         from sfumato.run.linked import assess_linked
 
         return assess_linked(data, measures, progress=progress)
+    _require_dataset(data)
     engine = engine_for(data.frame, progress)
     chosen = choose_measures(measures, of="one", engine=engine)
     _require_memory(data, engine)
@@ -111,6 +113,7 @@ def evaluate(
     paired : whether the rows of a plain `Dataset` are in the order of the original. A file of
         a release is not: pass its folder.
     """
+    _require_dataset(data)
     chosen = choose_measures(measures, engine=engine_for(data.frame, progress))
     original, released = _open(data, release)
     comparisons = [label for label, measure in chosen.items() if measure.of == "pair"]
@@ -123,6 +126,16 @@ def evaluate(
         persons = original.persons.to_numpy().astype(np.int64)
         released = replace(released, given_identity=released.identity.with_persons(persons))
     return take_measures(chosen, original, released, progress=progress)
+
+
+def _require_dataset(data: Any) -> None:
+    """Say how a frame becomes data whose variables have roles."""
+    if not isinstance(data, Dataset):
+        raise DataError(
+            f"Risk depends on what each variable is, and a {type(data).__name__} does not say so.",
+            hint="sf.Dataset(frame, sf.Schema.infer(frame)) takes suggested roles: correct "
+            'them. Or declare them: sf.Dataset(frame, {"age": "quasi", "income": "sensitive"}).',
+        )
 
 
 def pair(data: Dataset, release: Release | Dataset | str | Path) -> tuple[Dataset, Dataset]:
@@ -195,6 +208,7 @@ def protect(
     plan: LinkedPlan,
     *,
     key: Key | bytes | str | Path | None = None,
+    earlier: Iterable[LinkedRelease | str | Path] = (),
     progress: Progress | None = None,
 ) -> LinkedRelease: ...
 
@@ -204,7 +218,7 @@ def protect(
     plan: Plan | LinkedPlan,
     *,
     key: Key | bytes | str | Path | None = None,
-    earlier: Iterable[Release | str | Path] = (),
+    earlier: Iterable[Any] = (),
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Release | LinkedRelease:
@@ -218,8 +232,8 @@ def protect(
     key : the custodian's secret; a new one by default. The same key, data and plan give the
         same release, so that nobody can average the noise away.
     earlier : releases of the same records that are out already, or their folders. What all of
-        them disclose together is held against the targets too. `Release.write` finds those that
-        the ledger knows by itself.
+        them disclose together is held against the targets too, of linked tables in the joined
+        view. `Release.write` finds those that the ledger knows by itself.
 
     Raises
     ------
@@ -232,23 +246,29 @@ def protect(
             "The plan has tiers, and each is a release of its own.",
             hint=f'take sf.protect_tiers, or one of them: plan.for_tier("{list(plan.tiers)[-1]}").',
         )
+    for line in list_weaker(plan):
+        what = f"Less than the profile {plan.profile} asks for, so it is not met: {line}"
+        warnings.warn(what, WeakProtectionWarning, stacklevel=2)
     where = engine or engine_for(data.frame, progress)
     require_runs(plan, where)
     declared = declare(data, plan)
     require_persons(declared, where)
+    # Said before the work is done; afterwards the released records are looked at again.
+    treated = {name for step in plan.steps for name in step.touches(declared.schema)}
+    _refuse_direct([name for name in declared.schema.identifiers if name not in treated])
     original = where.keep(where.prepare(declared))
     secret = Key.of(key)
     released, fitted = apply_steps(original, plan.steps, secret, engine=where, progress=progress)
     require_no_direct(released)
     released = where.keep(released)
     require_no_free_text(released, where)
-    require_no_raw_groups(released, where)
-    warn_of_contradictions(original, released, where)
+    require_consistent_groups(original, released, plan.steps, where)
     measures = plan.measures
     evidence = take_measures(measures, original, released, progress=progress)
     evidence |= add_losses(plan.steps, fitted, evidence)
     verdict = judge(plan.targets, measures, evidence)
     require_met(verdict, evidence, untreated=_name_untreated(plan.steps, released))
+    require_no_raw_groups(released)
     paired = [pair_release(original, item) for item in earlier]
     if paired:
         held = hold_composition(plan, original, released, paired, progress=progress)
@@ -282,13 +302,7 @@ def _protect_linked(
             hint="sf.protect(sf.Dataset(frame), sf.Plan(...)), or "
             'sf.protect({"patients": ..., "visits": ...}, sf.LinkedPlan(...)).',
         )
-    if earlier:
-        raise PlanError(
-            "What linked tables disclose together with earlier releases is not measured.",
-            hint="leave `earlier` out. `write` refuses what the ledger knows, unless the plan says "
-            "why it may leave.",
-        )
-    return protect_linked(data, plan, key=key, progress=progress)
+    return protect_linked(data, plan, key=key, earlier=earlier, progress=progress)
 
 
 def add_losses(
@@ -426,14 +440,17 @@ def require_runs(plan: Plan, engine: Engine) -> None:
 
 def require_no_direct(released: Dataset) -> None:
     """Refuse a release that shows identifiers as they are, or nothing at all."""
-    if direct := released.schema.identifiers:
-        names = ", ".join(f"'{name}'" for name in direct)
-        raise PlanError(
-            f"These direct identifiers would be released as they are: {names}.",
-            hint='add a step with method "drop" or "pseudonymise" to the plan.',
-        )
+    _refuse_direct(released.schema.identifiers)
     if not released.columns:
         raise PlanError("The plan drops every variable; nothing would be released.")
+
+
+def _refuse_direct(names: Sequence[str]) -> None:
+    if names:
+        raise PlanError(
+            f"These direct identifiers would be released as they are: {quote_names(names)}.",
+            hint='add a step with method "drop" or "pseudonymise" to the plan.',
+        )
 
 
 def require_no_free_text(released: Dataset, engine: Engine) -> None:
@@ -460,47 +477,48 @@ def require_no_free_text(released: Dataset, engine: Engine) -> None:
         )
 
 
-def require_no_raw_groups(released: Dataset, engine: Engine) -> None:
-    """Refuse numbers of small groups, such as households, that would leave as they are.
+def require_no_raw_groups(released: Dataset) -> None:
+    """Refuse numbers of groups, such as households or schools, that would leave as they are.
 
-    Who knows the number of a household has all its members.
+    Who knows the number of a group has all its members.
     """
     names = [n for n in released.schema.having("cluster") if released.schema[n].cells is None]
-    wanted: dict[str, list[Summary]] = {name: [Count(), Distinct()] for name in names}
-    counted = engine.aggregate(released, wanted) if names else {}
-    small = [
-        name
-        for name in names
-        if 0 < counted[name]["count"] < _SMALL_GROUP * counted[name]["distinct"]
-    ]
-    if small:
+    if names:
         raise PlanError(
-            f"The groups of {quote_names(small)} are small, and their numbers would be released as "
-            "they are.",
+            f"The groups of {quote_names(names)} would be released with their numbers or names as "
+            "they are, and who knows a group finds its members.",
             hint='add a step with method "pseudonymise", which keeps members together, or "drop". '
-            f'If the numbers are new ones that nobody knows: {small[0]} = {{ cells = "values" }}.',
+            f'If the numbers are new ones that nobody knows: {names[0]} = {{ cells = "values" }}.',
         )
 
 
-def warn_of_contradictions(original: Dataset, released: Dataset, engine: Engine) -> None:
-    """Say where members of a group have different values of what is the same within each group."""
-    if not engine.in_memory or not original.schema.having("cluster"):
-        return
-    names = [name for name in released.columns if name in original.schema]
+def require_consistent_groups(
+    original: Dataset, released: Dataset, steps: Sequence[Method], engine: Engine
+) -> None:
+    """Refuse a release in which members of a group contradict each other.
+
+    There, a variable that is the same within each group of the original differs within some. Away
+    from memory, that is taken to be so where a step clusters records and not groups.
+    """
     # Where the groups themselves are not released, nobody sees members contradict each other.
-    level = {
-        group: constant
-        for group, constant in find_group_level(original, names, engine).items()
-        if group in released.columns
-    }
-    aligned = _align(original, released)
-    for name, (groups, several) in find_contradictions(aligned, released, level).items():
-        warnings.warn(
-            f"Variable '{name}' is the same within each group in the original, and differs within "
-            f"{groups:,} of {several:,} groups in the release: members contradict each other. "
-            "Methods k_anonymity, noise, code_noise, misclassify and weights keep it the same.",
-            HeavyLossWarning,
-            stacklevel=3,
+    groups = [name for name in original.schema.having("cluster") if name in released.columns]
+    names = [name for name in released.columns if name in original.schema]
+    if not engine.in_memory:
+        clustered = [step.touches(original.schema) for step in steps if step.name in _BY_RECORD]
+        names = [name for name in names if any(name in touched for touched in clustered)]
+    if not groups or not names:
+        return
+    found = find_group_level(original, names, engine)
+    level = {group: constant for group, constant in found.items() if group in groups}
+    differing = [name for constant in level.values() for name in constant]
+    if engine.in_memory:
+        differing = [*find_contradictions(_align(original, released), released, level)]
+    if differing:
+        raise PlanError(
+            f"In {quote_names(differing)}, members of a group would contradict each other: the "
+            "original has one value within each group, and the release several.",
+            hint="methods k_anonymity, noise, code_noise, misclassify and weights keep one value "
+            "for each group. Or drop the variable, or the number of the group.",
         )
 
 
@@ -903,7 +921,7 @@ def _take(measure: Measure, original: Dataset | None, released: Dataset | None) 
     if released is None:
         raise MeasureError("There is nothing to measure.", hint="pass the data.")
     if measure.of == "pair":
-        return Evidence.failed(measure.name, "pair", "it needs the original, which was not given.")
+        return Evidence.failed(measure.name, "pair", "it needs the original.")
     return measure.look(released, "released", engine_for(released.frame))
 
 

@@ -24,6 +24,7 @@ from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.measure import Trial
 from sfumato.plan import Plan
+from sfumato.plan.profile import list_weaker
 from sfumato.plan.targets import Judgement, Target, find_number, read_for_target
 from sfumato.release import Release
 from sfumato.run import is_on_risk, list_repeated
@@ -146,7 +147,16 @@ def require_acceptable(release: Release) -> None:
 
     Unless the plan says why that may be.
     """
-    plan, tried = release.plan, release.attacks
+    try:
+        require_attempts_fail(release.plan, release.attacks)
+    except TargetError as error:
+        error.evidence = {**release.evidence, **release.attacks}
+        error.verdict = (*release.verdict, *error.verdict)
+        raise
+
+
+def require_attempts_fail(plan: Plan, tried: Mapping[str, Evidence]) -> None:
+    """The same of attacks that were tried."""
     judged = judge_attacks(plan, tried)
     missed = {item.measure: describe_success(item, tried) for item in judged if not item.met}
     untried = _list_cut_short(plan, tried)
@@ -169,8 +179,7 @@ def require_acceptable(release: Release) -> None:
         hint=f"{remedy}. If this may leave all the same, say why in the plan: "
         f'[release] accept_attacks = {{ {name} = "..." }}.',
     )
-    error.evidence = {**release.evidence, **release.attacks}
-    error.verdict = (*release.verdict, *judged)
+    error.evidence, error.verdict = dict(tried), judged
     raise error
 
 
@@ -202,6 +211,8 @@ def _light_targets(release: Release) -> Light:
         for judgement in release.verdict
         if _is_barely_met(judgement, plan)
     ]
+    weaker = f"Less than the profile {plan.profile} asks for"
+    reasons += [f"{weaker}: {line}" for line in list_weaker(plan)]
     reasons += [*_list_repeated_names(release), *_list_trajectories(release)]
     if frames.is_distributed(release.dataset.frame) and plan.targets:
         reasons.append(
@@ -262,16 +273,21 @@ def _is_barely_met(judgement: Judgement, plan: Plan) -> bool:
     return over or (target.least is not None and 0 < target.least > _BARELY * judgement.number)
 
 
-def _light_attacks(release: Release, judged: Sequence[Judgement]) -> Light:
-    plan, tried = release.plan, release.attacks
+def light_attempts(plan: Plan, tried: Mapping[str, Evidence]) -> Light:
+    """Red where an attack does better than acceptable, amber where the plan accepts that."""
     beyond, accepted = list[str](), list[str]()
-    for judgement in judged:
+    for judgement in judge_attacks(plan, tried):
         if not judgement.met:
             line = describe_success(judgement, tried)
             reason = plan.release.find_reason(tried[judgement.measure].name)
             (beyond if reason is None else accepted).append(_add_reason(line, reason))
     light = Light("red", tuple(beyond)) if beyond else Light()
-    light = light.dim([*accepted, *_list_untried(release)])
+    return light.dim(accepted)
+
+
+def _light_attacks(release: Release, judged: Sequence[Judgement]) -> Light:
+    tried = release.attacks
+    light = light_attempts(release.plan, tried).dim(_list_untried(release))
     light = light.dim(
         describe_success(judgement, tried)
         for judgement in judged

@@ -38,6 +38,9 @@ class TieredRelease(Mapping[str, Release]):
     plan: Plan
     releases: Mapping[str, Release] = field(repr=False)
 
+    def __repr__(self) -> str:
+        return f"TieredRelease({', '.join(self)})"
+
     def __getitem__(self, tier: str) -> Release:
         return self.releases[tier]
 

@@ -22,7 +22,7 @@ from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.log import Log
 from sfumato.outputs.output import Output, OutputRefused
 from sfumato.outputs.quantiles import FIVE, count_needed_records, safe_quantiles
-from sfumato.outputs.rules import Rules, warn_of_groups, warn_of_shared_persons
+from sfumato.outputs.rules import Rules, warn_of_figure, warn_of_shared_persons
 from sfumato.outputs.tables.crosstabs import crosstab
 from sfumato.outputs.tables.table import Table
 from sfumato.schema import Column, Schema
@@ -162,7 +162,7 @@ def _answer_result(site: _Site, name: str) -> Any:
         return Withheld()
     data = site.population.data
     reasons = (
-        *draft.reasons, *warn_of_shared_persons(data), *warn_of_groups(data, site.rules),
+        *draft.reasons, *warn_of_shared_persons(data), *warn_of_figure(data, site.rules),
     )  # fmt: skip
     output = _describe(
         site.request, result, reasons=reasons, verdict="review" if reasons else "pass",

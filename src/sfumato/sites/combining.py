@@ -17,6 +17,7 @@ from sfumato.io.atomic import PUBLIC, write_file
 from sfumato.io.formulas import escape
 from sfumato.kernels.arrays import Floats
 from sfumato.outputs.tables.table import AttackerKnowledge, Table
+from sfumato.parameters import write_short
 from sfumato.sites.bundle import MOST_ROUNDS, Bundle, CrosstabAnswer, ModelAnswer, ModelStep, Round
 from sfumato.sites.drawing import draw_result
 from sfumato.sites.regression import PooledStep, join_answers
@@ -48,6 +49,8 @@ class PooledResults:
     models: Mapping[str, FittedRegression] = field(default_factory=dict, repr=False)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     round: Round | None = field(default=None, repr=False)
+
+    __repr__ = write_short
 
     def list_statements(self) -> list[str]:
         """A sentence on each result: which sites it rests on."""

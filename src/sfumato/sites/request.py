@@ -27,6 +27,7 @@ from pydantic import (
 
 from sfumato.errors import PlanError
 from sfumato.kernels.arrays import Floats
+from sfumato.parameters import cut_repr
 from sfumato.utility.models.formula import Formula, read_formula
 
 _MOST_BINS, _MOST_LEVELS, _MOST_VARIABLES, _MOST_RESULTS = 200, 50, 50, 50
@@ -45,6 +46,9 @@ class Strict(BaseModel):
     """A part of a file from somebody else: nothing unknown is in it, and it never changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def __repr__(self) -> str:
+        return cut_repr(super().__repr__())
 
 
 class AgreedVariable(Strict):

@@ -100,7 +100,8 @@ def verify_release(
     if not (folder / CUSTODY).is_dir():
         return (*checks, *_list_unchecked(original))
     if not is_intact(checks):
-        return checks
+        finding = "they were not measured again, since the release is not as it was written"
+        return (*checks, Check(name="targets", passed=None, finding=finding))
     if is_of_several(read_any_manifest(folder)) or isinstance(original, Mapping):
         from sfumato.storage.linked import verify_tables
 
@@ -167,7 +168,10 @@ def _check_data(folder: Path, manifest: Mapping[str, Any]) -> Check:
     intact = not find_changed(folder, list_parts(data))
     if "parts" in data:
         intact = intact and digest_listing(data["parts"]) == data["sha256"]
-    state = "is what the manifest says" if intact else "was changed or is missing"
+    state = "is what the manifest says" if intact else "was changed"
+    missing = [part for part in list_parts(data) if not (folder / part).is_file()]
+    if missing:
+        state = "is missing" if missing == [name] else f"lacks {format_names(missing)}"
     return Check(name="data", passed=intact, finding=f"{name} {state}")
 
 
@@ -301,7 +305,7 @@ def _get_digests(record: Mapping[str, Any]) -> dict[str, str]:
 
 def _check_files(folder: Path, digests: Mapping[str, str]) -> Check:
     changed = find_changed(folder, digests)
-    finding = "the files (reports, evidence) are those that were written"
+    finding = "reports and evidence are those that were written"
     if changed:
         finding = f"changed or missing: {format_names(changed)}"
     return Check(name="files", passed=not changed, finding=finding)
@@ -370,7 +374,8 @@ def _find_in_ledger(folder: Path, entries: list[Entry]) -> tuple[bool | None, st
         return True, f"this is release {entry.number}, which no longer counts: {entry.forgotten}"
     same = [known for known in entries if known.counts and known.is_of_same_records(entry)]
     position = same.index(entry) + 1
-    finding = f"this is release {position} of {len(same)} of these records"
+    count = "the only one" if len(same) == 1 else f"number {position} of {len(same)}"
+    finding = f"its manifest is that of release {entry.number}, {count} of these records"
     if position < len(same):
         latest = same[-1]
         finding += f"; a later one was made on {_get_day(latest)}, in '{latest.folder}'"

@@ -36,6 +36,7 @@ from sfumato.io.atomic import (
     PRIVATE,
     PUBLIC,
     create_file,
+    note_unfinished,
     put_folder_in_place,
     replace_file,
     restore_interrupted,
@@ -49,6 +50,8 @@ from sfumato.progress import Progress, part_of, send_progress_to, silent
 from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.run import leave_out_composition, require_met, take_measures
+from sfumato.run.distributions import tabulate_distributions
+from sfumato.run.dossier import build_dossier
 from sfumato.run.lights import list_judged, list_public, require_acceptable
 from sfumato.storage.authentication import encode_authenticated, encode_json
 from sfumato.storage.cluster import list_parts, write_parts
@@ -150,6 +153,9 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
     manifest, verdict = write_data(release, folder, report)
     manifest["targets"] = [judgement.public() for judgement in verdict]
     manifest["attacks"] = list_public(release)
+    dossier = build_dossier(plan, verdict, release.evidence, release.attacks)
+    if dossier is not None:
+        manifest["dossier"] = dossier.public()
     report("writing", 2, 3)
     private = folder / CUSTODY
     private.mkdir(mode=0o700)
@@ -171,6 +177,8 @@ def _write_all(composing: Composing, folder: Path, report: Progress) -> None:
         "targets": [judgement.plain() for judgement in verdict],
         "lights": composing.lights.plain(),
         "judged_attacks": list_judged(plan, release.attacks),
+        **({} if dossier is None else {"dossier": dossier.plain()}),
+        "distributions": tabulate_distributions(release.original, release.dataset),
         "composition": composing.facts,
         "manifest_sha256": sha256(folder / MANIFEST),
     }
@@ -361,19 +369,26 @@ def _put_table(path: Path, table: pl.DataFrame) -> None:
 
 def keep_attempt(folder: Path, plan: Plan | LinkedPlan, error: TargetError) -> Path:
     """Keep the evidence of a refused release inside: in a private folder beside the target."""
+    from sfumato.report import render_refusal
+
     refused = folder.absolute().with_name(f"{folder.name}.refused")
     refused.mkdir(mode=0o700, parents=True, exist_ok=True)
     numbers = [path.stem.removeprefix("attempt-") for path in refused.glob("attempt-*.json")]
     number = 1 + max((int(text) for text in numbers if text.isdigit()), default=0)
     path = refused / f"attempt-{number}.json"
-    content = {
+    content: dict[str, Any] = {
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "plan": plan.text(),
         "plan_digest": plan.digest,
-        "targets": [judgement.plain() for judgement in error.verdict],
+        "targets": [{**item.plain(), "worst": item.worst} for item in error.verdict],
         "evidence": {label: evidence.plain() for label, evidence in error.evidence.items()},
     }
+    if isinstance(plan, Plan) and plan.profile is not None:
+        dossier = build_dossier(plan, error.verdict, error.evidence, error.evidence)
+        content["dossier"] = None if dossier is None else dossier.plain()
     create_file(path, encode_json(content), mode=PRIVATE)
+    page = render_refusal(content, plan.release.describe_parties(), error.hint)
+    create_file(path.with_suffix(".html"), page.encode(), mode=PRIVATE)
     return path
 
 
@@ -453,7 +468,8 @@ def prepare_beside(target: Path) -> Iterator[Path]:
                 break
         folder.mkdir(mode=0o700)
         try:
-            yield folder
+            with note_unfinished(folder):
+                yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -15,6 +15,9 @@ from sfumato.outputs.rules import Rules
 from sfumato.outputs.tables.aggregation import Contributions
 from sfumato.outputs.tables.lattice import Lattice
 
+_LAST_BIT = 1e-9
+"""A share of a count may be a bit too large: 0.9 times 30 is 27."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Layer:
@@ -81,14 +84,14 @@ def find_empty_cells(lattice: Lattice, counts: Floats) -> Mask:
     return empty
 
 
-def find_full_cells(lattice: Lattice, counts: Floats) -> Mask:
-    """Inner cells that hold all records of a line of several cells."""
+def find_full_cells(lattice: Lattice, counts: Floats, share: float = 1.0) -> Mask:
+    """Inner cells that hold all records of a line of several cells, or this share of them."""
     full = np.zeros(lattice.cells, bool)
     table, inner = counts.reshape(lattice.shape), lattice.depth == 0
     for axis, size in enumerate(lattice.sizes):
         if size > 1 and len(lattice.sizes) > 1:
             total = np.take(table, [size], axis=axis)
-            full |= ((table == total) & (table > 0)).ravel() & inner
+            full |= ((table >= share * total - _LAST_BIT) & (table > 0)).ravel() & inner
     return full
 
 
@@ -136,8 +139,7 @@ def assess_sums(
     if rules.p_percent is not None:
         # The second largest contributor estimates the largest by subtracting himself.
         need = np.maximum(need, rules.p_percent * largest[:, 0] - remainder)
-    if rules.dominance is not None:
-        number, most = rules.dominance
+    for number, most in rules.dominances:
         need = np.maximum(need, largest[:, :number].sum(axis=1) / most - sizes)
     # A last bit of rounding is no contribution.
     need[need <= 1e-12 * sizes] = 0.0

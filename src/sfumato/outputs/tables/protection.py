@@ -84,7 +84,12 @@ def protect_table(counts: CellCounts, request: TableRequest) -> Table:
         )
         for name, layer in draft.layers.items()
     }
-    draft = _Draft(shown=shown, notes=draft.notes, findings=draft.findings)
+    notes = draft.notes
+    if (base := request.rules.round_to) and "count" in shown:
+        # What is hidden was chosen for exact counts, so that rounded ones tell less.
+        shown["count"] = base * np.floor(shown["count"] / base + 0.5)
+        notes = [*notes, f"Counts are rounded to the nearest {base}."]
+    draft = _Draft(shown=shown, notes=notes, findings=draft.findings)
     return _build_table(counts, request, draft, known, findings)
 
 
@@ -183,7 +188,7 @@ def _find_few_units(counts: CellCounts, request: TableRequest) -> Mask | None:
 
 def _count_largest(request: TableRequest) -> int:
     """How many of the largest contributions the rules look at."""
-    return max(2, request.rules.dominance[0] if request.rules.dominance else 0)
+    return max([2, *(number for number, _ in request.rules.dominances)])
 
 
 def _format_rough_share(share: float) -> str:
@@ -209,8 +214,10 @@ def _find_concerns(counts: CellCounts, request: TableRequest) -> Findings:
             "is not: put it together with another."
         )
     if request.protection != "round":
-        if rules.full == "review" and find_full_cells(lattice, counts.counts).any():
-            reasons.append(_FULL)
+        full = find_full_cells(lattice, counts.counts, rules.full_share)
+        if rules.full == "review" and full.any():
+            nearly = f"A cell has {100 * rules.full_share:g} % or more of its row or column."
+            reasons.append(_FULL if rules.full_share == 1 else nearly)
         several = len(lattice.sizes) > 1
         if rules.zeros == "review" and several and find_empty_cells(lattice, counts.counts).any():
             reasons.append("Some cells are empty: nobody of that group has that value.")

@@ -75,6 +75,8 @@ class TableRequest:
         rule: dict[str, Any] = {"protection": self.protection, "k": self.k}
         if self.protection == "round":
             rule["base"] = self.base
+        elif self.rules.round_to:
+            rule["round_to"] = self.rules.round_to
         if self.statistics != ("count",):
             rule |= {name: self.rules.plain()[name] for name in ("dominance", "p_percent")}
         return rule | {"statistics": list(self.statistics)}

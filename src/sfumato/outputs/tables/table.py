@@ -16,6 +16,7 @@ from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.outputs.output import Verdict
 from sfumato.outputs.tables.lattice import Lattice
+from sfumato.parameters import cut_repr
 
 LIBRARIES = ("polars", "pandas", "pyarrow")
 
@@ -213,7 +214,8 @@ class Table:
 
         return render_text(self)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return cut_repr(f"Table({self.title!r}, {self.verdict})")
 
     def _repr_html_(self) -> str:
         return self.to_html()
