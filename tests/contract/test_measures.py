@@ -90,7 +90,8 @@ ODD = {
     "one row": {
         # Risk: one record that nobody protects is at the worst; nothing is known of its dependence.
         "attribute_disclosure-0": 1, "attribute_disclosure-1": 1, "attribute_disclosure-4": 1,
-        "closeness": 0, "composition": 1, "diversity": 1, "interval": 1, "k_of_items": 1,
+        "closeness": 0, "composition": 1, "diversity": 1, "identifiers_left": 1, "interval": 1,
+        "k_of_items": 1,
         "mixed_h_index": 1, "mixed_linkage": 1, "peers": 1, "recoverable": 0, "reidentification": 1,
         "singling_out": 1, "surviving_identifiers": 1, "uniqueness": 1, "untouched": 1,
         # Utility: the same data lose nothing.
@@ -99,7 +100,8 @@ ODD = {
     },
     "all missing": {
         # Twenty equal records, of which nobody has a secret.
-        "closeness": 0, "composition": 20, "diversity": 1, "diversity-1": 0, "peers": 1,
+        "closeness": 0, "composition": 20, "diversity": 1, "diversity-1": 0, "identifiers_left": 0,
+        "peers": 1,
         "recoverable": 0, "reidentification": 0, "uniqueness": 0, "untouched": 0, "marginals": 0,
     },
 }  # fmt: skip

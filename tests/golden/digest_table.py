@@ -335,6 +335,7 @@ def figures() -> Entries:
     frame = _people()
     model = smf.ols("systolic ~ height + weight_kg", frame.to_pandas()).fit()
     made: dict[str, Callable[..., Any]] = {
+        "bar": lambda **to: sf.plots.bar(frame, "education", hue="sex", **to),
         "box": lambda **to: sf.plots.box(frame, ["height", "systolic"], by="sex", **to),
         "contour": lambda **to: sf.plots.contour(frame, "height", "weight_kg", **to),
         "density": lambda **to: sf.plots.density(frame, "glucose", hue="sex", **to),
