@@ -156,7 +156,8 @@ def test_parameters_are_explained_with_their_measure_and_not_in_the_help(place):
 
 def test_the_example_of_every_measure_can_be_typed():
     for name, entry in catalogue.measures().items():
-        words = shlex.split(told("measures", name).stdout.rpartition("On the command line")[2])
+        shown = told("measures", name).stdout.rpartition("On the command line")[2]
+        words = shlex.split(shown.replace("\\\n", ""))
         given = words[words.index("--measure") + 2 :]
         flags = {flag.strip("-").replace("-", "_"): [text] for flag, text in batched(given)}
         example = next((example for example in entry.examples if example), {})
