@@ -18,8 +18,8 @@ from sfumato.engines.local import (
     list_sort_keys,
     make_draws,
     name_by_position,
-    summarise,
 )
+from sfumato.engines.summaries import order_by_need
 from sfumato.engines.verbs import HIGH, LEVELS, LOW, RANK, RECORDS, ROWS, tabulate_distinct
 
 _AT = "__at__"
@@ -55,8 +55,24 @@ class PartitionedEngine(LocalEngine):
         for name, summaries in wanted.items():
             column = data.column(name)
             parts = [column.gather(at).drop_nulls() for at in self._split(len(data))]
-            found[name] = summarise(parts, summaries)
+            known = {}
+            for summary in order_by_need(summaries):
+                partials = [summary.partial(part, known) for part in parts]
+                if hasattr(summary, "combine"):
+                    partials = self._join_some(partials, summary.combine)
+                known[summary.name] = summary.merge(partials, known)
+            found[name] = {summary.name: known[summary.name] for summary in summaries}
         return found
+
+    def _join_some(self, results, combine):
+        """Some joined, some not, and in any order."""
+        cut = int(self.random.integers(1, len(results) + 1))
+        order = self.random.permutation(len(results))
+        return [
+            functools.reduce(combine, [results[i] for i in some])
+            for some in (order[:cut], order[cut:])
+            if len(some)
+        ]
 
     def distinct(self, data, columns):
         if not columns:
@@ -76,16 +92,7 @@ class PartitionedEngine(LocalEngine):
 
     def gather(self, data, function, *, reads, combine=None):
         results = [function(data.batch(reads)[at]) for at in self._split(len(data))]
-        if combine is None:
-            return results
-        # Some joined, some not, and in any order.
-        cut = int(self.random.integers(1, len(results) + 1))
-        order = self.random.permutation(len(results))
-        return [
-            functools.reduce(combine, [results[i] for i in some])
-            for some in (order[:cut], order[cut:])
-            if len(some)
-        ]
+        return results if combine is None else self._join_some(results, combine)
 
     def count(self, data):
         return len(data)

@@ -359,7 +359,8 @@ class _ValueCounts:
     def partial(self, values: pl.Series, earlier: Mapping[str, Any]) -> pl.DataFrame:
         """Count one part."""
         del earlier
-        return values.alias("value").value_counts(name="records")
+        counts = values.alias("value").value_counts(name="records")
+        return counts.with_columns(pl.col("records").cast(pl.Int64))
 
     def combine(self, first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
         """The counts of two parts."""
@@ -368,7 +369,7 @@ class _ValueCounts:
     def merge(self, parts: Sequence[pl.DataFrame], earlier: Mapping[str, Any]) -> pl.DataFrame:
         """The counts of all parts."""
         del earlier
-        return pl.concat(parts).group_by("value").agg(pl.col("records").cast(pl.Int64).sum())
+        return pl.concat(parts).group_by("value").agg(pl.col("records").sum())
 
 
 def _count_values(
