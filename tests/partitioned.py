@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -55,7 +56,7 @@ class PartitionedEngine(LocalEngine):
         for name, summaries in wanted.items():
             column = data.column(name)
             parts = [column.gather(at).drop_nulls() for at in self._split(len(data))]
-            known = {}
+            known: dict[str, Any] = {}
             for summary in order_by_need(summaries):
                 partials = [summary.partial(part, known) for part in parts]
                 if hasattr(summary, "combine"):
