@@ -88,7 +88,7 @@ image: packages  ## an OCI image with the command line; needs docker
 	docker build --tag sfumato .
 
 lock: ## resolve the newest versions that pyproject.toml allows; needs uv
-	uv pip compile pyproject.toml --extra formats --extra postgres --extra spark --group dev --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra formats --extra postgres --extra spark --extra studio --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header --no-emit-index-url --quiet --output-file requirements.lock
 
 clean:
