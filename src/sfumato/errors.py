@@ -6,8 +6,11 @@ quotes a cell of the data: an error may end up in a log, an e-mail or a ticket.
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -82,6 +85,14 @@ class RepeatedReleaseWarning(UserWarning):
 
 class ReplacedReleaseWarning(UserWarning):
     """A release that was overwritten is kept, since somebody else's files are in it."""
+
+
+def locate(error: BaseException) -> str:
+    """Where in our own code something unexpected failed, such as "view.py:12"; no value."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if f"{os.sep}sfumato{os.sep}" in frame.filename]
+    where = (ours or list(frames))[-1]
+    return f"{Path(where.filename).name}:{where.lineno}"
 
 
 def refuse_patterns(names: Iterable[str]) -> None:

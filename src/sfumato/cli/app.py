@@ -33,6 +33,7 @@ from sfumato.io.atomic import FileLog, log_files
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Look": {
         "demo": ("demo", "Go through the whole journey with invented data."),
+        "studio": ("studio", "Do the whole job in a browser on this machine."),
         "inspect": ("look", "Suggest roles and kinds of variables, write a first plan."),
         "assess": ("look", "Say who could be singled out in the data as they are."),
         "who": ("who", "List each record's risk, and by what. It stays inside."),

@@ -1,0 +1,177 @@
+"""Forms from the parameters of methods and measures: what a new one declares, a page shows.
+
+Bounds and choices come from the JSON schema of the class, help from its docstring. What a form
+sends is read by the same code that reads the options of the command line.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, get_type_hints
+
+import tomlkit
+from pydantic import TypeAdapter
+
+from sfumato.catalogue import Entry, parameters_of, parse_parameters
+from sfumato.parameters import write_example
+
+FieldKind = Literal["switch", "choice", "number", "names", "text"]
+_CLOSED, _OPEN = ("minimum", "maximum"), ("exclusiveMinimum", "exclusiveMaximum")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One parameter as a form shows it.
+
+    Parameters
+    ----------
+    name, help : of the parameter.
+    kind : "switch" for true or false, "choice" for one of several, "number", "names" for some of
+        the variables, "text" for everything else, written as in a plan.
+    value : as the form shows it: text, or a list of names.
+    default : what holds if nothing is given, as text.
+    choices : of a choice or of names; of a text, what may stand there among others.
+    least, most : bounds of a number.
+    whole : whether a number must be whole.
+    required : whether something must be given.
+    example : of a text.
+    """
+
+    name: str
+    help: str
+    kind: FieldKind
+    value: Any
+    default: str
+    choices: Sequence[str] = ()
+    least: float | None = None
+    most: float | None = None
+    whole: bool = False
+    required: bool = False
+    example: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its name in words."""
+        return self.name.replace("_", " ")
+
+
+@cache
+def read_json_schema(entry: Entry) -> Mapping[str, Any]:
+    """The JSON schema of a method or measure."""
+    return TypeAdapter(entry).json_schema()
+
+
+def list_fields(
+    entry: Entry, settings: Mapping[str, Any] | None = None, variables: Sequence[str] = ()
+) -> list[Field]:
+    """The fields of a form for a method or a measure.
+
+    Parameters
+    ----------
+    entry : the method or measure.
+    settings : what its parameters are now; defaults where not given.
+    variables : names to choose from.
+
+    Examples
+    --------
+    >>> from sfumato.methods.k_anonymity import KAnonymity
+    >>> fields = {field.name: field for field in list_fields(KAnonymity, {"k": 7}, ["age"])}
+    >>> fields["k"].kind, fields["k"].value, fields["k"].least, fields["variables"].choices
+    ('number', '7', 2, ['age'])
+    """
+    properties = read_json_schema(entry).get("properties", {})
+    types = get_type_hints(entry, include_extras=True)
+    fields = []
+    for parameter in parameters_of(entry):
+        value = (settings or {}).get(parameter.name, parameter.default)
+        shape = _drop_null(properties[parameter.name])
+        kind, facts = _classify(shape, variables)
+        fields.append(
+            Field(
+                name=parameter.name,
+                help=parameter.help,
+                kind=kind,
+                value=list(value or []) if kind == "names" else _write_value(value),
+                default=_write_value(parameter.default),
+                required=parameter.required,
+                example=write_example(types[parameter.name]) if kind == "text" else "",
+                **facts,
+            )
+        )
+    return fields
+
+
+def read_form(entry: Entry, form: Mapping[str, Sequence[str]], before: str = "") -> dict[str, Any]:
+    """The parameters of a method or measure from what a form sent; what is empty is left out.
+
+    Parameters
+    ----------
+    entry : the method or measure.
+    form : the values of each field.
+    before : what the names of the fields begin with.
+
+    Examples
+    --------
+    >>> from sfumato.methods.k_anonymity import KAnonymity
+    >>> read_form(KAnonymity, {"k": ["7"], "variables": ["age", "sex, at birth"], "ends": [""]})
+    {'variables': ['age', 'sex, at birth'], 'k': 7}
+    """
+    texts: dict[str, str | list[str]] = {}
+    for field in list_fields(entry):
+        sent = [text for text in form.get(f"{before}{field.name}", ()) if text != ""]
+        if not sent:
+            continue
+        if field.kind == "names":
+            texts[field.name] = _write_value(sent)  # a name may have a comma in it
+        elif sent[-1] != field.default or field.required:
+            texts[field.name] = sent[-1]
+    return parse_parameters(entry, texts)
+
+
+def _drop_null(shape: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A JSON schema without the alternative "nothing"."""
+    if "anyOf" not in shape:
+        return shape
+    parts = [part for part in shape["anyOf"] if part.get("type") != "null"]
+    return parts[0] if len(parts) == 1 else {"anyOf": parts}
+
+
+def _classify(
+    shape: Mapping[str, Any], variables: Sequence[str]
+) -> tuple[FieldKind, dict[str, Any]]:
+    kind = shape.get("type")
+    if "enum" in shape:
+        return "choice", {"choices": [str(choice) for choice in shape["enum"]]}
+    if "const" in shape:
+        return "choice", {"choices": [str(shape["const"])]}
+    if kind == "boolean":
+        return "switch", {}
+    if kind in ("integer", "number"):
+        least, most = (
+            next((shape[name] for name in names if name in shape), None)
+            for names in zip(_CLOSED, _OPEN, strict=True)
+        )
+        return "number", {"least": least, "most": most, "whole": kind == "integer"}
+    if kind == "array" and shape.get("items", {}).get("type") == "string":
+        return "names", {"choices": list(variables)}
+    parts = shape.get("anyOf", ())
+    return "text", {"choices": [str(choice) for part in parts for choice in part.get("enum", ())]}
+
+
+def _write_value(value: Any) -> str:
+    """A value as a field shows it: text plain, the rest as in a plan."""
+    if value is None or value in ([], {}, ()):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int, float, dt.date)):
+        return str(value)
+    plain = TypeAdapter(Any).dump_python(value, exclude_none=True)
+    if isinstance(plain, dict):
+        table = tomlkit.inline_table()
+        table.update(plain)
+        return str(table.as_string())
+    return str(tomlkit.item(list(plain)).as_string()).replace("\n", " ")

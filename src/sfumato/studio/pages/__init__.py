@@ -1,0 +1,1 @@
+"""One file a page. Each makes a `Page` called `page`; the server finds it."""

@@ -1,0 +1,17 @@
+"""To be written: the page compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sfumato.studio.view import Page, View
+
+page = Page("compare")
+
+
+@page.show
+async def show(view: View) -> Mapping[str, Any]:
+    """What the page shows."""
+    del view
+    return {}

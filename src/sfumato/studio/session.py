@@ -1,0 +1,322 @@
+"""Sessions: what was decided, in a private folder: nothing is lost, and all can be undone.
+
+A session is a folder: `history.json` (every state, the branches, where one stands), `plans/` (the
+text of every plan that was ever the current one), `results/` (what was measured, by what it depends
+on), `audit.jsonl` (who did what and when), `uploads/`. A state is a source and a plan; nothing else
+counts.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sfumato import __version__
+from sfumato.errors import DataError, PlanError
+from sfumato.io.atomic import PRIVATE, write_file
+from sfumato.plan import Plan
+from sfumato.plan.linked import LinkedPlan
+from sfumato.studio.source import Source, parse_plan
+from sfumato.studio.tasks import Depends
+
+_HISTORY, _AUDIT, _PLANS, _RESULTS, UPLOADS = (
+    "history.json", "audit.jsonl", "plans", "results", "uploads",
+)  # fmt: skip
+_ID = re.compile(r"[a-z0-9]{12}")
+MAIN = "main"
+_LONGEST_NAME = 60
+
+
+@dataclass(frozen=True)
+class State:
+    """A source, a plan, and what was done to arrive there.
+
+    Parameters
+    ----------
+    number : of the state in its session; it never changes.
+    what : what was done, in a few words.
+    by, at : who did it, and when (UTC).
+    source : where the records come from; None before anything was opened.
+    plan : the digest of the plan's text; empty where there is none.
+    """
+
+    number: int
+    what: str
+    by: str
+    at: str
+    source: Source | None
+    plan: str
+
+
+@dataclass
+class Branch:
+    """States in their order, and where one stands: what is behind can be redone."""
+
+    states: list[int]
+    position: int = 0
+
+
+@dataclass
+class Session:
+    """One piece of work.
+
+    Parameters
+    ----------
+    folder : where it is kept; its name is the session's id.
+    owner : who began it.
+    """
+
+    folder: Path
+    owner: str
+    title: str = ""
+    created: str = ""
+    states: dict[int, State] = field(default_factory=dict)
+    branches: dict[str, Branch] = field(default_factory=dict)
+    current: str = MAIN
+
+    @property
+    def id(self) -> str:
+        """By which addresses name it."""
+        return self.folder.name
+
+    @property
+    def branch(self) -> Branch:
+        """The branch that is worked on."""
+        return self.branches[self.current]
+
+    @property
+    def state(self) -> State:
+        """Where one stands."""
+        return self.states[self.branch.states[self.branch.position]]
+
+    @property
+    def source(self) -> Source:
+        """Where the records come from."""
+        if self.state.source is None:
+            raise DataError("No data are open.", hint="choose a file under Data.")
+        return self.state.source
+
+    @property
+    def plan_text(self) -> str:
+        """The plan as it stands; empty where there is none."""
+        return self.read_plan(self.state)
+
+    @property
+    def plan(self) -> Plan | LinkedPlan | None:
+        """The plan as it stands; None where nobody has said how several tables belong together."""
+        linked = self.state.source is not None and self.state.source.linked
+        return parse_plan(self.plan_text, linked=linked)
+
+    def read_plan(self, state: State) -> str:
+        """The text of the plan of a state."""
+        if not state.plan:
+            return ""
+        return (self.folder / _PLANS / f"{state.plan}.toml").read_text("utf-8")
+
+    def read_branch(self, name: str) -> State:
+        """Where a branch stands."""
+        branch = self.branches[name]
+        return self.states[branch.states[branch.position]]
+
+    # What changes a session ------------------------------------------------------------------
+
+    def change(
+        self,
+        what: str,
+        *,
+        by: str,
+        plan: str | Plan | LinkedPlan | None = None,
+        source: Source | None = None,
+    ) -> None:
+        """Go on to a new state; what was undone before is no longer ahead, but stays on the disk.
+
+        Parameters
+        ----------
+        what : what was done, in a few words and without a value of the data.
+        by : who did it.
+        plan : the new plan, or its text; as it was by default.
+        source : where the records come from now; as before by default.
+        """
+        text = self.plan_text if plan is None else plan if isinstance(plan, str) else plan.text()
+        digest = ""
+        if text:
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            path = self.folder / _PLANS / f"{digest}.toml"
+            if not path.exists():
+                write_file(path, text, mode=PRIVATE)
+        number = len(self.states)
+        self.states[number] = State(number, what, by, _now(), source or self.state.source, digest)
+        branch = self.branch
+        branch.states = [*branch.states[: branch.position + 1], number]
+        branch.position = len(branch.states) - 1
+        self.save()
+        self.note(what, by=by)
+
+    def undo(self, *, by: str, steps: int = 1) -> None:
+        """Go back; with a negative number of steps, forward again."""
+        target = self.branch.position - steps
+        if not 0 <= target < len(self.branch.states):
+            raise PlanError("There is nothing more to undo." if steps > 0 else
+                            "There is nothing more to redo.")  # fmt: skip
+        self.branch.position = target
+        self.save()
+        self.note("undo" if steps > 0 else "redo", by=by)
+
+    def begin_branch(self, name: str, *, by: str) -> None:
+        """Go on from here under another name; the branch that was worked on stays as it is."""
+        label = " ".join(name.split())[:_LONGEST_NAME]
+        if not label or label in self.branches:
+            raise PlanError(
+                "A branch of this name exists already." if label else "A branch needs a name."
+            )
+        self.branches[label] = Branch([*self.branch.states[: self.branch.position + 1]],
+                                      self.branch.position)  # fmt: skip
+        self.current = label
+        self.save()
+        self.note(f"branch '{label}' begun", by=by)
+
+    def switch_branch(self, name: str, *, by: str) -> None:
+        """Work on another branch."""
+        if name not in self.branches:
+            raise PlanError("There is no such branch.")
+        self.current = name
+        self.save()
+        self.note(f"branch '{name}' taken up", by=by)
+
+    def note(self, what: str, *, by: str) -> None:
+        """Add a line to the audit trail, which nothing ever removes."""
+        line = json.dumps({"at": _now(), "by": by, "branch": self.current, "what": what})
+        handle = os.open(self.folder / _AUDIT, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+    def read_audit(self) -> list[dict[str, Any]]:
+        """Who did what and when, the first first."""
+        path = self.folder / _AUDIT
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+    # What is kept on the disk ----------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write the history, whole or not at all."""
+        content = {
+            "version": __version__,
+            "owner": self.owner,
+            "title": self.title,
+            "created": self.created,
+            "current": self.current,
+            "branches": {name: asdict(branch) for name, branch in self.branches.items()},
+            "states": [{**asdict(state), "source": state.source and state.source.plain()}
+                       for state in self.states.values()],
+        }  # fmt: skip
+        write_file(self.folder / _HISTORY, json.dumps(content), mode=PRIVATE)
+
+    @classmethod
+    def load(cls, folder: Path) -> Session:
+        """Open a session again, after a crash or tomorrow."""
+        content = json.loads((folder / _HISTORY).read_text("utf-8"))
+        states = [
+            State(**{**state, "source": state["source"] and Source.from_plain(state["source"])})
+            for state in content["states"]
+        ]
+        return cls(
+            folder=folder,
+            owner=content["owner"],
+            title=content["title"],
+            created=content["created"],
+            states={state.number: state for state in states},
+            branches={name: Branch(**branch) for name, branch in content["branches"].items()},
+            current=content["current"],
+        )
+
+    def compute_key(self, task: str, depends: Depends, parameters: Mapping[str, Any]) -> str:
+        """What an answer depends on: the records, the part of the plan, and the parameters."""
+        plan = self.plan
+        part = ""
+        if isinstance(plan, Plan) and depends != "plan":
+            # Steps, targets and parties do not change what the records are.
+            schema = plan.schema if depends == "schema" else None
+            part = Plan(schema=schema, read=plan.read).text()
+        elif plan is not None:
+            part = self.plan_text
+        facts = [__version__, task, self.source.stamp, part, parameters]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+    def read_result(self, key: str) -> dict[str, Any] | None:
+        """What was answered before to the same question; None where it was not."""
+        path = self.folder / _RESULTS / f"{key}.json"
+        try:
+            return dict(json.loads(path.read_text("utf-8")))
+        except (OSError, ValueError):
+            return None
+
+    def keep_result(self, key: str, result: Mapping[str, Any]) -> None:
+        """Keep an answer, so that it need not be computed again."""
+        content = json.dumps(result, default=str)
+        write_file(self.folder / _RESULTS / f"{key}.json", content, mode=PRIVATE)
+
+
+@dataclass
+class Sessions:
+    """All sessions of a folder that only its owner can look into."""
+
+    folder: Path
+    opened: dict[str, Session] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.chmod(0o700)
+
+    def create(self, *, owner: str, title: str = "") -> Session:
+        """A new session."""
+        folder = self.folder / secrets.token_hex(6)
+        for path in (folder, *(folder / name for name in (_PLANS, _RESULTS, UPLOADS))):
+            path.mkdir(mode=0o700)
+        began = State(0, "session begun", owner, _now(), None, "")
+        session = Session(
+            folder=folder,
+            owner=owner,
+            title=title,
+            created=began.at,
+            states={0: began},
+            branches={MAIN: Branch([0])},
+        )
+        session.save()
+        session.note(began.what, by=owner)
+        self.opened[session.id] = session
+        return session
+
+    def get(self, id: str) -> Session | None:  # noqa: A002 - it is called so everywhere
+        """The session of this id; None where there is none."""
+        if id in self.opened:
+            return self.opened[id]
+        if not _ID.fullmatch(id) or not (self.folder / id / _HISTORY).is_file():
+            return None
+        self.opened[id] = Session.load(self.folder / id)
+        return self.opened[id]
+
+    def list(self) -> list[Session]:
+        """All of them, the newest first."""
+        ids = [path.name for path in self.folder.iterdir() if _ID.fullmatch(path.name)]
+        sessions = [session for name in ids if (session := self.get(name)) is not None]
+        return sorted(sessions, key=lambda session: session.state.at, reverse=True)
+
+    def remove(self, session: Session) -> None:
+        """Remove a session with all that it holds; releases that were written elsewhere stay."""
+        self.opened.pop(session.id, None)
+        shutil.rmtree(session.folder)
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,69 @@
+"""Where the records of a session come from, and the plan that belongs to them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sfumato.plan import Plan
+from sfumato.plan.linked import LinkedPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where records come from.
+
+    Parameters
+    ----------
+    where : the path of a file or of a folder, or the address of a database.
+    title : what people call it: the name of the file, never a password.
+    table, query : what is read of a database, or which sheet of a workbook.
+    linked : whether it is several linked tables.
+    upload : whether the file lies in the session's own folder, and goes with it.
+    """
+
+    where: str
+    title: str
+    table: str | None = None
+    query: str | None = None
+    linked: bool = False
+    upload: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Source:
+        """From what `plain` made."""
+        return cls(**plain)
+
+    @property
+    def stamp(self) -> str:
+        """Changes when another file, or another state of it, is meant; of a database never."""
+        stamps = [(item.name, item.stat().st_size, item.stat().st_mtime_ns)
+                  for item in self._list_files()]  # fmt: skip
+        return hashlib.sha256(json.dumps([self.plain(), stamps]).encode()).hexdigest()
+
+    def _list_files(self) -> list[Path]:
+        if "://" in self.where:
+            return []
+        path = Path(self.where)
+        return sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
+
+
+@lru_cache(maxsize=64)
+def parse_plan(text: str, *, linked: bool = False) -> Plan | LinkedPlan | None:
+    """A plan from its text; the same text gives the same plan, read once.
+
+    Where nobody has decided anything yet, that of one table is empty, and of several there is none:
+    it begins with the keys between them.
+    """
+    if linked:
+        return LinkedPlan.parse(text) if text else None
+    return Plan.parse(text) if text else Plan()

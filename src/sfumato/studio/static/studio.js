@@ -1,0 +1,221 @@
+// The little that a page does by itself. Without this script every form and link still works.
+// - a form is sent in the background, and only the content of the page is replaced
+// - the progress of jobs is heard from the server, and a page fetches itself when one has ended
+// - data-fetch opens a part of a page in the dialog; data-live sends a form as soon as it changes
+
+const main = () => document.getElementById("main");
+const dialog = () => document.getElementById("dialog");
+
+// A click on a link or a form counts only if no later one has overtaken it.
+let turn = 0;
+
+async function load(url, options = {}, { push = true, keepScroll = false } = {}) {
+  const mine = ++turn;
+  main().setAttribute("aria-busy", "true");
+  let answer;
+  try {
+    answer = await fetch(url, { credentials: "same-origin", ...options });
+  } catch {
+    show("The studio does not answer. Is it still running in its terminal?");
+    return;
+  } finally {
+    main().removeAttribute("aria-busy");
+  }
+  if (mine !== turn) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (!page.getElementById("main")) {
+    show(page.querySelector("h1")?.textContent ?? "Something went wrong.");
+    return;
+  }
+  const focus = document.activeElement?.id;
+  const open = [...document.querySelectorAll("details[open][id]")].map((item) => item.id);
+  const scroll = window.scrollY;
+  document.title = page.title;
+  document.body.className = page.body.className;
+  document.body.dataset.events = page.body.dataset.events ?? "";
+  for (const part of [".bar", ".history", "#jobs", "#main"]) {
+    const old = document.querySelector(part), fresh = page.querySelector(part);
+    if (old && fresh) old.replaceWith(fresh);
+    else if (fresh) document.querySelector("main").before(fresh);
+    else if (old) old.remove();
+  }
+  for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+  if (push && answer.url !== location.href) history.pushState({}, "", answer.url);
+  if (keepScroll) window.scrollTo(0, scroll); else if (push) window.scrollTo(0, 0);
+  if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
+  prepare();
+}
+
+const refresh = () => load(location.href, {}, { push: false, keepScroll: true });
+
+function show(text) {
+  const line = document.createElement("p");
+  line.className = "flash bad";
+  line.setAttribute("role", "alert");
+  line.textContent = text;
+  main().prepend(line);
+}
+
+function encode(form, button) {
+  const fields = new URLSearchParams(new FormData(form));
+  if (button?.name) fields.append(button.name, button.value);
+  return fields;
+}
+
+function send(form, button) {
+  const method = (button?.formMethod || form.method).toUpperCase();
+  const url = button?.hasAttribute("formaction") ? button.formAction : form.action;
+  const fields = encode(form, button);
+  const options = { keepScroll: form.dataset.stay !== undefined || method === "POST" };
+  if (form.dataset.upload !== undefined) return upload(form);
+  if (method === "GET") return load(`${url.split("?")[0]}?${fields}`, {}, options);
+  return load(url, { method, body: fields }, options);
+}
+
+// Files go up as they are, one after the other, so that the server can stream them to the disk.
+async function upload(form) {
+  const files = [...form.querySelector("input[type=file]").files];
+  const bar = form.querySelector("progress"), note = form.querySelector("[data-note]");
+  let last;
+  for (const [index, file] of files.entries()) {
+    if (note) note.textContent = file.name;
+    const query = new URLSearchParams({ name: file.name, number: index, of: files.length });
+    last = await new Promise((resolve) => {
+      const request = new XMLHttpRequest();
+      request.open("POST", `${form.action}?${query}`);
+      request.upload.onprogress = (event) => { if (bar) { bar.hidden = false; bar.value = event.loaded / event.total; } };
+      request.onload = () => resolve(request);
+      request.onerror = () => resolve(null);
+      request.send(file);
+    });
+    if (!last || last.status >= 400) {
+      const page = new DOMParser().parseFromString(last?.responseText ?? "", "text/html");
+      return show(page.querySelector("h1")?.textContent || "The upload broke off.");
+    }
+  }
+  return load(last ? last.responseURL : location.href, {}, {});
+}
+
+async function fetchPart(url, into) {
+  const answer = await fetch(url, { credentials: "same-origin" });
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  into.replaceChildren(...page.body.childNodes);
+  prepare(into);
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method === "dialog" || form.dataset.plain !== undefined) return;
+  event.preventDefault();
+  if (form.dataset.confirm && !window.confirm(form.dataset.confirm)) return;
+  if (form.closest("dialog")) dialog().close();
+  send(form, event.submitter);
+});
+
+document.addEventListener("click", (event) => {
+  const part = event.target.closest("[data-fetch]");
+  if (part) {
+    event.preventDefault();
+    const into = part.dataset.into ? document.querySelector(part.dataset.into) : document.getElementById("dialog-body");
+    fetchPart(part.dataset.fetch, into).then(() => { if (!part.dataset.into) dialog().showModal(); });
+    return;
+  }
+  const link = event.target.closest("a[href]");
+  if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+  if (event.ctrlKey || event.metaKey || event.shiftKey || link.getAttribute("href").startsWith("#")) return;
+  event.preventDefault();
+  load(link.href);
+});
+
+// Rows and marks that can be clicked can be reached and pressed by keyboard, too.
+document.addEventListener("keydown", (event) => {
+  if ((event.key === "Enter" || event.key === " ") && event.target.matches?.("[data-fetch]:not(button, a)")) {
+    event.preventDefault();
+    event.target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  }
+  if (event.key === "z" && (event.ctrlKey || event.metaKey) && !event.target.matches("input, textarea, select")) {
+    event.preventDefault();
+    document.querySelector(`form[action$="/history/${event.shiftKey ? "redo" : "undo"}"] button:enabled`)?.click();
+  }
+});
+
+let timer;
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("form[data-live]");
+  if (form) { clearTimeout(timer); timer = setTimeout(() => form.requestSubmit(), 80); }
+});
+
+// A form with data-check asks the server while one types whether what it says is possible.
+document.addEventListener("input", (event) => {
+  const mirror = event.target.dataset?.mirror;
+  if (mirror) document.getElementById(mirror).textContent = event.target.value;
+  const form = event.target.closest("form[data-check]");
+  if (!form) return;
+  clearTimeout(timer);
+  timer = setTimeout(async () => {
+    const answer = await fetch(form.dataset.check, { method: "POST", body: encode(form) });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    form.querySelector("[data-verdict]")?.replaceChildren(...page.body.childNodes);
+  }, 250);
+});
+
+window.addEventListener("popstate", () => load(location.href, {}, { push: false }));
+
+// Progress ---------------------------------------------------------------------------------------
+
+let events, address;
+
+function listen() {
+  const wanted = document.body.dataset.events;
+  if (wanted === address) return;
+  events?.close();
+  address = wanted;
+  if (!wanted) return;
+  events = new EventSource(wanted);
+  events.addEventListener("job", (event) => follow(JSON.parse(event.data)));
+}
+
+function follow(job) {
+  const waits = document.querySelector(`[data-await="${job.job}"]`);
+  const over = !["waiting", "running"].includes(job.state);
+  if (over) {
+    if (waits) refresh();
+    else for (const row of document.querySelectorAll(`#jobs [data-job="${job.job}"]`)) row.remove();
+    document.dispatchEvent(new CustomEvent("job-ended", { detail: job }));
+    return;
+  }
+  for (const row of document.querySelectorAll(`[data-job="${job.job}"]`)) {
+    const bar = row.querySelector("progress");
+    if (job.share === null) bar.removeAttribute("value"); else bar.value = job.share;
+    const what = row.querySelector("[data-job-what]");
+    const title = what.textContent.split(":")[0];
+    what.textContent = job.what ? `${title}: ${job.what}` : title;
+    row.querySelector("[data-job-left]").textContent = left(job.seconds_left);
+  }
+}
+
+function left(seconds) {
+  if (seconds === null || seconds < 1) return "";
+  if (seconds < 90) return `about ${Math.ceil(seconds)} s left`;
+  return `about ${Math.ceil(seconds / 60)} min left`;
+}
+
+// What single pages add: a page's script registers itself for an attribute.
+const enhancers = [];
+export function enhance(selector, function_) {
+  enhancers.push([selector, function_]);
+  prepare();
+}
+export { refresh, load, fetchPart };
+
+function prepare(within = document) {
+  for (const [selector, function_] of enhancers) {
+    for (const item of within.querySelectorAll(selector)) {
+      if (item.dataset.ready === undefined) { item.dataset.ready = ""; function_(item); }
+    }
+  }
+  // A page whose answer came between its making and our listening would wait for ever.
+  if (within === document) listen();
+}
+
+prepare();
