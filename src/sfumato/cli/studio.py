@@ -139,6 +139,7 @@ def _listen(port: int, *, search: bool) -> socket.socket:
         except OSError:
             listener.close()
             continue
+        listener.listen(128)  # a browser that is faster than the server waits
         return listener
     raise PlanError(f"Port {port} is taken.", hint="choose another: --port 8800.")
 

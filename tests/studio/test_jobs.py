@@ -1,0 +1,86 @@
+"""Work is done elsewhere: a process that dies is reported, and the next question starts another."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+import sfumato as sf
+from sfumato.studio.jobs import Job, Worker
+from sfumato.studio.session import Sessions
+from sfumato.studio.source import Source
+from sfumato.studio.tasks import list_tasks
+from sfumato.studio.texts import load_texts
+
+
+@pytest.fixture
+def source(tmp_path) -> Source:
+    file = tmp_path / "cohort.csv"
+    sf.datasets.cohort(200).write_csv(file)
+    return Source(where=str(file), title="cohort.csv")
+
+
+def ask(folder, source, *, kill: bool) -> tuple[Job, list[str]]:
+    """A preview, by a process that is killed first or not."""
+    heard: list[str] = []
+
+    async def work() -> Job:
+        worker = Worker(folder, lambda job: heard.append(job.state))
+        try:
+            if kill:
+                job = await worker.ask(Job("preview", "a", {"rows": 1}), source, "")
+                assert worker.process_id is not None
+                os.kill(worker.process_id, signal.SIGKILL)
+                await asyncio.wait_for(job.ended.wait(), 20)
+                assert job.state == "failed"
+                assert job.failure is not None
+                assert "are safe" in job.failure["hint"]
+            job = await worker.ask(Job("preview", "b", {"rows": 3}), source, "")
+            same = await worker.ask(Job("preview", "b", {"rows": 3}), source, "")
+            assert same is job
+            await asyncio.wait_for(job.ended.wait(), 60)
+            return job
+        finally:
+            await worker.close()
+
+    return asyncio.run(work()), heard
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_question_is_answered_even_after_a_crash(tmp_path, source, kill):
+    folder = Sessions(tmp_path / "sessions").create(owner="ada").folder
+    job, heard = ask(folder, source, kill=kill)
+    assert job.state == "done"
+    assert job.result["records"] == 200
+    assert len(job.result["cells"]) == 3
+    assert heard[-1] == "done"
+    assert ("failed" in heard) == kill
+
+
+def test_a_failure_says_what_and_quotes_nothing(tmp_path, source):
+    (tmp_path / "cohort.csv").write_bytes(b"")
+    folder = Sessions(tmp_path / "sessions").create(owner="ada").folder
+    job, _ = ask(folder, source, kill=False)
+    assert job.state == "failed"
+    assert job.failure is not None
+    assert job.failure["kind"] == "DataError"
+
+
+def test_the_time_left_follows_from_the_pace():
+    job = Job("preview", "key", {})
+    assert job.estimate_seconds_left() is None
+    job.done, job.total = 1, 4
+    job.started -= 10
+    left = job.estimate_seconds_left()
+    assert left is not None
+    assert 29 < left < 32
+    job.done = 4
+    assert job.estimate_seconds_left() is None
+
+
+def test_every_task_has_a_name_for_people():
+    texts = load_texts()
+    assert [name for name in list_tasks() if f"tasks.{name}" not in texts] == []
