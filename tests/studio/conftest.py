@@ -201,7 +201,9 @@ def tab(browser, studio) -> Iterator[Any]:
     ours = (f"http://{studio.host}/", "data:")
     page.on(
         "request",
-        lambda request: request.url.startswith(ours) or heard.append(f"request: {request.url}"),
+        lambda request: heard.extend(
+            [] if request.url.startswith(ours) else [f"request: {request.url}"]
+        ),
     )
     page.goto(studio.new_address())
     yield page

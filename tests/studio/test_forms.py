@@ -13,7 +13,7 @@ from sfumato.studio.forms import list_fields, read_form
 from sfumato.studio.texts import load_texts, say
 from sfumato.studio.view import explain
 
-ENTRIES = {**catalogue.methods(), **catalogue.measures()}
+ENTRIES: dict[str, catalogue.Entry] = {**catalogue.methods(), **catalogue.measures()}
 
 
 @pytest.mark.parametrize("name", sorted(ENTRIES))
@@ -25,7 +25,14 @@ def test_what_a_form_shows_is_what_it_sends_back(name):
         sent = {
             field.name: field.value if field.kind == "names" else [field.value] for field in fields
         }
-        assert list_settings(entry(**read_form(entry, sent))) == given
+        read = list_settings(entry(**read_form(entry, sent)))
+        if isinstance(given.get("confidential"), str) or len(given.get("confidential", ())) == 1:
+            # One name may stand there with or without a list around it.
+            read["confidential"], given["confidential"] = (
+                "".join(read["confidential"]),
+                "".join(given["confidential"]),
+            )
+        assert read == given
 
 
 @pytest.mark.parametrize("name", sorted(ENTRIES))

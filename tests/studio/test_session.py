@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from sfumato.errors import DataError, PlanError
 from sfumato.plan import Plan
+from sfumato.schema import Role
 from sfumato.studio.session import Session, Sessions
 from sfumato.studio.source import Source
 
 
-def plan_with(role: str) -> Plan:
+def plan_with(role: Role) -> Plan:
     return Plan(schema={"age": role})
 
 
@@ -22,7 +23,8 @@ def session(tmp_path) -> Session:
 
 
 def test_undo_and_redo_walk_through_all_states(session):
-    for role in ("quasi", "sensitive", "other"):
+    roles: tuple[Role, ...] = ("quasi", "sensitive", "other")
+    for role in roles:
         session.change(f"role {role}", by="ada", plan=plan_with(role))
     assert session.plan.schema["age"].role == "other"
     session.undo(by="ada", steps=2)

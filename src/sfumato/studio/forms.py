@@ -19,6 +19,8 @@ from sfumato.catalogue import Entry, parameters_of, parse_parameters
 from sfumato.parameters import write_example
 
 FieldKind = Literal["switch", "choice", "number", "names", "text"]
+NONE = "[]"
+"""What a form sends for none of the variables, where that is not the default."""
 _CLOSED, _OPEN = ("minimum", "maximum"), ("exclusiveMinimum", "exclusiveMaximum")
 
 
@@ -34,6 +36,7 @@ class Field:
     value : as the form shows it: text, or a list of names.
     default : what holds if nothing is given, as text.
     choices : of a choice or of names; of a text, what may stand there among others.
+    may_be_empty : whether "none of the variables" is something else than saying nothing.
     least, most : bounds of a number.
     whole : whether a number must be whole.
     required : whether something must be given.
@@ -46,6 +49,7 @@ class Field:
     value: Any
     default: str
     choices: Sequence[str] = ()
+    may_be_empty: bool = False
     least: float | None = None
     most: float | None = None
     whole: bool = False
@@ -89,12 +93,15 @@ def list_fields(
         value = (settings or {}).get(parameter.name, parameter.default)
         shape = _drop_null(properties[parameter.name])
         kind, facts = _classify(shape, variables)
+        if kind == "names":
+            facts["may_be_empty"] = parameter.default is None and "minItems" not in shape
+            value = [NONE] if value == [] and facts["may_be_empty"] else value
         fields.append(
             Field(
                 name=parameter.name,
                 help=parameter.help,
                 kind=kind,
-                value=list(value or []) if kind == "names" else _write_value(value),
+                value=_list_names(value) if kind == "names" else _write_value(value),
                 default=_write_value(parameter.default),
                 required=parameter.required,
                 example=write_example(types[parameter.name]) if kind == "text" else "",
@@ -120,15 +127,33 @@ def read_form(entry: Entry, form: Mapping[str, Sequence[str]], before: str = "")
     {'variables': ['age', 'sex, at birth'], 'k': 7}
     """
     texts: dict[str, str | list[str]] = {}
+    singles: dict[str, Any] = {}
     for field in list_fields(entry):
         sent = [text for text in form.get(f"{before}{field.name}", ()) if text != ""]
         if not sent:
             continue
         if field.kind == "names":
-            texts[field.name] = _write_value(sent)  # a name may have a comma in it
+            if len(sent) == 1 and _takes_single_name(entry, field.name):
+                singles[field.name] = sent[0]
+                continue
+            # A name may have a comma in it.
+            texts[field.name] = NONE if NONE in sent else _write_value(sent)
         elif sent[-1] != field.default or field.required:
             texts[field.name] = sent[-1]
-    return parse_parameters(entry, texts)
+    return parse_parameters(entry, texts) | singles
+
+
+def _list_names(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or [])
+
+
+def _takes_single_name(entry: Entry, name: str) -> bool:
+    """Whether one name may stand there without a list around it."""
+    return _is_name_or_names(_drop_null(read_json_schema(entry)["properties"][name]))
+
+
+def _is_name_or_names(shape: Mapping[str, Any]) -> bool:
+    return [part.get("type") for part in shape.get("anyOf", ())] == ["string", "array"]
 
 
 def _drop_null(shape: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -155,7 +180,8 @@ def _classify(
             for names in zip(_CLOSED, _OPEN, strict=True)
         )
         return "number", {"least": least, "most": most, "whole": kind == "integer"}
-    if kind == "array" and shape.get("items", {}).get("type") == "string":
+    names = kind == "array" and shape.get("items", {}).get("type") == "string"
+    if names or _is_name_or_names(shape):
         return "names", {"choices": list(variables)}
     parts = shape.get("anyOf", ())
     return "text", {"choices": [str(choice) for part in parts for choice in part.get("enum", ())]}
