@@ -18,7 +18,6 @@ from tests.methods.test_persons import make_visits
 
 import sfumato as sf
 from sfumato import catalogue
-from sfumato.cli.options import is_rather_streamed
 from sfumato.data import stream
 from sfumato.engines import Chance, LocalEngine, engine_for, streaming
 from sfumato.engines.streaming import StreamingEngine
@@ -27,6 +26,7 @@ from sfumato.errors import DataError, MeasureError, MethodError
 from sfumato.io import columnar, scanning
 from sfumato.io.scratch import Spill
 from sfumato.plan import Writing
+from sfumato.storage.protecting import is_rather_streamed
 from sfumato.storage.verifying import verify_release
 
 READY = [

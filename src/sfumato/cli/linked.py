@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sfumato.cli.console import format_number, say, show_json, show_table
 from sfumato.data import Dataset
@@ -201,27 +201,6 @@ def _list_targets(where: str, verdict: Sequence[Judgement]) -> list[tuple[str, .
         )
         for item in verdict
     ]
-
-
-def protect(
-    file: str,
-    plan: LinkedPlan,
-    to: Path,
-    *,
-    key: Path | None,
-    table: str | None,
-    overwrite: bool,
-    ledger: Path | Literal[False] | None,
-    progress: Progress,
-) -> LinkedRelease:
-    """Carry out a plan for several tables and write the release."""
-    from sfumato.run import protect as run_protect
-
-    progress("reading", 0, 1)
-    data = load(file, plan, table=table, progress=progress)
-    release = run_protect(data, plan, key=key, progress=progress)
-    release.write(to, overwrite=overwrite, ledger=ledger, progress=progress)
-    return release
 
 
 def require_one(plan: Plan | LinkedPlan) -> Plan:

@@ -78,6 +78,8 @@ def load(
 
     On Spark the records stay where they are.
     """
+    from sfumato.storage.protecting import is_rather_streamed
+
     options = dict(plan.read) if plan else {}
     options |= {key: value for key, value in (("table", table), ("query", query)) if value}
     if is_spark(engine, master, file):
@@ -89,16 +91,6 @@ def load(
     else:
         data = read(file, progress=progress, **options)
     return data.with_schema(plan.schema) if plan else data
-
-
-def is_rather_streamed(file: str, plan: Plan | None) -> bool:
-    """Whether a file is large for the memory that is free, and all of the plan runs in batches."""
-    from sfumato.io.scanning import is_large
-
-    if not is_large(Path(file)):
-        return False
-    things: tuple[Any, ...] = () if plan is None else (*plan.steps, *plan.measures.values())
-    return all("streaming" in thing.runs_on for thing in things)
 
 
 def is_spark(engine: str | None, master: str | None, file: str | None = None) -> bool:

@@ -19,7 +19,6 @@ from sfumato.engines import engine_for
 from sfumato.errors import DataError, PlanError, ReleaseError, SchemaError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.measure import Measure
-from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan, load_any
 from sfumato.plan.targets import Target
 from sfumato.progress import send_progress_to
@@ -27,10 +26,9 @@ from sfumato.randomness import Key
 from sfumato.release import Release
 from sfumato.run import choose_measures, pair
 from sfumato.run import evaluate as run_evaluate
-from sfumato.run import protect as run_protect
-from sfumato.run.tiers import protect_tiers
-from sfumato.schema import IDENTIFYING, Schema
-from sfumato.storage.contents import KEY_FILE, MANIFEST, PLAN_FILE, RECORD_FILE
+from sfumato.run.linked import LinkedRelease
+from sfumato.run.tiers import TieredRelease
+from sfumato.storage.contents import MANIFEST, PLAN_FILE, RECORD_FILE
 from sfumato.storage.ledger import Ledger
 from sfumato.storage.opening import (
     is_of_several,
@@ -39,9 +37,9 @@ from sfumato.storage.opening import (
     read_manifest,
     read_plan_of,
 )
+from sfumato.storage.protecting import find_identifiers, find_key, list_folders, protect_into
 from sfumato.storage.signing import read_public_key
 from sfumato.storage.verifying import Check, is_intact, verify_files, verify_release
-from sfumato.storage.writing import keep_attempt
 
 _MANY = 0.1
 """Share of records that hardly moved above which it is said in colour."""
@@ -51,8 +49,6 @@ _NAMED = 3
 """Variables that are named before the others are only counted."""
 _ROWS = 40
 """Variables whose row is shown on the screen."""
-_SAMPLE = 5_000
-"""Records that are looked at for direct identifiers with another role."""
 
 
 def register(app: typer.Typer) -> None:
@@ -105,54 +101,53 @@ def protect(
     if to.exists() and not overwrite:
         # Said before the work is done, not after.
         raise ReleaseError(f"'{to}' exists already.", hint="choose another, or add --overwrite.")
-    tiers = {} if isinstance(loaded, LinkedPlan) else loaded.tiers
-    folders = [to / name for name in tiers] or [to]
-    key = _choose_key(folders, key)
+    folders = list_folders(loaded, to)
+    if key is None and (key := find_key(folders)) is not None:
+        say("The key of the release that is overwritten is used again.")
     if overwrite and any((folder / MANIFEST).is_file() for folder in folders) and not no_ledger:
         say(
             "What is overwritten counts as never passed on. If somebody has it, choose another OUT."
         )
     place: Path | Literal[False] | None = False if no_ledger else ledger
-    if isinstance(loaded, LinkedPlan):
-        linked.refuse_elsewhere(engine, master, query)
-        with progress(quiet=quiet or json) as tell, _keep_evidence(to, loaded):
-            tables = linked.protect(
+    data: Dataset | dict[str, Dataset]
+    with progress(quiet=quiet or json) as tell, _say_what_was_kept():
+        tell("reading", 0, 1)
+        if isinstance(loaded, LinkedPlan):
+            linked.refuse_elsewhere(engine, master, query)
+            data = linked.load(file, loaded, table=table, progress=tell)
+        else:
+            data = options.load(
                 file,
-                loaded,
-                to,
-                key=key,
+                plan=loaded,
                 table=table,
-                overwrite=overwrite,
-                ledger=place,
+                query=query,
+                engine=engine,
+                master=master,
                 progress=tell,
             )
-        linked.show_release(tables, to, as_json=json, quiet=quiet)
-        if not json:
+            for line in find_identifiers(data, loaded).values():
+                say(f"Warning: {line}", style="yellow")
+        released = protect_into(
+            to, data, loaded, key=key, overwrite=overwrite, ledger=place, progress=tell
+        )
+    _show_protected(released, to, as_json=json, quiet=quiet)
+
+
+def _show_protected(
+    released: Release | TieredRelease | LinkedRelease, to: Path, *, as_json: bool, quiet: bool
+) -> None:
+    if isinstance(released, LinkedRelease):
+        linked.show_release(released, to, as_json=as_json, quiet=quiet)
+        if not as_json:
             show_lights(read_custody(to)["lights"])
         return
-    with progress(quiet=quiet or json) as tell:
-        tell("reading", 0, 1)
-        data = options.load(
-            file,
-            plan=loaded,
-            table=table,
-            query=query,
-            engine=engine,
-            master=master,
-            progress=tell,
-        )
-        _warn_of_identifiers(data, loaded)
-        with _keep_evidence(to, loaded):
-            carry_out = protect_tiers if loaded.tiers else run_protect
-            released = carry_out(data, loaded, key=key, progress=tell)
-            released.write(to, overwrite=overwrite, ledger=place, progress=tell)
     if isinstance(released, Release):
-        if json:
+        if as_json:
             show_json(_list_release(released, to))
         else:
             _show_written(released, to, quiet=quiet)
         return
-    if json:
+    if as_json:
         tiers = {name: _list_release(release, to / name) for name, release in released.items()}
         show_json({"folder": str(to), "tiers": tiers})
         return
@@ -161,57 +156,15 @@ def protect(
         _show_written(release, to / name, quiet=quiet)
 
 
-def _warn_of_identifiers(data: Dataset, plan: Plan) -> None:
-    """Say before the work what looks like a direct identifier, and is left as it is."""
-    if not engine_for(data.frame).in_memory:
-        return
-    treated = {name for step in plan.steps for name in step.touches(data.schema)}
-    left = [
-        name
-        for name in data.columns
-        if name not in treated and data.schema[name].role not in (None, *IDENTIFYING)
-    ]
-    if not left:
-        return
-    suggested = Schema.infer(data.batch(left).head(_SAMPLE))
-    for name in left:
-        if suggested[name].role == "direct":
-            say(
-                f"Warning: variable '{name}' leaves as it is, with the role "
-                f"{data.schema[name].role}, but looks like a direct identifier. "
-                f"{suggested[name].reason}",
-                style="yellow",
-            )
-
-
 @contextmanager
-def _keep_evidence(to: Path, plan: Plan | LinkedPlan) -> Iterator[None]:
-    """Keep the evidence of a release that is refused."""
+def _say_what_was_kept() -> Iterator[None]:
+    """Say so where the evidence of a refused release could not be kept."""
     try:
         yield
     except TargetError as error:
-        try:
-            error.kept = str(keep_attempt(to, plan, error))
-        except OSError:
+        if not error.kept:
             say("The evidence of the attempt could not be saved on the disk.")
-        raise error from None
-
-
-def _choose_key(folders: Sequence[Path], key: Path | None) -> Path | None:
-    """The key that was given, or that of what is overwritten."""
-    if key is not None:
-        return key
-    for folder in folders:
-        if (folder / KEY_FILE).is_file():
-            say("The key of the release that is overwritten is used again.")
-            return folder / KEY_FILE
-        if (folder / MANIFEST).is_file():
-            raise ReleaseError(
-                f"The custody record of the release in '{folder}' was moved away, and its key "
-                "with it.",
-                hint="pass that key: --key custody/key, wherever it is now.",
-            )
-    return None
+        raise
 
 
 def _list_release(released: Release, to: Path) -> dict[str, Any]:

@@ -12,15 +12,15 @@ import typer
 
 from sfumato.cli import options
 from sfumato.cli.console import say, show_json
-from sfumato.errors import PlanError, ReleaseError
-from sfumato.storage.opening import read_manifest
+from sfumato.errors import PlanError
+from sfumato.storage.opening import read_any_manifest
 from sfumato.storage.signing import (
     create_keys,
     get_fingerprint,
     read_private_key,
     sign_release,
 )
-from sfumato.storage.verifying import verify_release
+from sfumato.storage.verifying import require_sound
 
 PassphraseFile = Annotated[
     Path | None,
@@ -75,14 +75,9 @@ def sign(
 
     Exit code 4 if the release is not what it says.
     """
-    read_manifest(release)
+    read_any_manifest(release)
     signer = read_private_key(key, _read_passphrase(passphrase_file))
-    failed = [check.finding for check in verify_release(release) if check.passed is False]
-    if failed:
-        raise ReleaseError(
-            f"The release is not signed: {'; '.join(failed)}.",
-            hint="`sfumato verify` lists what was checked.",
-        )
+    require_sound(release)
     day = Date.today() if date is None else date.date()  # noqa: DTZ011
     signature = sign_release(release, signer, signed_by=name, date=day, remark=remark)
     others = len(signature.statement["countersigns"])

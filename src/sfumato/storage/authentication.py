@@ -22,7 +22,7 @@ from sfumato.io.json_reader import parse_json
 from sfumato.randomness import Key
 
 TAG = "authentication"
-Purpose = Literal["manifest", "accredited", "custody"]
+Purpose = Literal["manifest", "accredited", "custody", "trail"]
 """A tag holds for one purpose only: a manifest is no custody record."""
 
 

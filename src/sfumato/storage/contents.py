@@ -20,6 +20,8 @@ CODEBOOK = ("codebook.html", "codebook.json")
 KEY_FILE = f"{CUSTODY}/key"
 PLAN_FILE = f"{CUSTODY}/plan.toml"
 RECORD_FILE = f"{CUSTODY}/custody.json"
+TRAIL_FILE = f"{CUSTODY}/studio.jsonl"
+"""Who did what in the studio that wrote the release; not there where no studio did."""
 ACCREDITED_FILE = f"{ACCREDITED}/{MANIFEST}"
 PARTIAL = ".sfumato-partial-"
 """How folders are called in which a release is prepared."""

@@ -8,6 +8,7 @@ nobody wrote down is strange, and fails.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sfumato.cells.noise.description import is_accredited_version
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
-from sfumato.errors import SfumatoError
+from sfumato.errors import ReleaseError, SfumatoError
 from sfumato.evidence import Evidence
 from sfumato.plan import Plan
 from sfumato.plan.linked import load_any
@@ -35,6 +36,7 @@ from sfumato.storage.contents import (
     MANIFEST,
     PLAN_FILE,
     RECORD_FILE,
+    TRAIL_FILE,
     find_changed,
     find_exposed,
     find_shared,
@@ -57,6 +59,7 @@ from sfumato.storage.opening import (
     read_plan_of,
 )
 from sfumato.storage.signing import judge_signatures, list_signature_files
+from sfumato.storage.trail import is_trail_genuine
 
 _PERMISSIONS, _LEDGER, _ATTACKS = "permissions", "ledger", "attacks"
 
@@ -107,6 +110,16 @@ def verify_release(
 
         return (*checks, *verify_tables(folder, original))
     return (*checks, *verify_targets(folder, original, session=session))
+
+
+def require_sound(folder: Path) -> None:
+    """Refuse to go on with a release that is not what it says."""
+    failed = [check.finding for check in verify_release(folder) if check.passed is False]
+    if failed:
+        raise ReleaseError(
+            f"The release is not signed: {'; '.join(failed)}.",
+            hint="`sfumato verify` lists what was checked.",
+        )
 
 
 def is_intact(checks: Iterable[Check]) -> bool:
@@ -282,8 +295,20 @@ def _check_custody(folder: Path, manifest: dict[str, Any], key: Key | None) -> l
             "record was written by a holder of the key",
             "record was changed, or belongs to another key",
         ),
+        *(
+            [
+                check(
+                    "trail",
+                    lambda: is_trail_genuine(folder, _read_key(folder, key)),
+                    "of the studio was written by a holder of the key",
+                    "of the studio was changed, or belongs to another key",
+                )
+            ]
+            if os.path.lexists(folder / TRAIL_FILE)
+            else []
+        ),
         _check_files(folder, others),
-        _check_strange(folder, {*digests, MANIFEST, RECORD_FILE, KEY_FILE}),
+        _check_strange(folder, {*digests, MANIFEST, RECORD_FILE, KEY_FILE, TRAIL_FILE}),
     ]
 
 

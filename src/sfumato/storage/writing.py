@@ -6,7 +6,8 @@ release/
   report.html       public edition of the report
   codebook.html     public: every variable, and how to read its cells; codebook.json for programs
   accredited/       for accredited analysts: the manifest with the noise in full, if kept back
-  custody/          private: key, plan, custody record, per-record evidence, inside report
+  custody/          private: key, plan, custody record, per-record evidence, inside report; who
+                    did what in the studio, where it was written there
 """
 
 from __future__ import annotations

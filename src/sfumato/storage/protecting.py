@@ -1,0 +1,122 @@
+"""From data and a plan to a release folder: what the command line and the studio both do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from sfumato.data import Dataset
+from sfumato.engines import engine_for
+from sfumato.errors import ReleaseError, TargetError
+from sfumato.io.scanning import is_large
+from sfumato.plan import Plan
+from sfumato.plan.linked import LinkedPlan
+from sfumato.progress import Progress
+from sfumato.randomness import Key
+from sfumato.release import Release
+from sfumato.run import protect
+from sfumato.run.linked import LinkedRelease
+from sfumato.run.tiers import TieredRelease, protect_tiers
+from sfumato.schema import IDENTIFYING, Schema
+from sfumato.storage.contents import KEY_FILE, MANIFEST
+from sfumato.storage.writing import keep_attempt
+
+_SAMPLE = 5_000
+"""Records that are looked at for direct identifiers with another role."""
+
+
+def protect_into(
+    folder: Path,
+    data: Dataset | Mapping[str, Dataset],
+    plan: Plan | LinkedPlan,
+    *,
+    key: Key | Path | None = None,
+    overwrite: bool = False,
+    ledger: Path | Literal[False] | None = None,
+    progress: Progress | None = None,
+) -> Release | TieredRelease | LinkedRelease:
+    """Carry out a plan and write the release; of one that is refused, keep the evidence beside it.
+
+    Parameters
+    ----------
+    folder : where the release goes; of a plan with tiers, a folder in it for each.
+    data : the records of one table, or of several by name.
+    plan : for one table, with tiers or without, or for several.
+    key : of an earlier release of the same data; by default a new one.
+    overwrite, ledger : see `Release.write`.
+
+    Raises
+    ------
+    TargetError : a target was missed, or an attack did better than is acceptable. `kept` says where
+        the evidence lies; it is empty where that could not be saved.
+    """
+    try:
+        released: Release | TieredRelease | LinkedRelease
+        if isinstance(plan, LinkedPlan):
+            released = protect(cast("Any", data), plan, key=key, progress=progress)
+        else:
+            carry_out = protect_tiers if plan.tiers else protect
+            released = carry_out(cast("Dataset", data), plan, key=key, progress=progress)
+        released.write(folder, overwrite=overwrite, ledger=ledger, progress=progress)
+    except TargetError as error:
+        # A full disk must not hide why it was refused.
+        with suppress(OSError):
+            error.kept = str(keep_attempt(folder, plan, error))
+        raise error from None
+    return released
+
+
+def list_folders(plan: Plan | LinkedPlan, folder: Path) -> list[Path]:
+    """Where the releases of a plan go: one folder, or one for each tier in it."""
+    tiers = plan.tiers if isinstance(plan, Plan) else {}
+    return [folder / name for name in tiers] or [folder]
+
+
+def find_key(folders: Sequence[Path]) -> Path | None:
+    """The key of the release that is overwritten; None where none is.
+
+    Raises
+    ------
+    ReleaseError : there is a release whose custody record was moved away.
+    """
+    for folder in folders:
+        if (folder / KEY_FILE).is_file():
+            return folder / KEY_FILE
+        if (folder / MANIFEST).is_file():
+            raise ReleaseError(
+                f"The custody record of the release in '{folder}' was moved away, and its key "
+                "with it.",
+                hint="pass that key: --key custody/key, wherever it is now.",
+            )
+    return None
+
+
+def find_identifiers(data: Dataset, plan: Plan) -> dict[str, str]:
+    """Variables that look like direct identifiers and leave as they are, with the reason."""
+    if not engine_for(data.frame).in_memory:
+        return {}
+    treated = {name for step in plan.steps for name in step.touches(data.schema)}
+    left = [
+        name
+        for name in data.columns
+        if name not in treated and data.schema[name].role not in (None, *IDENTIFYING)
+    ]
+    if not left:
+        return {}
+    suggested = Schema.infer(data.batch(left).head(_SAMPLE))
+    return {
+        name: f"Variable '{name}' leaves as it is, with the role {data.schema[name].role}, but "
+        f"looks like a direct identifier. {suggested[name].reason}"
+        for name in left
+        if suggested[name].role == "direct"
+    }
+
+
+def is_rather_streamed(file: str, plan: Plan | None) -> bool:
+    """Whether a file is large for the memory that is free, and all of the plan runs in batches."""
+    if not is_large(Path(file)):
+        return False
+    things: tuple[Any, ...] = () if plan is None else (*plan.steps, *plan.measures.values())
+    return all("streaming" in thing.runs_on for thing in things)
