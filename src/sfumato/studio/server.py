@@ -9,7 +9,7 @@ import os
 import pkgutil
 import time
 import traceback
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -25,6 +25,7 @@ from sfumato.studio import pages as pages_room
 from sfumato.studio.jobs import Job, Worker
 from sfumato.studio.security import YOU, Door, Guard, Settings, User, refuse
 from sfumato.studio.session import Session, Sessions
+from sfumato.studio.source import Source
 from sfumato.studio.start import list_start_routes
 from sfumato.studio.tasks import list_tasks
 from sfumato.studio.view import Outcome, Page, View, read_body, respond, wait_soon
@@ -87,11 +88,38 @@ class Studio:
                 await wait_soon(known.job, soon)
                 return self._find(session, key)
             return known
-        await self._make_room(session)
-        worker = self.get_worker(session)
-        job = await worker.ask(Job(task, key, parameters), session.source, session.plan_text)
+        job = await self._begin(session, Job(task, key, parameters))
         await wait_soon(job, soon)
         return self._find(session, key) if asked.keep else self._judge(job)
+
+    async def start(
+        self,
+        session: Session,
+        task: str,
+        parameters: Mapping[str, Any],
+        *,
+        secrets: Mapping[str, str],
+        soon: float,
+    ) -> Outcome:
+        """Have something done, also where it failed before; nobody keeps the `secrets`."""
+        key = session.compute_key(task, list_tasks()[task].depends, parameters)
+        self._failed.pop(key, None)
+        job = Job(task, key, {**parameters, **secrets})
+        begun = await self._begin(session, job)
+        job.parameters = parameters
+        await wait_soon(begun, soon)
+        return self._judge(begun)
+
+    def find_latest(self, session: Session, tasks: Collection[str]) -> Outcome:
+        """What came of the latest of some tasks, or who is working on it."""
+        jobs = [job for job in self.list_jobs(session) if job.task in tasks]
+        return self._judge(jobs[-1]) if jobs else Outcome()
+
+    async def _begin(self, session: Session, job: Job) -> Job:
+        await self._make_room(session)
+        # What depends on no data has no source.
+        source = session.state.source or Source(where="", title="")
+        return await self.get_worker(session).ask(job, source, session.plan_text)
 
     def forget_failure(self, session: Session, job_id: str) -> None:
         """Let what failed be tried again."""

@@ -242,6 +242,8 @@ class Session:
 
     def compute_key(self, task: str, depends: Depends, parameters: Mapping[str, Any]) -> str:
         """What an answer depends on: the records, the part of the plan, and the parameters."""
+        if depends == "nothing":
+            return _digest([__version__, task, parameters])
         plan = self.plan
         part = ""
         if isinstance(plan, Plan) and depends != "plan":
@@ -251,7 +253,7 @@ class Session:
         elif plan is not None:
             part = self.plan_text
         facts = [__version__, task, self.source.stamp, part, parameters]
-        return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+        return _digest(facts)
 
     def read_result(self, key: str) -> dict[str, Any] | None:
         """What was answered before to the same question; None where it was not."""
@@ -316,6 +318,10 @@ class Sessions:
         """Remove a session with all that it holds; releases that were written elsewhere stay."""
         self.opened.pop(session.id, None)
         shutil.rmtree(session.folder)
+
+
+def _digest(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _now() -> str:

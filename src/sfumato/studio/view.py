@@ -135,6 +135,23 @@ class View:
         """The answer if there is one, or who is working on it; nobody is set to work."""
         return await self.studio.peek(self.session, task, parameters)
 
+    async def start(
+        self, task: str, *, secrets: Mapping[str, str] | None = None, **parameters: Any
+    ) -> Outcome:
+        """Have the worker process do something that a person wants done, now and each time.
+
+        Parameters
+        ----------
+        secrets : further parameters, such as a passphrase, that nobody keeps.
+        """
+        return await self.studio.start(
+            self.session, task, parameters, secrets=secrets or {}, soon=_SOON_SECONDS
+        )
+
+    def find_latest(self, *tasks: str) -> Outcome:
+        """What came of the latest of some tasks that were started, or who is working on it."""
+        return self.studio.find_latest(self.session, tasks)
+
     def address(self, page: str, **query: str) -> str:
         """The address of a page of this session."""
         asked = "&".join(f"{quote(name)}={quote(value)}" for name, value in query.items())

@@ -10,14 +10,17 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.errors import PlanError
+from sfumato.io.atomic import PRIVATE, create_file
 from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
+from sfumato.randomness import Key
 from sfumato.studio.source import Source, parse_plan
 
 if TYPE_CHECKING:
@@ -25,8 +28,10 @@ if TYPE_CHECKING:
     from sfumato.data.linked import LinkedTables
     from sfumato.studio.worker import Workshop
 
+KEY = "key"
+"""The file in the folder of a session that holds the secret of its releases."""
 Lane = Literal["quick", "slow"]
-Depends = Literal["source", "schema", "plan"]
+Depends = Literal["nothing", "source", "schema", "plan"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,8 @@ class Task:
     lane : "quick" for what answers at once; "slow" for what may take long. Each lane works off one
         question after the other, so that a long one never holds up a short one.
     depends : on which part of the plan the answer depends: only on how the data are read, also on
-        roles and kinds, or on all of it. As long as that stays the same, the answer is kept.
+        roles and kinds, or on all of it; on "nothing" of the session, not even on its data. As long
+        as that stays the same, the answer is kept.
     keep : whether the answer may be kept on the disk. What shows single records, or writes
         something, is asked for each time.
     """
@@ -121,6 +127,14 @@ class Work:
         if isinstance(self.plan, Plan):
             raise PlanError("This works with several tables, and this is one.")
         return self.plan
+
+    @cached_property
+    def key(self) -> Key:
+        """The secret of all that this session releases, made once."""
+        path = self.folder / KEY
+        with suppress(FileExistsError):  # the other lane may just have made it
+            create_file(path, f"{Key.new().text}\n".encode(), mode=PRIVATE)
+        return Key.of(path)
 
     @property
     def raw(self) -> Dataset:
