@@ -256,7 +256,12 @@ def test_the_demo_does_the_whole_job_twice(tmp_path):
     assert second.returncode == 0, second.stderr
     told = json.loads(second.stdout)
     assert all(one["passed"] for one in told["checks"])
-    assert {light["colour"] for light in told["lights"].values()} == {"green"}
+    # The step stops right at the limit of t: no room is left, and who signs must know.
+    assert {name: light["colour"] for name, light in told["lights"].items()} == {
+        "targets": "amber", "attacks": "green",
+    }  # fmt: skip
+    assert [line.split()[0] for line in told["lights"]["targets"]["reasons"]] == ["t"]
+    assert {row["target"] for row in told["targets"] if row.get("barely_met")} == {"t"}
     weight = next(row for row in told["ledger_of_variables"] if row["role"] == "weight")
     assert (weight["steps"], weight["unchanged"]) == (["weights"], 0)
     assert (tmp_path / "demo" / "release" / "report.html").is_file()

@@ -16,7 +16,9 @@ import sfumato as sf
 from sfumato.errors import TargetError
 from sfumato.evidence import Evidence
 from sfumato.plan import Writing
+from sfumato.plan.targets import Judgement, Target
 from sfumato.report import render_report
+from sfumato.report.measured import describe_target
 from sfumato.run import attacks as attacking
 from sfumato.run.lights import Light, judge_attacks
 from sfumato.storage.opening import read_custody, read_manifest
@@ -73,6 +75,41 @@ def safe() -> sf.Release:
 
 
 EXPOSED = [sf.methods.Drop()]
+
+
+@pytest.mark.parametrize(
+    ("target", "number", "colour"),
+    [
+        (Target(name="t", most=0.25), 0.249995, "amber"),  # by a hair
+        (Target(name="t", most=0.25), 0.225, "green"),  # a tenth is left
+        (Target(name="t", most=0.25), 0.2251, "amber"),
+        (Target(name="k", least=10), 10, "green"),  # a count as it was asked for
+        (Target(name="prosecutor", most=0.09), 1 / 12, "green"),  # the same count as a chance
+        (Target(name="uniqueness", most=0.0), 0.0, "green"),
+        (Target(name="mean_h", least=4.5), 4.9, "amber"),
+        (Target(name="mean_h", least=4.5), 5.1, "green"),
+        (Target(name="moments", most=0.1), 0.099, "amber"),  # what it is worth may be near, too
+    ],
+)
+def test_a_measured_number_that_barely_keeps_its_target_is_amber_everywhere(
+    safe, target, number, colour
+):
+    judgement = Judgement(target=target, measure="any", number=number, met=True)
+    verdict = {"green": "met", "amber": "barely met"}[colour]
+    light = replace(safe, verdict=[judgement]).lights.targets
+    assert light.colour == colour
+    assert all("barely met" in line and "refuses nothing" in line for line in light.reasons)
+    assert judgement.verdict == verdict
+    assert judgement.plain().get("barely_met", False) is (colour == "amber")
+    assert describe_target(judgement.plain(), {})["verdict"] == verdict
+
+
+def test_how_near_a_number_is_that_stays_inside_stays_inside_too():
+    target = Target(name="moments", most=0.1)
+    near = Judgement(target=target, measure="moments", number=0.0999, met=True)
+    far = replace(near, number=0.01)
+    assert near.public() == far.public()
+    assert replace(near, audience="public").public()["barely_met"] is True
 
 
 def test_a_release_that_keeps_its_promises_has_two_green_lights(safe):

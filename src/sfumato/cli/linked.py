@@ -197,7 +197,7 @@ def _list_targets(where: str, verdict: Sequence[Judgement]) -> list[tuple[str, .
             item.target.describe(),
             item.under,
             format_number(item.number),
-            "met" if item.met else "MISSED",
+            item.verdict,
         )
         for item in verdict
     ]

@@ -232,7 +232,7 @@ def _show_release(released: Release, to: Path, *, quiet: bool) -> None:
             judgement.target.describe(),
             judgement.under,
             f"{judgement.number:g}",
-            "met" if judgement.met else "MISSED",
+            judgement.verdict,
         )
         for judgement in released.verdict
     ]
@@ -306,7 +306,7 @@ def _show_composition(record: Mapping[str, Any], *, quiet: bool) -> None:
             Target.from_plain(target).describe(),
             target["under"],
             format_number(target["value"]),
-            "met" if target["met"] else "MISSED, accepted",
+            _describe_together(target),
         )
         for target in facts["targets"]
     ]
@@ -327,6 +327,13 @@ def _show_composition(record: Mapping[str, Any], *, quiet: bool) -> None:
             say(f"{label}: {line}", style="yellow")
     if facts["accepted"]:
         say(f"Accepted:  {facts['accepted']}", style="yellow")
+
+
+def _describe_together(target: Mapping[str, Any]) -> str:
+    """The verdict on a target that all releases together must keep."""
+    if not target["met"]:
+        return "MISSED, accepted"
+    return "barely met" if target.get("barely_met") else "met"
 
 
 def _show_notes(released: Release) -> None:

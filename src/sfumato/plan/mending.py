@@ -14,6 +14,7 @@ from sfumato.engines import engine_for
 from sfumato.errors import SfumatoError
 from sfumato.method import Method
 from sfumato.methods._clustering.cells import Output
+from sfumato.plan.targets import BARELY
 from sfumato.risk._dependencies.filling_in import fill_in
 from sfumato.risk._dependencies.rules import Finding, find_dependencies
 from sfumato.schema import IDENTIFYING, Schema
@@ -29,8 +30,6 @@ _REPEATED = 0.5
 """The share of records whose value another record has too, in a variable that tells another."""
 _LESS = 0.01
 """By how much less must come back for a change to count."""
-_BARELY = 0.9
-"""The part of a limit that what is tried must keep to."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def mend(data: Dataset, start: Mends, build: Build, *, most: float, k: int, role
     """
     if len(data.schema) > _MOST_VARIABLES or not data.schema.having("quasi", "sensitive"):
         return start
-    trial = _Trial(_draw_sample(data), build, _BARELY * most, k)
+    trial = _Trial(_draw_sample(data), build, BARELY * most, k)
     followed = find_followed(trial.data)
     mends, hopeless = start, set[str]()
     for _ in range(_MOST_ROUNDS):

@@ -17,6 +17,10 @@ from sfumato.parameters import list_settings as given_parameters
 
 # A measured share and a stated one may differ in the last bit without meaning anything.
 _TOLERANCE = 1e-12
+BARELY = 0.9
+"""The part of a limit from which on it is met barely: less than a tenth of it is left."""
+_ONE_IN_COUNT = "prosecutor"
+"""A number that is 1 / k: it is met as exactly as the count of people behind it."""
 _NOT_COMPUTED = "it could not be computed."
 _UNBOUNDED = "it was measured on a sample, which says nothing certain of the other records."
 
@@ -58,6 +62,27 @@ class Target:
         low = self.least is None or number >= self.least - _TOLERANCE
         return low and (self.most is None or number <= self.most + _TOLERANCE)
 
+    def barely_met_by(self, number: float) -> bool:
+        """Whether the number keeps the bound, but with less than a tenth of it to spare.
+
+        A count that is as asked cannot be nearer, and holds exactly: k = 5 of 5 is no close call.
+
+        Examples
+        --------
+        >>> Target(name="t", most=0.25).barely_met_by(0.249995)
+        True
+        >>> Target(name="t", most=0.25).barely_met_by(0.2)
+        False
+        >>> Target(name="k", least=5).barely_met_by(5)
+        False
+        """
+        if not self.met_by(number) or self.name.rpartition(".")[2] == _ONE_IN_COUNT:
+            return False
+        if all(float(value).is_integer() for value in (number, *self.plain().values())):
+            return False
+        over = self.most is not None and number > BARELY * self.most > 0
+        return over or (self.least is not None and 0 < self.least > BARELY * number)
+
     def distance_beyond(self, number: float) -> float:
         """How far a number lies beyond the bound; below 0 as long as it keeps it."""
         beyond = [-math.inf]
@@ -88,6 +113,18 @@ class Judgement:
     audience: Audience = "custodian"
     """Who may see the number: what compares with the original stays inside, met or not."""
 
+    @property
+    def barely_met(self) -> bool:
+        """Whether the target is met with less than a tenth of its limit to spare."""
+        return self.met and self.target.barely_met_by(self.number)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a word or two."""
+        if not self.met:
+            return "MISSED"
+        return "barely met" if self.barely_met else "met"
+
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
         return {
@@ -96,6 +133,7 @@ class Judgement:
             "measure": self.measure,
             "value": None if math.isnan(self.number) else self.number,
             "met": self.met,
+            **({"barely_met": True} if self.barely_met else {}),
             "reason": self.reason,
             "under": self.under,
             **({"sampled": self.sampled} if self.sampled else {}),
@@ -110,7 +148,8 @@ class Judgement:
         """
         if self.audience == "public":
             return self.plain()
-        return replace(self, filled_in="").plain() | {"value": None, "withheld": True}
+        hidden = replace(self, filled_in="", number=math.nan)
+        return hidden.plain() | {"withheld": True}
 
     def describe(self) -> str:
         """One line for people."""
@@ -122,7 +161,7 @@ class Judgement:
         if self.filled_in and not self.reason:
             got += f" {self.filled_in}"
         under = f" ({self.under})" if self.under else ""
-        return f"{self.target.describe()}{under}: {'met' if self.met else 'MISSED'}, {got}"
+        return f"{self.target.describe()}{under}: {self.verdict}, {got}"
 
     said = describe  # its documented name until now; people's scripts rest on it
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sfumato.report.measured import is_barely_met
 from sfumato.report.wording import (
     format_change,
     format_percent,
@@ -32,7 +33,7 @@ _TONES = {"green": "good", "amber": "warn", "red": "bad"}
 _MEANINGS = {
     "targets": {
         "green": "Every target holds on the released file.",
-        "amber": "There is no target, one holds only just, or something could not be measured.",
+        "amber": "There is no target, one is barely met, or something could not be measured.",
         "red": "A target is missed.",
     },
     "attacks": {
@@ -95,11 +96,15 @@ def _list_caveats(
 
 
 def add_lights(verdict: dict[str, Any], manifest: Plain, custody: Plain | None) -> dict[str, Any]:
-    """The verdict is good only if both lights are green; in public, if nothing was left open."""
+    """The verdict is good only if both lights are green.
+
+    In public it is good if nothing was left open, and no target is barely met.
+    """
     lights = (custody or {}).get("lights", {}).values()
     attacks = manifest.get("attacks", {})
     tones = [_TONES[light["colour"]] for light in lights]
-    if custody is None and (attacks.get("not_tried") or attacks.get("accepted")):
+    barely = any(is_barely_met(target) for target in manifest["targets"])
+    if custody is None and (barely or attacks.get("not_tried") or attacks.get("accepted")):
         tones.append("warn")
     # What the lights say, they say beside it.
     caveats = [line for line in verdict["caveats"] if not lights or line != _NOT_TRIED]

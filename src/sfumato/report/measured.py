@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from sfumato import catalogue
 from sfumato.errors import SfumatoError
+from sfumato.plan.targets import Target
 from sfumato.report.charts import (
     Chart,
     build_bars,
@@ -36,8 +37,6 @@ Plain = Mapping[str, Any]
 Table = Sequence[Plain]
 _ROOMS = {"risk": "Risk", "utility": "Utility"}
 LEDGER = "untouched"
-_BARELY = 0.9
-"""The part of a limit from which on a target is met barely."""
 _YEAR = 365.25
 _ARROWS = {"lower": "↓", "higher": "↑"}
 _NUMBERS = {
@@ -98,22 +97,15 @@ def _format_number(target: Plain, name: str, number: str) -> str:
 def _judge(target: Plain) -> dict[str, str]:
     if not target["met"]:
         return {"verdict": "missed", "tone": "bad"}
-    if _is_barely_met(target):
+    if is_barely_met(target):
         return {"verdict": "barely met", "tone": "warn"}
     return {"verdict": "met", "tone": "good"}
 
 
-def _is_barely_met(target: Plain) -> bool:
-    """Whether a number lies within a tenth of its limit; a count of people at it is as planned."""
+def is_barely_met(target: Plain) -> bool:
+    """Whether a target that a record states is met with hardly any room."""
     value = target["value"]
-    if value is None:
-        return False
-    bounds = [target[end] for end in ("min", "max") if end in target]
-    if all(float(number).is_integer() for number in (value, *bounds)):
-        return False
-    least, most = target.get("min"), target.get("max")
-    over = most is not None and value > _BARELY * most > 0
-    return over or (least is not None and 0 < least > _BARELY * value)
+    return value is not None and Target.from_plain(target).barely_met_by(value)
 
 
 def describe_result(

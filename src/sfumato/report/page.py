@@ -54,11 +54,12 @@ def describe_release(manifest: Plain, custody: Plain | None = None) -> dict[str,
     attacks = describe_attacks(evidence, inside=inside, judged=judged)
     verdict = describe_verdict(manifest, evidence, attacks, inside=inside)
     targets = [describe_target(target, evidence) for target in (custody or manifest)["targets"]]
-    verdict["caveats"][:0] = [
-        f"Barely met ({target['target']}): {target['measured']}, asked {target['asked']}."
-        for target in targets
-        if target["verdict"] == "barely met"
-    ]
+    if not (custody or {}).get("lights"):  # else the light says it, with what it means
+        verdict["caveats"][:0] = [
+            f"Barely met ({target['target']}): {target['measured']}, asked {target['asked']}."
+            for target in targets
+            if target["verdict"] == "barely met"
+        ]
     parties = manifest.get("parties", {})
     return {
         "inside": inside,

@@ -25,14 +25,12 @@ from sfumato.io import frames
 from sfumato.measure import Trial
 from sfumato.plan import Plan
 from sfumato.plan.profile import list_weaker
-from sfumato.plan.targets import Judgement, Target, find_number, read_for_target
+from sfumato.plan.targets import BARELY, Judgement, Target, find_number, read_for_target
 from sfumato.release import Release
-from sfumato.run import is_on_risk, list_repeated
+from sfumato.run import list_repeated
 from sfumato.run.attacks import NOT_TRIED, SECONDS, promise_k
 
 Colour = Literal["green", "amber", "red"]
-_BARELY = 0.9
-"""The part of a limit from which on it is met barely."""
 _ROOM = 0.06
 _LEDGER = "untouched"
 
@@ -206,11 +204,7 @@ def _light_targets(release: Release) -> Light:
         missed = [judgement.describe() for judgement in release.verdict if not judgement.met]
         return Light("red", tuple(missed))
     reasons = [] if plan.targets else ["No target was set, so nothing is guaranteed."]
-    reasons += [
-        f"{judgement.describe()}: less than a tenth below the limit."
-        for judgement in release.verdict
-        if _is_barely_met(judgement, plan)
-    ]
+    reasons += list_barely_met(release.verdict)
     weaker = f"Less than the profile {plan.profile} asks for"
     reasons += [f"{weaker}: {line}" for line in list_weaker(plan)]
     reasons += [*_list_repeated_names(release), *_list_trajectories(release)]
@@ -260,17 +254,14 @@ def _list_trajectories(release: Release) -> list[str]:
     return reasons
 
 
-def _is_barely_met(judgement: Judgement, plan: Plan) -> bool:
-    """Whether a number that rests on a comparison lies within a tenth of its limit.
-
-    k, l and t are counted in the released file, and hold exactly. An attack, or a distance from
-    the original, might be done better by somebody else.
-    """
-    measure, target = plan.measures[judgement.measure], judgement.target
-    if measure.of != "pair" or not is_on_risk(target, plan.measures):
-        return False
-    over = target.most is not None and judgement.number > _BARELY * target.most > 0
-    return over or (target.least is not None and 0 < target.least > _BARELY * judgement.number)
+def list_barely_met(verdict: Iterable[Judgement]) -> list[str]:
+    """The targets that leave hardly any room, and what that means for who signs."""
+    return [
+        f"{judgement.describe()}. Less than a tenth of the limit is left. This refuses nothing: "
+        "decide whether that is enough."
+        for judgement in verdict
+        if judgement.barely_met
+    ]
 
 
 def light_attempts(plan: Plan, tried: Mapping[str, Evidence]) -> Light:
@@ -325,7 +316,7 @@ def _list_untried(release: Release) -> list[str]:
 def _find_unremarkable(judgement: Judgement, release: Release) -> float:
     """The most that is not worth a second look."""
     trial = catalogue.measure(release.attacks[judgement.measure].name).trial or Trial()
-    barely = _BARELY * (judgement.target.most or 0.0)
+    barely = BARELY * (judgement.target.most or 0.0)
     if trial.unremarkable is None:
         return barely
     return min(barely, _limit(trial.unremarkable, release.plan))

@@ -69,6 +69,7 @@ from sfumato.run.lights import (
     Light,
     Lights,
     light_attempts,
+    list_barely_met,
     list_judged,
     require_acceptable,
     require_attempts_fail,
@@ -177,7 +178,8 @@ class LinkedRelease:
         ]
         own = {name: lights.attacks for name, lights in tables.items()}
         attacks = _combine({**own, JOINED: light_attempts(self.plan_of_writing, self.attacks)})
-        return Lights(targets.dim(unmeasured), attacks.dim(self._list_learnt()))
+        barely = [f"{JOINED}: {line}" for line in list_barely_met(self.verdict)]
+        return Lights(targets.dim([*barely, *unmeasured]), attacks.dim(self._list_learnt()))
 
     @cached_property
     def attacks(self) -> dict[str, Evidence]:

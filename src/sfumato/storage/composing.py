@@ -66,15 +66,19 @@ class Composing:
 
 def dim_lights(lights: Lights, facts: Mapping[str, Any]) -> Lights:
     """The lights of a release, with what holds of it only by itself; `facts` of its composition."""
-    missed = [target for target in facts.get("targets", ()) if not target["met"]]
-    if not missed:
-        return lights
-    names = ", ".join(str(target["target"]) for target in missed)
-    line = (
-        f"Together with earlier releases of the same people, these targets are missed: {names}."
-        f" The plan accepts that: {facts['accepted']}"
+    targets, together = (
+        facts.get("targets", ()),
+        "Together with earlier releases of the same people",
     )
-    return replace(lights, targets=lights.targets.dim([line]))
+    missed = ", ".join(str(target["target"]) for target in targets if not target["met"])
+    barely = ", ".join(str(target["target"]) for target in targets if target.get("barely_met"))
+    lines = []
+    if missed:
+        lines.append(f"{together}, these targets are missed: {missed}. The plan accepts that: "
+                     f"{facts['accepted']}")  # fmt: skip
+    if barely:
+        lines.append(f"{together}, these targets are barely met: {barely}.")
+    return replace(lights, targets=lights.targets.dim(lines))
 
 
 def settle_entry(
