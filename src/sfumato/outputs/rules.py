@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from sfumato.data import Dataset
@@ -13,12 +14,14 @@ from sfumato.engines import engine_for
 from sfumato.engines.summaries import Count, Distinct, Summary
 from sfumato.errors import PlanError
 from sfumato.io import frames
+from sfumato.kernels.arrays import Floats, Integers
 from sfumato.parameters import list_settings, parameters
 from sfumato.profiles import load_profile
 
 Handling = Literal["show", "review", "hide"]
 """What to do with a cell: show it, show it and ask for a second look, or hide it."""
 Unit = Literal["records", "persons", "groups"]
+Rounding = Literal["nearest", "midpoint"]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Dominance = tuple[Annotated[int, Field(ge=1)], Share]
 
@@ -50,8 +53,10 @@ class Rules:
         known to have that value.
     full_share : a cell counts as full from this share of its row or column on. Below 1, such cells
         are reviewed, and cannot be hidden by `full`.
-    round_to : counts that a table shows are rounded to the nearest multiple of this, after small
-        ones are hidden. Figures draw counts as they are, and ask for a second look.
+    round_to : counts in tables, bars and histograms are rounded by this, after small ones are
+        hidden. Other figures draw counts as they are, and ask for a second look.
+    rounding : "nearest" gives multiples of `round_to`. "midpoint" gives the middle of `round_to`
+        counts in a row: with 6, the counts 7 to 12 become 9. A zero stays zero.
 
     Examples
     --------
@@ -71,6 +76,14 @@ class Rules:
     full: Handling = "review"
     full_share: Annotated[float, Field(gt=0.5, le=1)] = 1.0
     round_to: Annotated[int, Field(ge=2)] | None = None
+    rounding: Rounding = "nearest"
+
+    @model_validator(mode="after")
+    def _round_by_a_number(self) -> Self:
+        if self.rounding != "nearest" and self.round_to is None:
+            msg = f'rounding = "{self.rounding}" needs round_to: by how much.'
+            raise ValueError(msg)
+        return self
 
     @model_validator(mode="after")
     def _hide_full_only(self) -> Self:
@@ -86,6 +99,37 @@ class Rules:
         if pairs is None:
             return ()
         return (pairs,) if isinstance(pairs[0], int) else pairs
+
+    def round_counts(self, counts: Floats | Integers) -> Floats:
+        """Counts as the rules let them be shown; a hidden count (NaN) stays hidden.
+
+        Examples
+        --------
+        >>> Rules(round_to=5).round_counts(np.array([0, 7, 8, 12, 13])).tolist()
+        [0.0, 5.0, 10.0, 10.0, 15.0]
+        >>> midpoints = Rules(round_to=6, rounding="midpoint")
+        >>> midpoints.round_counts(np.array([0, 6, 7, 12, 13])).tolist()
+        [0.0, 3.0, 9.0, 9.0, 15.0]
+        """
+        numbers = np.asarray(counts, np.float64)
+        if self.round_to is None:
+            return numbers
+        if self.rounding == "nearest":
+            rounded: Floats = self.round_to * np.floor(numbers / self.round_to + 0.5)
+            return rounded
+        above = self.round_to * np.ceil(numbers / self.round_to)
+        return np.where(numbers == 0, 0.0, above - self.round_to // 2)
+
+    def describe_rounding(self) -> tuple[str, ...]:
+        """What the reader of a table or a figure must know of its counts."""
+        if self.round_to is None:
+            return ()
+        if self.rounding == "nearest":
+            return (f"Counts are rounded to the nearest {self.round_to}.",)
+        first, last = self.round_to + 1, 2 * self.round_to
+        middle = last - self.round_to // 2
+        row = f"{first} to {last} are shown as {middle}"
+        return (f"Counts are rounded to the middle of {self.round_to} in a row: {row}.",)
 
     @classmethod
     def from_profile(cls, name: str) -> Rules:
@@ -127,10 +171,18 @@ class Rules:
         return {"dominance": None, "p_percent": None} | list_settings(self)
 
 
-def warn_of_figure(data: Dataset, rules: Rules) -> tuple[str, ...]:
-    """Why a figure asks for a second look under rules that only a table can keep."""
+def warn_of_figure(data: Dataset, rules: Rules, *, rounds: bool = False) -> tuple[str, ...]:
+    """Why a figure asks for a second look under rules that it does not keep.
+
+    Parameters
+    ----------
+    data : behind the figure.
+    rules : of the house.
+    rounds : whether the counts it shows were rounded.
+    """
     grouped = rules.unit == "groups" and data.schema.having("cluster")
-    return (*((_IN_GROUPS,) if grouped else ()), *((_NOT_ROUNDED,) if rules.round_to else ()))
+    exact = rules.round_to is not None and not rounds
+    return (*((_IN_GROUPS,) if grouped else ()), *((_NOT_ROUNDED,) if exact else ()))
 
 
 def warn_of_shared_persons(data: Dataset) -> tuple[str, ...]:
@@ -172,7 +224,7 @@ _IN_GROUPS = (
     "The rules count groups, and a figure counts records: what it shows may rest on fewer groups "
     "than k."
 )
-_NOT_ROUNDED = "The rules round counts, and a figure draws them as they are."
+_NOT_ROUNDED = "The rules round counts, and this figure draws them as they are."
 _SHARED = (
     "Some persons have several records: thresholds count records, so a cell may hold fewer persons "
     "than it seems."

@@ -22,7 +22,7 @@ from sfumato.figures._sheet.sheet import (
 from sfumato.figures._sheet.style import MOST_OVERLAID, SMALL, Mark, pick_marks, use_house_style
 from sfumato.figures._sheet.text import FINEST_COUNT
 from sfumato.figures.public.distance import Distance, measure_groups
-from sfumato.figures.public.grid import describe_lost, suppress_small
+from sfumato.figures.public.grid import describe_lost, round_shown, suppress_small
 from sfumato.figures.public.plot import make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_full_cells
 from sfumato.figures.public.subjects import select_subjects, sort_labels, to_dataset
@@ -110,6 +110,7 @@ def bar(  # noqa: PLR0913 - all but two by name only
         resolved = request.resolve(subjects, default="generalise", why=_WHY)
         bars = _count_bars(subjects, levels, resolved, request)
         reasons = judge_full_cells([group.counts for group in bars], request.rules)
+        bars = [replace(group, counts=round_shown(group.counts, request.rules)) for group in bars]
     rounded = _ROUNDED.format(base=_find_base(request.k))
     lost = sum(group.lost for group in bars) if resolved.cells else 0
     names = [name for name in (*levels, OTHER) if any(name in group for group in bars)]
@@ -128,6 +129,7 @@ def bar(  # noqa: PLR0913 - all but two by name only
             legend=[replace(look, marker="s", line="") for look in looks if look.name],
             parts=_label_records(subjects, bars) if log is not None and resolved.cells else None,
             distance=_measure_distance(bars, subjects, levels),
+            rounds=True,
         )
 
 

@@ -287,6 +287,16 @@ def suppress_small(counts: Integers, k: int) -> tuple[Integers, int]:
     return np.where(small, 0, counts), int(small.sum())
 
 
+def round_shown(counts: Integers, rules: Rules) -> Integers:
+    """The counts of a group as the rules let them be drawn, once small ones are hidden."""
+    rounded = rules.round_counts(counts).astype(np.int64)
+    if not rounded.any():
+        raise OutputRefused(
+            "Rounded as the rules ask, every bar would be empty.", hint="take fewer bars or groups."
+        )
+    return rounded
+
+
 def merge_small_bins(
     values: Floats | DistantColumn,
     k: int,

@@ -30,6 +30,7 @@ from sfumato.figures.public.grid import (
     label_records,
     merge_small_bins,
     resolve_bins,
+    round_shown,
     suppress_small,
 )
 from sfumato.figures.public.plot import Request, make_plot, make_request
@@ -147,6 +148,7 @@ def histogram(  # noqa: PLR0913 - all but two by name only
             wording = f"Each bar is so wide that it holds at least {request.k} records."
             resolved = replace(resolved, wording=wording)
         reasons += judge_full_cells([group.counts for group in bars], request.rules)
+        bars = [replace(group, counts=round_shown(group.counts, request.rules)) for group in bars]
     sizes = map(len, subjects.groups)
     lost = sum(group.lost * size for group, size in zip(bars, sizes, strict=True))
     with use_house_style():
@@ -180,6 +182,7 @@ def histogram(  # noqa: PLR0913 - all but two by name only
             legend=legend,
             parts=_label_records(subjects, x, bars) if log is not None and resolved.cells else None,
             distance=_measure_distance(bars, subjects, x, exact=wanted is not None),
+            rounds=True,
         )
 
 

@@ -244,6 +244,7 @@ def make_plot(  # noqa: PLR0913 - all but three by name only
     legend: Sequence[Mark] = (),
     parts: Sequence[Integers] | None = None,
     distance: Distance | None = None,
+    rounds: bool = False,
 ) -> Plot:
     """Put head and foot on the sheet, settle the layout, judge it, and list it in the log.
 
@@ -263,6 +264,7 @@ def make_plot(  # noqa: PLR0913 - all but three by name only
     parts : the cell of each record, group after group, where counts in cells are shown; below 0
         where the cell is hidden. The log compares them with those of other outputs.
     distance : how far it is from the figure without protection.
+    rounds : whether the counts it shows are rounded by the rules.
     """
     caption = join_sentences(
         [protection.sentence(), "" if distance is None else distance.sentence(request.k)]
@@ -271,11 +273,15 @@ def make_plot(  # noqa: PLR0913 - all but three by name only
         [
             protection.reason,
             *notes,
+            *(request.rules.describe_rounding() if rounds else ()),
             *subjects.notes,
             f"It rests on {format_records(subjects.records)}.",
         ]
     )
-    shared = (*warn_of_shared_persons(subjects.data), *warn_of_figure(subjects.data, request.rules))
+    shared = (
+        *warn_of_shared_persons(subjects.data),
+        *warn_of_figure(subjects.data, request.rules, rounds=rounds),
+    )
     far = () if distance is None else distance.concerns()
     concerns = tuple(dict.fromkeys([*protection.concerns, *reasons, *shared, *far]))
     audience: Audience = "public"

@@ -85,10 +85,10 @@ def protect_table(counts: CellCounts, request: TableRequest) -> Table:
         for name, layer in draft.layers.items()
     }
     notes = draft.notes
-    if (base := request.rules.round_to) and "count" in shown:
+    if "count" in shown:
         # What is hidden was chosen for exact counts, so that rounded ones tell less.
-        shown["count"] = base * np.floor(shown["count"] / base + 0.5)
-        notes = [*notes, f"Counts are rounded to the nearest {base}."]
+        shown["count"] = request.rules.round_counts(shown["count"])
+        notes = [*notes, *request.rules.describe_rounding()]
     draft = _Draft(shown=shown, notes=notes, findings=draft.findings)
     return _build_table(counts, request, draft, known, findings)
 

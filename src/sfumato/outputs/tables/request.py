@@ -76,7 +76,7 @@ class TableRequest:
         if self.protection == "round":
             rule["base"] = self.base
         elif self.rules.round_to:
-            rule["round_to"] = self.rules.round_to
+            rule |= {"round_to": self.rules.round_to, "rounding": self.rules.rounding}
         if self.statistics != ("count",):
             rule |= {name: self.rules.plain()[name] for name in ("dominance", "p_percent")}
         return rule | {"statistics": list(self.statistics)}
