@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.cli.command_line import sfumato
 from typer.testing import CliRunner, Result
 
 import sfumato as sf
@@ -277,3 +278,26 @@ def test_tables_are_swept_between_semicolons(place):
     done = told("sweep", "people.csv", "-p", "plan.toml", "--set", values, "--json")
     assert done.exit_code == 0, done.exception
     assert len(json.loads(done.stdout)) == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["inspect"],
+        ["assess"],
+        ["who"],
+        ["who", "--plan", "empty.toml"],
+        ["protect", "--plan", "empty.toml", "--out", "out"],
+        ["tune", "--plan", "empty.toml"],
+        ["table", "--rows", "sex"],
+        ["plot", "histogram", "--x", "age"],
+    ],
+)
+def test_every_command_says_of_a_file_without_records_that_there_is_none(tmp_path, command):
+    (tmp_path / "none.csv").write_text("age,sex\n")
+    (tmp_path / "empty.toml").write_text('[columns]\nage = "quasi"\nsex = "quasi"\n')
+    first, *rest = command
+    words = [first, *([rest.pop(0)] if first == "plot" else []), "none.csv", *rest]
+    done = sfumato(*words, cwd=tmp_path)
+    assert done.returncode != 0
+    assert "There is no record in these data." in done.stderr

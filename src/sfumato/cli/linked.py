@@ -84,7 +84,9 @@ def link_declared(tables: Mapping[str, Dataset], plan: LinkedPlan) -> LinkedTabl
     return linked.with_tables({name: table.original for name, table in prepared.items()})
 
 
-def inspect(file: str, *, table: str | None, progress: Progress) -> FirstLinkedPlan:
+def inspect(
+    file: str, *, table: str | None, profile: str | None, progress: Progress
+) -> FirstLinkedPlan:
     """Suggest keys, roles and a first plan for all tables of a folder or a database."""
     schema = find_schema(table)
     tables = read_tables(file, schema=schema, progress=progress)
@@ -93,7 +95,7 @@ def inspect(file: str, *, table: str | None, progress: Progress) -> FirstLinkedP
     # A file may have two suffixes, or another case, so it is named where a plan is read by people.
     files = {n: place.where.name for n, place in places.items() if isinstance(place.where, Path)
              and place.table is None}  # fmt: skip
-    return first_linked_plan(tables, files)
+    return first_linked_plan(tables, files, profile=profile)
 
 
 def describe_inspected(found: FirstLinkedPlan) -> dict[str, Any]:
@@ -152,6 +154,7 @@ def show_release(release: LinkedRelease, to: Path, *, as_json: bool, quiet: bool
                 **read_any_manifest(to),
                 "composition": record["composition"],
                 "lights": record["lights"],
+                **({"dossier": record["dossier"]} if "dossier" in record else {}),
                 "judged_attacks": {
                     name: table["judged_attacks"] for name, table in record["tables"].items()
                 },

@@ -94,10 +94,9 @@ def inspect(
         if plan is None:
             raise PlanError("--profile goes into a plan.", hint="add --plan plan.toml.")
     if linked.is_of_several(file, table, query) and engine is None and master is None:
-        if profile is not None:
-            raise PlanError("A plan for several tables has no profile.",
-                            hint="set its targets by hand: `sfumato profiles NAME`.")  # fmt: skip
-        _inspect_tables(file, plan, update, table, overwrite=overwrite, json=json, quiet=quiet)
+        _inspect_tables(
+            file, plan, update, table, profile=profile, overwrite=overwrite, json=json, quiet=quiet
+        )
         return
     if update is not None:
         if plan is not None:
@@ -131,6 +130,7 @@ def _inspect_tables(
     update: Path | None,
     table: str | None,
     *,
+    profile: str | None,
     overwrite: bool,
     json: bool,
     quiet: bool,
@@ -143,7 +143,7 @@ def _inspect_tables(
         )
     with progress(quiet=quiet or json) as tell:
         tell("reading", 0, 2)
-        found = linked.inspect(file, table=table, progress=tell)
+        found = linked.inspect(file, table=table, profile=profile, progress=tell)
     if plan is not None:
         options.write_plan(plan, found.plan, overwrite=overwrite, source=file)
     if json:

@@ -12,7 +12,7 @@ import typer
 
 from sfumato import catalogue
 from sfumato.data import Dataset, read, scan
-from sfumato.errors import PlanError
+from sfumato.errors import DataError, PlanError
 from sfumato.measure import Measure
 from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
@@ -90,6 +90,9 @@ def load(
         data = scan(file, progress=progress, **options)
     else:
         data = read(file, progress=progress, **options)
+        if not len(data):
+            # Else each command would name another thing that is missing.
+            raise DataError("There is no record in these data.", hint="is it the right file?")
     return data.with_schema(plan.schema) if plan else data
 
 

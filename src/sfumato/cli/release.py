@@ -139,7 +139,9 @@ def _show_protected(
     if isinstance(released, LinkedRelease):
         linked.show_release(released, to, as_json=as_json, quiet=quiet)
         if not as_json:
-            show_lights(read_custody(to)["lights"])
+            record = read_custody(to)
+            show_lights(record["lights"])
+            _show_dossier(record.get("dossier"))
         return
     if isinstance(released, Release):
         if as_json:

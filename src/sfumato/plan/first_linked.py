@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from sfumato.errors import DataError
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.plan import Plan
 from sfumato.plan.first_plan import first_plan
-from sfumato.plan.linked import LinkedPlan
+from sfumato.plan.linked import LinkedPlan, split_profile
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.schema import Column, Schema
 
@@ -36,7 +37,10 @@ class FirstLinkedPlan:
 
 
 def first_linked_plan(
-    tables: Mapping[str, Dataset], files: Mapping[str, str] | None = None
+    tables: Mapping[str, Dataset],
+    files: Mapping[str, str] | None = None,
+    *,
+    profile: str | None = None,
 ) -> FirstLinkedPlan:
     """Suggest keys and roles, treat each table by itself, and make persons alike over all.
 
@@ -44,6 +48,7 @@ def first_linked_plan(
     ----------
     tables : the original tables.
     files : the file of each, where it is not called like it.
+    profile : the rule book that the release shall meet.
     """
     keys = suggest_keys(tables)
     person = suggest_person(tables, keys)
@@ -58,18 +63,27 @@ def first_linked_plan(
     chosen = {name: data for name, data in tables.items() if name in joined}
     links = [s for s in keys if {s.key.table, s.key.to_table} <= joined]
     structure = Structure(tuple(chosen), tuple(s.key for s in links), split_name(person))
-    plans = {name: _plan_table(structure, name, data) for name, data in chosen.items()}
+    plans = {name: _plan_table(structure, name, data, profile) for name, data in chosen.items()}
+    k = _choose_class_size(profile)
     known = any(plans[name].schema.having("quasi") for name in structure.owned)
     plan = LinkedPlan(
         tables=plans,
         keys=structure.keys,
         person=person,
-        steps=[KAnonymity(k=_CLASS_SIZE, output="value")] if known else [],
-        targets={"k.min": _CLASS_SIZE} if known else {},
+        steps=[KAnonymity(k=k, output="value")] if known else [],
+        targets={"k.min": k} if known else {},
         evaluate=[Uniqueness(row_counts=False)] if known else [],
         files={name: file for name, file in (files or {}).items() if name in chosen},
+        profile=profile,
     )
     return FirstLinkedPlan(plan, links, [name for name in tables if name not in joined])
+
+
+def _choose_class_size(profile: str | None) -> int:
+    """As many persons as a profile asks for, and never fewer than is usual."""
+    asked = () if profile is None else split_profile(profile).joined
+    least = [target.least for target in asked if target.name == "k" and target.least is not None]
+    return max(_CLASS_SIZE, *(math.ceil(number) for number in least), 0)
 
 
 def _find_joined(keys: Sequence[SuggestedKey], person: str) -> set[str]:
@@ -85,7 +99,7 @@ def _find_joined(keys: Sequence[SuggestedKey], person: str) -> set[str]:
     return joined
 
 
-def _plan_table(structure: Structure, name: str, data: Dataset) -> Plan:
+def _plan_table(structure: Structure, name: str, data: Dataset, profile: str | None) -> Plan:
     """The plan of one table: what a first plan for it would do, but for making records alike."""
     keys = structure.list_key_variables(name)
     root = ".".join(structure.person)
@@ -98,7 +112,7 @@ def _plan_table(structure: Structure, name: str, data: Dataset) -> Plan:
     }
     if not set(data.columns) - set(keys):
         return Plan(schema=roles)
-    suggested = first_plan(replace(data.without(keys), given_identity=None))
+    suggested = first_plan(replace(data.without(keys), given_identity=None), profile=profile)
     schema = Schema({**roles, **suggested.schema})
     # Who a record is follows from its keys here.
     schema = schema.changed([n for n in schema if schema[n].identity], identity=None)

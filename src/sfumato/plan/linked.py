@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,16 +22,20 @@ from sfumato.method import Method
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.methods.shift_dates import ShiftDates
 from sfumato.plan import Plan, Writing
+from sfumato.plan.profile import build_measures, compare_targets, list_narrowed
 from sfumato.plan.targets import Target, find_number, measures_for, read_targets, require_labels
 from sfumato.plan.toml_reader import VERSION, PlanReader, parse_toml, read_text
 from sfumato.plan.toml_writer import format_key, format_value, write_sections
+from sfumato.profiles import load_profile
 from sfumato.risk.attribute_disclosure import AttributeDisclosure
 from sfumato.risk.closeness import Closeness
 from sfumato.risk.diversity import Diversity
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.schema import Schema
 
-_SECTIONS = ("version", "person", "keys", "tables", "steps", "targets", "evaluate", "release")
+_SECTIONS = (
+    "version", "profile", "person", "keys", "tables", "steps", "targets", "evaluate", "release",
+)  # fmt: skip
 _OF_TABLE = ("file", "read", "columns", "steps", "targets", "evaluate")
 _SHARED = (KAnonymity, ShiftDates)
 _CLUSTERING = (None, "mondrian")
@@ -69,6 +73,8 @@ class LinkedPlan:
         `closeness`.
     release : how the release is written; see `Writing`. That of the tables' plans does not count.
     files : the file, or the table of a database, of each table that is not called like it.
+    profile : the rule book that the release shall meet, such as "ema-0070". Its targets hold in
+        the joined view; those that are not measured there hold in every table.
 
     Examples
     --------
@@ -89,6 +95,7 @@ class LinkedPlan:
     evaluate: Mapping[str, Measure]
     release: Writing
     files: Mapping[str, str]
+    profile: str | None
 
     def __repr__(self) -> str:
         return f"LinkedPlan({len(self.tables)} tables, {len(self.targets)} targets)"
@@ -104,19 +111,30 @@ class LinkedPlan:
         evaluate: Mapping[str, Measure] | Iterable[Measure] = (),
         release: Writing | None = None,
         files: Mapping[str, str] | None = None,
+        profile: str | None = None,
     ) -> None:
         put = partial(object.__setattr__, self)
         writing = release or Writing()
-        put("tables", {n: _replace_parts(plan, release=writing) for n, plan in tables.items()})
+        for name, plan in tables.items():
+            if plan.profile is not None:
+                raise PlanError(
+                    f"The plan of table '{name}' has a profile of its own.",
+                    hint="give the profile to the plan for all tables.",
+                )
+        put("profile", profile)
+        asked = self.profile_targets
+        put("tables", {n: _replace_parts(plan, release=writing, **_add_profile_targets(plan, asked))
+                       for n, plan in tables.items()})  # fmt: skip
         pairs = keys.items() if isinstance(keys, Mapping) else ()
         put("keys", tuple(ForeignKey.parse(*pair) for pair in pairs) or tuple(keys))
         put("person", person)
         put("steps", tuple(steps))
-        put("targets", read_targets(targets) if isinstance(targets, Mapping) else tuple(targets))
+        bounds = read_targets(targets) if isinstance(targets, Mapping) else tuple(targets)
+        put("targets", _add_missing(bounds, asked.joined))
         if not isinstance(evaluate, Mapping):
             evaluate = {measure.name: measure for measure in evaluate}
         require_labels(evaluate)
-        put("evaluate", dict(evaluate))
+        put("evaluate", {**evaluate, **asked.joined_measures, **evaluate})
         put("release", writing)
         put("files", {n: f for n, f in (files or {}).items() if f != n})
         _ = self.structure
@@ -180,6 +198,27 @@ class LinkedPlan:
             for number, targets in stated.items()
         ]
         return (*self.targets, *strictest)
+
+    @property
+    def profile_targets(self) -> ProfileTargets:
+        """What the profile asks of the joined view, and of every table."""
+        return ProfileTargets() if self.profile is None else split_profile(self.profile)
+
+    def list_weaker(self) -> tuple[str, ...]:
+        """Where the plan asks for less than its profile, in words; empty without a profile."""
+        declared = {
+            f"{table}.{variable}"
+            for table in self.structure.owned
+            for variable in self.tables[table].schema.having("quasi")
+        }
+        asked = self.profile_targets
+        lines = compare_targets(asked.joined, self.targets)
+        lines += list_narrowed(asked.joined, self.targets, self.measures, declared)
+        for table, plan in self.tables.items():
+            own = compare_targets(asked.of_tables, plan.targets)
+            own += list_narrowed(asked.of_tables, plan.targets, plan.measures, set(plan.schema))
+            lines += [f"{table}: {line}" for line in own]
+        return tuple(lines)
 
     def _require_steps(self) -> None:
         for number, step in enumerate(self.steps, 1):
@@ -286,6 +325,56 @@ class LinkedPlan:
         return hash(self.digest)
 
 
+@dataclass(frozen=True)
+class ProfileTargets:
+    """The targets of a profile, by where they are measured.
+
+    Parameters
+    ----------
+    joined : of the joined view, where the whole of a person is seen.
+    of_tables : of every table by itself, such as that no name is left.
+    joined_measures, table_measures : what is measured besides, by label.
+    """
+
+    joined: tuple[Target, ...] = ()
+    of_tables: tuple[Target, ...] = ()
+    joined_measures: Mapping[str, Measure] = field(default_factory=dict)
+    table_measures: Mapping[str, Measure] = field(default_factory=dict)
+
+
+def split_profile(name: str) -> ProfileTargets:
+    """The targets of a profile for the joined view, and those for every table.
+
+    Examples
+    --------
+    >>> [target.name for target in split_profile("ema-0070").joined]
+    ['prosecutor', 'k']
+    """
+    profile = load_profile(name)
+    wanted, measures = read_targets(profile.targets), build_measures(profile)
+    joined = {label for label, measure in measures.items()
+              if isinstance(measure, Uniqueness | ConfidentialMeasure)}  # fmt: skip
+    return ProfileTargets(
+        tuple(target for target in wanted if target.name in _JOINED),
+        tuple(target for target in wanted if target.name not in _JOINED),
+        {label: measure for label, measure in measures.items() if label in joined},
+        {label: measure for label, measure in measures.items() if label not in joined},
+    )
+
+
+def _add_missing(stated: tuple[Target, ...], asked: tuple[Target, ...]) -> tuple[Target, ...]:
+    names = {target.name for target in stated}
+    return (*stated, *(target for target in asked if target.name not in names))
+
+
+def _add_profile_targets(plan: Plan, asked: ProfileTargets) -> dict[str, Any]:
+    """The targets and measures of a table, with those of the profile where it sets none."""
+    return {
+        "targets": _add_missing(plan.targets, asked.of_tables),
+        "evaluate": {**plan.evaluate, **asked.table_measures, **plan.evaluate},
+    }
+
+
 def _replace_parts(plan: Plan, **parts: Any) -> Plan:
     fields = ("schema", "steps", "targets", "evaluate", "read", "release")
     return Plan(**{**{name: getattr(plan, name) for name in fields}, **parts})
@@ -294,8 +383,8 @@ def _replace_parts(plan: Plan, **parts: Any) -> Plan:
 def _list_named(step: Method) -> Iterable[str]:
     """The variables that a step over all tables names."""
     named = [*(getattr(step, "variables", None) or ())]
-    for field in ("grid", "output", "blank_before"):
-        value = getattr(step, field, None)
+    for option in ("grid", "output", "blank_before"):
+        value = getattr(step, option, None)
         named += [*value] if isinstance(value, dict) else []
     return dict.fromkeys(named)
 
@@ -319,13 +408,13 @@ def split_step(step: Method, schemas: Mapping[str, Schema]) -> TableSteps:
     parts: dict[str, Method] = {}
     for table, schema in schemas.items():
         own = {
-            field: {
+            option: {
                 split_name(name)[1]: value
-                for name, value in getattr(step, field).items()
+                for name, value in getattr(step, option).items()
                 if split_name(name)[0] == table
             }
-            for field in ("grid", "output", "blank_before")
-            if isinstance(getattr(step, field, None), dict)
+            for option in ("grid", "output", "blank_before")
+            if isinstance(getattr(step, option, None), dict)
         }
         if named is None:
             variables = list(replace(step, **own).touches(schema))  # type: ignore[type-var]
@@ -366,7 +455,8 @@ def _parse(text: str, *, name: str, folder: Path) -> LinkedPlan:
     for table in tables:
         plans[table], files[table] = _read_plan(table, tables[table], name, text, folder)
     # Sections over all tables are those of a plan for one.
-    whole = reader.plan({k: v for k, v in raw.items() if k not in ("person", "keys", "tables")})
+    own = ("profile", "person", "keys", "tables")
+    whole = reader.plan({key: value for key, value in raw.items() if key not in own})
     try:
         return LinkedPlan(
             tables=plans,
@@ -377,6 +467,7 @@ def _parse(text: str, *, name: str, folder: Path) -> LinkedPlan:
             evaluate=whole.evaluate,
             release=whole.release,
             files={table: file for table, file in files.items() if file is not None},
+            profile=reader.profile(raw.get("profile")),
         )
     except PlanError as error:
         raise PlanError(f"{name}: {error.what}", hint=error.hint) from None
@@ -398,14 +489,18 @@ def _read_plan(table: str, raw: Any, name: str, text: str, folder: Path) -> tupl
 
 
 def _write_head(plan: LinkedPlan, *, comments: bool) -> list[str]:
-    lines = [f"version = {VERSION}", f"person = {format_value(plan.person)}", "", "[keys]"]
+    rule_book = [] if plan.profile is None else [f"profile = {format_value(plan.profile)}"]
+    person = f"person = {format_value(plan.person)}"
+    lines = [f"version = {VERSION}", *rule_book, person, "", "[keys]"]
     if comments:
+        title = "" if plan.profile is None else load_profile(plan.profile).title
         lines = [
             "# A plan for several tables of the same persons. Read it before you run it.",
             "# Nothing here is applied until you run: sfumato protect FOLDER --plan THIS --out OUT",
             "",
             f"version = {VERSION}  # the version of this file format",
-            f"person = {format_value(plan.person)}  # who a person is: one row for each",
+            *(f"{line}  # {title}" for line in rule_book),
+            f"{person}  # who a person is: one row for each",
             "",
             "# Keys lead from many rows to one. They leave as pseudonyms, the same in all tables.",
             "[keys]",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sfumato import catalogue
 from sfumato.measure import Measure
 from sfumato.plan.targets import Target, find_number, read_targets
-from sfumato.profiles import load_profile
+from sfumato.profiles import Profile, load_profile
 
 if TYPE_CHECKING:
     from sfumato.plan import Plan
@@ -22,14 +23,19 @@ def add_profile(
     profile = load_profile(name)
     stated = {target.name for target in targets}
     added = [target for target in read_targets(profile.targets) if target.name not in stated]
-    measures = {
+    measures = build_measures(profile)
+    # What the plan names comes first, as it was written.
+    return (*targets, *added), {**evaluate, **measures, **evaluate}
+
+
+def build_measures(profile: Profile) -> dict[str, Measure]:
+    """The measures that a profile asks for, by label."""
+    return {
         label: catalogue.measure(str(settings.get("measure", label)))(
             **{key: value for key, value in settings.items() if key != "measure"}
         )
         for label, settings in profile.evaluate.items()
-        if label not in evaluate
     }
-    return (*targets, *added), {**evaluate, **measures}
 
 
 def list_weaker(plan: Plan) -> tuple[str, ...]:
@@ -43,29 +49,43 @@ def list_weaker(plan: Plan) -> tuple[str, ...]:
     """
     if plan.profile is None:
         return ()
-    stated = {target.name: target for target in plan.targets}
+    wanted = read_targets(load_profile(plan.profile).targets)
+    declared = set(plan.schema.having("quasi"))
+    return (
+        *compare_targets(wanted, plan.targets),
+        *list_narrowed(wanted, plan.targets, plan.measures, declared),
+    )
+
+
+def compare_targets(wanted: Sequence[Target], stated: Sequence[Target]) -> list[str]:
+    """Where the targets that a plan states ask for less than those of a profile, in words."""
+    own_targets = {target.name: target for target in stated}
     lines = []
-    for wanted in read_targets(load_profile(plan.profile).targets):
-        own = stated[wanted.name]
-        if wanted.least is not None and (own.least is None or own.least < wanted.least):
-            asked, stands = f"at least {wanted.least:g}", replace(own, most=None)
-        elif wanted.most is not None and (own.most is None or own.most > wanted.most):
-            asked, stands = f"at most {wanted.most:g}", replace(own, least=None)
+    for target in wanted:
+        own = own_targets[target.name]
+        if target.least is not None and (own.least is None or own.least < target.least):
+            asked, stands = f"at least {target.least:g}", replace(own, most=None)
+        elif target.most is not None and (own.most is None or own.most > target.most):
+            asked, stands = f"at most {target.most:g}", replace(own, least=None)
         else:
             continue
-        said = stands.describe() if stands.plain() else f"{own.name} without a bound"
-        lines.append(f"{said}, where the profile asks for {asked}.")
-    return (*lines, *_list_narrowed(plan))
+        described = stands.describe() if stands.plain() else f"{own.name} without a bound"
+        lines.append(f"{described}, where the profile asks for {asked}.")
+    return lines
 
 
-def _list_narrowed(plan: Plan) -> list[str]:
+def list_narrowed(
+    wanted: Sequence[Target],
+    stated: Sequence[Target],
+    measures: Mapping[str, Measure],
+    declared: AbstractSet[str],
+) -> list[str]:
     """Measures behind the profile's targets that look at less than is declared as known."""
-    measures, declared = plan.measures, set(plan.schema.having("quasi"))
+    names = {target.name for target in wanted}
     labels = [
         where[0]
-        for target in plan.targets
-        if target.name in load_profile(str(plan.profile)).targets
-        and (where := find_number(target, measures)) is not None
+        for target in stated
+        if target.name in names and (where := find_number(target, measures)) is not None
     ]
     return [
         f"'{label}' looks at {', '.join(known)} only, and not at all that others may know."

@@ -34,6 +34,7 @@ def render_report(manifest: Plain, custody: Plain | None = None) -> str:
         custody=custody,
         verdict=_describe_verdict(manifest, custody),
         lights=joined["lights"],
+        rule=render_block("release.html", "rule", **joined),
         joined=[_render(part, joined) for part in _PARTS if part != "done"],
         title=joined["title"],
         contact=joined["contact"],

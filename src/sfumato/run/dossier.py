@@ -7,16 +7,19 @@ bound of the profile, whatever the plan asks for. What only people can decide st
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato import catalogue
 from sfumato.evidence import Evidence
+from sfumato.measure import Measure
 from sfumato.plan import Plan
+from sfumato.plan.linked import LinkedPlan
 from sfumato.plan.profile import list_weaker
 from sfumato.plan.targets import Judgement, Target, find_number, read_targets
 from sfumato.profiles import Profile, Rule, load_profile
+from sfumato.release import Release
 from sfumato.run.lights import judge_attacks
 
 _ABOUT_OUTPUTS = "This rule is about tables and figures: make them with --profile {name}."
@@ -27,6 +30,7 @@ class TriedAttack:
     """An attack that belongs to a rule, and what it achieved at worst."""
 
     label: str
+    name: str
     title: str
     tried: bool
     number: float = math.nan
@@ -175,33 +179,101 @@ def build_dossier(
     """
     if plan.profile is None:
         return None
-    profile = load_profile(plan.profile)
-    judged = {item.measure: item for item in judge_attacks(plan, tried)}
-    by_target = {judgement.target.name: judgement for judgement in verdict}
-    rows = [
-        _describe_rule(rule, profile, plan, by_target, evidence, _list_attacks(rule, tried, judged))
-        for rule in profile.rules
-    ]
-    return Dossier(profile=profile, rows=tuple(rows), weaker=list_weaker(plan))
+    profile, judged = load_profile(plan.profile), judge_attacks(plan, tried)
+    facts = _Facts(
+        measures=plan.measures,
+        by_target={judgement.target.name: judgement for judgement in verdict},
+        evidence=evidence,
+        attacks=tuple(_describe_attacks(tried, judged)),
+    )
+    rows = tuple(_describe_rule(rule, profile, facts) for rule in profile.rules)
+    return Dossier(profile=profile, rows=rows, weaker=list_weaker(plan))
 
 
-def _describe_rule(
-    rule: Rule,
-    profile: Profile,
-    plan: Plan,
-    by_target: Mapping[str, Judgement],
+def build_linked_dossier(
+    plan: LinkedPlan,
+    verdict: Sequence[Judgement],
     evidence: Mapping[str, Evidence],
-    attacks: tuple[TriedAttack, ...],
-) -> DossierRow:
+    tables: Mapping[str, Release],
+    tried: Mapping[str, Evidence],
+) -> Dossier | None:
+    """The same of several tables: rules are held against the joined view, where it is measured.
+
+    What is measured of tables only holds where it holds in the worst of them, and an attack counts
+    whichever table it was tried on.
+
+    Parameters
+    ----------
+    plan : with the profile.
+    verdict, evidence : of the joined view.
+    tables : the release of each.
+    tried : the attacks on what one table gives away of another.
+    """
+    if plan.profile is None:
+        return None
+    profile = load_profile(plan.profile)
+    worst: dict[str, Judgement] = {}
+    measures: dict[str, Measure] = {}
+    attacks = [*_describe_attacks(tried, judge_attacks(Plan(release=plan.release), tried))]
+    for name, table in tables.items():
+        measures |= table.plan.measures
+        for judgement in table.verdict:
+            known = worst.setdefault(judgement.target.name, judgement)
+            worst[judgement.target.name] = max(known, judgement, key=_rank)
+        own = _describe_attacks(table.attacks, judge_attacks(table.plan, table.attacks))
+        attacks += [
+            replace(attack, label=f"{name}.{attack.label}", title=f"{attack.title} ({name})")
+            for attack in own
+        ]
+    facts = _Facts(
+        measures={**measures, **plan.measures},
+        by_target={**worst, **{judgement.target.name: judgement for judgement in verdict}},
+        evidence=evidence,
+        attacks=tuple(attacks),
+    )
+    rows = tuple(_describe_rule(rule, profile, facts) for rule in profile.rules)
+    return Dossier(profile=profile, rows=rows, weaker=plan.list_weaker())
+
+
+def _rank(judgement: Judgement) -> float:
+    """How bad a number is for its target; what could not be measured is worst."""
+    if math.isnan(judgement.number):
+        return math.inf
+    return judgement.target.distance_beyond(judgement.number)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of a release, whatever it is of.
+
+    Parameters
+    ----------
+    measures : by label, those that were taken.
+    by_target : by the name of a target, the number held against it.
+    evidence : by label, what was measured.
+    attacks : those that were tried, or could not be.
+    """
+
+    measures: Mapping[str, Measure]
+    by_target: Mapping[str, Judgement]
+    evidence: Mapping[str, Evidence]
+    attacks: tuple[TriedAttack, ...]
+
+
+def _describe_rule(rule: Rule, profile: Profile, facts: _Facts) -> DossierRow:
+    attacks = tuple(
+        attack for name in rule.attacks for attack in facts.attacks if attack.name == name
+    )
     row = DossierRow(rule=rule, attacks=attacks, asks=rule.asks, sentence=rule.sentence)
     if rule.target:
         wanted = read_targets(rule.target)[0]
-        return _hold_target(row, wanted, by_target.get(wanted.name), plan)
+        return _hold_target(row, wanted, facts.by_target.get(wanted.name), facts.measures)
     if rule.judged_by_attacks:
         return _hold_attacks(row)
     if rule.shows:
-        number, is_public = _find_number(rule.shows, plan, evidence)
-        return replace(row, **_say(row, number, rule.shows, plan), is_public=is_public)
+        number, is_public = _find_number(rule.shows, facts)
+        said = _say(row, number, rule.shows, facts.measures)
+        return replace(row, **said, is_public=is_public)
     if rule.outputs:
         about = _ABOUT_OUTPUTS.format(name=profile.name)
         return replace(row, asks=f"{about} {rule.asks}".strip())
@@ -209,18 +281,21 @@ def _describe_rule(
 
 
 def _hold_target(
-    row: DossierRow, wanted: Target, judgement: Judgement | None, plan: Plan
+    row: DossierRow,
+    wanted: Target,
+    judgement: Judgement | None,
+    measures: Mapping[str, Measure],
 ) -> DossierRow:
     """A rule with a bound, held against the number that was measured."""
     bound = " and ".join(
-        f"at {'least' if end == 'min' else 'most'} {_format(number, wanted.name, plan)}"
+        f"at {'least' if end == 'min' else 'most'} {_format(number, wanted.name, measures)}"
         for end, number in wanted.plain().items()
     )
     if judgement is None or math.isnan(judgement.number):
         reason = "it was not measured." if judgement is None else judgement.reason
         return replace(row, bound=bound, met=False, reason=reason, sentence=row.rule.text)
     met = wanted.met_by(judgement.number)
-    said = _say(row, judgement.number, wanted.name, plan)
+    said = _say(row, judgement.number, wanted.name, measures)
     said["sentence"] += _name_limit(row.rule, bound)
     is_public = judgement.audience == "public"
     return replace(row, bound=bound, met=met, **said, is_public=is_public)
@@ -249,41 +324,39 @@ def _hold_attacks(row: DossierRow) -> DossierRow:
     )
 
 
-def _list_attacks(
-    rule: Rule, tried: Mapping[str, Evidence], judged: Mapping[str, Judgement]
-) -> tuple[TriedAttack, ...]:
-    return tuple(
-        _describe_attack(label, item, judged.get(label))
-        for name in rule.attacks
-        for label, item in tried.items()
-        if item.name == name
-    )
+def _describe_attacks(
+    tried: Mapping[str, Evidence], judged: Sequence[Judgement]
+) -> Iterator[TriedAttack]:
+    """Each attack, and what it achieved at worst; without a number where it could not be tried."""
+    by_label = {judgement.measure: judgement for judgement in judged}
+    for label, item in tried.items():
+        wording = catalogue.measure(item.name).attack
+        attack = TriedAttack(label=label, name=item.name, title=wording.title if wording else
+                             item.name, tried=item.computed, reason=item.reason)  # fmt: skip
+        judgement = by_label.get(label)
+        if judgement is not None and item.computed and not math.isnan(judgement.number):
+            attack = replace(
+                attack, number=judgement.number, acceptable=judgement.target.most,
+                met=judgement.met, reason="",
+            )  # fmt: skip
+        yield attack
 
 
-def _describe_attack(label: str, item: Evidence, judgement: Judgement | None) -> TriedAttack:
-    wording = catalogue.measure(item.name).attack
-    title = wording.title if wording else item.name
-    if judgement is None or not item.computed or math.isnan(judgement.number):
-        return TriedAttack(label=label, title=title, tried=item.computed, reason=item.reason)
-    return TriedAttack(
-        label=label, title=title, tried=True, number=judgement.number,
-        acceptable=judgement.target.most, met=judgement.met,
-    )  # fmt: skip
-
-
-def _find_number(name: str, plan: Plan, evidence: Mapping[str, Evidence]) -> tuple[float, bool]:
-    where = find_number(Target(name=name), plan.measures)
-    if where is None or where[0] not in evidence:
+def _find_number(name: str, facts: _Facts) -> tuple[float, bool]:
+    where = find_number(Target(name=name), facts.measures)
+    if where is None or where[0] not in facts.evidence:
         return math.nan, False
-    item = evidence[where[0]]
+    item = facts.evidence[where[0]]
     return item.number(where[1]), item.audience == "public"
 
 
-def _say(row: DossierRow, number: float, name: str, plan: Plan) -> dict[str, Any]:
+def _say(
+    row: DossierRow, number: float, name: str, measures: Mapping[str, Measure]
+) -> dict[str, Any]:
     """The number, how it is written, and the sentence with it."""
     if math.isnan(number):
         return {"reason": "it could not be computed.", "sentence": row.rule.text}
-    text = _format(number, name, plan)
+    text = _format(number, name, measures)
     return {
         "number": number,
         "measured": text,
@@ -295,10 +368,10 @@ def _name_limit(rule: Rule, bound: str) -> str:
     return f" The rule names no limit; Sfumato's is {bound}." if rule.bound_by == "sfumato" else ""
 
 
-def _format(number: float, name: str, plan: Plan) -> str:
+def _format(number: float, name: str, measures: Mapping[str, Measure]) -> str:
     """Shares in per cent, counts as they are."""
-    where = find_number(Target(name=name), plan.measures)
-    if where is not None and plan.measures[where[0]].reach.get(where[1]) == (0.0, 1.0):
+    where = find_number(Target(name=name), measures)
+    if where is not None and measures[where[0]].reach.get(where[1]) == (0.0, 1.0):
         return _format_share(number)
     return f"{number:g}"
 

@@ -8,6 +8,7 @@ somebody who knows all rows of a person in all of them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,7 +23,13 @@ from sfumato.data import Dataset
 from sfumato.data.identity import match_identities
 from sfumato.data.linked import LinkedTables, Structure
 from sfumato.engines import engine_for
-from sfumato.errors import MethodError, SchemaError, SfumatoError, TargetError
+from sfumato.errors import (
+    MethodError,
+    SchemaError,
+    SfumatoError,
+    TargetError,
+    WeakProtectionWarning,
+)
 from sfumato.evidence import Evidence
 from sfumato.io import frames
 from sfumato.kernels.arrays import Integers, Mask, Positions
@@ -58,6 +65,7 @@ from sfumato.run.composed_tables import (
     place_release,
     require_joined_composition,
 )
+from sfumato.run.dossier import Dossier, build_linked_dossier
 from sfumato.run.joined import (
     JOINED,
     add_disclosure,
@@ -179,12 +187,23 @@ class LinkedRelease:
         own = {name: lights.attacks for name, lights in tables.items()}
         attacks = _combine({**own, JOINED: light_attempts(self.plan_of_writing, self.attacks)})
         barely = [f"{JOINED}: {line}" for line in list_barely_met(self.verdict)]
-        return Lights(targets.dim([*barely, *unmeasured]), attacks.dim(self._list_learnt()))
+        less = f"Less than the profile {self.plan.profile} asks for"
+        weaker = [f"{less}: {line}" for line in self.plan.list_weaker()]
+        return Lights(
+            targets.dim([*barely, *weaker, *unmeasured]), attacks.dim(self._list_learnt())
+        )
 
     @cached_property
     def attacks(self) -> dict[str, Evidence]:
         """What one table gives away of another; see `attack_joined`."""
         return attack_joined(self.original, self.linked)
+
+    @property
+    def dossier(self) -> Dossier | None:
+        """Each rule of the plan's profile with what was measured; None without a profile."""
+        return build_linked_dossier(
+            self.plan, self.verdict, self.evidence, self.tables, self.attacks
+        )
 
     @property
     def plan_of_writing(self) -> Plan:
@@ -280,6 +299,9 @@ def protect_linked(
     progress: Progress | None = None,
 ) -> LinkedRelease:
     """Carry out a plan for several tables; see `protect`."""
+    for line in plan.list_weaker():
+        what = f"Less than the profile {plan.profile} asks for, so it is not met: {line}"
+        warnings.warn(what, WeakProtectionWarning, stacklevel=4)
     given = tables.tables if isinstance(tables, LinkedTables) else tables
     for data in given.values():
         frame = data.frame if isinstance(data, Dataset) else data

@@ -46,6 +46,7 @@ from sfumato.run.composed_tables import (
     require_joined_composition,
 )
 from sfumato.run.distributions import tabulate_distributions
+from sfumato.run.dossier import build_linked_dossier
 from sfumato.run.joined import JOINED, attack_joined, judge_joined
 from sfumato.run.lights import describe_success, judge_attacks, list_judged, list_public
 from sfumato.run.linked import (
@@ -293,6 +294,10 @@ def _write_all(
         "tables": manifests,
         "targets": [judgement.public() for judgement in verdict],
     }
+    written = {name: replace(table, verdict=verdicts[name]) for name, table in tables.items()}
+    dossier = build_linked_dossier(plan, verdict, release.evidence, written, release.attacks)
+    if dossier is not None:
+        manifest["dossier"] = dossier.public()
     private = folder / CUSTODY
     private.mkdir(mode=0o700)
     create_file(folder / REPORT, render_report(manifest).encode(), mode=PUBLIC)
@@ -334,6 +339,7 @@ def _write_all(
         "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "targets": [judgement.plain() for judgement in verdict],
         "lights": dim_lights(release.lights, composition).plain(),
+        **({} if dossier is None else {"dossier": dossier.plain()}),
         "composition": {name: fact for name, fact in composition.items() if name != "evidence"},
         "manifest_sha256": sha256(folder / MANIFEST),
     }
