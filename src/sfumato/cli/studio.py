@@ -87,7 +87,13 @@ def studio(
     door = Door()
     app = create_app(settings, door)
     opened = None if file is None else open_file(app.state.studio, file, owner=YOU)
-    if proxy is None:
+    if proxy is not None:
+        where = f"http://127.0.0.1:{settings.port}"
+        if json:
+            show_json({"address": where, "folder": str(settings.folder)})
+        elif not quiet:
+            say(f"The proxy reaches the studio at {where}; nobody else should.")
+    else:
         path = "/" if opened is None else f"/sessions/{opened.id}/data"
         address = _make_address(settings, door, path)
         _show_address(address, settings, as_json=json, quiet=quiet)

@@ -23,12 +23,21 @@ from starlette.staticfiles import StaticFiles
 from sfumato.errors import SfumatoError, locate
 from sfumato.studio import pages as pages_room
 from sfumato.studio.jobs import Job, Worker
-from sfumato.studio.security import YOU, Door, Guard, Settings, User, refuse
+from sfumato.studio.security import Door, Guard, Settings, User, refuse
 from sfumato.studio.session import Session, Sessions
 from sfumato.studio.source import Source
 from sfumato.studio.start import list_start_routes
 from sfumato.studio.tasks import list_tasks
-from sfumato.studio.view import Outcome, Page, View, read_body, respond, wait_soon
+from sfumato.studio.view import (
+    BESIDE,
+    STEPS,
+    Outcome,
+    Page,
+    View,
+    read_body,
+    respond,
+    wait_soon,
+)
 
 _WORKERS = 4
 """Processes with data in memory at once; the longest idle one goes first."""
@@ -56,7 +65,12 @@ class Studio:
 
     def may_see(self, user: User, session: Session) -> bool:
         """Whether a session is somebody's own, or they check or approve the work of others."""
-        return user.name in (session.owner, YOU) or user.role == "checker"
+        alone = self.settings.proxy is None
+        return alone or user.name == session.owner or user.role == "checker"
+
+    def choose_first_page(self, user: User) -> str:
+        """The page on which somebody begins: the first that their role shows them."""
+        return next(name for name in (*STEPS, *BESIDE) if self.pages[name].admits(user))
 
     def get_worker(self, session: Session) -> Worker:
         """The worker process of a session."""

@@ -50,19 +50,26 @@ async def show(studio: Studio, request: Request) -> Response:
     sessions = [item for item in studio.sessions.list() if studio.may_see(user, item)]
     page = get_environment().get_template("start.html")
     return HTMLResponse(
-        page.render(root=studio.settings.prefix, user=user, sessions=sessions, page="start")
+        page.render(
+            root=studio.settings.prefix,
+            user=user,
+            sessions=sessions,
+            page="start",
+            first=studio.choose_first_page(user),
+        )
     )
 
 
 async def begin(studio: Studio, request: Request) -> Response:
     """A new session: empty, or with invented data."""
     user: User = request.state.user
-    if user.role != "custodian" or await read_body(request) is None:
-        return refuse(HTTPStatus.FORBIDDEN, "Only a custodian begins a session.")
     kind = request.path_params["kind"]
+    if await read_body(request) is None or (user.role != "custodian" and kind != "empty"):
+        return refuse(HTTPStatus.FORBIDDEN, "Only a custodian opens data.")
     # Inventing people takes a second, and other pages must not wait for it.
     session = await asyncio.to_thread(begin_session, studio, kind, owner=user.name)
-    address = f"{studio.settings.prefix}/sessions/{session.id}/data"
+    first = studio.choose_first_page(user)
+    address = f"{studio.settings.prefix}/sessions/{session.id}/{first}"
     return RedirectResponse(address, HTTPStatus.SEE_OTHER)
 
 

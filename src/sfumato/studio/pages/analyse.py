@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.studio.view import Page, View
 
-page = Page("analyse")
+page = Page("analyse", roles=("analyst",))
 
 
 @page.show

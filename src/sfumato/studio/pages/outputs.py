@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.studio.view import Page, View
 
-page = Page("outputs")
+page = Page("outputs", roles=("checker",))
 
 
 @page.show
