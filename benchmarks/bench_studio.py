@@ -1,7 +1,7 @@
 """The studio: how long a click takes, what it holds in memory, and fifty people's clicks at once.
 
-The baseline of a click is the server's own first page, which asks nobody anything; that of memory is
-the frame. `python -m benchmarks.bench_studio [records ...]`; 50 people click about once a second.
+The baseline of a click is the server's first page, which asks nobody anything; that of memory
+is the frame. `python -m benchmarks.bench_studio [records ...]`; people click once a second.
 """
 
 from __future__ import annotations
