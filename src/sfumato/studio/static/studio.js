@@ -214,6 +214,10 @@ function prepare(within = document) {
       if (item.dataset.ready === undefined) { item.dataset.ready = ""; function_(item); }
     }
   }
+  // What is wider than its place can be scrolled by keyboard, too.
+  for (const area of within.querySelectorAll(".scroll, figure, pre")) {
+    if (area.scrollWidth > area.clientWidth) area.tabIndex = 0;
+  }
   // A page whose answer came between its making and our listening would wait for ever.
   if (within === document) listen();
 }
