@@ -10,10 +10,10 @@ STAMP := $(VENV)/.ready
 demo: setup
 	$(BIN)/sfumato demo --out demo
 
-test: setup lint types unit docs
+test: setup lint types unit docs check-wheel
 	@echo "make test: everything passed"
 
-test-all: setup lint types docs  ## also the long statistical studies, and coverage
+test-all: setup lint types docs check-wheel  ## also the long statistical studies, and coverage
 	bash tools/system.sh
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m "not spark"
@@ -65,30 +65,33 @@ docs-numbers: setup  ## run the slow commands behind numbers in the docs again: 
 packages: setup  ## wheel and source distribution in dist/, the same bytes whenever they are built
 	bash tools/packages.sh $(BIN)
 
-check-wheel: packages  ## the wheel in a bare environment, with the newest dependencies; needs uv
-	bash tools/check_wheel.sh 3.11 highest
+check-wheel: packages  ## the wheel in bare environments: the lowest dependencies, and the locked ones
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash tools/check_wheel.sh "$(PYTHON)" lowest-direct
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash tools/check_wheel.sh "$(PYTHON)" locked
 
-check-wheels: packages  ## the same on every Python, with the lowest and the newest dependencies
+check-wheels: packages  ## on every Python, with the lowest and the newest dependencies, and all extras
+	export PATH="$(CURDIR)/$(BIN):$$PATH"; \
 	for python in 3.11 3.12 3.13; do \
 	  for resolution in lowest-direct highest; do \
-	    bash tools/check_wheel.sh $$python $$resolution || exit 1; \
+	    bash tools/check_wheel.sh $$python $$resolution formats,postgres,spark,studio || exit 1; \
 	  done; \
 	done
-	bash tools/check_wheel.sh 3.11 highest formats,postgres
 
+EXTRAS ?= formats,studio
 wheelhouse: packages  ## all that an installation needs, for a machine without a network
 	rm -rf dist/wheelhouse
-	$(BIN)/pip wheel --quiet --disable-pip-version-check --wheel-dir dist/wheelhouse dist/sfumato-*.whl
-	@echo "on the other machine: pip install --no-index --find-links wheelhouse sfumato"
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --wheel-dir dist/wheelhouse \
+	  "sfumato[$(EXTRAS)] @ file://$$(ls $(CURDIR)/dist/sfumato-*.whl)"
+	@echo "on the other machine: pip install --no-index --find-links wheelhouse 'sfumato[$(EXTRAS)]'"
 
-sbom: packages  ## dist/sfumato.cdx.json: every package that is installed, with its licence; needs uv
-	bash tools/sbom.sh 3.11
+sbom: packages  ## dist/sfumato.cdx.json: every package that is installed, with its licence
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash tools/sbom.sh "$(PYTHON)"
 
-image: packages  ## an OCI image with the command line; needs docker
+image: packages  ## an OCI image with the command line and the studio; needs docker
 	docker build --tag sfumato .
 
-lock: ## resolve the newest versions that pyproject.toml allows; needs uv
-	uv pip compile pyproject.toml --extra formats --extra postgres --extra spark --extra studio --group dev --universal --python-version 3.11 \
+lock: setup  ## resolve the newest versions that pyproject.toml allows
+	$(BIN)/uv pip compile pyproject.toml --extra formats --extra postgres --extra spark --extra studio --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header --no-emit-index-url --quiet --output-file requirements.lock
 
 clean:

@@ -18,5 +18,7 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   fi
 fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+# --use-pep517: the pip of Debian 12 would warn of each package that comes as source.
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes \
+  -r requirements.lock
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
