@@ -22,7 +22,11 @@ from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
 from sfumato.tuning.calibrate import Calibrated, Who
 from sfumato.tuning.calibrate import calibrate as run_calibrate
-from sfumato.tuning.recommendation.placement import find_placement, insert_steps
+from sfumato.tuning.recommendation.placement import (
+    find_placement,
+    insert_steps,
+    require_untreated,
+)
 from sfumato.utility.models.regression import Family
 
 
@@ -128,7 +132,7 @@ def calibrate(
         tell("reading", 0, 1)
         data = options.load(file, plan=loaded, table=table, query=query, progress=tell)
         if write is not None:
-            _require_free_of_steps(loaded, data, options.split_names(variables) or [])
+            require_untreated(loaded, data.schema, options.split_names(variables) or [])
         calibration = run_calibrate(
             data,
             options.split_names(variables),
@@ -156,7 +160,7 @@ def calibrate(
 
             calibrated(calibration).save(picture, overwrite=overwrite)
     if write is not None and calibration.met:
-        _require_free_of_steps(loaded, data, list(calibration.step.touches(data.schema)))
+        require_untreated(loaded, data.schema, calibration.step.touches(data.schema))
         extended = insert_steps(loaded, find_placement(loaded, data), [calibration.step])
         options.write_plan(write, extended, overwrite=overwrite, source=file, option="--write")
     if json:
@@ -191,18 +195,6 @@ def _parse_family(text: str) -> Family:
 def _measure_loss(data: Dataset, step: Noise, formula: str, family: Family) -> Efficiency:
     fitted = step.fit(data, engine_for(data.frame))
     return run_efficiency(data, step.describes(fitted, data.schema), formula, family)
-
-
-def _require_free_of_steps(plan: Plan, data: Dataset, names: list[str]) -> None:
-    """No other step may change the variables that get noise."""
-    touched = {name for step in plan.steps for name in step.touches(data.schema)}
-    if both := sorted(touched & set(names)):
-        names_shared = ", ".join(f"'{name}'" for name in both)
-        raise PlanError(
-            f"Another step of the plan changes these variables, so analysts could not take the "
-            f"noise out again: {names_shared}.",
-            hint="leave them out of that step, or name other --variables.",
-        )
 
 
 def _to_json(

@@ -37,7 +37,8 @@ _SECTIONS = (
     "version", "profile", "person", "keys", "tables", "steps", "targets", "evaluate", "release",
 )  # fmt: skip
 _OF_TABLE = ("file", "read", "columns", "steps", "targets", "evaluate")
-_SHARED = (KAnonymity, ShiftDates)
+SHARED_METHODS = (KAnonymity, ShiftDates)
+"""What works over all tables at once."""
 _CLUSTERING = (None, "mondrian")
 _LEGEND = ("#   ", "# Every variable with its role")
 ConfidentialMeasure = AttributeDisclosure | Diversity | Closeness
@@ -222,11 +223,11 @@ class LinkedPlan:
 
     def _require_steps(self) -> None:
         for number, step in enumerate(self.steps, 1):
-            if not isinstance(step, _SHARED):
+            if not isinstance(step, SHARED_METHODS):
                 raise PlanError(
                     f"Step {number}, {step.name}, does not work over several tables.",
                     hint="put it into the steps of a table, [[tables.NAME.steps]]. Over all tables "
-                    f"work {' and '.join(method.name for method in _SHARED)}.",
+                    f"work {' and '.join(method.name for method in SHARED_METHODS)}.",
                 )
             if isinstance(step, KAnonymity) and (step.strata or step.clustering not in _CLUSTERING):
                 raise PlanError(

@@ -109,7 +109,12 @@ def is_barely_met(target: Plain) -> bool:
 
 
 def describe_result(
-    label: str, result: Plain, assumptions: Sequence[str], *, inside: bool
+    label: str,
+    result: Plain,
+    assumptions: Sequence[str],
+    *,
+    inside: bool,
+    pictures: bool = True,
 ) -> dict[str, Any]:
     """A measure with all its numbers, its picture, and the numbers of what it assumes."""
     table, details, baseline = result["table"] or [], result["details"], result["baseline"]
@@ -137,7 +142,7 @@ def describe_result(
         "columns": list(table[0]) if table else [],
         "rows": [[format_result(cell) for cell in row.values()] for row in table],
         "bars": _build_bars(name, table),
-        **_draw_picture(result, table, inside=inside),
+        **(_draw_picture(result, table, inside=inside) if pictures else {}),
         "groups": describe_groups(groups),
         "gains": build_gain_bars(gains, str(details.get("worst_variable", ""))),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato import catalogue
@@ -35,12 +35,7 @@ def render_refusal(attempt: Plain, parties: Mapping[str, str], hint: str) -> str
         "dossier": attempt.get("dossier"),
     }
     page = describe_release(_NOTHING, custody)
-    missed = [
-        {**target, "by": (by := _name_deciding(target, evidence)),
-         "remedy": _suggest_remedy(target, evidence, by)}
-        for target in page["targets"]
-        if not target["met"]
-    ]  # fmt: skip
+    missed = describe_missed(page["targets"], evidence)
     count, total = len(missed), len(page["targets"])
     what = f"{count} of {total} numbers {'is' if count == 1 else 'are'} beyond what was asked."
     return render_page(
@@ -58,6 +53,16 @@ def render_refusal(attempt: Plain, parties: Mapping[str, str], hint: str) -> str
         ],
         attempt=attempt,
     )
+
+
+def describe_missed(targets: Sequence[Plain], evidence: Mapping[str, Plain]) -> list[Plain]:
+    """The targets that are missed, with the variables that decide, and what to try."""
+    return [
+        {**target, "by": (by := _name_deciding(target, evidence)),
+         "remedy": _suggest_remedy(target, evidence, by)}
+        for target in targets
+        if not target["met"]
+    ]  # fmt: skip
 
 
 def _count_records(evidence: Mapping[str, Plain]) -> int:

@@ -496,7 +496,7 @@ class _Work:
         originals = {name: table.original for name, table in self.prepared.items()}
         original = self.linked.with_tables(originals)
         evidence, verdict = judge_joined(self.plan, original, linked, progress=self.progress)
-        _require_all(self.plan, releases, evidence, verdict)
+        _require_all(releases, evidence, verdict)
         return LinkedRelease(
             tables=releases,
             plan=self.plan,
@@ -541,20 +541,28 @@ def replace_steps(plan: Plan, steps: Sequence[Method]) -> Plan:
 
 
 def _require_all(
-    plan: LinkedPlan,
     releases: Mapping[str, Release],
     evidence: Mapping[str, Evidence],
     verdict: Sequence[Judgement],
 ) -> None:
     """Fail when a target is missed, in a table or in the joined view."""
-    del plan
+    judged, measured = collect_judgements(releases, evidence, verdict)
+    joined = any(not judgement.met for judgement in verdict)
+    require_met(judged, measured, hint=_suggest_remedy() if joined else "")
+
+
+def collect_judgements(
+    releases: Mapping[str, Release],
+    evidence: Mapping[str, Evidence],
+    verdict: Sequence[Judgement],
+) -> tuple[list[Judgement], dict[str, Evidence]]:
+    """What was judged and measured of all tables and of the joined view, named by its table."""
     judged = [_name_judgement(JOINED, judgement) for judgement in verdict]
     measured = {f"{JOINED}.{label}": item for label, item in evidence.items()}
     for name, release in releases.items():
         judged += [_name_judgement(name, judgement) for judgement in release.verdict]
         measured |= {f"{name}.{label}": item for label, item in release.evidence.items()}
-    joined = any(not judgement.met for judgement in verdict)
-    require_met(judged, measured, hint=_suggest_remedy() if joined else "")
+    return judged, measured
 
 
 def _suggest_remedy() -> str:

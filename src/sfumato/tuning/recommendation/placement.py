@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sfumato.cells.pairs import quote_names
 from sfumato.data import Dataset
+from sfumato.errors import PlanError
 from sfumato.method import Method, RowWise
 from sfumato.methods.drop import Drop
 from sfumato.parameters import list_settings
 from sfumato.plan import Plan
 from sfumato.randomness import Key
 from sfumato.run import apply_steps
+from sfumato.schema import Schema
 from sfumato.tuning.grid import change_plan
 
 _WORD = re.compile(r"\w+")
@@ -82,6 +85,17 @@ def _treats_single_values(step: Method) -> bool:
 def insert_steps(plan: Plan, placement: Placement, steps: Sequence[Method]) -> Plan:
     """The plan with these steps at their position."""
     return change_plan(plan, steps=(*placement.before, *steps, *placement.after))
+
+
+def require_untreated(plan: Plan, schema: Schema, names: Sequence[str]) -> None:
+    """Refuse noise in variables that another step of the plan changes: nobody could take it out."""
+    touched = {name for step in plan.steps for name in step.touches(schema)}
+    if both := sorted(touched & set(names)):
+        raise PlanError(
+            f"Another step of the plan changes these variables, so analysts could not take the "
+            f"noise out again: {quote_names(both)}.",
+            hint="leave them out of that step, or give noise to other variables.",
+        )
 
 
 def list_names(entry: Any, data: Dataset) -> tuple[str, ...]:
