@@ -60,5 +60,4 @@ def list_methods(plan: Plan | LinkedPlan, part: str) -> dict[str, type[Method]]:
 
 def list_profile_targets(plan: Plan | LinkedPlan) -> frozenset[str]:
     """The names of the targets that the profile of a plan asks for."""
-    profile = plan.profile if isinstance(plan, Plan) else None
-    return frozenset() if profile is None else frozenset(load_profile(profile).targets)
+    return frozenset() if plan.profile is None else frozenset(load_profile(plan.profile).targets)

@@ -56,6 +56,7 @@ async def show(view: View) -> Mapping[str, Any]:
         "position": position,
         "step": _MOST_DRAWN,
         "parts": attacks,
+        "measures": {row["label"]: row["name"] for row in trial["tried"].value["results"]},
         **await _show_model(view, table),
     }
 

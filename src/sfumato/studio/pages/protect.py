@@ -96,7 +96,7 @@ def _show_plan(view: View, tried: Outcome) -> dict[str, Any]:
         }
         for name in list_parts(plan)
     ]
-    weaker = list_weaker(plan) if isinstance(plan, Plan) else ()
+    weaker = list_weaker(plan) if isinstance(plan, Plan) else plan.list_weaker()
     return {"parts": parts, "weaker": weaker, "without_roles": _lacks_roles(plan)}
 
 
@@ -243,7 +243,7 @@ async def show_trial(view: View) -> dict[str, Any]:
 @page.action("try")
 async def try_it(view: View) -> Response | None:
     """Carry out the plan in the worker process."""
-    await view.ask("try_plan", tier=choose_tier(view))
+    await view.start("try_plan", tier=choose_tier(view))
     back, tier = view.get("back") or "protect", choose_tier(view)
     return view.go(back, **({"tier": tier} if tier else {}))
 
@@ -626,7 +626,7 @@ async def search_plan(view: View) -> Response:
     asked = {"plan": view.session.plan_text, "runs": int(runs), "seconds": seconds}
     view.session.keep_result(_SEARCH, {"result": asked})
     view.session.note(say("protect.did.search"), by=view.user.name)
-    await view.ask("tune_plan", **asked)
+    await view.start("tune_plan", **asked)
     return view.go("protect", tab="search")
 
 

@@ -13,7 +13,6 @@ from sfumato.data import Dataset
 from sfumato.errors import SfumatoError, TargetError
 from sfumato.evidence import Evidence
 from sfumato.io import frames
-from sfumato.io.atomic import PRIVATE, write_file
 from sfumato.method import Method
 from sfumato.methods.drop import Drop
 from sfumato.plan import Plan
@@ -38,27 +37,12 @@ from sfumato.schema import Schema
 from sfumato.studio.plan_parts import WHOLE, get_part
 from sfumato.studio.tasks import Work, task
 
-KEY = "key"
-"""The file with the key of a session: what was tried is what is released."""
 _SAMPLE = 2000
 """Records on which a step is tried while somebody still types."""
 _SHOWN = (
     "label", "name", "room", "question", "value", "mild", "baseline", "arrow", "direction",
     "subject", "reason", "numbers", "words", "warnings", "bars",
 )  # fmt: skip
-
-
-def get_key(work: Work) -> Key:
-    """The key of the session, made when it is first needed. Only its owner can read it."""
-
-    def make() -> Key:
-        file = work.folder / KEY
-        if not file.exists():
-            write_file(file, f"{Key.new().text}\n", mode=PRIVATE)
-        return Key.of(file)
-
-    key: Key = work.workshop.keep("key:", make)
-    return key
 
 
 def get_release(work: Work, *, tier: str = "") -> Release | LinkedRelease:
@@ -77,7 +61,7 @@ def get_release(work: Work, *, tier: str = "") -> Release | LinkedRelease:
 
 def carry_out(work: Work, plan: Plan | LinkedPlan) -> Release | LinkedRelease:
     """Protect the session's data by a plan, under the session's key."""
-    key, progress = get_key(work), current_progress()
+    key, progress = work.key, current_progress()
     if isinstance(plan, LinkedPlan):
         tables = work.workshop.read_several(work.source, plan)
         return run.protect(plan.link(tables), plan, key=key, progress=progress)
@@ -258,7 +242,7 @@ def relax(plan: Plan | LinkedPlan) -> Plan | LinkedPlan:
     if isinstance(plan, Plan):
         return replace(plan, targets=(), evaluate={}, profile=None)
     tables = {name: replace(own, targets=(), evaluate={}) for name, own in plan.tables.items()}
-    return replace(plan, tables=tables, targets=(), evaluate={})
+    return replace(plan, tables=tables, targets=(), evaluate={}, profile=None)
 
 
 def get_trial(work: Work, *, tier: str = "") -> Release | LinkedRelease:

@@ -18,7 +18,7 @@ from sfumato.run import choose_measures
 from sfumato.run.linked import LinkedRelease, collect_judgements
 from sfumato.studio.source import parse_plan
 from sfumato.studio.tasks import Work, task
-from sfumato.studio.tasks.protect import carry_out, get_key, read_table
+from sfumato.studio.tasks.protect import carry_out, read_table
 from sfumato.tuning.calibrate import Calibrated, Who, calibrate
 from sfumato.tuning.plans import USUAL
 from sfumato.tuning.recommendation.placement import (
@@ -48,7 +48,7 @@ def tune_plan(work: Work, *, plan: str, runs: int, seconds: float) -> dict[str, 
         start,
         runs=runs,
         budget=seconds or None,
-        key=get_key(work),
+        key=work.key,
         folder=work.folder / _FOLDER,
         progress=current_progress(),
     )
