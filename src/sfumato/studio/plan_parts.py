@@ -46,8 +46,8 @@ def replace_part(plan: Plan | LinkedPlan, part: str, **changes: Any) -> Plan | L
     if part == WHOLE or isinstance(plan, Plan):
         get_part(plan, part)
         return replace(plan, **changes)
-    tables = {**plan.tables, part: replace(get_part(plan, part), **changes)}
-    return replace(plan, tables=tables)
+    get_part(plan, part)
+    return replace(plan, tables={**plan.tables, part: replace(plan.tables[part], **changes)})
 
 
 def list_methods(plan: Plan | LinkedPlan, part: str) -> dict[str, type[Method]]:

@@ -623,7 +623,7 @@ async def search_plan(view: View) -> Response:
     if not runs.isdigit():
         raise PlanError(say("protect.search.whole"))
     seconds = 60 * (_read_number(minutes) or 0.0)
-    asked = {"plan": view.session.plan_text, "runs": int(runs), "seconds": seconds}
+    asked: dict[str, Any] = {"plan": view.session.plan_text, "runs": int(runs), "seconds": seconds}
     view.session.keep_result(_SEARCH, {"result": asked})
     view.session.note(say("protect.did.search"), by=view.user.name)
     await view.start("tune_plan", **asked)

@@ -165,6 +165,8 @@ def _try_on_some(data: Dataset, before: Sequence[Method], step: Method) -> dict[
 @task()
 def try_plan(work: Work, *, tier: str = "") -> dict[str, Any]:
     """Carry out the plan, measure, and hold it against its targets. Missing one is a result."""
+    judged: Sequence[Judgement]
+    evidence: Mapping[str, Evidence]
     try:
         release = get_release(work, tier=tier)
     except TargetError as error:
