@@ -1,4 +1,4 @@
-"""The reference pages that follow from the code: methods, measures, profiles, commands, names.
+"""The reference pages that follow from the code: methods, measures, profiles, commands, classes.
 
 Run by mkdocs-gen-files while the site is built. A new file in `methods/` or `risk/` gets its page
 here without a change.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,54 @@ _ROOMS = {
     "Hierarchies: sf.hierarchies": sfumato.hierarchies,
     "Pictures of evidence: sf.pictures": sfumato.pictures,
 }
-_GENERATED = {"Commands", "Methods", "Measures", "Profiles"}
+_GENERATED = {"Commands", "Classes", "Methods", "Measures", "Profiles"}
+_CLASSES = {
+    "Data": {
+        "Dataset": "data",
+        "Schema": "schema",
+        "Column": "schema",
+        "LinkedTables": "data.linked",
+    },
+    "Plans": {
+        "Plan": "plan",
+        "LinkedPlan": "plan.linked",
+        "Target": "plan.targets",
+        "Writing": "plan",
+    },
+    "What was measured": {
+        "Evidence": "evidence",
+        "Judgement": "plan.targets",
+        "Lights": "run.lights",
+        "Light": "run.lights",
+        "Dossier": "run.dossier",
+        "Check": "storage.verifying",
+    },
+    "Releases": {
+        "Release": "release",
+        "LinkedRelease": "run.linked",
+        "TieredRelease": "run.tiers",
+        "Key": "randomness",
+        "Tuned": "tuning.result",
+    },
+    "Noise and models": {
+        "Gaussian": "cells.noise.description",
+        "Laplace": "cells.noise.description",
+        "CorrelatedGaussian": "cells.noise.description",
+        "CodeNoise": "cells.noise.description",
+        "Misclassification": "cells.noise.description",
+        "Growth": "cells.noise.scales",
+        "Scale": "cells.noise.scales",
+        "Fit": "analysis.result",
+    },
+    "Outputs": {
+        "Rules": "outputs.rules",
+        "Log": "outputs.log",
+        "Table": "outputs.tables.table",
+        "Plot": "figures.public.plot",
+    },
+    "Errors": {"SfumatoError": "errors"},
+}
+"""Each class that a reader holds in hand, by what it is about, and where it lives."""
 _SECTION = re.compile(r"\n(Parameters|Examples)\n-{3,}\n")
 
 
@@ -279,30 +327,64 @@ def _need(one: Any) -> str:
     return f"`{one.default}`"
 
 
-_GROUPS = {
-    "Verbs": ("read", "assess", "protect", "evaluate", "sweep"),
-    "Types": ("Dataset", "Schema", "Column", "Plan", "Evidence", "Release", "Key", "SfumatoError"),
-}
+_VERBS = ("read", "assess", "protect", "evaluate", "sweep")
+
+
+def class_pages() -> list[Any]:
+    """A page for each class, with its example; what the navigation shows of them."""
+    index = "reference/classes/index.md"
+    lines = ["# Classes", "", "What the functions of Sfumato take and return. Nobody changes one: "]
+    lines += [
+        "every step gives a new one. The functions are on the page [Python](../python.md).",
+        "",
+    ]
+    pages: list[Any] = [{"All": index}]
+    for title, homes in _CLASSES.items():
+        rows = []
+        for name, home in homes.items():
+            entry = getattr(import_module(f"sfumato.{home}"), name)
+            rows.append((f"[{name}]({name}.md)", catalogue.first_line(entry)))
+            put(f"reference/classes/{name}.md", class_page(name, home))
+            pages.append({name: f"reference/classes/{name}.md"})
+        lines += [f"## {title}", "", *table(["class", "what it is"], rows)]
+    put(index, lines)
+    return [{"Classes": pages}]
+
+
+def class_page(name: str, home: str) -> Iterator[str]:
+    """A class with its parameters, its example and its members, from the docstrings."""
+    place = f"`sf.{name}`" if name in sfumato.__all__ else f"`sfumato.{home}.{name}`"
+    yield from (f"# {name}", "", f"In Python: {place}. [All classes](index.md).", "")
+    yield from (f"::: sfumato.{home}.{name}", "    options:", "      heading_level: 2")
+    yield from ("      show_root_heading: false", "      show_root_toc_entry: false", "")
 
 
 def python_names() -> Iterator[str]:
-    """The public names, each from its docstring."""
+    """The public functions, each from its docstring; classes have pages of their own."""
     homes = sfumato._HOMES  # noqa: SLF001 - where each public name lives, written down once
-    grouped = {name for names in _GROUPS.values() for name in names}
-    rest = tuple(name for name in homes if name not in grouped)
+    listed = {name for names in _CLASSES.values() for name in names}
+    if forgotten := [name for name in homes if name[0].isupper() and name not in listed]:
+        message = f"These classes have no page: {forgotten}"
+        raise ValueError(message)
+    rest = tuple(name for name in homes if name not in (*_VERBS, *listed))
     yield from ("# Python", "", "All public names are those of `import sfumato as sf`. ")
     yield "Anything else may move without notice. Methods and measures have "
     yield "[pages](methods/index.md) [of their own](measures/index.md): `sf.methods.Coarsen` is "
     yield from ("`coarsen`, `sf.risk.Uniqueness` is `uniqueness`.", "")
-    for title, names in {**_GROUPS, "More": rest}.items():
-        if names:
-            yield from (f"## {title}", "")
+    yield from (
+        "Classes such as `sf.Dataset` and `sf.Plan` have [pages](classes/index.md), too.",
+        "",
+    )
+    for title, names in {"Verbs": _VERBS, "More": rest}.items():
+        yield from (f"## {title}", "")
         for name in names:
             yield from (f"::: sfumato.{homes[name]}.{name}", "    options:")
             yield from ("      heading_level: 3", "")
     for title, room in _ROOMS.items():
         yield from (f"## {title}", "")
         for name in _public(room):
+            if any(name in names for names in _CLASSES.values()):
+                continue
             home = getattr(getattr(room, name), "__module__", "")
             if home.startswith("sfumato."):  # an alias of a type has no page of its own
                 yield from (f"::: {home}.{name}", "    options:", "      heading_level: 3", "")
@@ -331,7 +413,7 @@ def main() -> None:
     """Make all pages, and hang commands, methods, measures and profiles into the navigation."""
     put("reference/python.md", python_names())
     project_pages()
-    added = command_pages()
+    added = command_pages() + class_pages()
     added += room(
         "methods",
         "Methods",

@@ -16,7 +16,17 @@ from typing import Any, ClassVar
 
 
 class SfumatoError(Exception):
-    """Something the user can fix. `what` says what is wrong, `hint` says how to fix it."""
+    """Something the user can fix. `what` says what is wrong, `hint` says how to fix it.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> try:
+    ...     sf.Plan(targets={"k_anonymity.min": 5}).measures
+    ... except sf.SfumatoError as error:
+    ...     print(error.hint)
+    did you mean 'k'?
+    """
 
     exit_code: ClassVar[int] = 2
 

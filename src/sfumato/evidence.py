@@ -38,6 +38,14 @@ class Evidence:
     audience : "public" only when it holds nothing that the release does not show already.
     sampled : of how many records how many were looked at, where it was not all of them: (looked
         at, all). Targets are then held against the bad end of an interval.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> people = sf.Dataset(pl.DataFrame({"sex": ["f", "f", "m"]}), sf.Schema({"sex": "quasi"}))
+    >>> found = sf.assess(people, ["uniqueness"])["uniqueness"]
+    >>> round(found.value, 3), found.details["k"], found.direction
+    (0.333, 1, 'lower')
     """
 
     name: str

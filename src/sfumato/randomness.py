@@ -48,7 +48,17 @@ _COMMITMENT = b"sfumato key commitment, version 1\0"
 
 @dataclass(frozen=True)
 class Key:
-    """The custodian's secret: 32 bytes. Printing it shows only its commitment."""
+    """The custodian's secret: 32 bytes. Printing it shows only its commitment.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> key = sf.Key(bytes(32))
+    >>> key.text.encode() in repr(key).encode()
+    False
+    >>> sf.Key.of(key.text) == key
+    True
+    """
 
     secret: bytes = field(repr=False)
     file: Path | None = field(default=None, repr=False, compare=False)

@@ -48,6 +48,28 @@ class Release:
 
     In memory the records stay in the order of the original, so that the two can be compared.
     On disk they are in a random order that only the key can reproduce.
+
+    Parameters
+    ----------
+    dataset : the protected records; `data` is their frame, in your own library.
+    plan : what was done, and what must hold.
+    evidence : by label, what was measured.
+    verdict : each target with the number measured, and whether it is met.
+    original : the records before.
+    key : the secret behind all that was drawn.
+    fitted : by step, what was learnt from the data. It stays inside.
+    earlier : earlier releases of the same records with which it was measured together.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> people = pl.DataFrame({"name": [f"p{i}" for i in range(8)], "age": [20, 21] * 4})
+    >>> plan = sf.Plan(
+    ...     schema={"name": "direct", "age": "quasi"}, steps=[sf.methods.Drop()],
+    ...     targets={"k.min": 4})
+    >>> release = sf.protect(sf.Dataset(people, plan.schema), plan)
+    >>> release.data.columns, [judgement.met for judgement in release.verdict]
+    (['age'], [True])
     """
 
     dataset: Dataset
@@ -58,7 +80,6 @@ class Release:
     key: Key = field(repr=False)
     fitted: Sequence[Fitted] = field(repr=False)
     earlier: Sequence[EarlierRelease] = field(default=(), repr=False)
-    """Earlier releases of the same records with which it was measured together."""
 
     def __repr__(self) -> str:
         met = sum(judgement.met for judgement in self.verdict)

@@ -55,6 +55,16 @@ class Fit:
     complete : whether it ran to its end. After an interrupt what is there is returned.
     data : the released records.
     pointwise : the log-likelihood and predictions of each record, if they were asked for.
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, sfumato as sf
+    >>> rng = np.random.default_rng(1)
+    >>> x = rng.normal(size=400)
+    >>> frame = pl.DataFrame({"x": x + rng.normal(0, 0.5, 400), "y": 2 * x + rng.normal(size=400)})
+    >>> model = sf.fit("y ~ x", frame, noise={"x": sf.Gaussian(variance=0.25)}, method="moments")
+    >>> bool(model.summary().loc["x", "mean"] > model.summary().loc["x", "naive"])
+    True
     """
 
     formula: str

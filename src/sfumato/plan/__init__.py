@@ -63,6 +63,12 @@ class Writing:
     legal_basis : what allows it, such as a consent, a law or an approval with its number.
     date : of the plan. The report shows no other date, so that it stays the same.
     contact : whom analysts may ask.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> sf.Plan(release=Writing(title="Cohort of 2026", format="parquet")).release.format
+    'parquet'
     """
 
     format: Literal["csv", "parquet", "arrow", "xlsx", "dta", "sav", "xpt"] | None = None

@@ -30,6 +30,12 @@ class Target:
     """A bound on a measured number: `k.min = 5`, `uniqueness.max = 0.0`.
 
     `name` is a measure, or a number among its details; "label.number" picks one of several.
+
+    Examples
+    --------
+    >>> target = Target(name="t", most=0.25)
+    >>> target.describe(), target.met_by(0.3)
+    ('t at most 0.25', False)
     """
 
     name: str
@@ -95,7 +101,14 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """One target, the number that was measured, and whether it is met."""
+    """One target, the number that was measured, and whether it is met.
+
+    Examples
+    --------
+    >>> target = Target(name="k", least=5)
+    >>> Judgement(target=target, measure="uniqueness", number=7, met=True).describe()
+    'k at least 5: met, it is 7'
+    """
 
     target: Target
     measure: str

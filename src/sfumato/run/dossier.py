@@ -100,7 +100,17 @@ class DossierRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Dossier:
-    """What a board is told about a profile: rule by rule, and as a whole."""
+    """What a board is told about a profile: rule by rule, and as a whole.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> people = pl.DataFrame({"sex": ["f", "m"] * 20})
+    >>> plan = sf.Plan(schema={"sex": "quasi"}, profile="ema-0070")
+    >>> dossier = sf.protect(sf.Dataset(people, plan.schema), plan).dossier
+    >>> {row.rule.name: row.met for row in dossier.rows}
+    {'maximum-risk': True, 'class-size': True, 'anonymisation-report': None}
+    """
 
     profile: Profile
     rows: tuple[DossierRow, ...]

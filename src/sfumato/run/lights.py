@@ -61,7 +61,13 @@ class Light:
 
 @dataclass(frozen=True)
 class Lights:
-    """What the custodian looks at first."""
+    """What the custodian looks at first.
+
+    Examples
+    --------
+    >>> Lights(targets=Light(), attacks=Light().dim(["nobody looked"])).plain()["attacks"]["colour"]
+    'amber'
+    """
 
     targets: Light
     attacks: Light

@@ -156,6 +156,21 @@ class LinkedRelease:
     evidence : of the joined view.
     verdict : the targets of the joined view.
     key : the secret behind all of it.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> tables = {
+    ...     "patients": pl.DataFrame({"patient": range(8), "sex": ["f", "m"] * 4}),
+    ...     "visits": pl.DataFrame({"patient": range(8), "ward": ["a", "b"] * 4})}
+    >>> plan = sf.LinkedPlan(
+    ...     tables={"patients": sf.Plan(schema={"sex": "quasi"}),
+    ...             "visits": sf.Plan(schema={"ward": "quasi"})},
+    ...     keys={"visits.patient": "patients.patient"}, person="patients.patient",
+    ...     targets={"k.min": 4})
+    >>> release = sf.protect(tables, plan)
+    >>> list(release.data), release.verdict[0].number
+    (['patients', 'visits'], 4.0)
     """
 
     tables: Mapping[str, Release]

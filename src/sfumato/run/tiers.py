@@ -33,6 +33,18 @@ class TieredRelease(Mapping[str, Release]):
     ----------
     plan : the plan with the tiers.
     releases : by tier.
+
+    Examples
+    --------
+    >>> import polars as pl, sfumato as sf
+    >>> people = pl.DataFrame({"name": [f"p{i}" for i in range(40)], "age": range(20, 60)})
+    >>> plan = sf.Plan(
+    ...     schema={"name": "direct", "age": "quasi"},
+    ...     steps=[sf.methods.Drop(), sf.methods.Noise(variables=["age"], variance_share=0.1)],
+    ...     tiers={"room": {"noise": {"variance_share": 0.1}},
+    ...            "web": {"noise": {"variance_share": 0.4}}})
+    >>> list(sf.protect_tiers(sf.Dataset(people, plan.schema), plan))
+    ['room', 'web']
     """
 
     plan: Plan

@@ -73,6 +73,13 @@ class Column:
     digits : decimals that its numbers have when they are released with noise, or as averages; 15
         keeps all. By default as many as nearly all original values have.
     reason : why this was suggested.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> age = sf.Column(role="quasi", kind="integer", domain=(18, 90), unit="years")
+    >>> sf.Schema({"age": age, "diagnosis": "sensitive"})["age"].unit
+    'years'
     """
 
     role: Role | None = None

@@ -66,7 +66,13 @@ _PERMISSIONS, _LEDGER, _ATTACKS = "permissions", "ledger", "attacks"
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that was checked, and whether it holds; None when it could not be checked."""
+    """One thing that was checked, and whether it holds; None when it could not be checked.
+
+    Examples
+    --------
+    >>> Check(name="key", passed=True, finding="the key fits the published commitment").passed
+    True
+    """
 
     name: str
     passed: bool | None

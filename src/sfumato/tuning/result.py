@@ -33,6 +33,16 @@ class Tuned:
     weights : how much each utility measure counts in the loss.
     stopped : whether `runs` or the budget ended the search before it was done.
     runner : the data and what was measured of them.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = sf.datasets.cohort(200).select("sex", "region", "smoking")
+    >>> plan = sf.Plan(
+    ...     schema={"sex": "quasi", "region": "quasi", "smoking": "other"}, targets={"k.min": 3})
+    >>> steps = [[sf.methods.KAnonymity(k=k)] for k in (3, 5)]
+    >>> sf.tune(sf.Dataset(people, plan.schema), plan, space=steps).met
+    True
     """
 
     candidates: tuple[Candidate, ...] = field(repr=False)

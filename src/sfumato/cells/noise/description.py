@@ -94,6 +94,12 @@ class Laplace(Gaussian):
     Parameters
     ----------
     variance, growth, scale, at_least, at_most, whole, step : as for `Gaussian`.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> sf.Laplace(variance=2.0).variance
+    2.0
     """
 
     distribution = "laplace"
@@ -109,6 +115,15 @@ class CorrelatedGaussian(Noise):
     weight : what the true value is multiplied by.
     mean, covariance : of the noise.
     steps : by variable, the step to a multiple of which the released value was rounded.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> noise = sf.CorrelatedGaussian(
+    ...     variables=["height", "weight"], weight=0.9, mean=[17.0, 7.5],
+    ...     covariance=[[19.0, 9.5], [9.5, 42.0]])
+    >>> noise.variables
+    ['height', 'weight']
     """
 
     distribution = "correlated_gaussian"
@@ -220,6 +235,13 @@ class Misclassification(Noise):
     matrix : row i, column j: the probability that a true level i is released as level j.
     strata : instead of one matrix, one for each stratum: a list of tables with `where` (values of
         other variables) and `matrix`.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> noise = sf.Misclassification(levels=["no", "yes"], matrix=[[0.9, 0.1], [0.2, 0.8]])
+    >>> noise.levels
+    ['no', 'yes']
     """
 
     distribution = "misclassification"

@@ -65,6 +65,13 @@ class Plot(Picture):
     verdict : "pass", or "review": somebody should have a second look before it leaves.
     reasons : why a second look.
     details : a few numbers for the custodian, such as how many cells are hidden.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> plot = sf.plots.bar(sf.datasets.cohort(500), "region")
+    >>> plot.verdict, plot.table.columns
+    ('pass', ['level', 'share'])
     """
 
     axes: tuple[Axes, ...]

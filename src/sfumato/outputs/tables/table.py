@@ -52,6 +52,13 @@ class Table:
     notes : what was left out.
     rule : how it was protected.
     library : in which library `frame` is.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> table = sf.tables.crosstab(sf.datasets.cohort(500), "smoking", "sex")
+    >>> table.verdict, table.cells.columns
+    ('pass', ['smoking', 'sex', 'statistic', 'value', 'hidden'])
     """
 
     title: str
