@@ -16,7 +16,8 @@ from sfumato.profiles import list_profiles
 
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
-_LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
+# Pictures are looked for by the strict build of the site.
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def list_links(page: Path) -> list[str]:
