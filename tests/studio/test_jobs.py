@@ -10,6 +10,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.studio.jobs import Job, Worker
+from sfumato.studio.security import Settings
+from sfumato.studio.server import Studio
 from sfumato.studio.session import Sessions
 from sfumato.studio.source import Source
 from sfumato.studio.tasks import list_tasks
@@ -84,3 +86,26 @@ def test_the_time_left_follows_from_the_pace():
 def test_every_task_has_a_name_for_people():
     texts = load_texts()
     assert [name for name in list_tasks() if f"tasks.{name}" not in texts] == []
+
+
+def test_what_shows_records_goes_to_one_page_and_is_then_forgotten(tmp_path, source):
+    """However long it takes: the page that waits gets it when it looks again."""
+
+    async def work() -> None:
+        studio = Studio(Settings(folder=tmp_path / "sessions", roots=(tmp_path,)))
+        session = studio.sessions.create(owner="ada")
+        session.change("opened", by="ada", source=source)
+        try:
+            first = await studio.ask(session, "preview", {"rows": 2}, soon=0)
+            assert first.waiting
+            assert first.job is not None
+            await asyncio.wait_for(first.job.ended.wait(), 60)
+            second = await studio.ask(session, "preview", {"rows": 2}, soon=0)
+            assert second.ready
+            assert len(second.value["cells"]) == 2
+            assert first.job.result is None
+            assert not list((session.folder / "results").iterdir())
+        finally:
+            await studio.close()
+
+    asyncio.run(work())

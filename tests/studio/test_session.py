@@ -111,6 +111,17 @@ def test_a_torn_result_is_computed_again(session):
     assert session.read_result("key") is None
 
 
+def test_uploads_go_and_decisions_stay(session):
+    session.change("role", by="ada", plan=plan_with("quasi"))
+    uploads = session.folder / "uploads"
+    (uploads / "secret.csv").write_text("name\nAda\n")
+    (uploads / "tables").mkdir()
+    (uploads / "tables" / "visits.csv").write_text("name\nAda\n")
+    session.remove_uploads()
+    assert list(uploads.iterdir()) == []
+    assert Session.load(session.folder).plan == plan_with("quasi")
+
+
 def test_without_data_there_is_a_hint(session):
     with pytest.raises(DataError, match="under Data"):
         _ = session.source

@@ -40,11 +40,13 @@ class Job:
     task : its name.
     key : what the answer depends on; equal questions have equal keys.
     parameters : plain values.
+    once : whether the answer goes to one page and is then forgotten.
     """
 
     task: str
     key: str
     parameters: Mapping[str, Any]
+    once: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     state: State = "waiting"
     what: str = ""

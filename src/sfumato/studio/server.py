@@ -60,7 +60,6 @@ class Studio:
         self.flashes: dict[str, list[dict[str, str]]] = {}
         self._workers: dict[str, Worker] = {}
         self._failed: dict[str, Job] = {}
-        self._answers: dict[str, Outcome] = {}
         self._listeners: dict[str, set[asyncio.Queue[Job]]] = {}
 
     def may_see(self, user: User, session: Session) -> bool:
@@ -102,9 +101,9 @@ class Studio:
                 await wait_soon(known.job, soon)
                 return self._find(session, key)
             return known
-        job = await self._begin(session, Job(task, key, parameters))
+        job = await self._begin(session, Job(task, key, parameters, once=not asked.keep))
         await wait_soon(job, soon)
-        return self._find(session, key) if asked.keep else self._judge(job)
+        return self._find(session, key)
 
     async def start(
         self,
@@ -143,8 +142,10 @@ class Studio:
             self._failed.pop(job.key, None)
 
     async def close(self) -> None:
-        """End all worker processes."""
+        """End all worker processes, and remove what was uploaded: sessions stay, data do not."""
         await asyncio.gather(*(worker.close() for worker in self._workers.values()))
+        for session in self.sessions.list():
+            session.remove_uploads()
 
     def _find(self, session: Session, key: str) -> Outcome:
         kept = session.read_result(key)
@@ -152,8 +153,14 @@ class Studio:
             return Outcome(value=kept["result"], warnings=kept["warnings"])
         if key in self._failed:
             return self._judge(self._failed[key])
-        same = [job for job in self.list_jobs(session) if job.key == key and job.open]
-        return Outcome(job=same[-1]) if same else Outcome()
+        for job in self.list_jobs(session):
+            if job.key == key and job.open:
+                return Outcome(job=job)
+            if job.key == key and job.once and job.result is not None:
+                # It goes to the page that asked, and is forgotten.
+                value, job.result = job.result, None
+                return Outcome(value=value, warnings=job.warnings)
+        return Outcome()
 
     @staticmethod
     def _judge(job: Job) -> Outcome:

@@ -31,9 +31,13 @@ from sfumato.studio.tasks import Depends
 _HISTORY, _AUDIT, _PLANS, _RESULTS, UPLOADS = (
     "history.json", "audit.jsonl", "plans", "results", "uploads",
 )  # fmt: skip
+INVENTED = "invented"
+"""Data about nobody, which may stay when uploads go."""
 _ID = re.compile(r"[a-z0-9]{12}")
 MAIN = "main"
 _LONGEST_NAME = 60
+_MOST_RESULTS = 500
+"""Answers that a session keeps; the oldest go first."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +271,19 @@ class Session:
         """Keep an answer, so that it need not be computed again."""
         content = json.dumps(result, default=str)
         write_file(self.folder / _RESULTS / f"{key}.json", content, mode=PRIVATE)
+        kept = sorted(
+            (self.folder / _RESULTS).glob("*.json"), key=lambda path: path.stat().st_mtime
+        )
+        for path in kept[:-_MOST_RESULTS]:
+            path.unlink(missing_ok=True)
+
+    def remove_uploads(self) -> None:
+        """Remove the files that were uploaded; what was decided and measured stays."""
+        for path in (self.folder / UPLOADS).iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 @dataclass
@@ -283,7 +300,7 @@ class Sessions:
     def create(self, *, owner: str, title: str = "") -> Session:
         """A new session."""
         folder = self.folder / secrets.token_hex(6)
-        for path in (folder, *(folder / name for name in (_PLANS, _RESULTS, UPLOADS))):
+        for path in (folder, *(folder / name for name in (_PLANS, _RESULTS, UPLOADS, INVENTED))):
             path.mkdir(mode=0o700)
         began = State(0, "session begun", owner, _now(), None, "")
         session = Session(

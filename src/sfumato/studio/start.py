@@ -15,7 +15,7 @@ from starlette.routing import Route
 from sfumato.errors import DataError
 from sfumato.io.atomic import PRIVATE
 from sfumato.studio.security import User, refuse
-from sfumato.studio.session import UPLOADS, Session
+from sfumato.studio.session import INVENTED, Session
 from sfumato.studio.source import Source
 from sfumato.studio.texts import say
 from sfumato.studio.view import get_environment, read_body
@@ -76,7 +76,7 @@ async def begin(studio: Studio, request: Request) -> Response:
 def begin_session(studio: Studio, kind: str, *, owner: str) -> Session:
     """A session of one kind: "demo" and "hospital" bring invented data."""
     session = studio.sessions.create(owner=owner, title=say("start.untitled"))
-    folder = session.folder / UPLOADS
+    folder = session.folder / INVENTED
     if kind == "demo":
         from sfumato.datasets import cohort
 
@@ -84,7 +84,7 @@ def begin_session(studio: Studio, kind: str, *, owner: str) -> Session:
         cohort(_COHORT).write_csv(file)
         file.chmod(PRIVATE)
         title = say("start.demo.title")
-        source = Source(where=str(file), title=title, upload=True)
+        source = Source(where=str(file), title=title)
     elif kind == "hospital":
         from sfumato.datasets import hospital
 
@@ -93,7 +93,7 @@ def begin_session(studio: Studio, kind: str, *, owner: str) -> Session:
             table.write_csv(file)
             file.chmod(PRIVATE)
         title = say("start.hospital.title")
-        source = Source(where=str(folder), title=title, upload=True, linked=True)
+        source = Source(where=str(folder), title=title, linked=True)
     else:
         return session
     session.title = title
