@@ -158,7 +158,7 @@ class Session:
             if not path.exists():
                 write_file(path, text, mode=PRIVATE)
         number = len(self.states)
-        self.states[number] = State(number, what, by, _now(), source or self.state.source, digest)
+        self.states[number] = State(number, what, by, now(), source or self.state.source, digest)
         branch = self.branch
         branch.states = [*branch.states[: branch.position + 1], number]
         branch.position = len(branch.states) - 1
@@ -198,17 +198,11 @@ class Session:
 
     def note(self, what: str, *, by: str) -> None:
         """Add a line to the audit trail, which nothing ever removes."""
-        line = json.dumps({"at": _now(), "by": by, "branch": self.current, "what": what})
-        handle = os.open(self.folder / _AUDIT, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE)
-        with os.fdopen(handle, "a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+        add_to_audit(self.folder, what, by=by, branch=self.current)
 
     def read_audit(self) -> list[dict[str, Any]]:
         """Who did what and when, the first first."""
-        path = self.folder / _AUDIT
-        if not path.exists():
-            return []
-        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        return read_audit(self.folder)
 
     # What is kept on the disk ----------------------------------------------------------------
 
@@ -302,7 +296,7 @@ class Sessions:
         folder = self.folder / secrets.token_hex(6)
         for path in (folder, *(folder / name for name in (_PLANS, _RESULTS, UPLOADS, INVENTED))):
             path.mkdir(mode=0o700)
-        began = State(0, "session begun", owner, _now(), None, "")
+        began = State(0, "session begun", owner, now(), None, "")
         session = Session(
             folder=folder,
             owner=owner,
@@ -337,9 +331,26 @@ class Sessions:
         shutil.rmtree(session.folder)
 
 
+def add_to_audit(folder: Path, what: str, *, by: str, branch: str) -> None:
+    """Add a line to the audit trail in the folder of a session."""
+    line = json.dumps({"at": now(), "by": by, "branch": branch, "what": what})
+    handle = os.open(folder / _AUDIT, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE)
+    with os.fdopen(handle, "a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+def read_audit(folder: Path) -> list[dict[str, Any]]:
+    """The audit trail in the folder of a session, the first line first."""
+    path = folder / _AUDIT
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
 def _digest(facts: Any) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _now() -> str:
+def now() -> str:
+    """The time, to the second, in UTC."""
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
