@@ -66,8 +66,9 @@ def write_release(
         if isinstance(data, Dataset) and isinstance(plan, Plan)
         else []
     )
-    facts = {"refused": None, "folders": [], "to": str(target), "at": now(), "by": by, "plan": plan.digest, "ledger": ledger,
-             "source": work.source.title, "warnings": warnings}  # fmt: skip
+    facts = {"to": str(target), "at": now(), "by": by, "plan": plan.digest, "ledger": ledger,
+             "source": work.source.title, "warnings": warnings, "refused": None,
+             "folders": []}  # fmt: skip
     try:
         protect_into(
             target, data, plan, key=work.key, overwrite=overwrite, ledger=place, progress=progress
