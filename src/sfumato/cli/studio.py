@@ -71,6 +71,7 @@ def studio(
         ) from None
     from sfumato.studio.security import YOU, Door, Settings
     from sfumato.studio.server import create_app
+    from sfumato.studio.session import hold_sessions
     from sfumato.studio.start import open_file
 
     proxy = None if behind_proxy is None else read_proxy(behind_proxy)
@@ -84,27 +85,28 @@ def studio(
         proxy=proxy,
         **({} if proxy is None else {"prefix": ""}),
     )
-    door = Door()
-    app = create_app(settings, door)
-    opened = None if file is None else open_file(app.state.studio, file, owner=YOU)
-    if proxy is not None:
-        where = f"http://127.0.0.1:{settings.port}"
-        if json:
-            show_json({"address": where, "folder": str(settings.folder)})
-        elif not quiet:
-            say(f"The proxy reaches the studio at {where}; nobody else should.")
-    else:
-        path = "/" if opened is None else f"/sessions/{opened.id}/data"
-        address = _make_address(settings, door, path)
-        _show_address(address, settings, as_json=json, quiet=quiet)
-        if not no_browser and not json:
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        threading.Thread(target=_offer_addresses, args=(settings, door), daemon=True).start()
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_level="critical", access_log=False, server_header=False,
-                       timeout_graceful_shutdown=3, lifespan="on")
-    )  # fmt: skip
-    server.run(sockets=[listener])
+    with hold_sessions(settings.folder):
+        door = Door()
+        app = create_app(settings, door)
+        opened = None if file is None else open_file(app.state.studio, file, owner=YOU)
+        if proxy is not None:
+            where = f"http://127.0.0.1:{settings.port}"
+            if json:
+                show_json({"address": where, "folder": str(settings.folder)})
+            elif not quiet:
+                say(f"The proxy reaches the studio at {where}; nobody else should.")
+        else:
+            path = "/" if opened is None else f"/sessions/{opened.id}/data"
+            address = _make_address(settings, door, path)
+            _show_address(address, settings, as_json=json, quiet=quiet)
+            if not no_browser and not json:
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            threading.Thread(target=_offer_addresses, args=(settings, door), daemon=True).start()
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_level="critical", access_log=False, server_header=False,
+                           timeout_graceful_shutdown=3, lifespan="on")
+        )  # fmt: skip
+        server.run(sockets=[listener])
 
 
 def find_sessions() -> Path:
