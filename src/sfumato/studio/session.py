@@ -15,7 +15,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 from sfumato import __version__
 from sfumato.errors import DataError, PlanError
 from sfumato.io.atomic import PRIVATE, write_file
+from sfumato.io.locks import take_abandoned_lock
 from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
 from sfumato.studio.source import Source, parse_plan
@@ -349,6 +351,26 @@ def read_audit(folder: Path) -> list[dict[str, Any]]:
 
 def _digest(facts: Any) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _read_time(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+@contextmanager
+def hold_sessions(folder: Path) -> Iterator[None]:
+    """Nobody else works on the sessions of this folder meanwhile: two would undo each other."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = folder / ".lock"
+    lock.touch(PRIVATE)
+    with take_abandoned_lock(lock) as taken:
+        if not taken:
+            raise PlanError(
+                "A studio with these sessions is running already.",
+                hint="use that one: press Enter in its terminal for its address; or keep other "
+                "sessions: --sessions FOLDER.",
+            )
+        yield
 
 
 def now() -> str:
