@@ -13,7 +13,7 @@ import typer
 
 from sfumato import catalogue
 from sfumato.cli import linked, options
-from sfumato.cli.answers import answer_for_original, show_answer, show_summary
+from sfumato.cli.answers import show_answer, show_summary
 from sfumato.cli.console import format_number, progress, say, show_json, show_table
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
@@ -28,6 +28,7 @@ from sfumato.plan.first_plan import first_plan, suggest_schema
 from sfumato.plan.linked import LinkedPlan, load_any
 from sfumato.profiles import load_profile
 from sfumato.progress import Progress
+from sfumato.report.answers import answer_for_original
 from sfumato.run import assess as run_assess
 from sfumato.run import choose_measures
 from sfumato.run.joined import add_disclosure

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from sfumato.cli import linked, options
-from sfumato.cli.answers import answer_for_release
 from sfumato.cli.console import format_number, out, progress, say, show_json, show_table
 from sfumato.cli.look import save_pictures, show_evidence
 from sfumato.data import Dataset
@@ -24,6 +23,7 @@ from sfumato.plan.targets import Target
 from sfumato.progress import send_progress_to
 from sfumato.randomness import Key
 from sfumato.release import Release
+from sfumato.report.answers import answer_for_release
 from sfumato.run import choose_measures, pair
 from sfumato.run import evaluate as run_evaluate
 from sfumato.run.linked import LinkedRelease
