@@ -14,6 +14,8 @@ _MIX = -7046029254386353131
 _PART = 1 << 12
 """Records per part when equal ones are sought: the look-up stays in the fast memory."""
 _SMALL = 1 << 14
+_DENSE = 4
+"""Possible keys per record up to which classes are looked up in a table instead of by a hash."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +39,11 @@ def find_classes(cells: Codes, sizes: Sequence[int], records: Integers | None = 
     for variable, size in enumerate(sizes):
         if span * max(size, 1) >= 1 << 63:
             _pack_cells(cells[start:variable], np.array(sizes[start:variable], np.int64), keys)
-            so_far = _group(keys)
+            so_far = _group(keys, span)
             keys, span, start = so_far.of.astype(np.int64), len(so_far.first), variable
         span *= max(size, 1)
     _pack_cells(cells[start:], np.array(sizes[start:], np.int64), keys)
-    classes = _group(keys)
+    classes = _group(keys, span)
     if records is None:
         return classes
     # Sums of whole numbers in floats are exact below 2**53.
@@ -74,7 +76,10 @@ def _sort_records(of, position, starts):  # type: ignore[no-untyped-def]
     return order
 
 
-def _group(keys: Integers) -> Classes:
+def _group(keys: Integers, span: int | None = None) -> Classes:
+    """Classes of equal keys; `span` is how many there may be, from 0 on, where that is known."""
+    if span is not None and span <= _DENSE * len(keys):
+        return Classes(*_look_up_keys(keys, span))
     parts = max(1, (len(keys) // _PART).bit_length())
     return Classes(*_group_keys(keys, parts))
 
@@ -88,6 +93,23 @@ def _pack_cells(cells, sizes, keys):  # type: ignore[no-untyped-def]
             size = sizes[j]
             for i in range(start, stop):
                 keys[i] = keys[i] * size + cells[j, i]
+
+
+@compiled(small=_SMALL)
+def _look_up_keys(keys, span):  # type: ignore[no-untyped-def]
+    """Number equal keys as they come, by a table of all that are possible."""
+    number, most = np.full(span, -1, np.int32), min(span, len(keys))
+    of, first = np.empty(len(keys), np.int32), np.empty(most, np.int32)
+    counts, count = np.zeros(most, np.int64), 0
+    for i in range(len(keys)):
+        key = keys[i]
+        if number[key] < 0:
+            number[key] = count
+            first[count] = i
+            count += 1
+        of[i] = number[key]
+        counts[of[i]] += 1
+    return of, first[:count], counts[:count]
 
 
 @compiled(small=_SMALL)
