@@ -6,31 +6,20 @@ import io
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import polars as pl
 import typer
 
 from sfumato.cli import options
 from sfumato.cli.console import finite_or_none, format_number, progress, say, show_json, show_table
-from sfumato.data import Dataset
-from sfumato.data.identity import match_identities
-from sfumato.engines import engine_for
-from sfumato.errors import MeasureError, PlanError
-from sfumato.evidence import Evidence
+from sfumato.errors import PlanError
 from sfumato.io.atomic import PRIVATE, write_file
-from sfumato.io.frames import wrap
-from sfumato.measure import Measure
 from sfumato.plan import Plan
-from sfumato.progress import Progress
-from sfumato.risk._least_known import find_keys
 from sfumato.risk.uniqueness import Uniqueness
-from sfumato.run import assess, evaluate, pair
+from sfumato.run.exposure import list_exposed_records
 from sfumato.schema import Schema
 from sfumato.storage.opening import read_plan_of
 
 _FORMATS = (".csv", ".parquet")
-_MOST_KNOWN = 3
-"""Variables by which a person is looked for when it is said what gives them away."""
 
 
 def register(app: typer.Typer) -> None:
@@ -79,7 +68,7 @@ def who(
             data = data.with_schema(Schema.infer(data.frame, known=data.schema))
         chosen = options.choose_measures(measure, parameters)
         measures = chosen or options.adjust_measures({Uniqueness.name: Uniqueness()}, parameters)
-        frame = _list_records(data, release, measures, tell)
+        frame = list_exposed_records(data, measures, release, progress=tell)
     if to is not None:
         _write(frame, to)
     if json:
@@ -93,57 +82,6 @@ def who(
         show_table(title, frame.columns, cells)
     elif not quiet:
         say(f"{len(frame):,} records are in '{to}', which must stay inside.")
-
-
-def _list_records(
-    data: Dataset, release: Path | None, measures: dict[str, Measure], tell: Progress
-) -> pl.DataFrame:
-    """A row per record: what each measure says of it; the most exposed first."""
-    if release is None:
-        looked_at, rows = engine_for(data.frame).prepare(data), np.arange(len(data))
-        evidence = assess(data, measures, progress=tell)
-    else:
-        evidence = evaluate(data, release, measures, progress=tell)
-        original, looked_at = pair(data, release)
-        whole = engine_for(data.frame).prepare(data.with_schema(original.schema))
-        rows = match_identities(whole.identity.digests, original.identity.digests)
-    frame = pl.DataFrame({"record": np.arange(1, len(data) + 1)})
-    for label, measure in measures.items():
-        part = _read_records(evidence[label], label)
-        if len(measures) > 1:
-            part = part.rename({name: f"{label}_{name}" for name in part.columns})
-        places = np.arange(len(data)) if measure.whole else rows
-        part = part.with_columns(record=pl.Series(places) + 1)
-        frame = frame.join(part, on="record", how="left", maintain_order="left")
-    [measure, *others] = measures.values()
-    if not others and isinstance(measure, Uniqueness):
-        keys = find_keys(
-            looked_at,
-            [name for name in measure.known or looked_at.schema.having("quasi")
-             if name in looked_at.schema],
-            most=_MOST_KNOWN,
-        )  # fmt: skip
-        names = pl.DataFrame(
-            {
-                "record": rows + 1,
-                "alone_by": [", ".join(key) for key in keys],
-                "size": [len(key) or _MOST_KNOWN + 1 for key in keys],
-            }
-        )
-        frame = frame.join(names, on="record", how="left", maintain_order="left")
-        frame = frame.sort("class_size", "size", "record", nulls_last=True).drop("size")
-    return frame
-
-
-def _read_records(evidence: Evidence, label: str) -> pl.DataFrame:
-    if not evidence.computed:
-        raise MeasureError(f"{label} could not be computed: {evidence.reason}")
-    if evidence.records is None:
-        raise MeasureError(
-            f"{label} says nothing of each record.", hint="name another measure: --measure peers"
-        )
-    frame: pl.DataFrame = wrap(evidence.records).to_polars()
-    return frame
 
 
 def _format_cell(value: Any) -> str:
