@@ -19,16 +19,9 @@ from sfumato.parameters import list_settings
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
 from sfumato.risk._peers.gains import gains as run_gains
-from sfumato.risk.peers import Peers, list_measured_numbers
-from sfumato.tuning.recommendation.joint import USUAL, JointRecommendation, recommend_jointly
-from sfumato.tuning.recommendation.placement import (
-    Placement,
-    find_placement,
-    insert_steps,
-    list_names,
-)
-from sfumato.tuning.recommendation.single import Recommendation
-from sfumato.tuning.recommendation.single import recommend as run_recommend
+from sfumato.tuning.recommendation.advice import Advice, advise
+from sfumato.tuning.recommendation.joint import USUAL
+from sfumato.tuning.recommendation.placement import find_placement
 
 _NAMED = 5
 """Variables that are named before the others are only counted."""
@@ -96,38 +89,32 @@ def recommend(
         placement = find_placement(loaded, data)
         prepared = placement.reach(data)
         secret = sensitive or _choose_sensitive(prepared)
-        p, names = _resolve_settings(loaded, secret, p, options.split_names(known))
-        alone = run_recommend(prepared, secret, names, p=p, enough=enough, budget=budget)
-        # A variable that the first steps leave out can be named by nobody after them.
-        here = [
-            [name for name in some if name in prepared.schema]
-            for some in (placement.fixed, placement.needed)
-        ]
-        joint = recommend_jointly(
+        advice = advise(
+            loaded,
+            placement,
             prepared,
             secret,
-            names,
+            options.split_names(known),
             p=p,
             enough=enough,
             budget=budget,
-            fixed=here[0],
-            needed=here[1],
         )
         if picture is not None:
             tell("drawing", 0, 1)
-            _draw(prepared, secret, names, p, picture, overwrite=overwrite)
-    extended = insert_steps(loaded, placement, joint.steps)
+            _draw(advice, picture, overwrite=overwrite)
     if write is not None:
-        options.write_plan(write, extended, overwrite=overwrite, source=file, option="--write")
+        options.write_plan(
+            write, advice.extended, overwrite=overwrite, source=file, option="--write"
+        )
     if json:
-        content = {"sensitive": secret, "p": p, "enough": enough, **_to_json(alone, joint, write)}
-        show_json(content | {"warnings": list(_warnings(prepared, secret))})
+        show_json(_to_json(advice, write) | {"warnings": list(_warnings(advice))})
         return
-    _show(alone, joint, secret, enough, quiet=quiet)
-    for name in _warnings(prepared, secret):
+    _show(advice, quiet=quiet)
+    for name in _warnings(advice):
         say(f"Warning: {name}", style="yellow")
     if not quiet:
-        _show_remarks(placement, joint, loaded, prepared)
+        for remark in advice.list_remarks():
+            say(remark)
         if write is not None:
             say(f"The plan with these steps is in '{write}'. Read it, then run:")
             say(f"  sfumato protect {file} --plan {write} --out release")
@@ -146,19 +133,10 @@ def _choose_sensitive(data: Dataset) -> str:
     raise PlanError(what, hint=f"name one: --sensitive {candidates[0] if candidates else 'NAME'}")
 
 
-def _resolve_settings(
-    plan: Plan, secret: str, p: float | None, known: list[str] | None
-) -> tuple[float, list[str] | None]:
-    """What the plan's own measure of peers says, where nothing else was said."""
-    for measure in plan.measures.values():
-        if isinstance(measure, Peers) and secret in (measure.sensitive or [secret]):
-            return measure.p if p is None else p, measure.known if known is None else known
-    return p or 0.0, known
-
-
-def _warnings(data: Dataset, secret: str) -> Iterator[str]:
+def _warnings(advice: Advice) -> Iterator[str]:
     """What makes the numbers less than they seem; said even when quiet."""
-    if list_measured_numbers(data, [secret]):
+    secret = advice.sensitive
+    if advice.is_measured_number:
         yield (
             f"'{secret}' holds measured numbers. Even who has nearly the same number counts as "
             f"protective here. Measure it with a tolerance: sfumato assess FILE --measure peers "
@@ -171,23 +149,24 @@ def _format_percent(share: float) -> str:
     return f"{math.floor(round(share * 1000, 6)) / 1000:.1%}"
 
 
-def _draw(
-    data: Dataset, sensitive: str, known: list[str] | None, p: float, to: Path, *, overwrite: bool
-) -> None:
+def _draw(advice: Advice, to: Path, *, overwrite: bool) -> None:
     from sfumato.figures.custodian.peers import gains
 
-    gains(run_gains(data, sensitive, known, p)).save(to, overwrite=overwrite)
+    found = run_gains(advice.data, advice.sensitive, advice.known, advice.p)
+    gains(found).save(to, overwrite=overwrite)
 
 
-def _to_json(
-    alone: Recommendation, joint: JointRecommendation, write: Path | None
-) -> dict[str, Any]:
+def _to_json(advice: Advice, write: Path | None) -> dict[str, Any]:
+    joint = advice.joint
     return {
+        "sensitive": advice.sensitive,
+        "p": advice.p,
+        "enough": advice.enough,
         "before": joint.before,
         "protected": joint.protected,
         "reached": joint.reached,
         "reason": joint.reason,
-        "variables": _list_rows(alone.table),
+        "variables": _list_rows(advice.alone.table),
         "path": _list_rows(joint.table),
         "steps": [{"method": step.name, **list_settings(step)} for step in joint.steps],
         "written": None if write is None else str(write),
@@ -203,10 +182,9 @@ def _list_rows(table: Any) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _show(
-    alone: Recommendation, joint: JointRecommendation, secret: str, enough: float, *, quiet: bool
-) -> None:
-    rows = _list_rows(alone.table)
+def _show(advice: Advice, *, quiet: bool) -> None:
+    joint, secret, enough = advice.joint, advice.sensitive, advice.enough
+    rows = _list_rows(advice.alone.table)
     show_table(
         f"Records whose '{secret}' is protected: {_format_percent(joint.before)}. Each variable "
         "alone: what would be gained if it were unknown, in points, and its best generalisation.",
@@ -249,21 +227,3 @@ def _format_step(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['categories_before']:.0f} → {row['categories']:.0f}",
         _format_percent(row["after"]),
     )
-
-
-def _show_remarks(
-    placement: Placement, joint: JointRecommendation, plan: Plan, data: Dataset
-) -> None:
-    """What a custodian should know before the plan is run."""
-    if placement.before:
-        first = ", ".join(dict.fromkeys(step.name for step in placement.before))
-        say(f"Measured after the plan's own first steps: {first}.")
-    coarse = [step for step in placement.before if step.name == "coarsen"]
-    if done := sorted({name for step in coarse for name in step.touches(data.schema)}):
-        say(f"The plan coarsens these already: {', '.join(done)}. To go on, change its own steps.")
-    if placement.fixed:
-        say(f"Left as they are, since later steps need numbers: {', '.join(placement.fixed)}.")
-    changed = {name for step in joint.steps for name in step.touches(data.schema)}
-    for label, step in plan.evaluate.items():
-        if some := [name for name in list_names(step, data) if name in changed]:
-            say(f"{label} names {', '.join(some)}, which become coarser: does it still suit?")
