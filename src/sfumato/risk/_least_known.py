@@ -1,4 +1,4 @@
-"""By how few variables people can be singled out."""
+"""By how few variables people can be singled out: the fewest, and every combination of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sfumato.cells.classes import CellCodes, find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.kernels.arrays import Integers, Mask
+from sfumato.progress import current_progress
 
 _MOST_CELLS = 200_000_000
 """Rows times pairs of variables that are looked at."""
@@ -110,6 +111,88 @@ def find_keys(data: Dataset, known: Sequence[str], *, most: int) -> list[tuple[s
                 keys[row] = key
             open_yet &= ~standing
     return keys
+
+
+@dataclass(frozen=True)
+class CombinationRisk:
+    """Who stands out to somebody who knows some variables.
+
+    Parameters
+    ----------
+    variables : what is known.
+    alone : people who share their values with nobody.
+    smallest : how many people the smallest class has.
+    below : people in classes of fewer than k.
+    """
+
+    variables: tuple[str, ...]
+    alone: int
+    smallest: int
+    below: int
+
+
+def list_combination_risks(
+    rows: KnownRows, combinations: Sequence[Sequence[int]], *, k: int
+) -> list[CombinationRisk]:
+    """For each combination of variables, by their positions, who stands out in it.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from sfumato.engines import LocalEngine
+    >>> frame = pl.DataFrame({"sex": ["f", "f", "m", "m"], "age": [30, 31, 30, 44]})
+    >>> rows = KnownRows.of(Dataset(frame), ["sex", "age"], LocalEngine())
+    >>> [(risk.alone, risk.below) for risk in list_combination_risks(rows, [[0], [0, 1]], k=3)]
+    [(0, 4), (4, 4)]
+    """
+    report, risks = current_progress(), []
+    for index, combination in enumerate(combinations):
+        report("looking at combinations", index, len(combinations))
+        classes = rows.codes.classify(combination, rows.counts, rows.persons)
+        risks.append(
+            CombinationRisk(
+                tuple(rows.names[variable] for variable in combination),
+                classes.count_in(classes.sizes == 1),
+                int(classes.sizes.min()),
+                classes.count_in(classes.sizes < k),
+            )
+        )
+    return risks
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRows:
+    """Distinct rows of what is known, and how many records each stands for, or whose each is.
+
+    Parameters
+    ----------
+    names : the variables.
+    codes : their cells.
+    counts : how many records each row stands for; None: one each.
+    persons : the person of each row; None: a record is a person.
+    """
+
+    names: tuple[str, ...]
+    codes: CellCodes
+    counts: Integers | None
+    persons: Integers | None
+
+    @classmethod
+    def of(cls, data: Dataset, known: Sequence[str], engine: Engine) -> KnownRows:
+        """The rows of a data set, wherever it is."""
+        rows = engine.tabulate(data, known)
+        size = len(rows.data) if rows.counts is None else len(rows.counts)
+        persons = find_persons(data) if engine.in_memory else None
+        cells = CellCodes.of(rows.data, known, size)
+        return cls(tuple(known), cells, rows.counts, persons).join_equal()
+
+    def join_equal(self) -> KnownRows:
+        """The same with equal rows as one; nothing is joined where a person has several."""
+        if self.persons is not None or not self.names:
+            return self
+        classes = self.codes.classify(range(len(self.names)), self.counts)
+        cells = np.ascontiguousarray(self.codes.cells[:, classes.first])
+        return KnownRows(self.names, CellCodes(cells, self.codes.widths), classes.sizes, None)
 
 
 @dataclass(frozen=True, eq=False)

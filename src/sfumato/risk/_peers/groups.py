@@ -60,6 +60,23 @@ def group_by_protection(
     """
     if int(counts.sum()) < FLOOR:
         return []
+    group = assign_groups(least, counts, p, most=most)
+    return [
+        _describe_group(index + 1, least[group == index], counts[group == index], names, p)
+        for index in range(int(group.max()) + 1)
+    ]
+
+
+def assign_groups(
+    least: Floats, counts: AnyIntegers, p: float, *, most: int = _GROUPS
+) -> AnyIntegers:
+    """The group of each row, from 0; see `group_by_protection`.
+
+    Examples
+    --------
+    >>> assign_groups(np.array([[0.0], [0.4], [0.0]]), np.array([30, 20, 5]), 0.0).tolist()
+    [0, 1, 0]
+    """
     features, kind_of = _find_kinds(least, p, _KINDS)
     people = np.bincount(kind_of, counts).astype(np.int64)
     leaf = _assign_leaves(features, people, _KINDS)
@@ -68,11 +85,8 @@ def group_by_protection(
         for index in range(int(leaf.max()) + 1)
     ]
     ends = np.cumsum([block.leaves for block in _join_blocks(blocks, most)])
-    group = np.searchsorted(ends, leaf, side="right")[kind_of]
-    return [
-        _describe_group(index + 1, least[group == index], counts[group == index], names, p)
-        for index in range(len(ends))
-    ]
+    group: AnyIntegers = np.searchsorted(ends, leaf, side="right")[kind_of]
+    return group
 
 
 @dataclass(frozen=True, eq=False)
