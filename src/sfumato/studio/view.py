@@ -24,7 +24,7 @@ from sfumato import __version__, catalogue
 from sfumato.errors import PlanError, SfumatoError
 from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
-from sfumato.report.wording import format_percent
+from sfumato.report.wording import format_percent, format_result
 from sfumato.studio.jobs import Job
 from sfumato.studio.security import LONGEST_FORM, Role, User, refuse, require_small
 from sfumato.studio.session import Session
@@ -225,10 +225,17 @@ def get_environment() -> Environment:
     )
     environment.filters["percent"] = format_percent
     environment.filters["thousands"] = lambda number: f"{number:,}"
+    environment.filters["cell"] = lambda value: "" if value is None else format_result(value)
+    environment.filters["figure"] = write_figure
     environment.globals["t"] = say
     environment.globals["explain"] = explain
     environment.globals["version"] = __version__
     return environment
+
+
+def write_figure(number: float, line: str) -> str:
+    """A measured number as people read it: in per cent where its first line says it is a share."""
+    return format_percent(number) if line.startswith("Share") else format_result(number)
 
 
 @cache

@@ -97,6 +97,7 @@ async function upload(form) {
 }
 
 async function fetchPart(url, into) {
+  into.dataset.url = url;
   const answer = await fetch(url, { credentials: "same-origin" });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   into.replaceChildren(...page.body.childNodes);
@@ -179,7 +180,9 @@ function follow(job) {
   const waits = document.querySelector(`[data-await="${job.job}"]`);
   const over = !["waiting", "running"].includes(job.state);
   if (over) {
-    if (waits) refresh();
+    const part = waits?.closest("[data-url]");
+    if (part) fetchPart(part.dataset.url, part);
+    else if (waits) refresh();
     else for (const row of document.querySelectorAll(`#jobs [data-job="${job.job}"]`)) row.remove();
     document.dispatchEvent(new CustomEvent("job-ended", { detail: job }));
     return;
