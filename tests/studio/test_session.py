@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sfumato.errors import DataError, PlanError
 from sfumato.plan import Plan
 from sfumato.schema import Role
-from sfumato.studio.session import Session, Sessions
+from sfumato.studio.session import Session, Sessions, hold_sessions
 from sfumato.studio.source import Source
 
 
@@ -120,6 +120,14 @@ def test_uploads_go_and_decisions_stay(session):
     session.remove_uploads()
     assert list(uploads.iterdir()) == []
     assert Session.load(session.folder).plan == plan_with("quasi")
+
+
+def test_two_studios_never_share_sessions(tmp_path):
+    place = tmp_path / "sessions"
+    with hold_sessions(place), pytest.raises(PlanError, match="already"), hold_sessions(place):
+        pytest.fail("two studios hold the same sessions")
+    with hold_sessions(place):
+        pass
 
 
 def test_without_data_there_is_a_hint(session):

@@ -267,9 +267,7 @@ class Session:
         """Keep an answer, so that it need not be computed again."""
         content = json.dumps(result, default=str)
         write_file(self.folder / _RESULTS / f"{key}.json", content, mode=PRIVATE)
-        kept = sorted(
-            (self.folder / _RESULTS).glob("*.json"), key=lambda path: path.stat().st_mtime
-        )
+        kept = sorted((self.folder / _RESULTS).glob("*.json"), key=_read_time)
         for path in kept[:-_MOST_RESULTS]:
             path.unlink(missing_ok=True)
 
