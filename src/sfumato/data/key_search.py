@@ -92,6 +92,44 @@ def suggest_keys(tables: Mapping[str, Dataset]) -> list[SuggestedKey]:
     return _drop_circles(found)
 
 
+@dataclass(frozen=True)
+class KeyCheck:
+    """How well a key that somebody names holds in the data.
+
+    Parameters
+    ----------
+    rows : of the table of the many.
+    orphans : those of them that lead nowhere.
+    repeated : rows of the table of the one that share a value with another, or have none.
+    """
+
+    rows: int
+    orphans: int
+    repeated: int
+
+
+def check_key(tables: Mapping[str, Dataset], key: ForeignKey) -> KeyCheck:
+    """Count the rows that a key leads nowhere, and those that it cannot tell apart.
+
+    Examples
+    --------
+    >>> patients = Dataset(pl.DataFrame({"id": [1, 2, 2]}))
+    >>> visits = Dataset(pl.DataFrame({"patient": [2, 1, 7]}))
+    >>> key = ForeignKey("visits", "patient", "patients", "id")
+    >>> check_key({"patients": patients, "visits": visits}, key)
+    KeyCheck(rows=3, orphans=1, repeated=1)
+    """
+    many, one = (
+        digest_identifiers([tables[table].column(variable)])
+        for table, variable in ((key.table, key.variable), (key.to_table, key.to_variable))
+    )
+    known = one[one.any(axis=1)]
+    rows = match_identities(one, many)
+    rows[~many.any(axis=1)] = -1
+    repeated = len(one) - len(np.unique(known, axis=0))
+    return KeyCheck(rows=len(many), orphans=int((rows < 0).sum()), repeated=repeated)
+
+
 def _list_columns(table: str, data: Dataset) -> Iterator[_Candidate]:
     for name in data.columns:
         values = data.column(name)

@@ -75,6 +75,15 @@ def read_excel(
     return SourceTable(frame, source)
 
 
+def list_sheets(path: Path) -> list[str]:
+    """The names of the sheets of a spreadsheet, in their order."""
+    fastexcel = load_library("fastexcel", extra="formats", purpose="Reading spreadsheets")
+    if path.suffix.lower() != ".xls":
+        require_reasonable_sheets(path)
+    with refuse_damage(make_damage_error(path)):
+        return [str(name) for name in fastexcel.read_excel(path.absolute()).sheet_names]
+
+
 def _choose_sheet(names: list[str], wanted: str | int | None) -> str:
     if wanted is None:
         return names[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sfumato.data import Dataset
 from sfumato.data.key_search import SuggestedKey, suggest_keys, suggest_person
-from sfumato.data.linked import Structure, split_name
+from sfumato.data.linked import ForeignKey, Structure, split_name
 from sfumato.errors import DataError
 from sfumato.methods.k_anonymity import KAnonymity
 from sfumato.plan import Plan
@@ -41,6 +41,7 @@ def first_linked_plan(
     files: Mapping[str, str] | None = None,
     *,
     profile: str | None = None,
+    decided: LinkedPlan | None = None,
 ) -> FirstLinkedPlan:
     """Suggest keys and roles, treat each table by itself, and make persons alike over all.
 
@@ -49,7 +50,14 @@ def first_linked_plan(
     tables : the original tables.
     files : the file of each, where it is not called like it.
     profile : the rule book that the release shall meet.
+    decided : a plan with the keys, the person and the roles that somebody has decided on. Default:
+        suggestions.
     """
+    if decided is not None:
+        structure = decided.structure
+        chosen = {name: tables[name] for name in structure.tables}
+        plan = _plan_all(structure, chosen, decided.files, profile, decided)
+        return FirstLinkedPlan(plan, [], [name for name in tables if name not in chosen])
     keys = suggest_keys(tables)
     person = suggest_person(tables, keys)
     if person is None:
@@ -59,24 +67,40 @@ def first_linked_plan(
             hint="inspect each file by itself; or write the keys into a plan: see the page "
             "'Linked tables'.",
         )
-    joined = _find_joined(keys, person)
+    joined = find_joined([s.key for s in keys], person)
     chosen = {name: data for name, data in tables.items() if name in joined}
     links = [s for s in keys if {s.key.table, s.key.to_table} <= joined]
     structure = Structure(tuple(chosen), tuple(s.key for s in links), split_name(person))
-    plans = {name: _plan_table(structure, name, data, profile) for name, data in chosen.items()}
+    plan = _plan_all(structure, chosen, files or {}, profile, None)
+    return FirstLinkedPlan(plan, links, [name for name in tables if name not in joined])
+
+
+def _plan_all(
+    structure: Structure,
+    tables: Mapping[str, Dataset],
+    files: Mapping[str, str],
+    profile: str | None,
+    decided: LinkedPlan | None,
+) -> LinkedPlan:
+    """A plan for each table, and a step over all of them where others may know anything."""
+    plans = {
+        name: _plan_table(
+            structure, name, data, profile, None if decided is None else decided.tables[name].schema
+        )
+        for name, data in tables.items()
+    }
     k = _choose_class_size(profile)
     known = any(plans[name].schema.having("quasi") for name in structure.owned)
-    plan = LinkedPlan(
+    return LinkedPlan(
         tables=plans,
         keys=structure.keys,
-        person=person,
+        person=".".join(structure.person),
         steps=[KAnonymity(k=k, output="value")] if known else [],
         targets={"k.min": k} if known else {},
         evaluate=[Uniqueness(row_counts=False)] if known else [],
-        files={name: file for name, file in (files or {}).items() if name in chosen},
+        files={name: file for name, file in files.items() if name in plans},
         profile=profile,
     )
-    return FirstLinkedPlan(plan, links, [name for name in tables if name not in joined])
 
 
 def _choose_class_size(profile: str | None) -> int:
@@ -86,33 +110,41 @@ def _choose_class_size(profile: str | None) -> int:
     return max(_CLASS_SIZE, *(math.ceil(number) for number in least), 0)
 
 
-def _find_joined(keys: Sequence[SuggestedKey], person: str) -> set[str]:
+def find_joined(keys: Sequence[ForeignKey], person: str) -> set[str]:
     """The tables that lead to the persons, and those to which these lead."""
     owned, joined = {split_name(person)[0]}, set[str]()
     while joined != owned:
         joined = set(owned)
-        owned |= {s.key.table for s in keys if s.key.to_table in owned}
+        owned |= {key.table for key in keys if key.to_table in owned}
     joined = set()
     while joined != owned:
         joined = set(owned)
-        owned |= {s.key.to_table for s in keys if s.key.table in owned}
+        owned |= {key.to_table for key in keys if key.table in owned}
     return joined
 
 
-def _plan_table(structure: Structure, name: str, data: Dataset, profile: str | None) -> Plan:
-    """The plan of one table: what a first plan for it would do, but for making records alike."""
-    keys = structure.list_key_variables(name)
+def declare_keys(structure: Structure, name: str) -> dict[str, Column]:
+    """The roles of a table's keys: they leave as pseudonyms, whatever else is decided."""
     root = ".".join(structure.person)
-    roles = {
+    return {
         key: Column(
             role="person" if structure.find_root(name, key) == root else "direct",
             reason="A key: it leaves as a pseudonym, the same in all tables.",
         )
-        for key in keys
+        for key in structure.list_key_variables(name)
     }
-    if not set(data.columns) - set(keys):
+
+
+def _plan_table(
+    structure: Structure, name: str, data: Dataset, profile: str | None, decided: Schema | None
+) -> Plan:
+    """The plan of one table: what a first plan for it would do, but for making records alike."""
+    roles = declare_keys(structure, name)
+    if not set(data.columns) - set(roles):
         return Plan(schema=roles)
-    suggested = first_plan(replace(data.without(keys), given_identity=None), profile=profile)
+    rest = replace(data.without(roles), given_identity=None)
+    own = None if decided is None else decided.without(roles)
+    suggested = first_plan(rest, own, profile=profile)
     schema = Schema({**roles, **suggested.schema})
     # Who a record is follows from its keys here.
     schema = schema.changed([n for n in schema if schema[n].identity], identity=None)
