@@ -250,6 +250,8 @@ class Session:
             # Steps, targets and parties do not change what the records are.
             schema = plan.schema if depends == "schema" else None
             part = Plan(schema=schema, read=plan.read).text()
+        elif isinstance(plan, LinkedPlan) and depends != "plan":
+            part = _write_part(plan, depends)
         elif plan is not None:
             part = self.plan_text
         facts = [__version__, task, self.source.stamp, part, parameters]
@@ -369,6 +371,15 @@ def hold_sessions(folder: Path) -> Iterator[None]:
                 "sessions: --sessions FOLDER.",
             )
         yield
+
+
+def _write_part(plan: LinkedPlan, depends: Depends) -> str:
+    """What the records of several tables depend on; with "schema" also their roles and keys."""
+    whole = depends == "schema"
+    tables = {name: Plan(schema=own.schema if whole else None, read=own.read).text()
+              for name, own in plan.tables.items()}  # fmt: skip
+    keys = [[str(key), key.target] for key in plan.keys] if whole else []
+    return json.dumps([tables, dict(plan.files), keys, plan.person if whole else ""])
 
 
 def now() -> str:

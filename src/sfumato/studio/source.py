@@ -22,7 +22,8 @@ class Source:
     ----------
     where : the path of a file or of a folder, or the address of a database.
     title : what people call it: the name of the file, never a password.
-    table, query : what is read of a database, or which sheet of a workbook.
+    table, query : what is read of a database.
+    tables : of a database of which only some are meant.
     linked : whether it is several linked tables.
     upload : whether the file lies in the session's own folder, and goes with it.
     """
@@ -33,6 +34,7 @@ class Source:
     query: str | None = None
     linked: bool = False
     upload: bool = False
+    tables: tuple[str, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """As plain values for JSON."""
@@ -41,7 +43,7 @@ class Source:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Source:
         """From what `plain` made."""
-        return cls(**plain)
+        return cls(**{**plain, "tables": tuple(plain.get("tables", ()))})
 
     @property
     def stamp(self) -> str:

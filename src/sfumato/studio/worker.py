@@ -78,7 +78,7 @@ class Workshop:
         """The records of several tables as they are in the files, read once."""
         options = {} if plan is None else {name: own.read for name, own in plan.tables.items()}
         files = {} if plan is None else dict(plan.files)
-        names = None if plan is None else sorted(plan.tables)
+        names = (sorted(source.tables) or None) if plan is None else sorted(plan.tables)
         told = json.dumps([options, files, names], sort_keys=True, default=str)
         schema = None if source.table is None else source.table.removesuffix(".*")
         tables: dict[str, Dataset] = self.keep(

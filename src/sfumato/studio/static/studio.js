@@ -76,10 +76,12 @@ function send(form, button) {
 async function upload(form) {
   const files = [...form.querySelector("input[type=file]").files];
   const bar = form.querySelector("progress"), note = form.querySelector("[data-note]");
+  const most = Number(form.dataset.most || Infinity), batch = crypto.randomUUID();
+  if (files.some((file) => file.size > most)) return show(form.dataset.tooLarge);
   let last;
   for (const [index, file] of files.entries()) {
     if (note) note.textContent = file.name;
-    const query = new URLSearchParams({ name: file.name, number: index, of: files.length });
+    const query = new URLSearchParams({ name: file.name, number: index, of: files.length, batch });
     last = await new Promise((resolve) => {
       const request = new XMLHttpRequest();
       request.open("POST", `${form.action}?${query}`);
@@ -90,7 +92,10 @@ async function upload(form) {
     });
     if (!last || last.status >= 400) {
       const page = new DOMParser().parseFromString(last?.responseText ?? "", "text/html");
-      return show(page.querySelector("h1")?.textContent || "The upload broke off.");
+      if (bar) bar.hidden = true;
+      if (note) note.textContent = "";
+      const said = [page.querySelector("h1"), page.querySelector("p")].map((item) => item?.textContent ?? "");
+      return show(said.join(" ").trim() || "The upload broke off.");
     }
   }
   return load(last ? last.responseURL : location.href, {}, {});

@@ -1,0 +1,35 @@
+"""The plan of one table, whether it is the only one or one of several."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sfumato.errors import PlanError
+from sfumato.plan import Plan
+from sfumato.plan.linked import LinkedPlan
+from sfumato.studio.view import View
+
+
+def get_plan(view: View, table: str = "") -> Plan:
+    """The plan of a table; of the only one where there is one."""
+    plan = view.plan
+    if plan is None:
+        raise PlanError(
+            "Nobody has said yet how these tables belong together.",
+            hint="accept or correct the keys between them under Roles.",
+        )
+    if isinstance(plan, Plan):
+        return plan
+    if table not in plan.tables:
+        raise PlanError("There is no such table in the plan.")
+    return plan.tables[table]
+
+
+def put_plan(view: View, what: str, plan: Plan, table: str = "") -> None:
+    """Go on with another plan for a table."""
+    whole = view.plan
+    if isinstance(whole, LinkedPlan):
+        tables = {**whole.tables, table: plan}
+        view.change(f"{table}: {what}", plan=replace(whole, tables=tables))
+    else:
+        view.change(what, plan=plan)
