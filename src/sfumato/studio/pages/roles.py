@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from sfumato.plan.first_linked import declare_keys, find_joined
 from sfumato.plan.linked import LinkedPlan
 from sfumato.plan.profile import list_weaker
 from sfumato.plan.targets import read_targets
-from sfumato.profiles import list_profiles, load_profile
+from sfumato.profiles import Profile, list_profiles, load_profile
 from sfumato.schema import KINDS, ROLES, Column, Schema
 from sfumato.studio.decisions import get_plan, put_plan
 from sfumato.studio.pages.data import draw
@@ -30,6 +30,7 @@ _NUMBERS = ("continuous", "integer")
 _OFFERED = 400
 """Variables that are offered as ends of a key."""
 _OPEN = "open"
+_PlanType = TypeVar("_PlanType", Plan, LinkedPlan)
 
 
 @page.show
@@ -167,21 +168,20 @@ async def _count_open_elsewhere(view: View, table: str) -> dict[str, int]:
 
 
 def _get_profile(view: View) -> str:
-    return (view.plan.profile or "") if isinstance(view.plan, Plan) else ""
+    plan = view.plan
+    return "" if plan is None else plan.profile or ""
 
 
 def _show_profile(view: View) -> dict[str, Any]:
     """The profile of the plan, the one that is looked at, and what it asks for."""
-    plan = view.plan
-    if not isinstance(plan, Plan):
-        return {"profiles": {}, "profile": None, "looked_at": None, "weaker": ()}
-    profiles = list_profiles()
-    asked = view.query.get("profile", plan.profile or "")
+    plan, profiles = view.plan, list_profiles()
+    own = _get_profile(view)
+    weaker = plan.list_weaker() if isinstance(plan, LinkedPlan) else ()
     return {
         "profiles": profiles,
-        "profile": plan.profile,
-        "looked_at": profiles.get(asked),
-        "weaker": list_weaker(plan),
+        "profile": own,
+        "looked_at": profiles.get(view.query.get("profile", own)),
+        "weaker": list_weaker(plan) if isinstance(plan, Plan) else weaker,
     }
 
 
@@ -406,22 +406,43 @@ def read_labels(text: str) -> dict[str, str] | None:
 @page.action("profile")
 async def choose_profile(view: View) -> Response | None:
     """Let the plan meet a profile: its targets take the place of those of the one before."""
-    plan, name = view.table_plan, view.get("profile") or None
-    before = () if plan.profile is None else read_targets(load_profile(plan.profile).targets)
-    wanted = {} if name is None else load_profile(name).targets
-    # What the profile asks for fills in; a target of one's own stays.
-    own = [target for target in plan.targets if target not in before]
-    measures = dict(plan.evaluate)
-    if plan.profile is not None:
-        for label in load_profile(plan.profile).evaluate:
-            measures.pop(label, None)
+    plan, name = view.plan, view.get("profile") or None
+    if plan is None:
+        raise PlanError("There is no plan yet.", hint="accept the keys between the tables first.")
+    bare = drop_profile(plan)
     view.change(
         say("roles.did.profile", name=name or say("roles.profile.none")),
-        plan=replace(plan, targets=tuple(own), evaluate=measures, profile=name),
+        plan=replace(bare, profile=name),
     )
     if name is not None:
-        view.flash(say("roles.profile.set", count=len(wanted), name=name))
+        count = len(load_profile(name).targets)
+        view.flash(say("roles.profile.set", count=count, name=name))
     return view.go("roles")
+
+
+def drop_profile(plan: Plan | LinkedPlan) -> Plan | LinkedPlan:
+    """The plan without its profile and what that asked for; targets of one's own stay.
+
+    Examples
+    --------
+    >>> drop_profile(Plan(profile="ema-0070", targets={"k.min": 20})).targets
+    (Target(name='k', least=20.0, most=None),)
+    """
+    if plan.profile is None:
+        return plan
+    profile = load_profile(plan.profile)
+    if isinstance(plan, LinkedPlan):
+        tables = {name: _drop_asked(own, profile)
+                  for name, own in plan.tables.items()}  # fmt: skip
+        return replace(_drop_asked(plan, profile), tables=tables)
+    return _drop_asked(plan, profile)
+
+
+def _drop_asked(plan: _PlanType, profile: Profile) -> _PlanType:
+    asked = read_targets(profile.targets)
+    own = tuple(target for target in plan.targets if target not in asked)
+    measures = {n: m for n, m in plan.evaluate.items() if n not in profile.evaluate}
+    return replace(plan, targets=own, evaluate=measures, profile=None)
 
 
 # First plan ---------------------------------------------------------------------------------------

@@ -147,16 +147,16 @@ document.addEventListener("keydown", (event) => {
 
 let timer;
 document.addEventListener("change", (event) => {
-  const form = event.target.closest("form[data-live]");
-  if (form) { clearTimeout(timer); timer = setTimeout(() => form.requestSubmit(), 80); }
+  const form = event.target.form;
+  if (form?.dataset.live !== undefined) { clearTimeout(timer); timer = setTimeout(() => form.requestSubmit(), 80); }
 });
 
 // A form with data-check asks the server while one types whether what it says is possible.
 document.addEventListener("input", (event) => {
   const mirror = event.target.dataset?.mirror;
   if (mirror) document.getElementById(mirror).textContent = event.target.value;
-  const form = event.target.closest("form[data-check]");
-  if (!form) return;
+  const form = event.target.form;
+  if (form?.dataset.check === undefined) return;
   clearTimeout(timer);
   timer = setTimeout(async () => {
     const answer = await fetch(form.dataset.check, { method: "POST", body: encode(form) });

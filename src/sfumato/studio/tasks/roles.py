@@ -50,7 +50,7 @@ def build_first_plan(work: Work, *, profile: str = "") -> dict[str, Any]:
     current_progress()("building the plan", 0, 1)
     if work.source.linked:
         decided = work.linked_plan
-        linked = first_linked_plan(work.tables, decided=decided).plan
+        linked = first_linked_plan(work.tables, decided=decided, profile=profile or None).plan
         steps = [
             {
                 "table": name,
