@@ -88,8 +88,8 @@ class HIndex(Measure):
     `best_attacker` names who did best. The value itself is that of the paper's attacker, who weighs
     all variables alike.
 
-    Where persons have several rows, h counts other persons, and each person is looked for by the
-    row that is found best; groups, `at` and `by` order rows. Every row of a target is compared with
+    Where persons have several rows, h counts persons, and each person is looked for by the row
+    that is found best; groups, `at` and `by` order rows. Every row of a target is compared with
     all others: of more than about 30,000 rows only some persons are looked for, and no target can
     be held against that.
 

@@ -11,10 +11,11 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
+from sfumato.cells.classes import find_persons
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.evidence import Evidence
-from sfumato.kernels.arrays import Floats, Mask, Positions
+from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 from sfumato.kernels.exact_sums import exact_sum
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import format_value, parameters
@@ -23,12 +24,15 @@ from sfumato.risk._attacks.attacker_view import (
     VariableView,
     compute_costs,
     is_within,
+    sample_persons,
     sample_records,
     view_release,
 )
 from sfumato.risk._attacks.imperfect_knowledge import blur_knowledge, draw_present
 from sfumato.risk._attacks.outcomes import bound_share, mean_of
+from sfumato.risk._attacks.owners import take_best
 from sfumato.risk._known import known_variables, require_records
+from sfumato.risk._persons import COUNTS_PERSONS
 
 Share = Annotated[float, Field(ge=0, le=1)]
 _UP_TO = (0, 1, 2, 3, 5, 10, 20, 50, 100)
@@ -58,6 +62,10 @@ class MixedHIndex(Measure):
 
     With `errors` and `sampling_fraction` the attacker knows less, as in `mixed_linkage`: for a
     person who is not in the file somebody else is found.
+
+    Where persons have several rows, h is the number of persons one of whose rows is nearer to the
+    target's than the one behind the row that was taken, and 0 where that is the person's own,
+    whichever. The row by which a person is found best counts. The value is a share of persons.
 
     Parameters
     ----------
@@ -92,6 +100,7 @@ class MixedHIndex(Measure):
         {"known": ["sex", "height", "glucose"], "errors": 0.2, "sampling_fraction": 0.6},
     )
     of = "pair"
+    counts_persons = True
     by_default = False
     provides = ("mixed_mean_h", "mixed_h_0", "mixed_h_index_by_noise")
     reach = {  # noqa: RUF012 - a class variable by its base
@@ -111,14 +120,21 @@ class MixedHIndex(Measure):
         known = known_variables(self.known, original, "original")
         views, warnings = view_release(original, released, known, owner=self.name)
         true_views = _view_persons(original, [view.name for view in views])
-        rows = sample_records(views, self.individuals)
-        present = draw_present(views, self.sampling_fraction, None)
+        owners = find_persons(original)
+        if owners is None:
+            rows, total = sample_records(views, self.individuals), len(original)
+        else:
+            rows = sample_persons(views, owners, self.individuals)
+            total = len(np.unique(owners))
+        present = draw_present(views, self.sampling_fraction, owners)
         blurred = blur_knowledge(views, self.errors)
-        plain, weighed = (
-            self._rank(blurred, true_views, rows, present, by_noise=by_noise)
+        of_rows, of_rows_by_noise = (
+            self._rank(blurred, true_views, rows, present, owners, by_noise=by_noise)
             for by_noise in (False, True)
         )
-        count, total = len(rows), len(original)
+        whose = None if owners is None else owners[rows]
+        plain, weighed = (ranks.take_best(whose) for ranks in (of_rows, of_rows_by_noise))
+        count = len(plain.mean)
         sampled = count < total
         shares = [mean_of(ranks.below) for ranks in (plain, weighed)]
         intervals = [
@@ -133,16 +149,21 @@ class MixedHIndex(Measure):
             direction=self.direction,
             baseline=min(self.p / total, 1.0),
             sampled=(count, total) if sampled else None,
-            records=original.like(_records(total, rows, plain)),
+            records=original.like(_records(len(original), rows, of_rows)),
             table=original.like(_tabulate(plain, weighed)),
             details={
                 **self._list_numbers(plain, weighed, shares, worst, sampled=sampled),
                 "targets": count,
-                "records": total,
+                "records": len(original),
+                **({} if owners is None else {"persons": total}),
                 "p": self.p,
                 "variables": ", ".join(view.name for view in views),
             },
-            assumptions=(self._describe_knowledge([view.name for view in views]), *_ASSUMPTIONS),
+            assumptions=(
+                self._describe_knowledge([view.name for view in views]),
+                *(() if owners is None else (COUNTS_PERSONS,)),
+                *_ASSUMPTIONS,
+            ),
             warnings=warnings,
         )
 
@@ -189,10 +210,11 @@ class MixedHIndex(Measure):
         true_views: Sequence[VariableView],
         rows: Positions,
         present: Mask | None,
+        owners: Integers | None,
         *,
         by_noise: bool,
     ) -> _Ranks:
-        """The h of each target: the mean over the nearest released records."""
+        """The h of each row looked for: the mean over the nearest released records."""
         what = "counting nearer persons"
         attack = compute_costs(
             views, [view.persons for view in views], rows, what=what, by_noise=by_noise
@@ -200,16 +222,33 @@ class MixedHIndex(Measure):
         truth = compute_costs(true_views, [view.persons for view in true_views], rows, what=what)
         mean, zero, below = [], [], []
         for (batch, cost), (_, distance) in zip(attack, truth, strict=True):
-            del batch
             shown = cost if present is None else np.where(present, cost, np.inf)
             nearest = is_within(shown, shown.min(axis=1, keepdims=True))
-            for found, apart in zip(nearest, distance, strict=True):
-                # Strictly nearer, but for rounding.
-                h = np.searchsorted(np.sort(apart), apart[found] / ROUNDING, side="left")
+            for row, found, apart in zip(batch, nearest, distance, strict=True):
+                h = _count_nearer(apart, found, row, owners)
                 mean.append(h.mean())
                 zero.append((h == 0).mean())
                 below.append((h < self.p).mean())
         return _Ranks(np.array(mean), np.array(zero), np.array(below))
+
+
+def _count_nearer(apart: Floats, found: Mask, row: int, owners: Integers | None) -> Integers:
+    """The h of each record that was found: who is strictly nearer to a target, but for rounding.
+
+    Parameters
+    ----------
+    apart : how far each record truly is from the target.
+    found : which of them an attacker takes for the target.
+    row : the target.
+    owners : whose each record is; None: each is a person.
+    """
+    limits = apart[found] / ROUNDING
+    if owners is None:
+        return np.searchsorted(np.sort(apart), limits, side="left")
+    # Of each person the nearest row.
+    h = np.searchsorted(np.sort(-take_best(-apart, owners)), limits, side="left")
+    # Whoever finds any row of the person has found the person.
+    return np.where(owners[found] == owners[row], 0, h)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +258,14 @@ class _Ranks:
     mean: Floats
     zero: Floats
     below: Floats
+
+    def take_best(self, owners: Integers | None) -> _Ranks:
+        """One row of each person, by which they are found best; `owners` says whose each is."""
+        if owners is None:
+            return self
+        order = np.lexsort((self.mean, -self.zero, -self.below, owners))
+        best = order[np.flatnonzero(np.diff(owners[order], prepend=-1))]
+        return _Ranks(self.mean[best], self.zero[best], self.below[best])
 
 
 def _view_persons(original: Dataset, names: Sequence[str]) -> list[VariableView]:

@@ -1,4 +1,4 @@
-"""How many other persons are nearer to a row than the one an attacker takes it for: compiled."""
+"""How many persons are nearer to a row than the one an attacker takes it for: compiled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def rank_row(target, own, original, released, person, starts, gaps, nearest):  #
     _measure(target, original, gaps)
     for other in range(len(nearest)):
         nearest[other] = gaps[starts[other] : starts[other + 1]].min() * _ROUNDING
-    nearest[own] = np.inf
     ranks = np.zeros(len(taken), np.int64)
     for place in range(len(taken)):
         if person[taken[place]] == own:

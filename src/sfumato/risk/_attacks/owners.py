@@ -143,12 +143,12 @@ def rank_persons(
     cap: int | None = None,
     among: Mask | None = None,
 ) -> Ranks:
-    """How many other persons are nearer to each row than the one an attacker takes it for.
+    """How many persons are nearer to each row than the one an attacker takes it for.
 
     The attacker takes the nearest released row. If it is the person's own, whichever, the rank is
-    0. Otherwise it is the number of other persons one of whose original rows is strictly nearer to
-    the target than the original behind the row that was taken. Distances that differ by rounding
-    are equal.
+    0. Otherwise it is the number of persons one of whose original rows is strictly nearer to the
+    target than the original behind the row that was taken. The target is one of them, as where
+    each has one row. Distances that differ by rounding are equal.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def rank_persons(
     >>> ages = np.array([[30.0], [31.0], [40.0], [60.0]])
     >>> moved = np.array([[33.0], [58.0], [37.0], [41.0]])
     >>> rank_persons(ages, moved, np.array([1.0]), np.array([0, 0, 1, 2])).mean().tolist()
-    [0.0, 0.0, 1.0, 1.0]
+    [0.0, 0.0, 2.0, 2.0]
     """
     from sfumato.kernels.trees.person_ranks import rank_row
     from sfumato.kernels.trees.ranks import Ranks
