@@ -62,7 +62,8 @@ class OutputPopulation:
         the part a record is in, below 0 where that part is hidden.
     cells : a short keyed hash of every cell, to recognise records whose content was changed.
     persons : the hash under which each record was first seen; None: its own.
-    first_copies : of copies, and of rows with one identifier, the hash of the first; None: its own.
+    first_copies : of copies, and of rows with one identifier, the hash of the first; of rows of one
+        person (role "person") the person's. None: its own.
     """
 
     basis: str
@@ -174,8 +175,13 @@ def hash_population(
 
 
 def _hash_first_copies(data: Dataset, key: Key) -> pl.Series | None:
-    """The hash that each record has where it is the first of its copies."""
+    """The hash that each record has where it is the first of its copies; or that of its person."""
     identity = data.identity
+    if identity.persons is not None:
+        digests = identity.persons.digests[identity.persons.numbers]
+        unknown = ~digests.any(axis=1)
+        digests[unknown] = identity.digests[unknown]
+        return pl.Series(encrypt(digests, key.subkey("record id"))[:, 0])
     if not identity.columns or not {*identity.columns} <= {*data.columns}:
         return None  # an identity from elsewhere
     columns = [data.column(name) for name in identity.columns]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.units import ALONE, Units
 from sfumato.progress import current_progress
 
 FIVE = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -61,11 +62,14 @@ def safe_quantiles(
     at: Sequence[float] = FIVE,
     k: int = 3,
     step: float | None = None,
+    units: Units = ALONE,
 ) -> Quantiles:
     """Quantiles that are means of k neighbouring records each, rounded to a coarse grid.
 
     No record has a part in two of them, and the two extreme records in none, so no difference
-    of two quantiles and no single large value shows through.
+    of two quantiles and no single large value shows through. Where persons or groups are counted,
+    each is the mean of as many neighbouring records as k of them have, and each of these counts
+    alike.
 
     Parameters
     ----------
@@ -73,12 +77,15 @@ def safe_quantiles(
     at : shares between 0 and 1, rising.
     k : how many neighbouring order statistics each is the mean of.
     step : the grid to round to. Default: about 1/200 of the spread of the middle 90 %.
+    units : whose each value is; of values in memory only.
 
     Examples
     --------
     >>> safe_quantiles(np.arange(1000.0), k=3)
     Quantiles(values=(50.0, 250.0, 500.0, 750.0, 950.0), step=5.0)
     """
+    if units and isinstance(values, np.ndarray):
+        return _average_units(values, at, k, step, units)
     starts = find_windows(len(values), list(at), k)
     # The grid comes from the spread, so its two ends are looked up on the way.
     ends = find_windows(len(values), _ENDS, k) if step is None else []
@@ -97,6 +104,78 @@ def safe_quantiles(
         step = choose_step(means[-1] - means[-2])
         means = means[: len(starts)]
     return Quantiles(tuple(snap_to_grid(mean, step) for mean in means), step)
+
+
+def _average_units(
+    values: Floats, at: Sequence[float], k: int, step: float | None, units: Units
+) -> Quantiles:
+    order = units.sort(values)
+    ordered, whose = values[order], units.take(order)
+
+    def average(shares: Sequence[float]) -> list[float]:
+        windows = find_unit_windows(whose, len(ordered), shares, k)
+        return [whose.take(window).average(ordered[window]) for window in windows]
+
+    if step is None:
+        low, high = average(_ENDS)
+        step = choose_step(high - low)
+    return Quantiles(tuple(snap_to_grid(mean, step) for mean in average(at)), step)
+
+
+def find_unit_windows(units: Units, records: int, at: Sequence[float], k: int) -> list[slice]:
+    """The records of k units around each quantile, which share none and no extreme.
+
+    Parameters
+    ----------
+    units : whose each record is, in the order of the values.
+    records : how many there are.
+    at : shares between 0 and 1, rising.
+    k : how many units each rests on.
+    """
+    ranks = [share * (records - 1) for share in at]
+    upwards: list[slice] = []
+    for rank in ranks:
+        window = find_nearest(rank, upwards[-1].stop if upwards else 1, records - 1, k, units)
+        if window is None:
+            break
+        upwards.append(window)
+    if len(upwards) == len(ranks):
+        return upwards
+    downwards: list[slice] = []
+    for rank in reversed(ranks):
+        end = downwards[-1].start if downwards else records - 1
+        window = find_nearest(rank, 1, end, k, units)
+        if window is None:
+            raise OutputRefused(
+                f"{len(at)} quantiles that rest on {k} {units.word} each need more of them.",
+                hint="take larger groups, or a smaller k where the rules allow it.",
+            )
+        downwards.append(window)
+    return downwards[::-1]
+
+
+def find_nearest(rank: float, start: int, stop: int, k: int, units: Units) -> slice | None:
+    """The records nearest to a rank that are of k units; None where there are not so many.
+
+    Parameters
+    ----------
+    rank : where to look, in the order of the values.
+    start, stop : only records from and before these.
+    k : how many units.
+    units : whose each record is, in the order of the values.
+
+    Examples
+    --------
+    >>> find_nearest(2.0, 0, 5, 2, Units((np.array([0, 1, 1, 1, 2]),)))
+    slice(0, 4, None)
+    """
+    rows = np.arange(start, max(stop, start))
+    rows = rows[np.argsort(np.abs(rows - rank), kind="stable")]
+    depth = units.take(rows).find_depth(k)
+    if depth is None or depth > len(rows):
+        return None
+    nearest = rows[:depth]
+    return slice(int(nearest.min()), int(nearest.max()) + 1)
 
 
 def list_needed_ranks(records: int, k: int) -> list[int]:

@@ -17,6 +17,7 @@ from sfumato.io import frames
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.parameters import list_settings, parameters
 from sfumato.profiles import load_profile
+from sfumato.schema.inference.repeats import names_person
 
 Handling = Literal["show", "review", "hide"]
 """What to do with a cell: show it, show it and ask for a second look, or hide it."""
@@ -31,23 +32,25 @@ class Rules:
     """What an output may show; every default is the safe one.
 
     Question: what does this house let out?
-    Assumes: one record is one person or firm. Where several records belong to one, count those.
+    Assumes: one record is one person or firm, unless a variable with the role "person" or "cluster"
+    says whose the records are.
 
     Parameters
     ----------
-    k : fewest records behind anything that is shown; never below 3.
-    unit : what k counts in tables besides records: "persons" (role "person"), or "groups" (role
-        "cluster"), such as households or firms. A cell with many records of two firms is then
-        hidden. Where no variable has the role, records count. A figure is refused if one of these
-        units has several records: make one of them first.
-    records : an output on fewer records than this is refused.
-    bins : bins per axis, at most this share of the records.
+    k : fewest records, or units, behind anything that is shown; never below 3.
+    unit : what every minimum counts: "persons" (role "person", the default); "groups" (role
+        "cluster"), such as households or firms, and persons; or "records". A cell with many records
+        of two firms is then hidden, and so is one most of whose records are one firm's. Where no
+        variable has the role, records count.
+    records : an output on fewer records, or units, than this is refused.
+    bins : bins per axis, at most this share of the records, or units.
     noise : least noise, its SD as a share of the variable's SD.
     dominance : (n, share): a sum is hidden if its n largest contributors give more than the share;
         or several of these, each of which must hold.
     p_percent : a sum is hidden if the second largest contributor could tell the largest to within
         this share of it.
-    difference : two outputs on populations that differ by fewer records than this are flagged.
+    difference : two outputs on populations that differ by fewer records, or persons, than this are
+        flagged.
     zeros : what to do with empty cells of a table: "show", "review" or "hide".
     full : the same for a cell that holds all records of its row or column: who belongs there is
         known to have that value.
@@ -65,7 +68,7 @@ class Rules:
     """
 
     k: Annotated[int, Field(ge=3)] = 3
-    unit: Unit = "records"
+    unit: Unit = "persons"
     records: Annotated[int, Field(ge=3)] = 10
     bins: Annotated[float, Field(gt=0, le=0.5)] = 1 / 3
     noise: Annotated[float, Field(gt=0)] = 0.25
@@ -131,6 +134,11 @@ class Rules:
         row = f"{first} to {last} are shown as {middle}"
         return (f"Counts are rounded to the middle of {self.round_to} in a row: {row}.",)
 
+    @property
+    def most_contributors(self) -> int:
+        """How many of the largest contributors to a sum the rules look at."""
+        return max([2, *(number for number, _ in self.dominances)])
+
     @classmethod
     def from_profile(cls, name: str) -> Rules:
         """The rules of a profile, such as "sacro"; what it leaves open keeps its default."""
@@ -171,25 +179,23 @@ class Rules:
         return {"dominance": None, "p_percent": None} | list_settings(self)
 
 
-def warn_of_figure(data: Dataset, rules: Rules, *, rounds: bool = False) -> tuple[str, ...]:
+def warn_of_figure(rules: Rules, *, rounds: bool = False) -> tuple[str, ...]:
     """Why a figure asks for a second look under rules that it does not keep.
 
     Parameters
     ----------
-    data : behind the figure.
     rules : of the house.
     rounds : whether the counts it shows were rounded.
     """
-    grouped = rules.unit == "groups" and data.schema.having("cluster")
-    exact = rules.round_to is not None and not rounds
-    return (*((_IN_GROUPS,) if grouped else ()), *((_NOT_ROUNDED,) if exact else ()))
+    return (_NOT_ROUNDED,) if rules.round_to is not None and not rounds else ()
 
 
-def warn_of_shared_persons(data: Dataset) -> tuple[str, ...]:
+def warn_of_shared_persons(data: Dataset, rules: Rules | None = None) -> tuple[str, ...]:
     """Why several records of one person ask for a second look; empty where nobody has several.
 
-    Every rule takes one record for one person. The role "person" tells whose a record is, else
-    direct identifiers distinguish persons; without one, nobody can know.
+    Where the role "person" tells whose a record is, and the rules count persons, all is well. Else
+    a record is taken for a person. Direct identifiers distinguish persons, too; without one, nobody
+    can know.
 
     Examples
     --------
@@ -201,12 +207,27 @@ def warn_of_shared_persons(data: Dataset) -> tuple[str, ...]:
     if not frames.is_in_memory(data.frame):
         return _warn_by_counts(data)
     persons, names = data.persons, data.schema.having("direct")
-    if persons is None and not names:
+    counted = persons is not None and rules is not None and rules.unit != "records"
+    if counted:
         return ()
+    if persons is None and not names:
+        return _warn_of_unnamed(data)
     known = data.batch(names).drop_nulls() if persons is None else persons.to_frame()
     if known.n_unique() == known.height:
         return ()
     return (_SHARED,)
+
+
+def _warn_of_unnamed(data: Dataset) -> tuple[str, ...]:
+    """Numbers of persons by their name, which nobody has declared, and which repeat."""
+    repeated = [
+        name
+        for name, column in data.schema.items()
+        if column.role is None and names_person(name) and data.column(name).is_duplicated().any()
+    ]
+    if not repeated:
+        return ()
+    return (_UNNAMED.format(name=repeated[0]),)
 
 
 def _warn_by_counts(data: Dataset) -> tuple[str, ...]:
@@ -220,11 +241,11 @@ def _warn_by_counts(data: Dataset) -> tuple[str, ...]:
     return () if unique else (_SHARED,)
 
 
-_IN_GROUPS = (
-    "The rules count groups, and a figure counts records: what it shows may rest on fewer groups "
-    "than k."
-)
 _NOT_ROUNDED = "The rules round counts, and this figure draws them as they are."
+_UNNAMED = (
+    "Values of '{name}' stand in several rows, and nothing says whether these are one person's: "
+    'give it the role "person", or "other".'
+)
 _SHARED = (
     "Some persons have several records: thresholds count records, so a cell may hold fewer persons "
     "than it seems."

@@ -25,6 +25,7 @@ from sfumato.outputs.quantiles import FIVE, count_needed_records, safe_quantiles
 from sfumato.outputs.rules import Rules, warn_of_figure, warn_of_shared_persons
 from sfumato.outputs.tables.crosstabs import crosstab
 from sfumato.outputs.tables.table import Table
+from sfumato.outputs.units import find_units
 from sfumato.schema import Column, Schema
 from sfumato.sites.bundle import (
     BoxAnswer,
@@ -162,7 +163,7 @@ def _answer_result(site: _Site, name: str) -> Any:
         return Withheld()
     data = site.population.data
     reasons = (
-        *draft.reasons, *warn_of_shared_persons(data), *warn_of_figure(data, site.rules),
+        *draft.reasons, *_warn_of_units(data, site.rules), *warn_of_figure(site.rules),
     )  # fmt: skip
     output = _describe(
         site.request, result, reasons=reasons, verdict="review" if reasons else "pass",
@@ -466,6 +467,13 @@ def _draft_model(site: _Site, result: Any) -> _Draft:
         parts=list_model_parts(site.population, result.variables) if site.round is None else None,
         rule={"protection": "sums", "terms": len(answered.factor) - 1, "round": number},
     )
+
+
+def _warn_of_units(data: Dataset, rules: Rules) -> tuple[str, ...]:
+    """Answers count records: where the rules count persons or groups, they stay inside."""
+    units = find_units(data, rules)
+    counted = f"The rules count {units.word}, and the answers of a site count records."
+    return (*warn_of_shared_persons(data), *((counted,) if units else ()))
 
 
 def _require_budget(site: _Site, result: Any, draft: _Draft, digest: str) -> None:

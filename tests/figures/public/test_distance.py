@@ -290,7 +290,7 @@ def test_more_than_three_groups_have_a_panel_each():
 @given(st.lists(st.integers(0, 30), min_size=2, max_size=9), st.integers(3, 6))
 def test_joined_categories_are_the_smallest_and_hold_k(counts, k):
     levels = [str(index) for index in range(len(counts))]
-    members, names = _join_small(np.array(counts), levels, k)
+    members, names = _join_small(np.repeat(range(len(counts)), counts), levels, k)
     sums = np.bincount(members, counts, len(names))
     assert sums.sum() == sum(counts)
     assert ((sums == 0) | (sums >= min(k, sum(counts)))).all()

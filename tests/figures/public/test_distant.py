@@ -100,7 +100,7 @@ def test_a_figure_of_random_parts_looks_through_verbs_only(
     elsewhere = SimpleNamespace(is_in_memory=lambda _: False)
     monkeypatch.setattr(subjects, "frames", elsewhere)
     monkeypatch.setattr(subjects, "engine_for", lambda _: engine)
-    monkeypatch.setattr("sfumato.figures.public.plot.warn_of_shared_persons", lambda _: ())
+    monkeypatch.setattr("sfumato.figures.public.plot.warn_of_shared_persons", lambda *_: ())
     plot = FIGURES[name](sealed)
     monkeypatch.undo()
     assert set(engine.verbs) == {"gather"}

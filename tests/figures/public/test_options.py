@@ -135,8 +135,8 @@ def test_noise_that_grows_is_larger_far_out(frame):
     from sfumato.figures.public.protection import Protection
 
     protection = Protection(name="growing_noise", key=sf.Key.of(bytes(32)))
-    released, _ = _apply_method(_take_group(sf.Dataset(wide), ["x"]), ["x"], protection)
-    moved = released["x"].to_numpy() - values
+    released = _apply_method(_take_group(sf.Dataset(wide), ["x"]), ["x"], protection)
+    moved = released.values["x"].to_numpy() - values
     spread = values.std(ddof=1)
     z = np.abs(values - np.median(values)) / spread
     inner, outer = moved[z < 0.5].std() / spread, moved[z > 2].std() / spread

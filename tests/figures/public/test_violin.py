@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 import sfumato as sf
 from sfumato.figures.public.density import choose_bandwidth, smooth_counts
+from sfumato.figures.public.grid import count_large_cells
 from sfumato.outputs.output import OutputRefused
 
 KEY = bytes(range(32))
@@ -30,7 +31,7 @@ def test_the_curve_rests_on_bins_of_k_and_ends_with_them(values, k, bins):
     cuts = np.linspace(0, 100, bins + 1)
     counted = np.histogram(values, cuts)[0]
     try:
-        made = smooth_counts(np.array(values), cuts, k)
+        made = smooth_counts(count_large_cells([np.array(values)], [cuts], k)[0], cuts)
     except OutputRefused:
         assert counted.max() < k
         return
@@ -40,15 +41,13 @@ def test_the_curve_rests_on_bins_of_k_and_ends_with_them(values, k, bins):
     assert np.trapezoid(made.density, made.positions) == pytest.approx(1)
     assert (made.density >= 0).all()
     assert made.bandwidth >= (cuts[1] - cuts[0]) * (1 - 1e-9)
-    # Only counts of large bins go in: replacing each value by its bin's middle changes nothing.
-    middles = (cuts[:-1] + cuts[1:]) / 2
-    again = smooth_counts(np.repeat(middles[large], counted[large]), cuts, k)
-    assert again.density.tolist() == made.density.tolist()
+    assert made.counts.sum() == counted[large].sum()
 
 
 def test_a_normal_density_is_found_again():
     values = np.random.default_rng(2).normal(size=200_000)
-    made = smooth_counts(values, np.linspace(-4, 4, 61), 3)
+    cuts = np.linspace(-4, 4, 61)
+    made = smooth_counts(np.histogram(values, cuts)[0], cuts)
     assert np.abs(made.density - norm.pdf(made.positions)).max() < 0.01
 
 

@@ -144,15 +144,15 @@ def format_intervals(level: float | None) -> str:
     return "intervals" if level is None else f"{100 * level:.10g}\u00a0% intervals"
 
 
-def format_records(records: int) -> str:
-    """How many records a figure rests on, rounded down.
+def format_records(records: int, word: str = "records") -> str:
+    """How many records, or persons, a figure rests on, rounded down.
 
     Examples
     --------
     >>> format_records(497), format_records(38)
     ('at least 490 records', 'at least 35 records')
     """
-    return f"at least {round_records(records):,} records"
+    return f"at least {round_records(records):,} {word}"
 
 
 def round_records(records: int) -> int:

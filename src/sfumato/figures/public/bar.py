@@ -28,6 +28,7 @@ from sfumato.figures.public.protection import Protection, judge_full_cells
 from sfumato.figures.public.subjects import select_subjects, sort_labels, to_dataset
 from sfumato.kernels.arrays import Integers
 from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.units import ALONE, Units
 from sfumato.randomness import Draws
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ OTHER = "All others"
 _MOST_LEVELS = 30
 _WHY = "Small categories were joined, so that nothing is left out."
 _WORDS = {
-    "suppress": "Bars of fewer than {k} records are left out.",
-    "generalise": f"Categories of fewer than {{k}} records are joined as “{OTHER}”.",
+    "suppress": "Bars of fewer than {k} {unit} are left out.",
+    "generalise": f"Categories of fewer than {{k}} {{unit}} are joined as “{OTHER}”.",
     "noise": "Every bar has random noise, as if each record had its own, and those of fewer than "
-    "{k} are left out.",
+    "{k} {unit} are left out.",
 }
 _ROUNDED = "The records behind every bar are rounded to a multiple of {base}."
 _THICKNESS, _ACROSS = 0.76, 3
@@ -71,7 +72,8 @@ def bar(  # noqa: PLR0913 - all but two by name only
     """Bars of at least k records each, one for every category.
 
     Question: how common is each category, and is it the same in all groups?
-    Assumes: one record is one person. Shares are of the records shown.
+    Assumes: one record is one person, or the role "person" says whose it is. Shares are of the
+    records shown.
 
     Parameters
     ----------
@@ -193,31 +195,43 @@ def _count_bars(
     (x,) = subjects.names
     bars = []
     for group in subjects.groups:
-        counts = np.bincount(group.column(x).astype(np.int64), minlength=len(levels))
+        codes = group.column(x).astype(np.int64)
+        counts = np.bincount(codes, minlength=len(levels))
         members, names = np.arange(len(levels)), list(levels)
         if protection.name == "generalise":
-            members, names = _join_small(counts, levels, request.k)
+            members, names = _join_small(codes, levels, request.k, group.units)
             counts = np.bincount(members, counts, len(names)).astype(np.int64)
         elif protection.name == "deterministic":
             base = _find_base(request.k)
             counts = (counts + base // 2) // base * base
         elif protection.name == "noise":
             counts = _add_noise(counts, group, x, levels, protection)
-        shown, _ = suppress_small(counts, request.k)
+        few = group.units.find_small(members[codes], len(names), request.k)
+        shown, _ = suppress_small(np.where(few, 0, counts) if group.units else counts, request.k)
         if not shown.any():
             raise OutputRefused(
-                "Not one bar would hold enough records.", hint="join categories, or leave out hue."
+                f"Not one bar would hold enough {protection.unit}.",
+                hint="join categories, or leave out hue.",
             )
         bars.append(LevelCounts(group.label, names, shown, members, len(group) - int(shown.sum())))
     return bars
 
 
-def _join_small(counts: Integers, levels: list[str], k: int) -> tuple[Integers, list[str]]:
+def _join_small(
+    codes: Integers, levels: list[str], k: int, units: Units = ALONE
+) -> tuple[Integers, list[str]]:
     """The bar of each category: those of few records share one, with the next larger if need be."""
-    order = np.argsort(counts, kind="stable")
+    counts = np.bincount(codes, minlength=len(levels))
+    small = units.find_small(codes, len(levels), k)
+    order = np.lexsort((counts, ~small))
     order = order[counts[order] > 0]
-    joined = int((counts[order] < k).sum())
-    while 0 < joined < len(order) and counts[order[:joined]].sum() < k:
+    joined = int(small.sum())
+
+    def is_small(some: Integers) -> bool:
+        together = np.where(np.isin(codes, some), 0, -1)
+        return bool(units.find_small(together, 1, k)[0])
+
+    while 0 < joined < len(order) and is_small(order[:joined]):
         joined += 1
     if not joined:
         return np.arange(len(levels)), list(levels)

@@ -19,14 +19,13 @@ from sfumato.figures.public.grid import (
     Limits,
     check_limits,
     choose_edges,
-    count_cells,
+    count_large_cells,
     judge_limits,
     resolve_bins,
-    suppress_small,
 )
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_small_cells
-from sfumato.figures.public.subjects import DistantGroup
+from sfumato.figures.public.subjects import DistantGroup, Group
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean
 from sfumato.outputs.output import OutputRefused
@@ -38,6 +37,7 @@ from sfumato.outputs.quantiles import (
     safe_quantiles,
     snap_to_grid,
 )
+from sfumato.outputs.units import ALONE, Units, are_dominated, list_largest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,9 +52,9 @@ _PARTS = ("low", "lower", "middle", "upper", "high")
 _BINS = 15
 _WHY = "Quantiles were taken of the original: they keep the shape and show nobody."
 _WORDS = {
-    "suppress": "Each line is the mean of {k} neighbouring records, rounded; whiskers end at 5 and "
+    "suppress": "Each line is the mean of {k} neighbouring {unit}, rounded; whiskers end at 5 and "
     "95 % of the records, and what lies beyond is not shown.",
-    "generalise": "Lines are read off counts in wide bins, those of fewer than {k} records left "
+    "generalise": "Lines are read off counts in wide bins, those of fewer than {k} {unit} left "
     "out; whiskers end at 5 and 95 %, and what lies beyond is not shown.",
 }
 _TUKEY = "Boxes, whiskers (1.5 box lengths at most) and points are of protected values, rounded."
@@ -86,7 +86,7 @@ def box(  # noqa: PLR0913 - all but two by name only
     """Boxes whose every line rests on at least k records.
 
     Question: where does the bulk of a variable lie, and is it the same in all groups?
-    Assumes: one record is one person.
+    Assumes: one record is one person, or the role "person" says whose it is.
 
     Parameters
     ----------
@@ -183,16 +183,30 @@ def _find_tukey_shares(values: Floats) -> list[float]:
 def _drop_small_groups(subjects: Subjects, k: int) -> Subjects:
     """Only groups with enough records for five numbers of k records each."""
     needed = count_needed_records(len(FIVE), k)
-    large = tuple(group for group in subjects.groups if len(group) >= needed)
+    large = tuple(group for group in subjects.groups if _has_quantiles(group, needed, k))
     if not large:
         raise OutputRefused(
-            "There are too few records for a box whose every line rests on k of them.",
+            f"There are too few {subjects.units.word} for a box whose every line rests on k of "
+            "them.",
             hint=f"with k = {k}, at least {needed} are needed.",
         )
     if len(large) == len(subjects.groups):
         return subjects
-    notes = tuple(dict.fromkeys((*subjects.notes, "Groups of few records are left out.")))
+    left_out = f"Groups of few {subjects.units.word} are left out."
+    notes = tuple(dict.fromkeys((*subjects.notes, left_out)))
     return replace(subjects, groups=large, notes=notes)
+
+
+def _has_quantiles(group: Group, needed: int, k: int) -> bool:
+    """Whether there are enough records, and enough persons or groups around each quantile."""
+    if len(group) < needed:
+        return False
+    try:
+        for name in group.values.columns if group.units else ():
+            safe_quantiles(group.column(name), k=k, units=group.units)
+    except OutputRefused:
+        return False
+    return True
 
 
 # The five numbers --------------------------------------------------------------------------------
@@ -227,7 +241,8 @@ def _add_means(
         row = {}
         for name, item in by_name.items():
             column = group.column(name)
-            if protection.cells and is_dominated(np.abs(column - item.middle), request.rules):
+            parts = np.abs(column - item.middle)
+            if protection.cells and is_dominated(parts, request.rules, group.units):
                 left_out, row[name] = True, item
                 continue
             step = choose_step(item.high - item.low)
@@ -239,8 +254,10 @@ def _add_means(
     return changed, notes
 
 
-def is_dominated(contributions: Floats, rules: Rules) -> bool:
+def is_dominated(contributions: Floats, rules: Rules, units: Units = ALONE) -> bool:
     """Whether the largest contributors to a sum give so much that it tells theirs.
+
+    Contributors are records, or the persons or groups that `units` says.
 
     Examples
     --------
@@ -248,6 +265,11 @@ def is_dominated(contributions: Floats, rules: Rules) -> bool:
     >>> is_dominated(np.array([1.0] * 50), Rules()), is_dominated(np.array([1.0, 1, 99]), Rules())
     (False, True)
     """
+    for number in units.numbers:
+        cells = np.zeros(len(contributions), np.int64)
+        largest, sums = list_largest(cells, number, contributions, 1, rules.most_contributors)
+        if are_dominated(largest, sums, rules)[0]:
+            return True
     ordered = np.sort(contributions)[::-1]
     total = math.fsum(ordered)
     if any(math.fsum(ordered[:count]) > share * total for count, share in rules.dominances):
@@ -266,29 +288,36 @@ def _compute_boxes(
         notes = [_TUKEY, *(note for values in points for note in values.notes())]
         notes += [] if lonely else [_LONELY.format(k=k)]
         protected = [
-            {name: compute_tukey_box(values.column(name), k, lonely=lonely) for name in names}
+            {
+                name: compute_tukey_box(values.column(name), k, lonely=lonely, units=values.units)
+                for name in names
+            }
             for values in points
         ]
         return protected, notes
     boxes: list[dict[str, Box]] = [{} for _ in subjects.groups]
+    whose = subjects.units
     for name in names:
         pooled = subjects.column(name)
         # One grid for all groups: another grid for each would tell their spread twice.
         if protection.name == "generalise":
             cuts = choose_edges(pooled, bins, k=k, domain=subjects.bounds(name),
-                                whole=subjects.is_integer(name))  # fmt: skip
+                                whole=subjects.is_integer(name), units=whose)  # fmt: skip
             of_groups = [
-                read_box_off_bins(group.column(name), cuts, k) for group in subjects.groups
+                read_box_off_bins(group.column(name), cuts, k, group.units)
+                for group in subjects.groups
             ]
         else:
             look_up_ranks(
                 [pooled, *(group.column(name) for group in subjects.groups)],
                 lambda records: list_needed_ranks(records, k),
             )
-            step = safe_quantiles(pooled, k=k).step
+            step = safe_quantiles(pooled, k=k, units=whose).step
             of_groups = [
-                # Whiskers at 5 and 95 %, no outliers; every number the mean of k records.
-                make_box(safe_quantiles(group.column(name), k=k, step=step).values)
+                # Whiskers at 5 and 95 %, no outliers; every number the mean of k records or units.
+                make_box(
+                    safe_quantiles(group.column(name), k=k, step=step, units=group.units).values
+                )
                 for group in subjects.groups
             ]
         for by_name, box_of_group in zip(boxes, of_groups, strict=True):
@@ -302,7 +331,7 @@ def make_box(five: Iterable[float]) -> Box:
     return Box(low, lower, middle, upper, high)
 
 
-def read_box_off_bins(values: Floats, cuts: Floats, k: int) -> Box:
+def read_box_off_bins(values: Floats, cuts: Floats, k: int, units: Units = ALONE) -> Box:
     """The five numbers read off the counts of wide bins, those of fewer than k records hidden.
 
     Within a bin the records are taken as evenly spread.
@@ -312,7 +341,7 @@ def read_box_off_bins(values: Floats, cuts: Floats, k: int) -> Box:
     >>> read_box_off_bins(np.arange(100.0), np.array([0.0, 25, 50, 75, 100]), 3)
     Box(low=5.0, lower=25.0, middle=50.0, upper=75.0, high=95.0, outliers=(), mean=None)
     """
-    return read_box_off_counts(suppress_small(count_cells([values], [cuts]), k)[0], cuts)
+    return read_box_off_counts(count_large_cells([values], [cuts], k, units)[0], cuts)
 
 
 def read_box_off_counts(counts: Integers | Floats, cuts: Floats) -> Box:
@@ -331,7 +360,7 @@ def read_box_off_counts(counts: Integers | Floats, cuts: Floats) -> Box:
     return make_box(snap_to_grid(float(value), step) for value in quantiles)
 
 
-def compute_tukey_box(values: Floats, k: int, *, lonely: bool = False) -> Box:
+def compute_tukey_box(values: Floats, k: int, *, lonely: bool = False, units: Units = ALONE) -> Box:
     """A box of values that are protected already; its whiskers and outliers as Tukey has them.
 
     A whisker ends at the mean of the k outermost values it may reach. Points beyond are drawn
@@ -343,6 +372,7 @@ def compute_tukey_box(values: Floats, k: int, *, lonely: bool = False) -> Box:
     values : protected values.
     k : how many share in each line.
     lonely : take single values for the whiskers' ends, and points that lie alone, too.
+    units : whose each value is: then k of them share in each line.
 
     Examples
     --------
@@ -350,24 +380,27 @@ def compute_tukey_box(values: Floats, k: int, *, lonely: bool = False) -> Box:
     >>> compute_tukey_box(values, 3).outliers, compute_tukey_box(values, 3, lonely=True).outliers
     ((2.9, 3.0, 3.1), (2.9, 3.0, 3.1, 9.0))
     """
-    quartiles = safe_quantiles(values, at=FIVE[1:-1], k=k)
+    quartiles = safe_quantiles(values, at=FIVE[1:-1], k=k, units=units)
     lower, middle, upper = quartiles.values
     reach = _REACH * (upper - lower)
-    ordered = np.sort(values)
+    order = units.sort(values)
+    ordered, whose = values[order], units.take(order)
     first, last = np.searchsorted(ordered, [lower - reach, upper + reach], "left")
     last += int(np.searchsorted(ordered[last:], upper + reach, "right"))
     step, shared = quartiles.step, 1 if lonely else k
     reached = ordered[first:last]
     low, high = lower, upper
     if len(reached):
+        inside = whose.take(slice(first, last))
+        rising = np.arange(len(reached))
         low, high = (
-            snap_to_grid(math.fsum(end) / len(end), step)
-            for end in (reached[:shared], reached[-shared:])
+            snap_to_grid(_average_end(reached[rows], shared, inside.take(rows)), step)
+            for rows in (rising, rising[::-1])
         )
     far = [ordered[:first], ordered[last:]]
     if not lonely:
         close = _CLOSE * _population_sd(ordered)
-        far = [side[_have_neighbours(side, ordered, close, k)] for side in far]
+        far = [side[_have_neighbours(side, ordered, close, k, whose)] for side in far]
     beyond = sorted({snap_to_grid(float(value), step) for value in np.concatenate(far)})
     return Box(
         min(low, lower), lower, middle, upper, max(high, upper),
@@ -380,11 +413,25 @@ def _population_sd(ordered: Floats) -> float:
     return math.sqrt(math.fsum((ordered - mean) ** 2) / len(ordered))
 
 
-def _have_neighbours(values: Floats, ordered: Floats, close: float, k: int) -> Mask:
+def _average_end(values: Floats, shared: int, units: Units) -> float:
+    """The mean of the first few values, or of as many as are of so many units; of all if fewer."""
+    depth = units.find_depth(shared) or len(values)
+    return units.take(slice(depth)).average(values[:depth])
+
+
+def _have_neighbours(
+    values: Floats, ordered: Floats, close: float, k: int, units: Units = ALONE
+) -> Mask:
     """Which values have at least k of all values (themselves counted) within reach."""
     below = np.searchsorted(ordered, values - close, "left")
     above = np.searchsorted(ordered, values + close, "right")
-    return np.asarray(above - below >= k)
+    if not units:
+        return np.asarray(above - below >= k)
+    near = [
+        units.take(slice(start, end)).count(int(end - start))
+        for start, end in zip(below, above, strict=True)
+    ]
+    return np.array(near, np.int64) >= k
 
 
 # Drawing -----------------------------------------------------------------------------------------

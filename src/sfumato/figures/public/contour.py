@@ -47,7 +47,8 @@ def contour(  # noqa: PLR0913 - all but three by name only
     """Lines of equal density, drawn from cells of at least k records each.
 
     Question: where do most records lie, shown so that no island stands for a few people?
-    Assumes: one record is one person. The lines are made from the protected cells alone.
+    Assumes: one record is one person, or the role "person" says whose it is. The lines are made
+    from the protected cells alone.
 
     Parameters
     ----------

@@ -22,17 +22,18 @@ from sfumato.figures.public.grid import (
     choose_edges,
     count_beyond,
     count_cells,
+    count_large_cells,
     describe_lost,
     judge_limits,
     merge_small_bins,
     resolve_bins,
-    suppress_small,
 )
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protected_values import find_possible_range
 from sfumato.figures.public.protection import Named, Protection, judge_small_cells
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.units import Units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,8 +50,8 @@ _WHY: dict[Named, str] = {
     "generalise": "Small bins were joined: left out, they lead farther from the unprotected curve.",
 }
 _WORDS = {
-    "suppress": "The curve is smoothed from counts in bins of at least {k} records.",
-    "generalise": "The curve is smoothed from counts in bins, so wide that they hold {k} records.",
+    "suppress": "The curve is smoothed from counts in bins of at least {k} {unit}.",
+    "generalise": "The curve is smoothed from counts in bins, so wide that they hold {k} {unit}.",
 }
 _DIGITS = 6
 _LINES = ("-", (0, (5, 2)), (0, (2, 1.5)))
@@ -85,8 +86,8 @@ def density(  # noqa: PLR0913 - all but two by name only
     """A smooth curve that begins and ends where at least k records are.
 
     Question: what shape does a variable's distribution have, and is it the same in all groups?
-    Assumes: one record is one person. The smoothing is never finer than a bin, so the curve
-    shows no more than a histogram does.
+    Assumes: one record is one person, or the role "person" says whose it is. The smoothing is never
+    finer than a bin, so the curve shows no more than a histogram does.
 
     Parameters
     ----------
@@ -226,13 +227,15 @@ def _smooth_groups(
     notes: list[str] = []
     if protection.cells:
         values = [group.column(x) for group in subjects.groups]
+        units = [group.units for group in subjects.groups]
     else:
         points = request.protect(subjects, protection)
         values = [group.column(x) for group in points]
+        units = [group.units for group in points]
         notes = [note for group in points for note in group.notes()]
     curves = tuple(
-        _smooth_group(group, column, subjects, protection, request, limits)
-        for group, column in zip(subjects.groups, values, strict=True)
+        _smooth_group(group, column, own, subjects, protection, request, limits)
+        for group, column, own in zip(subjects.groups, values, units, strict=True)
     )
     lost = sum(map(len, values)) - sum(int(curve.counts.sum()) for curve in curves)
     notes += describe_lost(lost, subjects.records, protection.k)
@@ -251,6 +254,7 @@ def _smooth_groups(
 def _smooth_group(
     group: Group,
     values: Floats,
+    units: Units,
     subjects: Subjects,
     protection: Protection,
     request: Request,
@@ -265,18 +269,20 @@ def _smooth_group(
     usual = min(max(round(_BINS_BY_ROOT * len(group) ** (1 / 3)), _FEWEST_BINS), _MOST_BINS)
     # Bins that are joined where they are small may be finer: nothing is lost.
     usual *= 2 if protection.name == "generalise" else 1
-    bins = resolve_bins(request.bins, usual, len(group), request.rules)
+    bins = resolve_bins(request.bins, usual, group.count_units(), request.rules)
     whole, possible = protection.cells and subjects.is_integer(x), find_possible_range(group, x)
     if protection.name == "generalise" and not exact:
-        cuts, _ = merge_small_bins(values, protection.k, bins, limits, domain=domain, whole=whole)
-        return smooth_counts(values, cuts, request.least, possible)
+        cuts, counts = merge_small_bins(values, protection.k, bins, limits, domain=domain,
+                                        whole=whole, units=units)  # fmt: skip
+        return smooth_counts(counts, cuts, possible)
     while True:
         cuts = choose_edges(
             values, bins, limits, count_beyond(protection), domain=domain, exact=exact,
-            whole=whole and not exact,
+            whole=whole and not exact, units=units,
         )  # fmt: skip
+        counts, hidden = count_large_cells([values], [cuts], request.least, units)
         try:
-            return smooth_counts(values, cuts, request.least, possible)
+            return smooth_counts(counts, cuts, possible, hidden=hidden)
         except OutputRefused:
             if exact or bins <= 1:
                 raise
@@ -293,7 +299,7 @@ def _measure_distance(curves: Sequence[DensityCurve], subjects: Subjects, x: str
         if subjects.is_integer(x):
             step = math.ceil((high - low + 1) / _FINE_BINS)
             fine = np.arange(low - 0.5, high + step, step)
-        bare = smooth_counts(values, fine, 1, find_possible_range(group, x))
+        bare = smooth_counts(count_cells([values], [fine]), fine, find_possible_range(group, x))
         gaps.append(
             compare_curves((curve.positions, curve.density), (bare.positions, bare.density))
         )
@@ -301,27 +307,26 @@ def _measure_distance(curves: Sequence[DensityCurve], subjects: Subjects, x: str
 
 
 def smooth_counts(
-    values: Floats, cuts: Floats, k: int, possible: Limits = (-math.inf, math.inf)
+    counts: Integers, cuts: Floats, possible: Limits = (-math.inf, math.inf), *, hidden: int = 0
 ) -> DensityCurve:
     """Spread the records of each bin evenly over it, and smooth with a bell no narrower than it.
 
-    Bins of fewer than k records are hidden, and the curve begins and ends with the outermost bins
-    that are not. What would run over an end is folded back, so that it does not sag there.
+    The curve begins and ends with the outermost bins that have any. What would run over an end is
+    folded back, so that it does not sag there.
 
     Parameters
     ----------
-    values : finite numbers.
+    counts : how many records each bin has; 0 where it is hidden.
     cuts : edges of bins.
-    k : bins of fewer records are hidden.
     possible : the curve is not drawn beyond these ends.
+    hidden : how many bins are hidden.
 
     Examples
     --------
-    >>> curve = smooth_counts(np.linspace(0, 1, 1000), np.linspace(0, 1, 11), 3)
+    >>> curve = smooth_counts(np.full(10, 100), np.linspace(0, 1, 11))
     >>> curve.density.round(2).min(), curve.density.round(2).max(), curve.hidden
     (np.float64(1.0), np.float64(1.0), 0)
     """
-    counts, hidden = suppress_small(count_cells([values], [cuts]), k)
     shown = np.flatnonzero(counts)
     if not len(shown):
         raise OutputRefused(

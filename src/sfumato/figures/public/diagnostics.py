@@ -34,6 +34,8 @@ from sfumato.figures.public.subjects import Group, Subjects
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
 from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.units import ALONE, Units, find_units
+from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,6 +52,7 @@ _COLUMNS = (*_NEEDED, "standardised", "leverage")
 _ITSELF = 1 - 1e-10
 """A record of higher leverage is fitted by itself alone: its residual says nothing."""
 _RANK_TOLERANCE = 1e-10
+_CLUSTER = "__sfumato_cluster "
 
 
 # Outcomes of a model, record by record -----------------------------------------------------------
@@ -137,8 +140,10 @@ def find_records(model: Any, data: Any = None) -> Dataset | None:
     return Dataset(owner) if hasattr(owner, "columns") else None
 
 
-def count_support(design: Floats, names: list[str]) -> dict[str, int]:
+def count_support(design: Floats, names: list[str], units: Units = ALONE) -> dict[str, int]:
     """On how many records each column of a design rests: those without its commonest value.
+
+    Where the rules count persons or groups, it is the number of these.
 
     Examples
     --------
@@ -147,9 +152,11 @@ def count_support(design: Floats, names: list[str]) -> dict[str, int]:
     """
     support = {}
     for name, column in zip(names, design.T, strict=True):
-        counts = np.unique(column, return_counts=True)[1]
+        values, counts = np.unique(column, return_counts=True)
         # A constant column is the intercept: it rests on all of them.
-        support[name] = len(column) if len(counts) == 1 else int(len(column) - counts.max())
+        others = np.flatnonzero(column != values[counts.argmax()])
+        others = np.arange(len(column)) if len(counts) == 1 else others
+        support[name] = units.take(others).count(len(others))
     return support
 
 
@@ -437,12 +444,18 @@ def read_model(model: Any, data: Any, request: Request) -> tuple[Outcomes, Datas
     record and the log can tell one population from another.
     """
     outcomes = read_outcomes(model, data)
-    refuse_many_parameters(len(outcomes), outcomes.parameters, request.rules)
     # A fit of noised data gives its outcomes in an order of its own.
     records = None if hasattr(model, "diagnostics_frame") else find_records(model, data)
     if records is None or len(records) != len(outcomes):
+        refuse_many_parameters(len(outcomes), outcomes.parameters, request.rules)
         return outcomes, Dataset(outcomes.frame)
-    return outcomes, Dataset(outcomes.frame, given_identity=records.identity)
+    units = find_units(records, request.rules)
+    refuse_many_parameters(units.count(len(outcomes)), outcomes.parameters, request.rules)
+    groups = records.batch(records.schema.having("cluster"))
+    groups = groups.rename({name: f"{_CLUSTER}{name}" for name in groups.columns})
+    roles = {name: Column(role="cluster") for name in groups.columns}
+    frame = outcomes.frame.hstack(groups)
+    return outcomes, Dataset(frame, Schema(roles), given_identity=records.identity)
 
 
 def protect_cloud(data: Dataset, request: Request) -> Cloud:
@@ -478,10 +491,13 @@ def draw_level_line(axes: Axes, y: float = 0.0) -> None:
     axes.axhline(y, color=INK, linewidth=0.9, linestyle=DASHES, alpha=0.7)
 
 
-def replace_values(subjects: Subjects, table: pl.DataFrame) -> Subjects:
-    """The same records with other values in place of theirs, and without their identity."""
+def replace_values(subjects: Subjects, table: pl.DataFrame, units: Units) -> Subjects:
+    """The same records with other values in place of theirs, and without their identity.
+
+    `units` says whose each row of the table is, where the rules count persons or groups.
+    """
     origin = Dataset(table)
-    group = Group(label="", values=table, origin=origin)
+    group = Group(label="", values=table, origin=origin, units=units)
     return replace(subjects, names=tuple(table.columns), groups=(group,), data=origin)
 
 

@@ -38,6 +38,7 @@ from sfumato.figures.public.subjects import Group, Subjects
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
 from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.units import ALONE, Units, find_units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,8 +57,8 @@ _BESIDE = 112
 _UNKNOWN_OF_TABLE = "On how many records each term rests is not known from a table of coefficients."
 _UNKNOWN_OF_MODEL = "On how many records each term rests is not known for this model."
 _ROUNDED = "Numbers are rounded by their intervals."
-_KNOWN = "Every term rests on at least {k} records; numbers are rounded by their intervals."
-_PARTLY = "A single record has much influence on the model: look at its leverage."
+_KNOWN = "Every term rests on at least {k} {unit}; numbers are rounded by their intervals."
+_PARTLY = "A single one of the {unit} has much influence on the model: look at its leverage."
 
 
 def forest(  # noqa: PLR0913 - all but two by name only
@@ -84,7 +85,8 @@ def forest(  # noqa: PLR0913 - all but two by name only
     ----------
     model : results of statsmodels, a LinearRegression with data=(X, y), an `sf.Fit`, or a frame
         with the columns `term`, `estimate`, `low`, `high`, and perhaps `records`.
-    data : (X, y) for scikit-learn; elsewhere, if you like, the records of the model, for the log.
+    data : (X, y) for scikit-learn; elsewhere, if you like, the records of the model in its order,
+        for the log, and so that persons with several of them are counted.
     terms : which to draw, in this order. Default: all but the intercept.
     intercept : draw the intercept, too.
     protection : "suppress": terms on fewer than k records are refused. There is no other.
@@ -112,8 +114,9 @@ def forest(  # noqa: PLR0913 - all but two by name only
     if not 0 < level < 1:
         raise PlanError("level lies between 0 and 1.", hint="for instance level=0.95.")
     with request.record_refusals():
-        resolved = _check_protection(protection, fewest, house)
-        coefficients = read_coefficients(model, data, level=level)
+        units = _find_units(model, data, house)
+        resolved = _check_protection(protection, fewest, house, units)
+        coefficients = read_coefficients(model, data, level=level, units=units)
         _require_records(coefficients, house)
         drawn, left_out = _choose_terms(coefficients, terms, intercept=intercept, k=fewest)
         _refuse_carried(coefficients, fewest)
@@ -125,7 +128,9 @@ def forest(  # noqa: PLR0913 - all but two by name only
         f"Points are estimates, lines {which}.",
         f"Rounding moves no number by more than {100 * round_up_share(gap):.0f} % of its interval.",
         *left_out,
-        f"It rests on {format_records(coefficients.records)}." if coefficients.records else "",
+        f"It rests on {format_records(coefficients.records, coefficients.unit)}."
+        if coefficients.records
+        else "",
     ]
     caption = " ".join(sentence for sentence in sentences if sentence)
     with use_house_style():
@@ -136,7 +141,7 @@ def forest(  # noqa: PLR0913 - all but two by name only
     if unknown:
         reasons = (_UNKNOWN_OF_MODEL if coefficients.records else _UNKNOWN_OF_TABLE,)
     if coefficients.carried(fewest):
-        reasons = (*reasons, _PARTLY)
+        reasons = (*reasons, _PARTLY.format(unit=coefficients.unit))
     plot = Plot(
         figure=figure,
         axes=(axes,),
@@ -189,13 +194,18 @@ class Term:
 
 @dataclass(frozen=True)
 class Coefficients:
-    """All terms of a model; how many records and parameters it has, where known."""
+    """All terms of a model; how many records and parameters it has, where known.
+
+    Where the rules count persons or groups, and it is known whose the records are, these are
+    counted in place of records (`unit`), and the leverage is that of all their records.
+    """
 
     terms: tuple[Term, ...]
     records: int | None = None
     parameters: int | None = None
     level: float | None = None
     leverage: Floats | None = field(default=None, repr=False)
+    unit: str = "records"
 
     def carried(self, k: int) -> Literal["", "partly", "wholly"]:
         """Whether fewer than k records carry a part of the model by themselves.
@@ -211,7 +221,9 @@ class Coefficients:
         return "wholly" if math.fsum(strong) >= 1 - _TOLERANCE else "partly"
 
 
-def read_coefficients(model: Any, data: Any = None, *, level: float = 0.95) -> Coefficients:
+def read_coefficients(
+    model: Any, data: Any = None, *, level: float = 0.95, units: Units = ALONE
+) -> Coefficients:
     """The coefficients of results of statsmodels, of a LinearRegression, an `sf.Fit` or a frame.
 
     Parameters
@@ -219,6 +231,7 @@ def read_coefficients(model: Any, data: Any = None, *, level: float = 0.95) -> C
     model : what was fitted, or a frame with term, estimate, low and high (and perhaps records).
     data : (X, y), for scikit-learn only.
     level : of the intervals, where they are worked out here.
+    units : whose each record of the model is, where the rules count persons or groups.
 
     Examples
     --------
@@ -230,9 +243,9 @@ def read_coefficients(model: Any, data: Any = None, *, level: float = 0.95) -> C
     if hasattr(model, "rows") and hasattr(model, "terms") and hasattr(model, "records"):
         return _read_fit(model)
     if hasattr(model, "conf_int") and hasattr(model, "params"):
-        return _read_statsmodels(model, level)
+        return _read_statsmodels(model, level, units)
     if hasattr(model, "predict"):
-        return _read_sklearn(model, data, level)
+        return _read_sklearn(model, data, level, units)
     if hasattr(model, "columns"):
         return _read_frame(model)
     raise SfumatoError(
@@ -252,7 +265,7 @@ def _read_fit(fit: Any) -> Coefficients:
     return Coefficients(terms, int(fit.records), len(fit.parameters), float(fit.level))
 
 
-def _read_statsmodels(results: Any, level: float) -> Coefficients:
+def _read_statsmodels(results: Any, level: float, units: Units) -> Coefficients:
     estimates = np.asarray(results.params, np.float64)
     if estimates.ndim != 1:
         raise SfumatoError(
@@ -265,18 +278,32 @@ def _read_statsmodels(results: Any, level: float) -> Coefficients:
     names = [str(name) for name in (index if index is not None else model.exog_names)]
     design = np.asarray(model.exog, np.float64)
     columns = [str(name) for name in model.exog_names]
-    support = count_support(design, columns) if design.ndim == 2 else {}  # noqa: PLR2004 - a matrix
+    support = {}
+    if design.ndim == 2:  # noqa: PLR2004 - a matrix
+        support = count_support(design, columns, units)
     terms = tuple(
         Term(name, float(value), float(low), float(high), support.get(name))
         for name, value, (low, high) in zip(names, estimates, ends, strict=False)
     )
+    number = units.count(len(design))
     if not support:
-        return Coefficients(terms, len(design), None, level)
+        return Coefficients(terms, number, None, level, unit=units.word)
     leverage, rank = compute_leverage(design)
-    return Coefficients(terms, len(design), rank, level, leverage)
+    return Coefficients(terms, number, rank, level, _add_up(leverage, units), units.word)
 
 
-def _read_sklearn(model: Any, data: Any, level: float) -> Coefficients:
+def _add_up(leverage: Floats, units: Units) -> Floats:
+    """The leverage of each record, or of all records of each person or group: the largest kind."""
+    if not units:
+        return leverage
+    sums = [
+        np.bincount(np.unique(number, return_inverse=True)[1].ravel(), leverage).astype(np.float64)
+        for number in units.numbers
+    ]
+    return max(sums, key=np.max)
+
+
+def _read_sklearn(model: Any, data: Any, level: float, units: Units) -> Coefficients:
     from scipy.special import stdtrit
 
     outcomes = read_outcomes(model, data)
@@ -294,13 +321,15 @@ def _read_sklearn(model: Any, data: Any, level: float) -> Coefficients:
     last = model[-1] if hasattr(model, "steps") else model
     values = np.append(last.intercept_, last.coef_) if last.fit_intercept else last.coef_
     quantile = float(stdtrit(freedom, 0.5 + level / 2))
+    support = count_support(matrix, design.names, units)
     terms = tuple(
         Term(name, float(value), float(value - quantile * error), float(value + quantile * error),
-             outcomes.support.get(name))
+             support.get(name))
         for name, value, error in zip(design.names, np.ravel(values), errors, strict=True)
     )  # fmt: skip
     leverage, _ = compute_leverage(matrix)
-    return Coefficients(terms, len(matrix), outcomes.parameters, level, leverage)
+    number, by_unit = units.count(len(matrix)), _add_up(leverage, units)
+    return Coefficients(terms, number, outcomes.parameters, level, by_unit, units.word)
 
 
 def _read_frame(frame: Any) -> Coefficients:
@@ -328,7 +357,23 @@ def _read_frame(frame: Any) -> Coefficients:
 # What may be shown -------------------------------------------------------------------------------
 
 
-def _check_protection(protection: Any, k: int, house: Rules) -> Protection:
+def _find_units(model: Any, data: Any, rules: Rules) -> Units:
+    """Whose the records of a model are, as far as anybody has said."""
+    records = None if hasattr(model, "diagnostics_frame") else find_records(model, data)
+    if records is None:
+        return ALONE
+    units = find_units(records, rules)
+    return units if len(records) == _count_rows(model, data) else ALONE
+
+
+def _count_rows(model: Any, data: Any) -> int:
+    """How many records a model was fitted to."""
+    if hasattr(model, "conf_int") and hasattr(model, "params"):
+        return len(np.asarray(model.model.exog))
+    return len(data[1]) if isinstance(data, (tuple, list)) else 0
+
+
+def _check_protection(protection: Any, k: int, house: Rules, units: Units) -> Protection:
     if protection not in (None, "suppress"):
         raise OutputRefused(
             "Coefficients are sums over all records: they are neither moved nor noised here.",
@@ -338,7 +383,7 @@ def _check_protection(protection: Any, k: int, house: Rules) -> Protection:
         raise OutputRefused(
             "k is below what the house rules ask for.", hint=f"k must be at least {house.k}."
         )
-    return Protection(name="suppress", k=k, wording=_KNOWN.format(k=k))
+    return Protection(name="suppress", k=k, wording=_KNOWN.format(k=k, unit=units.word))
 
 
 def _require_records(coefficients: Coefficients, house: Rules) -> None:
@@ -346,8 +391,8 @@ def _require_records(coefficients: Coefficients, house: Rules) -> None:
         return
     if coefficients.records < house.records:
         raise OutputRefused(
-            f"The model rests on fewer than {house.records} records.",
-            hint=f"an output on at least {house.records} records is allowed.",
+            f"The model rests on fewer than {house.records} {coefficients.unit}.",
+            hint=f"an output on at least {house.records} {coefficients.unit} is allowed.",
         )
     refuse_many_parameters(coefficients.records, coefficients.parameters, house)
 
@@ -355,8 +400,8 @@ def _require_records(coefficients: Coefficients, house: Rules) -> None:
 def _refuse_carried(coefficients: Coefficients, k: int) -> None:
     if coefficients.carried(k) == "wholly":
         raise OutputRefused(
-            f"Fewer than {k} records carry a part of the model by themselves: a rare level, "
-            "perhaps that of reference.",
+            f"Fewer than {k} {coefficients.unit} carry a part of the model by themselves: a rare "
+            "level, perhaps that of reference.",
             hint="join rare levels and fit again.",
         )
 
@@ -376,7 +421,7 @@ def _choose_terms(
     rare = [term.name for term in wanted if term.records is not None and term.records < k]
     if rare:
         raise OutputRefused(
-            f"Fewer than {k} records are behind: {', '.join(sorted(rare)[:5])}.",
+            f"Fewer than {k} {coefficients.unit} are behind: {', '.join(sorted(rare)[:5])}.",
             hint="join rare levels and fit again; leaving the term out of the figure does not "
             "help, since the others would give it away.",
         )

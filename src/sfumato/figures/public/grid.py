@@ -19,6 +19,7 @@ from sfumato.figures.public.distant import DistantColumn
 from sfumato.figures.public.subjects import pool_groups
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.units import ALONE, Units, join_units
 
 if TYPE_CHECKING:
     from sfumato.figures.public.plot import Request
@@ -66,7 +67,7 @@ def resolve_bins(bins: int | None, default: int, records: int, rules: Rules) -> 
     return bins
 
 
-def choose_edges(
+def choose_edges(  # noqa: PLR0913 - all but four by name only
     values: Floats | DistantColumn,
     bins: int,
     limits: Limits | None = None,
@@ -75,6 +76,7 @@ def choose_edges(
     domain: Limits | None = None,
     exact: bool = False,
     whole: bool = False,
+    units: Units = ALONE,
 ) -> Floats:
     """Edges of the bins of one axis.
 
@@ -91,6 +93,7 @@ def choose_edges(
     domain : what is possible, as declared.
     exact : exactly so many bins, even where inner edges are no round numbers then.
     whole : the values are whole numbers: bins of whole width that begin at a half.
+    units : whose each value is: then k of them lie beyond.
 
     Examples
     --------
@@ -101,7 +104,7 @@ def choose_edges(
     if limits is not None:
         low, high = check_limits(limits)
         return np.linspace(low, high, bins + 1)
-    ends, extremes = _find_ends(values, k), (float(values.min()), float(values.max()))
+    ends, extremes = _find_ends(values, k, units), (float(values.min()), float(values.max()))
     # Whole numbers lie in the middle of bins that begin at a half.
     shift = 0.5 if whole else 0.0
     for step in _list_round_steps((ends[1] - ends[0]) / bins, whole=whole):
@@ -178,11 +181,15 @@ def are_extremes(values: Floats | DistantColumn, limits: Limits | None) -> bool:
     )
 
 
-def _find_ends(values: Floats | DistantColumn, k: int) -> Limits:
+def _find_ends(values: Floats | DistantColumn, k: int, units: Units) -> Limits:
     """The smallest and largest value that at least k records reach; no single one sets them."""
-    beyond = max(k, math.ceil(len(values) / _ONE_IN_BEYOND))
-    rank = min(beyond, len(values)) - 1
-    ranks = sorted({rank, max(len(values) - 1 - rank, 0)})
+    beyond = [max(k, math.ceil(len(values) / _ONE_IN_BEYOND))] * 2
+    if units and isinstance(values, np.ndarray):
+        order = units.sort(values)
+        depths = [units.take(rows).find_depth(k) or len(values) for rows in (order, order[::-1])]
+        beyond = [max(most, depth) for most, depth in zip(beyond, depths, strict=True)]
+    first, last = (min(most, len(values)) for most in beyond)
+    ranks = sorted({first - 1, max(len(values) - last, 0)})
     if isinstance(values, DistantColumn):
         ordered = values.order_statistics(np.array(ranks))
     else:
@@ -297,6 +304,28 @@ def round_shown(counts: Integers, rules: Rules) -> Integers:
     return rounded
 
 
+def count_large_cells(
+    columns: Sequence[Any], cuts: Sequence[Floats], k: int, units: Units = ALONE
+) -> tuple[Integers, int]:
+    """The counts of cells without small ones, and how many cells that hides.
+
+    Small are cells of fewer than k records. Where persons or groups are counted, those of fewer
+    than k of these are, and those in which one or a few have most of the records.
+
+    Parameters
+    ----------
+    columns, cuts : as of `count_cells`.
+    k : fewest records, or units; 1 hides nothing.
+    units : whose each record is.
+    """
+    counts = count_cells(columns, cuts)
+    if not units or k <= 1:
+        return suppress_small(counts, k)
+    cells = find_cells(columns, cuts)
+    small = units.find_small(cells, counts.size, k).reshape(counts.shape)
+    return np.where(small, 0, counts), int(small.sum())
+
+
 def merge_small_bins(
     values: Floats | DistantColumn,
     k: int,
@@ -305,23 +334,31 @@ def merge_small_bins(
     *,
     domain: Limits | None = None,
     whole: bool = False,
+    units: Units = ALONE,
 ) -> tuple[Floats, Integers]:
-    """Unequal bins with round edges, every bar of at least k records, the shape kept.
+    """Unequal bins with round edges, every bar of at least k records or units, the shape kept.
 
     It begins with equal bins. Those with few records are joined with a neighbour, the pair first
     whose densities differ least, so that the tails become wide and the middle stays as it was.
     """
-    cuts = choose_edges(values, bins, limits, k, domain=domain, whole=whole)
+    cuts = choose_edges(values, bins, limits, k, domain=domain, whole=whole, units=units)
     counts = count_cells([values], [cuts])
-    while len(counts) > 1:
+    if units and isinstance(values, np.ndarray):
+        cells = find_cells([values], [cuts])
+        inside = np.flatnonzero(cells >= 0)
+        cells, units = cells[inside], units.take(inside)
+    while True:
         small = (counts > 0) & (counts < k)
-        if not small.any():
-            break
+        if units:
+            small = units.find_small(cells, len(counts), k)
+        if not small.any() or len(counts) == 1:
+            return cuts, np.where(small, 0, counts)
         index = _find_cheapest_pair(counts, np.diff(cuts), small)
         counts[index] += counts[index + 1]
         counts = np.delete(counts, index + 1)
         cuts = np.delete(cuts, index + 1)
-    return cuts, suppress_small(counts, k)[0]
+        if units:
+            cells = np.where(cells > index, cells - 1, cells)
 
 
 def _find_cheapest_pair(counts: Integers, widths: Floats, small: npt.NDArray[np.bool_]) -> int:
@@ -427,28 +464,38 @@ def make_grids(
     if protection.cells:
         columns = [[group.column(name) for name in names] for group in subjects.groups]
         notes: list[tuple[str, ...]] = [()] * len(columns)
+        units = [group.units for group in subjects.groups]
     else:
         values = request.protect(subjects, protection) if points is None else points
         columns = [[group.column(name) for name in names] for group in values]
         notes = [group.notes() for group in values]
+        units = [group.units for group in values]
     pooled = [pool_groups(groups) for groups in zip(*columns, strict=True)]
     domains = [subjects.bounds(name) for name in names]
     whole = [protection.cells and subjects.is_integer(name) and not exact for name in names]
-    beyond = count_beyond(protection)
+    beyond, whose = count_beyond(protection), join_units(units)
     while True:
         cuts = [
-            choose_edges(values, bins, ends, beyond, domain=domain, exact=exact, whole=units)
-            for values, ends, domain, units in zip(pooled, limits, domains, whole, strict=True)
-        ]
+            choose_edges(values, bins, ends, beyond, domain=domain, exact=exact, whole=whole_steps,
+                         units=whose)
+            for values, ends, domain, whole_steps in zip(
+                pooled, limits, domains, whole, strict=True
+            )
+        ]  # fmt: skip
         grids = [
-            _make_grid(group.label, values, cuts, request.least, sentences)
-            for group, values, sentences in zip(subjects.groups, columns, notes, strict=True)
-        ]
+            _make_grid(
+                group.label, values, cuts,
+                count_large_cells(values, cuts, request.least, own), sentences,
+            )
+            for group, values, own, sentences in zip(
+                subjects.groups, columns, units, notes, strict=True
+            )
+        ]  # fmt: skip
         if all(grid.counts.any() for grid in grids):
             return grids
         if exact or bins <= _COARSEST:
             raise OutputRefused(
-                "Not one cell would hold enough records.",
+                f"Not one cell would hold enough {protection.unit}.",
                 hint="take fewer bins, or another protection.",
             )
         # Nobody asked for so fine a grid.
@@ -459,10 +506,10 @@ def _make_grid(
     label: str,
     columns: Sequence[Floats | DistantColumn],
     cuts: Sequence[Floats],
-    k: int,
+    cells: tuple[Integers, int],
     notes: tuple[str, ...],
 ) -> Grid:
-    counts, hidden = suppress_small(count_cells(columns, cuts), k)
+    counts, hidden = cells
     return Grid(
         label=label,
         x=cuts[0],

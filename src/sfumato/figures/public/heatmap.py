@@ -66,7 +66,8 @@ def heatmap(  # noqa: PLR0913 - all but three by name only
     """How many records lie where, as colours of cells of at least k records each.
 
     Question: how are two variables related, shown so that no cell stands for a few people?
-    Assumes: one record is one person. Empty cells and hidden ones look the same.
+    Assumes: one record is one person, or the role "person" says whose it is. Empty cells and hidden
+    ones look the same.
 
     Parameters
     ----------

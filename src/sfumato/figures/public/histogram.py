@@ -24,20 +24,20 @@ from sfumato.figures.public.grid import (
     check_limits,
     choose_edges,
     count_beyond,
-    count_cells,
+    count_large_cells,
     describe_lost,
     judge_limits,
     label_records,
     merge_small_bins,
     resolve_bins,
     round_shown,
-    suppress_small,
 )
 from sfumato.figures.public.plot import Request, make_plot, make_request
 from sfumato.figures.public.protection import Protection, judge_full_cells, judge_small_cells
 from sfumato.figures.public.subjects import pool_groups
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.units import join_units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +94,8 @@ def histogram(  # noqa: PLR0913 - all but two by name only
     """Bars of at least k records each.
 
     Question: how is a variable distributed, shown so that no bar stands for a few people?
-    Assumes: one record is one person. Edges are round numbers; no extreme is one of them.
+    Assumes: one record is one person, or the role "person" says whose it is. Edges are round
+    numbers; no extreme is one of them.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def histogram(  # noqa: PLR0913 - all but two by name only
             if resolved.name == "generalise":
                 bars = _count_bars(subjects, resolved, request, allowed, ends, cuts)
         if resolved.name == "generalise" and wanted is None:
-            wording = f"Each bar is so wide that it holds at least {request.k} records."
+            wording = f"Each bar is so wide that it holds at least {request.k} {resolved.unit}."
             resolved = replace(resolved, wording=wording)
         reasons += judge_full_cells([group.counts for group in bars], request.rules)
         bars = [replace(group, counts=round_shown(group.counts, request.rules)) for group in bars]
@@ -232,37 +233,45 @@ def _count_bars(
     notes: list[tuple[str, ...]] = [()] * len(subjects.groups)
     if protection.cells:
         values = [group.column(x) for group in subjects.groups]
+        units = [group.units for group in subjects.groups]
     else:
         points = request.protect(subjects, protection)
         values = [group.column(x) for group in points]
+        units = [group.units for group in points]
         notes = [group.notes() for group in points]
     exact, domain = request.bins is not None or edges is not None, subjects.bounds(x)
     whole = protection.cells and subjects.is_integer(x)
     if protection.name == "generalise" and not exact:
         merged = [
-            merge_small_bins(column, protection.k, 2 * bins, limits, domain=domain, whole=whole)
-            for column in values
-        ]
+            merge_small_bins(column, protection.k, 2 * bins, limits, domain=domain, whole=whole,
+                             units=own)
+            for column, own in zip(values, units, strict=True)
+        ]  # fmt: skip
         return [
             _make_bars(label, cuts, counts, 0, len(column))
             for label, column, (cuts, counts) in zip(subjects.labels, values, merged, strict=True)
         ]
-    pooled = pool_groups(values)
+    pooled, whose = pool_groups(values), join_units(units)
     while True:
         cuts = edges if edges is not None else choose_edges(
             pooled, bins, limits, count_beyond(protection), domain=domain, exact=exact,
-            whole=whole and not exact,
+            whole=whole and not exact, units=whose,
         )  # fmt: skip
         bars = [
-            _make_bars(label, cuts, *suppress_small(count_cells([column], [cuts]), request.least),
-                       len(column), sentences)
-            for label, column, sentences in zip(subjects.labels, values, notes, strict=True)
+            _make_bars(
+                label, cuts,
+                *count_large_cells([column], [cuts], request.least, own),
+                len(column), sentences,
+            )
+            for label, column, own, sentences in zip(
+                subjects.labels, values, units, notes, strict=True
+            )
         ]  # fmt: skip
         if all(group.counts.any() for group in bars):
             return bars
         if exact or bins <= 1:
             raise OutputRefused(
-                "Not one bar would hold enough records.",
+                f"Not one bar would hold enough {protection.unit}.",
                 hint="take fewer bins, or leave them out.",
             )
         # Nobody asked for bins so narrow.

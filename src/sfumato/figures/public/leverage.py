@@ -56,7 +56,8 @@ def leverage(  # noqa: PLR0913 - all but two by name only
     ----------
     model : results of statsmodels (OLS, WLS, GLM), a scikit-learn LinearRegression or a pipeline
         that ends in one, an `sf.Fit`, or a frame with `fitted`, `residual` and `leverage`.
-    data : (X, y) for scikit-learn; elsewhere, if you like, the records of the model in its order.
+    data : (X, y) for scikit-learn; elsewhere, if you like, the records of the model in its order,
+        so that persons with several of them are counted.
     protection : "deterministic" (default), "noise", "suppress", "generalise", or a method.
     k : how many records share in a centre, and fewest records behind a cell.
         Default: the rules' k, which is 3.

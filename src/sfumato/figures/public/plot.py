@@ -208,7 +208,7 @@ class Request:
         """The protection asked for, or the plot's default with the reason for it."""
         return resolve_protection(
             self.protection, default=default, why=why, records=subjects.fewest, k=self.k,
-            sd_share=self.sd_share, key=self.key, rules=self.rules,
+            sd_share=self.sd_share, key=self.key, rules=self.rules, unit=subjects.units.word,
         )  # fmt: skip
 
     def protect(self, subjects: Subjects, protection: Protection) -> list[ProtectedValues]:
@@ -282,12 +282,12 @@ def make_plot(  # noqa: PLR0913 - all but three by name only
             *notes,
             *(request.rules.describe_rounding() if rounds else ()),
             *subjects.notes,
-            f"It rests on {format_records(subjects.records)}.",
+            f"It rests on {format_records(subjects.records)}{_format_units(subjects)}.",
         ]
     )
     shared = (
-        *warn_of_shared_persons(subjects.data),
-        *warn_of_figure(subjects.data, request.rules, rounds=rounds),
+        *warn_of_shared_persons(subjects.data, request.rules),
+        *warn_of_figure(request.rules, rounds=rounds),
     )
     far = () if distance is None else distance.concerns()
     concerns = tuple(dict.fromkeys([*protection.concerns, *reasons, *shared, *far]))
@@ -316,6 +316,14 @@ def make_plot(  # noqa: PLR0913 - all but three by name only
         details={**(details or {}), **({} if distance is None else {"distance": distance.value})},
     )
     return record_plot(plot, request, subjects, parts)
+
+
+def _format_units(subjects: Subjects) -> str:
+    """Of how many persons or groups the records are, where these are counted."""
+    units = subjects.units
+    if not units:
+        return ""
+    return f" of {format_records(units.count(subjects.records), units.word)}"
 
 
 def join_names(y: str, x: str, hue: str | None) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,20 @@ import polars as pl
 from sfumato.data import Dataset
 from sfumato.errors import MethodError
 from sfumato.figures.public.subjects import Group, Subjects
+from sfumato.figures.public.unit_centres import find_unit_centres, find_unit_neighbours
 from sfumato.kernels.arrays import Floats, Mask
 from sfumato.outputs.output import OutputRefused
+from sfumato.outputs.units import ALONE, Units, find_units
 
 if TYPE_CHECKING:
     from sfumato.figures.public.protection import Protection
     from sfumato.method import Method
 
 STAYS = "Most values stay as they were, so that this figure shows the original."
+_CENTRES: dict[str, Literal["euclidean", "mahalanobis"]] = {
+    "deterministic": "euclidean",
+    "mahalanobis": "mahalanobis",
+}
 _NEAR_SDS, _MOST_RECORDS = 0.01, 0.5
 _ROUNDS = 3
 _STANDARD_ERRORS = 3.0
@@ -55,6 +61,7 @@ class ProtectedValues:
     outside : how many values lay beyond what is possible, and are mirrored at its end.
     stays : whether a method of the user's own moves most records next to nowhere.
     alone : whether records that lie far from all others were left out.
+    units : whose each of them is, where the rules count persons or groups.
     """
 
     values: pl.DataFrame = field(repr=False)
@@ -63,6 +70,7 @@ class ProtectedValues:
     outside: int = 0
     stays: bool = False
     alone: bool = False
+    units: Units = field(default=ALONE, repr=False)
 
     def __len__(self) -> int:
         return self.values.height
@@ -96,20 +104,23 @@ def protect_values(
     """
     variables = list(dict.fromkeys(names))
     group = _take_group(data, variables)
-    released, stays = _apply_method(group, variables, protection)
+    changed = _apply_method(group, variables, protection)
     remaining = group
     for _ in range(_ROUNDS):
-        if lonely or stays or released.height != len(remaining):
+        if lonely or changed.stays or changed.values.height != len(remaining):
             break
-        alone = find_isolated(remaining.values.select(variables), released, protection.k)
+        original = remaining.values.select(variables)
+        alone = find_isolated(original, changed.values, protection.k, remaining.units)
         if not alone.any():
             break
         # Without them from the start: what they add to the SD would give them away.
         remaining = remaining.take(np.flatnonzero(~alone))
-        released, stays = _apply_method(remaining, variables, protection)
+        changed = _apply_method(remaining, variables, protection)
+    released, units, stays = changed.values, changed.units, changed.stays
     if released.height == len(remaining):
         original = remaining.values.select(variables)
-        released = released.filter(~_find_unmoved(released, original, protection.k))
+        moved = ~_find_unmoved(released, original, protection.k, units)
+        released, units = released.filter(moved), units.take(np.flatnonzero(moved.to_numpy()))
     possible, outside = _mirror_into_domain(released, group, variables)
     coinciding = possible.is_duplicated().rename("coinciding")
     # Sorted after rounding: the order among equal values would tell the digits that were cut.
@@ -122,6 +133,7 @@ def protect_values(
         outside=outside,
         stays=stays,
         alone=len(remaining) < len(group),
+        units=units.take(order.to_numpy()),
     )
 
 
@@ -154,33 +166,73 @@ def _take_group(data: Subjects | Group | Dataset, names: list[str]) -> Group:
     return data.groups[0]
 
 
-def _apply_method(
-    group: Group, names: list[str], protection: Protection
-) -> tuple[pl.DataFrame, bool]:
-    """The values a method makes of a group's, and whether they are next to the original."""
-    method = _choose_method(protection, names, group)
-    source = group.dataset(identity=method.keyed)
-    if protection.name == "growing_noise" and protection.method is None:
-        released, stays = _add_growing_noise(source, names, method, protection), False
+@dataclass(frozen=True, eq=False)
+class _ChangedValues:
+    """The values a method makes of a group's, whose they are, and whether they are next to them."""
+
+    values: pl.DataFrame
+    units: Units
+    stays: bool = False
+
+
+def _apply_method(group: Group, names: list[str], protection: Protection) -> _ChangedValues:
+    """Protect the values of a group; refused where too few are left to draw."""
+    if group.units and protection.method is None and protection.name in _CENTRES:
+        values = group.values.select(names)
+        distance = _CENTRES[protection.name]
+        centres = find_unit_centres(values, group.units, protection.k, distance)
+        changed = _ChangedValues(centres, group.units)
     else:
-        output = method.apply(source, key=protection.key)
-        released, stays = _check_output(output, names, method), False
-    shown = released.height
-    if released.height == len(group):
+        changed = _run_method(group, names, protection)
+    shown = changed.units.count(changed.values.height)
+    if changed.values.height == len(group):
         original = group.values.select(names)
-        moved = ~_find_unmoved(released, original, protection.k)
-        after, before = released.filter(moved), original.filter(moved)
+        moved = ~_find_unmoved(changed.values, original, protection.k, changed.units)
+        after, before = changed.values.filter(moved), original.filter(moved)
+        keyed = protection.method is not None and protection.method.keyed
         stays = protection.method is not None and (
             _is_near(after, before)
-            or (method.keyed and _has_little_noise(after, before, protection.sd_share))
+            or (keyed and _has_little_noise(after, before, protection.sd_share))
         )
-        shown = after.height
+        changed = replace(changed, stays=stays)
+        shown = changed.units.take(np.flatnonzero(moved.to_numpy())).count(after.height)
     if shown < protection.k:
         raise OutputRefused(
             f"The method '{protection.name}' leaves too few protected values to draw.",
             hint="take another protection.",
         )
-    return released, stays
+    return changed
+
+
+def _run_method(group: Group, names: list[str], protection: Protection) -> _ChangedValues:
+    method = _choose_method(protection, names, group)
+    source = group.dataset(identity=method.keyed)
+    if protection.name == "growing_noise" and protection.method is None:
+        values = _add_growing_noise(source, names, method, protection)
+        return _ChangedValues(values, group.units)
+    output = method.apply(source, key=protection.key)
+    values = _check_output(output, names, method)
+    complete = values.select(pl.all_horizontal(pl.all().is_not_null())).to_series()
+    kept = np.flatnonzero(complete.to_numpy())
+    units = group.units
+    if units and len(output) != len(group):
+        units = _find_units_left(source, output, units, method)
+    return _ChangedValues(values.filter(complete), units.take(kept))
+
+
+def _find_units_left(source: Dataset, output: Dataset, units: Units, method: Method) -> Units:
+    """Whose the records are that a method has not left out."""
+    assert units.rules is not None  # noqa: S101 - units are counted by rules
+    lost = (source.persons is not None and output.persons is None) or (
+        source.schema.having("cluster") != output.schema.having("cluster")
+    )
+    if lost:
+        raise OutputRefused(
+            f"The method '{method.name}' leaves records out, and nothing says to whom the others "
+            f"belong: the rules count {units.word}.",
+            hint='take "suppress", "generalise", "deterministic" or "noise".',
+        )
+    return find_units(output, units.rules)
 
 
 def _is_near(released: pl.DataFrame, original: pl.DataFrame) -> bool:
@@ -245,7 +297,7 @@ def _add_growing_noise(
         pl.DataFrame([(source.column(name) - middles[name]) / spreads[name] for name in names])
     )
     output = method.apply(standard, key=protection.key)
-    noisy = _check_output(output, names, method)
+    noisy = _check_output(output, names, method).drop_nulls()
     return noisy.select(pl.col(name) * spreads[name] + middles[name] for name in names)
 
 
@@ -275,16 +327,21 @@ def _check_output(output: Dataset, names: list[str], method: Method) -> pl.DataF
                 f"The method '{method.name}' makes no numbers of variable '{name}'.",
                 hint='take "suppress", "generalise", "deterministic" or "noise".',
             )
-    return _read_floats(output, names).drop_nulls()
+    return _read_floats(output, names)
 
 
-def _find_unmoved(released: pl.DataFrame, original: pl.DataFrame, k: int) -> pl.Series:
+def _find_unmoved(
+    released: pl.DataFrame, original: pl.DataFrame, k: int, units: Units
+) -> pl.Series:
     """Records that stand where they stood, with fewer than k there: these would be shown as is."""
     equal = [released[name] == original[name] for name in released.columns]
     stayed = pl.select(pl.all_horizontal(equal)).to_series()
     if not stayed.any():
         return stayed
     rare = original.select(pl.len().over(list(original.columns)) < k).to_series()
+    if units:
+        place = original.select(pl.struct(pl.all()).rank("dense")).to_series().to_numpy()
+        rare |= pl.Series(units.count_in(place, len(place) + 1)[place] < k)
     return stayed & rare
 
 
@@ -318,10 +375,14 @@ def find_possible_range(group: Group, name: str) -> tuple[float, float]:
 # Records that lie alone --------------------------------------------------------------------------
 
 
-def find_isolated(original: pl.DataFrame, released: pl.DataFrame, k: int) -> Mask:
+def find_isolated(
+    original: pl.DataFrame, released: pl.DataFrame, k: int, units: Units = ALONE
+) -> Mask:
     """Which records have fewer than k - 1 others near them, and are drawn near to where they were.
 
-    Distances are the largest over the variables, in units of the spread of the middle 90 %.
+    Distances are the largest over the variables, in units of the spread of the middle 90 %. Where
+    the rules count persons or groups, others are records of others, and it does not matter where
+    they are drawn.
 
     Examples
     --------
@@ -335,10 +396,13 @@ def find_isolated(original: pl.DataFrame, released: pl.DataFrame, k: int) -> Mas
     values = before / spreads
     moved = (np.abs(after - before) / spreads).max(axis=1)
     isolated = np.zeros(len(values), bool)
-    candidates = np.flatnonzero(_are_few_in_cell(values, k))
+    candidates = np.flatnonzero(_are_few_in_cell(values, k, units))
     if len(candidates):
-        gaps = _neighbour_distance(values, candidates, min(k, _MOST_NEIGHBOURS, len(values) - 1))
-        isolated[candidates] = (gaps > _FAR) & (moved[candidates] < _HARDLY_MOVED * gaps)
+        others = min(k, _MOST_NEIGHBOURS, len(values) - 1)
+        gaps = _neighbour_distance(values, candidates, others, units)
+        # Noise averages out over many records of one, so that these are seen however far they move.
+        near = moved[candidates] < _HARDLY_MOVED * gaps
+        isolated[candidates] = (gaps > _FAR) & (near | bool(units))
     return isolated
 
 
@@ -348,15 +412,22 @@ def _robust_spread(values: Floats) -> float:
     return float((high - low) / _MIDDLE_IN_SDS or values.std() or 1.0)
 
 
-def _are_few_in_cell(values: Floats, k: int) -> Mask:
+def _are_few_in_cell(values: Floats, k: int, units: Units) -> Mask:
     """Records in cells of one spread that hold fewer than k: all others have k - 1 near them."""
     cells = np.floor(values / _FAR)
-    _, index, counts = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
-    return np.asarray(counts[index.ravel()] < k)
+    found, index = np.unique(cells, axis=0, return_inverse=True)
+    index = index.ravel()
+    return np.asarray(units.count_in(index, len(found))[index] < k)
 
 
-def _neighbour_distance(values: Floats, rows: npt.NDArray[np.intp], others: int) -> Floats:
-    """How far the (k - 1)-th nearest other record is."""
+def _neighbour_distance(
+    values: Floats, rows: npt.NDArray[np.intp], others: int, units: Units
+) -> Floats:
+    """How far the (k - 1)-th nearest other record is, or the nearest of the (k - 1)-th other."""
+    if units:
+        nearest = find_unit_neighbours(values, rows, units, others, norm=np.inf)
+        gaps = np.abs(values[nearest[:, -1]] - values[rows]).max(axis=1)
+        return np.where(nearest[:, -1] < 0, np.inf, gaps)
     from scipy.spatial import cKDTree
 
     distances, _ = cKDTree(values).query(values[rows], k=[others], p=np.inf)

@@ -46,6 +46,7 @@ class Protection:
     reason : why it was chosen, a sentence for the caption; empty when it was asked for.
     concerns : why somebody should have a second look.
     wording : what it does in this plot, where the usual sentence does not fit.
+    unit : what k counts: "records", "persons" or "groups".
     """
 
     name: str
@@ -56,6 +57,7 @@ class Protection:
     reason: str = ""
     concerns: tuple[str, ...] = ()
     wording: str = ""
+    unit: str = "records"
 
     @property
     def cells(self) -> bool:
@@ -69,11 +71,12 @@ class Protection:
         if self.method is not None:
             return f"Every value is protected by the method '{self.name}'."
         return {
-            "suppress": f"Cells with fewer than {self.k} records are hidden.",
-            "generalise": f"Cells are wide, and those with fewer than {self.k} records are hidden.",
-            "deterministic": f"Every value is the centre of {self.k} neighbouring records.",
-            "mahalanobis": f"Every value is the centre of {self.k} neighbouring records, by the "
-            "distance of Mahalanobis.",
+            "suppress": f"Cells with fewer than {self.k} {self.unit} are hidden.",
+            "generalise": f"Cells are wide, and those with fewer than {self.k} {self.unit} are "
+            "hidden.",
+            "deterministic": f"Every value is the centre of {self.k} neighbouring {self.unit}.",
+            "mahalanobis": f"Every value is the centre of {self.k} neighbouring {self.unit}, by "
+            "the distance of Mahalanobis.",
             "noise": "Every value has random noise, its standard deviation "
             f"{100 * self.sd_share:g} % of the variable's.",
             "growing_noise": "Every value has random noise, its standard deviation "
@@ -82,12 +85,14 @@ class Protection:
 
     def with_wording(self, sentences: Mapping[str, str]) -> Protection:
         """The same, described by the sentence for its name where there is one."""
-        sentence = sentences.get(self.name, "").format(k=self.k)
+        sentence = sentences.get(self.name, "").format(k=self.k, unit=self.unit)
         return replace(self, wording=sentence or self.wording)
 
     def rule(self) -> dict[str, Any]:
         """The protection and its parameters, for the log. Never the key."""
         rule: dict[str, Any] = {"protection": self.name, "k": self.k}
+        if self.unit != "records":
+            rule["unit"] = self.unit
         if self.name in NOISY and self.method is None:
             rule["sd_share"] = self.sd_share
         if self.method is not None:
@@ -119,6 +124,7 @@ def resolve_protection(  # noqa: PLR0913 - all but one by name only
     sd_share: float,
     key: Keyed,
     rules: Rules,
+    unit: str = "records",
 ) -> Protection:
     """The protection asked for, or the default, checked against the house rules.
 
@@ -127,21 +133,22 @@ def resolve_protection(  # noqa: PLR0913 - all but one by name only
     protection : what was asked for; None leaves it to the plot.
     default : what this plot takes then.
     why : the reason for that, a sentence for the caption.
-    records : how many records the smallest group has.
+    records : how many records, or units, the smallest group has.
     k : fewest records behind anything drawn.
     sd_share : SD of the noise as a share of the variable's.
     key : the custodian's secret.
     rules : the house rules.
+    unit : what k counts.
     """
     _check_k(k, records, rules)
     if isinstance(protection, Method):
         concern = f"The method '{protection.name}' was chosen by hand; no house rule covers it."
         resolved = Protection(name=protection.name, k=k, sd_share=rules.noise, method=protection,
-                          concerns=(concern,))  # fmt: skip
+                              concerns=(concern,), unit=unit)  # fmt: skip
         return _with_key(resolved, key) if protection.keyed else resolved
     name = default if protection is None else _check_name(protection)
     resolved = Protection(
-        name=name, k=k, sd_share=sd_share, reason=why if protection is None else ""
+        name=name, k=k, sd_share=sd_share, reason=why if protection is None else "", unit=unit
     )
     if name not in NOISY:
         return resolved

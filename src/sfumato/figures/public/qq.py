@@ -127,15 +127,21 @@ def _pair_quantiles(subjects: Subjects, request: Request) -> Cloud:
     (name,) = subjects.names
     resolved = request.resolve(subjects, default="deterministic", why=WHY)
     if resolved.name not in NOISY and resolved.method is None:
-        table = pl.DataFrame(_compute_quantiles(subjects.column(name)))
-        return make_cloud(replace_values(subjects, table), resolved, request)
+        return make_cloud(_order_values(subjects, name), resolved, request)
     (values,) = request.protect(subjects, resolved)
     table = pl.DataFrame(_compute_quantiles(values.column(name)))
     points = replace(values, values=table, coinciding=np.zeros(len(table), np.bool_))
-    original = pl.DataFrame(_compute_quantiles(subjects.column(name)))
-    cloud = make_cloud(replace_values(subjects, original), resolved, request, [points])
+    cloud = make_cloud(_order_values(subjects, name), resolved, request, [points])
     note = _BEFORE if resolved.method is None else _METHOD
     return replace(cloud, notes=(note, *cloud.notes))
+
+
+def _order_values(subjects: Subjects, name: str) -> Subjects:
+    """The records by rising value, as pairs of theoretical and observed quantile."""
+    values, units = subjects.column(name), subjects.units
+    order = units.sort(values)
+    table = pl.DataFrame(_compute_quantiles(values))
+    return replace_values(subjects, table, units.take(order))
 
 
 def _compute_quantiles(values: Floats) -> dict[str, Floats]:

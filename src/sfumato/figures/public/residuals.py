@@ -57,7 +57,7 @@ def residuals(  # noqa: PLR0913 - all but two by name only
     model : results of statsmodels, a scikit-learn regressor with data=(X, y), an `sf.Fit`, or a
         frame with `fitted` and `residual`.
     data : (X, y) for scikit-learn; elsewhere, if you like, the records of the model in its order,
-        so that noise and log know who is who.
+        so that noise and log know who is who, and persons with several records are counted.
     protection : "deterministic" (default), "noise", "suppress", "generalise", or a method.
     k : how many records share in a centre, and fewest records behind a cell.
         Default: the rules' k, which is 3.

@@ -86,8 +86,8 @@ def scatter(  # noqa: PLR0913 - all but three by name only
     """Points that are nobody's: centres of neighbours, noisy values, or cells sized by count.
 
     Question: how are two variables related, shown without anybody's own point?
-    Assumes: one record is one person. Trend lines are fitted to what is drawn, not to the
-    original.
+    Assumes: one record is one person, or the role "person" says whose it is. Trend lines are fitted
+    to what is drawn, not to the original.
 
     Parameters
     ----------

@@ -25,12 +25,13 @@ from sfumato.figures.public.distant import (
 from sfumato.io import frames
 from sfumato.kernels.arrays import Floats
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.tables.aggregation import list_units
+from sfumato.outputs.units import ALONE, Units, find_units, join_units
 from sfumato.schema import Column, Schema
 
 if TYPE_CHECKING:
     from sfumato.outputs.rules import Rules
 
+_CLUSTER = "__sfumato_cluster "
 _MOST_LABELS = 20 * MOST_MARKS
 """Nobody means a measured number by the groups of a figure."""
 
@@ -45,15 +46,21 @@ class Group:
     values : one column a variable.
     origin : the data they come from.
     positions : their positions in there; None when they are all of them, in order.
+    units : whose each record is, where the rules count persons or groups.
     """
 
     label: str
     values: pl.DataFrame = field(repr=False)
     origin: Dataset = field(repr=False)
     positions: npt.NDArray[np.intp] | None = field(default=None, repr=False)
+    units: Units = field(default=ALONE, repr=False)
 
     def __len__(self) -> int:
         return self.values.height
+
+    def count_units(self) -> int:
+        """How many persons or groups they are, where the rules count these; or records."""
+        return self.units.count(len(self))
 
     def column(self, name: str) -> Floats:
         """One variable."""
@@ -67,17 +74,29 @@ class Group:
     def take(self, indices: npt.NDArray[np.intp]) -> Group:
         """The same group with some of its records only."""
         positions = indices if self.positions is None else self.positions[indices]
-        return replace(self, values=self.values[indices], positions=positions)
+        return replace(
+            self, values=self.values[indices], positions=positions, units=self.units.take(indices)
+        )
 
     def dataset(self, *, identity: bool) -> Dataset:
-        """These records and variables alone; with `identity`, each still knows who it is."""
+        """These records and variables alone; with `identity`, each still knows who it is.
+
+        Where the rules count persons or groups, each knows to whom it belongs as well.
+        """
         identities = None
-        if identity:
+        if identity or self.units:
             identities = self.origin.identity
             identities = identities if self.positions is None else identities.take(self.positions)
         # Figures round by themselves, and noise must not be rounded back to whole numbers.
         columns = {name: Column(kind="continuous", digits=15) for name in self.values.columns}
-        return Dataset(self.values, Schema(columns), given_identity=identities)
+        values = self.values
+        if self.units.word == "groups":
+            groups = self.origin.batch(self.origin.schema.having("cluster"))
+            groups = groups if self.positions is None else groups[self.positions]
+            groups = groups.rename({name: f"{_CLUSTER}{name}" for name in groups.columns})
+            columns |= {name: Column(role="cluster") for name in groups.columns}
+            values = values.hstack(groups)
+        return Dataset(values, Schema(columns), given_identity=identities)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -125,8 +144,13 @@ class Subjects:
 
     @property
     def fewest(self) -> int:
-        """How many records the smallest group has."""
-        return min(map(len, self.groups))
+        """How many records the smallest group has, or persons where the rules count these."""
+        return min(group.count_units() for group in self.groups)
+
+    @property
+    def units(self) -> Units:
+        """Whose the records are, all groups together."""
+        return join_units([group.units for group in self.groups])
 
     @property
     def labels(self) -> list[str]:
@@ -186,19 +210,6 @@ def to_dataset(data: Any, *, by_counts: bool = False) -> Dataset:
     return dataset
 
 
-def _refuse_units(data: Dataset, rules: Rules) -> None:
-    """Refuse a figure where the rules count persons or groups of which some have several records.
-
-    Its thresholds count records: ten records behind a bar may be one household's.
-    """
-    if list_units(data, rules.unit):
-        raise OutputRefused(
-            f"The rules count {rules.unit}, of which some have several records, and a figure "
-            "counts records: what it shows may rest on fewer than k.",
-            hint=f"make one record of each of the {rules.unit} first, or show a table of counts.",
-        )
-
-
 def select_subjects(
     data: Any,
     names: Sequence[str],
@@ -215,7 +226,7 @@ def select_subjects(
     dataset = to_dataset(data, by_counts=by_counts)
     variables = _check_names(names, hue)
     _refuse_direct_identifiers(dataset, [*variables, *([hue] if hue is not None else [])])
-    _refuse_units(dataset, rules)
+    units = find_units(dataset, rules)
     if not frames.is_in_memory(dataset.frame):
         return _select_distant(dataset, variables, hue, rules=rules, k=k)
     frame = pl.DataFrame([_read_numbers(dataset, name) for name in variables])
@@ -224,10 +235,10 @@ def select_subjects(
     if labels is not None:
         complete &= labels.is_not_null()
     if labels is None:
-        groups = [_make_group("", frame, complete, dataset)]
+        groups = [_make_group("", frame, complete, dataset, units)]
     else:
         groups = [
-            _make_group(level, frame, complete & (labels == level), dataset)
+            _make_group(level, frame, complete & (labels == level), dataset, units)
             for level in sort_labels(
                 dataset, labels.filter(complete).unique().to_list(), labels.name
             )
@@ -277,10 +288,11 @@ def _build_subjects(
 ) -> Subjects:
     """The groups that are large enough, of so many records in all; fail where there is none."""
     complete = sum(map(len, groups))
-    if complete < rules.records:
+    units = join_units([group.units for group in groups]) if groups else ALONE
+    if units.count(complete) < rules.records:
         raise OutputRefused(
-            f"Fewer than {rules.records} records have all the values of this figure.",
-            hint=f"an output on at least {rules.records} records is allowed.",
+            f"Fewer than {rules.records} {units.word} have all the values of this figure.",
+            hint=f"an output on at least {rules.records} {units.word} is allowed.",
         )
     notes = []
     if missing := records - complete:
@@ -290,7 +302,7 @@ def _build_subjects(
     if hue is not None:
         kept = _choose_groups(groups, hue, fewest=max(rules.records, k + rules.k))
         if sum(map(len, kept)) < complete:
-            notes.append("Groups of few records, or of one value, are left out.")
+            notes.append(f"Groups of few {units.word}, or of one value, are left out.")
     for name in names:
         _require_variation(name, kept)
     return Subjects(names=names, groups=kept, hue=hue, data=data, notes=tuple(notes))
@@ -371,22 +383,30 @@ def sort_labels(data: Dataset, labels: Sequence[str], hue: str) -> list[str]:
 
 def _choose_groups(groups: Sequence[Group], hue: str, *, fewest: int) -> tuple[Group, ...]:
     # Where a variable does not vary, the figure of a group would show everybody's value.
-    large = [group for group in groups if len(group) >= fewest and group.varies()]
+    large = [group for group in groups if group.count_units() >= fewest and group.varies()]
     if len(large) > MOST_MARKS:
         raise _too_many_groups(hue)
     if not large:
         raise OutputRefused(
-            f"No group of '{hue}' has enough records to be shown.",
+            f"No group of '{hue}' has enough {groups[0].units.word} to be shown.",
             hint=f"at least {fewest} are asked for; use broader groups, or none.",
         )
     return tuple(large)
 
 
-def _make_group(label: str, frame: pl.DataFrame, mask: pl.Series, data: Dataset) -> Group:
+def _make_group(
+    label: str, frame: pl.DataFrame, mask: pl.Series, data: Dataset, units: Units
+) -> Group:
     if mask.all():
-        return Group(label=label, values=frame, origin=data)
+        return Group(label=label, values=frame, origin=data, units=units)
     positions = np.flatnonzero(mask.to_numpy())
-    return Group(label=label, values=frame.filter(mask), origin=data, positions=positions)
+    return Group(
+        label=label,
+        values=frame.filter(mask),
+        origin=data,
+        positions=positions,
+        units=units.take(positions),
+    )
 
 
 def _too_many_groups(hue: str) -> DataError:

@@ -27,7 +27,14 @@ from sfumato.figures.public.protection import Protection
 from sfumato.figures.public.subjects import Group, Subjects, select_subjects, to_dataset
 from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.output import OutputRefused
-from sfumato.outputs.quantiles import FIVE, choose_step, find_windows, order_statistics
+from sfumato.outputs.quantiles import (
+    FIVE,
+    choose_step,
+    find_windows,
+    order_statistics,
+    safe_quantiles,
+)
+from sfumato.outputs.units import ALONE, Units, join_units
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,13 +49,13 @@ _MOST_STEPS = 100
 """Round times along the axis; fewer for "generalise"."""
 _WHY = "Times were joined until k events lie between them, so that no single event shows."
 _WORDS = {
-    name: "The curve is read at round times with at least {k} events between them, and straight "
-    f"in between; it ends while at least {{k}} records are at risk{more}."
+    name: "The curve is read at round times with {events} between them, and straight in between; "
+    f"it ends while at least {{k}} {{unit}} are at risk{more}."
     for name, more in (("suppress", ""), ("generalise", ". The times are far apart"))
 }
 _MERGED = (
-    "The curve is read at round times with at least {k} events between them, and ends while {k} "
-    "records are at risk."
+    "The curve is read at round times with {events} between them, and ends while {k} {unit} are "
+    "at risk."
 )
 _BANDS = "Bands are {level:g} % intervals, widened to all that may lie between two times."
 _MANY = 1000
@@ -124,7 +131,8 @@ def survival(  # noqa: PLR0913 - all but three by name only
     with request.record_refusals():
         times = select_survival_times(data, time, event, hue, rules=request.rules, k=request.k)
         resolved = request.resolve(times.subjects, default="suppress", why=_WHY)
-        steps = _resolve_steps(resolved, request, times.subjects.records)
+        number = times.subjects.units.count(times.subjects.records)
+        steps = _resolve_steps(resolved, request, number)
         groups, curves, notes = _compute_curves(times, resolved, request, level)
     # The log names both variables.
     subjects = replace(times.subjects, groups=groups, names=(time, event))
@@ -141,7 +149,9 @@ def survival(  # noqa: PLR0913 - all but three by name only
             figure,
             list(dict.fromkeys(panels)),
             request,
-            protection=resolved.with_wording(_WORDS),
+            protection=replace(
+                resolved, wording=_describe(resolved, _WORDS.get(resolved.name, ""))
+            ),
             subjects=subjects,
             table=_make_table(curves, subjects, at_risk, interval=interval),
             notes=[*notes, *band],
@@ -211,27 +221,41 @@ def _compute_curves(
     protected, notes = [], []
     for group, happened in zip(times.subjects.groups, times.events, strict=True):
         if protection.cells:
-            protected.append((group.column(time), happened))
+            protected.append((group.column(time), happened, group.units))
         else:
-            moved, events, sentences = _protect_times(group, happened, protection, time)
-            protected.append((moved, events))
-            notes += [*sentences, _MERGED.format(k=protection.k)]
+            moved, events, units, sentences = _protect_times(group, happened, protection, time)
+            protected.append((moved, events, units))
+            notes += [*sentences, _describe(protection, _MERGED)]
     curves = []
-    for column, events in protected:
+    for column, events, units in protected:
         # Of its own: a small group would coarsen the times of all others.
-        steps = _resolve_steps(protection, request, len(column))
-        step = choose_time_step(column, steps=steps, k=protection.k)
-        curves.append(compute_safe_curve(column, events, step=step, k=protection.k, level=level))
+        steps = _resolve_steps(protection, request, units.count(len(column)))
+        step = choose_time_step(column, steps=steps, k=protection.k, units=units)
+        curves.append(
+            compute_safe_curve(column, events, step=step, k=protection.k, level=level, units=units)
+        )
     pairs = [(group, curve) for group, curve in zip(times.subjects.groups, curves, strict=True)
              if curve]  # fmt: skip
     if not pairs:
         raise OutputRefused(
-            f"There are fewer than {protection.k} events to show.",
+            f"There are {_count_events(protection, 'fewer than')} to show.",
             hint="take larger groups, or a longer time.",
         )
     if len(pairs) < len(curves):
         notes.append("Groups with few events are left out.")
     return tuple(group for group, _ in pairs), [curve for _, curve in pairs], notes
+
+
+def _count_events(protection: Protection, bound: str) -> str:
+    if protection.unit == "records":
+        return f"{bound} {protection.k} events"
+    return f"events of {bound} {protection.k} {protection.unit}"
+
+
+def _describe(protection: Protection, sentence: str) -> str:
+    """A sentence with what k counts in it."""
+    events = _count_events(protection, "at least")
+    return sentence.format(k=protection.k, unit=protection.unit, events=events)
 
 
 def _resolve_steps(protection: Protection, request: Request, records: int) -> int:
@@ -242,15 +266,15 @@ def _resolve_steps(protection: Protection, request: Request, records: int) -> in
 
 def _protect_times(
     group: Group, happened: Mask, protection: Protection, time: str
-) -> tuple[Floats, Mask, list[str]]:
+) -> tuple[Floats, Mask, Units, list[str]]:
     """Protected times: of events and of ends without one apart, so that each stays what it is."""
-    times, events = [], []
+    times, events, units = [], [], []
     notes: list[str] = []
     for had_event in (True, False):
         rows = np.flatnonzero(happened == had_event)
         if not len(rows):
             continue
-        if len(rows) < 2 * protection.k:
+        if group.units.take(rows).count(len(rows)) < 2 * protection.k:
             raise OutputRefused(
                 "A group has too few events, or too few ends without one, to protect their times.",
                 hint='take larger groups, or protection="suppress".',
@@ -258,8 +282,9 @@ def _protect_times(
         moved = protect_values(group.take(rows), [time], protection)
         times.append(moved.column(time))
         events.append(np.full(len(moved), had_event))
+        units.append(moved.units)
         notes += moved.notes()
-    return np.concatenate(times), np.concatenate(events), notes
+    return np.concatenate(times), np.concatenate(events), join_units(units), notes
 
 
 # Curves ------------------------------------------------------------------------------------------
@@ -336,15 +361,24 @@ def kaplan_meier(times: Floats, events: Mask) -> KaplanMeierCurve:
     )
 
 
-def choose_time_step(times: Floats, *, steps: int, k: int) -> float:
+def choose_time_step(times: Floats, *, steps: int, k: int, units: Units = ALONE) -> float:
     """A round length of time, about so many of which make up the time of most records."""
+    if units:
+        (most,) = safe_quantiles(times, at=FIVE[-1:], k=k, units=units).values
+        return choose_step(most * _GRAINS / steps)
     (start,) = find_windows(len(times), FIVE[-1:], k)
     most = math.fsum(order_statistics(times, np.arange(start, start + k))) / k
     return choose_step(most * _GRAINS / steps)
 
 
 def compute_safe_curve(
-    times: Floats, events: Mask, *, step: float, k: int = 3, level: float = 0.95
+    times: Floats,
+    events: Mask,
+    *,
+    step: float,
+    k: int = 3,
+    level: float = 0.95,
+    units: Units = ALONE,
 ) -> SafeSurvivalCurve | None:
     """The curve at round times, each step at least k events, as long as k records are at risk.
 
@@ -358,6 +392,7 @@ def compute_safe_curve(
     step : the grid of times, see `choose_time_step`.
     k : least number of events in a step, and of records at risk at the end.
     level : of the band, point by point.
+    units : whose each record is: then a step has events of k of them, and k are at risk.
 
     Examples
     --------
@@ -368,11 +403,17 @@ def compute_safe_curve(
     """
     if len(times) <= k or step <= 0:
         return None
-    end = _find_end(times, step, k)
+    end = _find_end(times, step, k, units)
     curve = kaplan_meier(times, events)
     ticks = _count_ticks(curve.times, step)
     shown = ticks <= end
-    feet, end = _merge_steps(ticks[shown], curve.events[shown], end, k)
+    if units:
+        happened = np.flatnonzero(events)
+        of_events = _count_ticks(times[happened], step)
+        early = of_events <= end
+        feet, end = _merge_unit_steps(of_events[early], units.take(happened[early]), end, k)
+    else:
+        feet, end = _merge_steps(ticks[shown], curve.events[shown], end, k)
     if not feet:
         return None
     index = np.searchsorted(ticks, feet, "right") - 1
@@ -413,9 +454,12 @@ def _count_ticks(times: Floats, step: float) -> Integers:
     return ticks.astype(np.int64)
 
 
-def _find_end(times: Floats, step: float, k: int) -> int:
+def _find_end(times: Floats, step: float, k: int, units: Units) -> int:
     """The last round time after which at least k records are still at risk, in steps."""
-    (last,) = order_statistics(times, np.array([len(times) - k]))
+    depth = units.take(units.sort(times)[::-1]).find_depth(k)
+    if depth is None:
+        return 0
+    (last,) = order_statistics(times, np.array([len(times) - depth]))
     # The k-th longest time lies after the round time before its own, so k records do.
     return max(int(_count_ticks(np.array([last]), step)[0]) - 1, 0)
 
@@ -435,6 +479,18 @@ def _merge_steps(ticks: Integers, counts: Integers, end: int, k: int) -> tuple[l
             feet.append(tick)
             waiting = 0
     return feet, feet[-1] if waiting and feet else end
+
+
+def _merge_unit_steps(ticks: Integers, units: Units, end: int, k: int) -> tuple[list[int], int]:
+    """The same where persons or groups are counted: a step has events of k of them."""
+    feet: list[int] = []
+    waiting = np.zeros(len(ticks), bool)
+    for tick in np.unique(ticks).tolist():
+        waiting |= ticks == tick
+        if not units.find_small(np.where(waiting, 0, -1), 1, k)[0]:
+            feet.append(tick)
+            waiting[:] = False
+    return feet, feet[-1] if waiting.any() and feet else end
 
 
 def _round_time(ticks: int, step: float) -> float:

@@ -47,8 +47,8 @@ def violin(  # noqa: PLR0913 - all but two by name only
     """Mirrored densities, one a group; each begins and ends where at least k records are.
 
     Question: in which groups is a variable distributed differently?
-    Assumes: one record is one person. All violins have the same area: their size says nothing
-    about how many records a group has.
+    Assumes: one record is one person, or the role "person" says whose it is. All violins have the
+    same area: their size says nothing about how many records a group has.
 
     Parameters
     ----------

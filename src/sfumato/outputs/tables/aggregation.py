@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Literal
@@ -16,23 +17,23 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from sfumato.cells.codes import encode, encode_unordered
+from sfumato.cells.codes import encode
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.engines.summaries import exact_sum
 from sfumato.errors import DataError
 from sfumato.io import frames
-from sfumato.kernels.arrays import Floats, Integers
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.output import OutputRefused
 from sfumato.outputs.quantiles import (
-    FIVE,
     choose_step,
-    count_needed_records,
+    find_nearest,
     safe_quantiles,
     snap_to_grid,
 )
-from sfumato.outputs.rules import Rules, Unit
+from sfumato.outputs.rules import Rules
 from sfumato.outputs.tables.lattice import Lattice
+from sfumato.outputs.units import ALONE, Units, find_units, list_largest
 from sfumato.progress import current_progress
 
 Missing = Literal["level", "leave out"]
@@ -54,6 +55,7 @@ class CellCounts:
     labels : the levels of each, as text; the last is the label of its total.
     counts : records in each cell, flat, margins among them.
     occupied : the inner cells that hold records: their values, and the index of the cell.
+    units : whose each record is, where the rules count persons or groups.
     share_left_out : the share of records left out because one of the variables is missing.
     """
 
@@ -62,6 +64,7 @@ class CellCounts:
     labels: tuple[tuple[str, ...], ...]
     counts: Floats
     occupied: pl.DataFrame
+    units: Units
     share_left_out: float
 
     @property
@@ -77,6 +80,21 @@ class CellCounts:
         )
         return joined[_CELL].to_numpy()
 
+    @cached_property
+    def unit_counts(self) -> Integers:
+        """How many persons or groups each cell has, margins among them; or records."""
+        if not self.units:
+            return self.counts.astype(np.int64)
+        return count_units_in(self.lattice, self.find_cells(), self.units)
+
+    def take(self, rows: Mask, counts: Floats) -> CellCounts:
+        """The same cells with some of the records only, so many in each cell."""
+        if not self.units:
+            return replace(self, counts=counts)
+        chosen = np.flatnonzero(rows)
+        units = self.units.take(chosen)
+        return replace(self, data=self.data.take(chosen), units=units, counts=counts)
+
 
 def count_cells(
     data: Dataset, names: Sequence[str], *, missing: Missing, rules: Rules
@@ -89,15 +107,18 @@ def count_cells(
     if missing == "leave out":
         distinct = distinct.drop_nulls(names)
     total, records = int(counted.counts.sum()), int(distinct[_COUNT].sum())
-    if records < rules.records:
+    complete = _drop_incomplete(data, names) if records < total else data
+    units = find_units(complete, rules)
+    number = units.count(records)
+    if number < rules.records:
         raise OutputRefused(
-            f"A table needs at least {rules.records} records; there are fewer.",
+            f"A table needs at least {rules.records} {units.word}; there are fewer.",
             hint="put groups together, or ask the output checker for other rules.",
         )
     labels, codes = [], []
     for name in names:
         levels, code = _code_levels(data, distinct[name])
-        _require_few_levels(name, len(levels), records, rules)
+        _require_few_levels(name, len(levels), number, rules)
         labels.append((*levels, _make_unique("All", levels)))
         codes.append(code)
     lattice = Lattice(tuple(len(levels) - 1 for levels in labels))
@@ -112,55 +133,27 @@ def count_cells(
     inner[tuple(codes)] = distinct[_COUNT].to_numpy()
     cells = np.ravel_multi_index(tuple(codes), lattice.shape)
     return CellCounts(
-        data=_drop_incomplete(data, names) if records < total else data,
+        data=complete,
         names=tuple(names),
         labels=tuple(labels),
         counts=lattice.with_margins(inner),
         occupied=distinct.select(names).with_columns(pl.Series(_CELL, cells)),
+        units=units,
         share_left_out=1 - records / total if records < total else 0.0,
     )
 
 
-def list_units(data: Dataset, unit: Unit) -> list[Integers]:
-    """The number of each record's person, or group, by what says so; none where records count."""
-    if unit == "records":
-        return []
-    if not frames.is_in_memory(data.frame):
-        raise OutputRefused(
-            f"The rules count {unit}, which is done in memory only.", hint="read the data whole."
-        )
-    if unit == "persons":
-        columns = [] if data.persons is None else [data.persons]
-    else:
-        columns = [data.column(name) for name in data.schema.having("cluster")]
-    numbers = [encode_unordered(column)[0].astype(np.int64) for column in columns]
-    for number, column in zip(numbers, columns, strict=True):
-        missing = column.is_null().to_numpy()
-        # Nobody says that these belong together.
-        number[missing] = number.max(initial=0) + 1 + np.arange(missing.sum())
-    return [number for number in numbers if len(np.unique(number)) < len(number)]
-
-
-def count_distinct(lattice: Lattice, cells: Integers, units: Integers) -> Integers:
+def count_units_in(lattice: Lattice, cells: Integers, units: Units) -> Integers:
     """How many different units are in each cell, margins among them.
 
     Parameters
     ----------
     cells : the inner cell of each record.
-    units : the number of each record's unit.
+    units : whose each record is.
     """
     counted = np.zeros(lattice.cells, np.int64)
-    places = np.unravel_index(cells, lattice.shape)
-    for kept in product((False, True), repeat=len(lattice.sizes)):
-        collapsed = np.ravel_multi_index(
-            [
-                place if keep else np.full_like(place, size)
-                for place, keep, size in zip(places, kept, lattice.sizes, strict=True)
-            ],
-            lattice.shape,
-        )
-        pairs = np.unique(np.column_stack([collapsed, units]), axis=0)
-        counted += np.bincount(pairs[:, 0], minlength=lattice.cells)
+    for summed in product((False, True), repeat=len(lattice.sizes)):
+        counted += units.count_in(map_to_margin(lattice, summed)[cells], lattice.cells)
     return counted
 
 
@@ -249,18 +242,18 @@ class Magnitudes:
     Parameters
     ----------
     records : how many records with a value each cell has.
-    weights : their total weight.
-    sums : of the values, weighted.
-    squares : of their squares, weighted.
+    weights : their total weight; for each kind of contributor, such as persons and households.
+    sums : of the values, weighted; likewise.
+    squares : of their squares, weighted; likewise.
     cases : of a variable of two values, how many records of each cell have the larger one.
     constant : whether all values of some cell are the same.
     statistics : the requested ones, by name.
     """
 
     records: Floats
-    weights: Contributions
-    sums: Contributions
-    squares: Contributions
+    weights: tuple[Contributions, ...]
+    sums: tuple[Contributions, ...]
+    squares: tuple[Contributions, ...]
     cases: Floats | None
     constant: bool
     statistics: dict[str, Floats]
@@ -290,11 +283,13 @@ def read_weights(data: Dataset, name: str | None) -> Floats | None:
     return weights
 
 
-def aggregate_weights(counts: CellCounts, weights: Floats, *, largest: int) -> Contributions:
-    """Add up the weights in each cell of a table of counts."""
-    builder = _ContributionBuilder(counts.lattice, largest)
-    for cell, values, _ in _iterate_cells(counts, weights, None):
-        builder.add(cell, values)
+def aggregate_weights(
+    counts: CellCounts, weights: Floats, *, largest: int
+) -> tuple[Contributions, ...]:
+    """Add up the weights in each cell of a table of counts, for each kind of contributor."""
+    builder = _ContributionBuilder(counts.lattice, largest, counts.units)
+    for cell, rows in _iterate_cells(counts, weights, None):
+        builder.add(cell, weights[rows], counts.units.take(rows))
     return builder.build()
 
 
@@ -320,22 +315,25 @@ def aggregate_values(
     """
     lattice = counts.lattice
     records = np.zeros(lattice.cells)
-    builders = [_ContributionBuilder(lattice, largest) for _ in range(3)]
+    builders = [_ContributionBuilder(lattice, largest, counts.units) for _ in range(3)]
     statistics = {name: np.full(lattice.cells, np.nan) for name in wanted}
-    ordered = np.sort(values[~np.isnan(values)])
-    step = choose_quantile_step(ordered, k) if len(ordered) > k else 0.0
+    present = np.flatnonzero(~np.isnan(values))
+    ordered = np.sort(values[present])
+    step = choose_quantile_step(values[present], k, counts.units.take(present))
     # Sums of a variable of two values are counts in disguise.
     binary = len(ordered) > 0 and bool(np.isin(ordered, ordered[[0, -1]]).all())
     cases, constant = np.zeros(lattice.cells), False
-    for cell, cell_values, cell_weights in _iterate_cells(counts, values, weights):
-        records[cell] = len(cell_values)
-        weight = np.ones(len(cell_values)) if cell_weights is None else cell_weights
+    for cell, rows in _iterate_cells(counts, values, weights):
+        records[cell] = len(rows)
+        cell_values, units = values[rows], counts.units.take(rows)
+        weight = np.ones(len(rows)) if weights is None else weights[rows]
         terms = (weight, weight * cell_values, weight * cell_values**2)
         for builder, term in zip(builders, terms, strict=True):
-            builder.add(cell, term)
+            builder.add(cell, term, units)
         cases[cell] = int((cell_values == ordered[-1]).sum())
         constant = constant or bool(len(cell_values) >= k and cell_values[0] == cell_values[-1])
-        for name, value in _compute_statistics(wanted, cell_values, weight, k, step).items():
+        found = _compute_statistics(wanted, cell_values, weight, k, step, units)
+        for name, value in found.items():
             statistics[name][cell] = value
     total_weights, sums, squares = (builder.build() for builder in builders)
     return Magnitudes(
@@ -350,50 +348,57 @@ def aggregate_values(
 
 
 class _ContributionBuilder:
-    """Contributions, filled cell by cell."""
+    """Contributions, filled cell by cell: those of records, or of each kind of unit."""
 
-    def __init__(self, lattice: Lattice, largest: int) -> None:
+    def __init__(self, lattice: Lattice, largest: int, units: Units) -> None:
         self.totals, self.sizes = np.zeros(lattice.cells), np.zeros(lattice.cells)
-        self.largest = np.zeros((lattice.cells, largest))
+        self.largest = np.zeros((max(len(units.numbers), 1), lattice.cells, largest))
         self.signed = False
 
-    def add(self, cell: int, terms: Floats) -> None:
+    def add(self, cell: int, terms: Floats, units: Units) -> None:
         """Record the contributions to a cell."""
         sizes = np.abs(terms)
         self.totals[cell] = math.fsum(exact_sum(terms))
         self.sizes[cell] = math.fsum(exact_sum(sizes))
-        # A partition finds the largest few without sorting all.
-        most = min(self.largest.shape[1], len(sizes))
-        self.largest[cell, :most] = np.sort(np.partition(sizes, len(sizes) - most)[-most:])[::-1]
         self.signed = self.signed or bool((terms < 0).any())
+        most = self.largest.shape[2]
+        for kind, numbers in enumerate(units.numbers):
+            found, _ = list_largest(np.zeros(len(terms), np.int64), numbers, sizes, 1, most)
+            self.largest[kind, cell] = found[0]
+        if not units:
+            # A partition finds the largest few without sorting all.
+            most = min(most, len(sizes))
+            ends = np.partition(sizes, len(sizes) - most)[-most:]
+            self.largest[0, cell, :most] = np.sort(ends)[::-1]
 
-    def build(self) -> Contributions:
-        """All cells together."""
-        return Contributions(
-            totals=self.totals, sizes=self.sizes, largest=self.largest, signed=self.signed
+    def build(self) -> tuple[Contributions, ...]:
+        """All cells together, for each kind."""
+        return tuple(
+            Contributions(totals=self.totals, sizes=self.sizes, largest=largest, signed=self.signed)
+            for largest in self.largest
         )
 
 
 def _iterate_cells(
     counts: CellCounts, values: Floats, weights: Floats | None
-) -> Iterator[tuple[int, Floats, Floats | None]]:
-    """Each non-empty cell, its values in rising order, and their weights: inner cells first."""
+) -> Iterator[tuple[int, Integers]]:
+    """Each non-empty cell and its records with a value, by rising value: inner cells first."""
     present = np.flatnonzero(~np.isnan(values))
-    inner, values = counts.find_cells()[present], values[present]
-    weights = None if weights is None else weights[present]
+    inner = counts.find_cells()[present]
+    keys: list[Integers | Floats] = [*counts.units.take(present).numbers]
+    keys += [] if weights is None else [weights[present]]
     lattice, progress = counts.lattice, current_progress()
     margins = list(product((False, True), repeat=len(lattice.sizes)))
     for done, summed in enumerate(margins):
         progress("adding up", done, len(margins))
         cells = map_to_margin(lattice, summed)[inner]
-        order = np.lexsort((values, cells) if weights is None else (weights, values, cells))
-        cells, ordered = cells[order], values[order]
+        order = np.lexsort((*keys, values[present], cells))
+        cells = cells[order]
         # Sorted by cell, then by value: each cell is a run.
         ends = np.flatnonzero(np.append(cells[1:] != cells[:-1], True)) + 1
         start = 0
         for end in ends.tolist() if len(cells) else ():
-            cell_weights = None if weights is None else weights[order[start:end]]
-            yield int(cells[start]), ordered[start:end], cell_weights
+            yield int(cells[start]), present[order[start:end]]
             start = end
 
 
@@ -407,12 +412,12 @@ def map_to_margin(lattice: Lattice, summed: Sequence[bool]) -> Integers:
 
 
 def _compute_statistics(
-    wanted: Sequence[str], values: Floats, weights: Floats, k: int, step: float
+    wanted: Sequence[str], values: Floats, weights: Floats, k: int, step: float, units: Units
 ) -> dict[str, float]:
     """The requested statistics of a cell, its values in rising order."""
     names = [name for name in wanted if name.startswith(_QUANTILE)]
     shares = [float(name.removeprefix(_QUANTILE)) / 100 for name in names]
-    quantiles = dict(zip(names, compute_quantiles(values, shares, k, step), strict=True))
+    quantiles = dict(zip(names, compute_quantiles(values, shares, k, step, units), strict=True))
     moments = {name: _compute_moment(name, values, weights) for name in wanted if name not in names}
     return quantiles | moments
 
@@ -427,20 +432,27 @@ def _compute_moment(name: str, values: Floats, weights: Floats) -> float:
     return math.sqrt(variance * len(values) / (len(values) - 1)) if len(values) > 1 else math.nan
 
 
-def choose_quantile_step(ordered: Floats, k: int) -> float:
+def choose_quantile_step(values: Floats, k: int, units: Units = ALONE) -> float:
     """To what the quantiles of a table are rounded: about a 200th of the spread of all values."""
-    if len(ordered) >= count_needed_records(len(FIVE), k):
-        return safe_quantiles(ordered, k=k).step
-    return choose_step(float(ordered[-2] - ordered[1]))
+    if len(values) <= k:
+        return 0.0
+    try:
+        return safe_quantiles(values, k=k, units=units).step
+    except OutputRefused:  # too few for five of them
+        ordered = np.sort(values)
+        return choose_step(float(ordered[-2] - ordered[1]))
 
 
-def compute_quantiles(ordered: Floats, shares: Sequence[float], k: int, step: float) -> list[float]:
+def compute_quantiles(
+    ordered: Floats, shares: Sequence[float], k: int, step: float, units: Units = ALONE
+) -> list[float]:
     """Means of order statistics around each quantile, rounded; NaN where they do not fit.
 
     A single order statistic is somebody's value. All means rest on the same number of values
     (k, or one more where that lies evenly around the median), no value enters two of them, and
     the extremes enter none: otherwise the difference of two quantiles would disclose a value.
-    So a quantile near an end, or near another quantile, has no safe answer.
+    So a quantile near an end, or near another quantile, has no safe answer. Where persons or groups
+    are counted, a mean rests on as many records as k of them have, and each of them counts alike.
 
     Parameters
     ----------
@@ -448,6 +460,7 @@ def compute_quantiles(ordered: Floats, shares: Sequence[float], k: int, step: fl
     shares : which quantiles, between 0 and 1.
     k : how many values each answer rests on, at least.
     step : what they are rounded to, see `choose_quantile_step`.
+    units : whose each value is.
 
     Examples
     --------
@@ -455,14 +468,22 @@ def compute_quantiles(ordered: Floats, shares: Sequence[float], k: int, step: fl
     >>> compute_quantiles(np.arange(11.0), [0.5, 0.05, 0.6], 3, 0.1)
     [5.0, nan, nan]
     """
-    width = k + (len(ordered) - k) % 2
     first_free = 1
     quantiles = [math.nan] * len(shares)
     for index in sorted(range(len(shares)), key=lambda index: shares[index]):
         rank = round(shares[index] * (len(ordered) - 1), 9)  # 0.7 * 10 is 7
-        first = math.floor(rank - (width - 1) / 2 + 0.5)
-        if first >= first_free and first + width < len(ordered):
-            first_free = first + width
-            window = ordered[first:first_free].tolist()
-            quantiles[index] = snap_to_grid(math.fsum(window) / width, step)
+        window = _find_window(rank, len(ordered), k, units)
+        if window is not None and window.start >= first_free and window.stop < len(ordered):
+            first_free = window.stop
+            mean = units.take(window).average(ordered[window])
+            quantiles[index] = snap_to_grid(mean, step)
     return quantiles
+
+
+def _find_window(rank: float, records: int, k: int, units: Units) -> slice | None:
+    """The records around a rank on which a quantile rests."""
+    if units:
+        return find_nearest(rank, 0, records, k, units)
+    width = k + (records - k) % 2
+    first = math.floor(rank - (width - 1) / 2 + 0.5)
+    return slice(first, first + width)

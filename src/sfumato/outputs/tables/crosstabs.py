@@ -48,8 +48,9 @@ def crosstab(  # noqa: PLR0913 - a table has as many parameters as pandas' own, 
 
     Question: which cells disclose something about a person (primary suppression), and which others
     must be hidden so that nobody can work those out (secondary suppression)?
-    Assumes: one record is one person. The attacker knows every cell that is shown and every
-    margin, whether it is shown or not; see `sfumato.outputs.tables.attack`.
+    Assumes: one record is one person, unless the role "person" or "cluster" says whose the records
+    are: then these are counted, as the rules say. The attacker knows every cell that is shown and
+    every margin, whether it is shown or not; see `sfumato.outputs.tables.attack`.
 
     Parameters
     ----------
@@ -60,12 +61,13 @@ def crosstab(  # noqa: PLR0913 - a table has as many parameters as pandas' own, 
     aggregate : "count" (default), "sum", "mean", "std", "median", or a percentile such as "q25";
         or several. Must be said where there are `values`. Minimum and maximum are refused: they are
         somebody's value.
-    weights : the variable with survey weights. Thresholds still count records.
+    weights : the variable with survey weights. Thresholds still count records, or persons.
     margins : show the totals. They are protected either way.
     subtotals : show the totals within nested rows and columns too.
     normalize : shares of all records, or of each row ("index") or column ("columns").
-    protection : "suppress" hides cells, "round" rounds counts to multiples of `base`.
-    k : fewest records in a cell. Default: the rules' k.
+    protection : "suppress" hides cells, "round" rounds counts to multiples of `base`. Rounding is
+        refused where a cell has records of fewer than k persons.
+    k : fewest records, or persons, in a cell. Default: the rules' k.
     base : what to round to; at least k.
     missing : missing values are a "level" of their own, or records with one are "leave out".
     title : what the table is called in the log.
@@ -158,8 +160,9 @@ def _make_table(data: Dataset, request: TableRequest, missing: Missing, log: Log
     if log is None:
         return table
     output = _describe_output(
-        request, verdict=table.verdict, reasons=table.reasons, digest=digest_of(table.cells)
-    )
+        request, verdict=table.verdict, reasons=table.reasons, digest=digest_of(table.cells),
+        rule=table.rule,
+    )  # fmt: skip
     population, parts = _find_population(counts, request, table)
     judged = log.add(output, population, parts=parts)
     return replace(table, verdict=judged.verdict, reasons=judged.reasons)
@@ -199,6 +202,5 @@ def _describe_output(request: TableRequest, **judgement: Any) -> Output:
         title=request.title,
         variables=tuple(name for name in variables if name),
         groups=request.names,
-        rule=request.describe_rule(),
-        **judgement,
+        **{"rule": request.describe_rule(), **judgement},
     )

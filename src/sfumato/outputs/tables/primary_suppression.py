@@ -122,7 +122,12 @@ def assess_weights(counts: Layer, weights: Floats) -> Layer:
 
 
 def assess_sums(
-    lattice: Lattice, counts: Layer, contributions: Contributions, *, rules: Rules
+    lattice: Lattice,
+    counts: Layer,
+    contributions: Contributions,
+    *,
+    rules: Rules,
+    contributors: Integers | None = None,
 ) -> Layer:
     """Sums that one or a few contributors dominate, and sums over too few records.
 
@@ -130,7 +135,8 @@ def assess_sums(
     section 6.3). p% rule: p % of the largest contribution less the sum of all but the two
     largest. Dominance (n, k) rule: what is missing until the n largest make up no more than their
     share. Contributions count by their absolute value. Whoever is alone in a hidden cell knows its
-    value; the other cells must stay as wide for him.
+    value; the other cells must stay as wide for him. `contributors` says how many each cell has,
+    where they are not its records.
     """
     sizes, largest = contributions.sizes, contributions.largest
     need = np.zeros(len(contributions.totals))
@@ -154,11 +160,11 @@ def assess_sums(
         high=contributions.totals + need,
         sensitive=need > 0,
         nonnegative=not contributions.signed,
-        insiders=_find_insiders(lattice, counts.values),
+        insiders=_find_insiders(lattice, counts.values if contributors is None else contributors),
     )
 
 
-def _find_insiders(lattice: Lattice, counts: Floats) -> tuple[Integers, ...]:
+def _find_insiders(lattice: Lattice, counts: Floats | Integers) -> tuple[Integers, ...]:
     """Whoever is alone in a cell knows it, and every margin in which he is alone as well."""
     insiders = []
     for cell in np.flatnonzero((counts == 1) & (lattice.depth == 0)).tolist():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.kernels.arrays import Floats, Mask
+from sfumato.kernels.arrays import Floats, Integers, Mask
 from sfumato.outputs.output import OutputRefused, Verdict, worst
 from sfumato.outputs.rules import Rules, warn_of_shared_persons
 from sfumato.outputs.tables.aggregation import (
@@ -14,8 +14,6 @@ from sfumato.outputs.tables.aggregation import (
     Contributions,
     aggregate_values,
     aggregate_weights,
-    count_distinct,
-    list_units,
     read_values,
     read_weights,
 )
@@ -55,15 +53,17 @@ class _Draft:
 
 def protect_table(counts: CellCounts, request: TableRequest) -> Table:
     """Hide or round what must not be seen, and say what asks for a second look."""
-    records = counts.counts[-1]
-    if request.k > records - request.rules.k:
+    number = int(counts.unit_counts[-1])
+    if request.k > number - request.rules.k:
         raise OutputRefused(
             # The exact end would disclose the exact number of records.
-            f"k may be {max(int(records) - request.rules.k, 0) // 5 * 5} at most on these records.",
+            f"k may be {max(number - request.rules.k, 0) // 5 * 5} at most on these "
+            f"{counts.units.word}.",
             hint="a larger k would hide everything.",
         )
     findings = _find_concerns(counts, request)
     if request.protection == "round":
+        _refuse_rounding_few(counts, request)
         draft = _Draft(shown={"count": round_table(counts.lattice, counts.counts, request.base)})
         return _build_table(counts, request, draft, {}, findings)
     draft = (
@@ -95,71 +95,107 @@ def protect_table(counts: CellCounts, request: TableRequest) -> Table:
 
 def _draft_count_table(counts: CellCounts, request: TableRequest) -> _Draft:
     """A table of counts, weighted or not."""
-    few = _find_few_units(counts, request)
-    layer = assess_counts(counts.lattice, counts.counts, k=request.k, rules=request.rules, few=few)
-    weights = read_weights(counts.data, request.weights)
+    layer = _assess_records(counts, request, request.rules)
+    weights, layers = read_weights(counts.data, request.weights), {"count": layer}
+    largest = request.rules.most_contributors
+    if counts.units:
+        ones = np.ones(len(counts.data))
+        contributions = aggregate_weights(counts, ones, largest=largest)
+        layers |= _assess_sums("count as sums", counts, layer, contributions, request)
     if weights is None:
-        return _Draft(shown={"count": counts.counts}, layers={"count": layer})
-    weighted = aggregate_weights(counts, weights, largest=_count_largest(request))
-    layers = {"count": layer, **_assess_weights(counts, layer, weighted, request)}
-    return _Draft(shown={"count": weighted.totals}, layers=layers)
+        return _Draft(shown={"count": counts.counts}, layers=layers)
+    weighted = aggregate_weights(counts, weights, largest=largest)
+    layers |= _assess_weights(counts, layer, weighted, request)
+    return _Draft(shown={"count": weighted[0].totals}, layers=layers)
+
+
+def _assess_records(counts: CellCounts, request: TableRequest, rules: Rules) -> Layer:
+    """Counts of records; sensitive too are those of fewer than k persons or groups."""
+    few = _find_few(counts, request.k) if counts.units else None
+    return assess_counts(counts.lattice, counts.counts, k=request.k, rules=rules, few=few)
+
+
+def _find_few(counts: CellCounts, k: int) -> Mask:
+    few: Mask = (counts.unit_counts > 0) & (counts.unit_counts < k)
+    return few
+
+
+def _assess_sums(
+    name: str,
+    counts: CellCounts,
+    layer: Layer,
+    contributions: tuple[Contributions, ...],
+    request: TableRequest,
+) -> dict[str, Layer]:
+    """Sums that one or a few contributors dominate, for each kind of them.
+
+    How many records a person has is a contribution to a count.
+    """
+    contributors = counts.unit_counts if counts.units else None
+    return {
+        f"{name} {kind}" if kind else name: assess_sums(
+            counts.lattice, layer, by_kind, rules=request.rules, contributors=contributors
+        )
+        for kind, by_kind in enumerate(contributions)
+    }
 
 
 def _assess_weights(
-    counts: CellCounts, layer: Layer, weights: Contributions, request: TableRequest
+    counts: CellCounts, layer: Layer, weights: tuple[Contributions, ...], request: TableRequest
 ) -> dict[str, Layer]:
     """Weights are numbers of persons, too: one of them must not dominate a cell.
 
     Whoever passes an income as the weight gets sums of incomes.
     """
     return {
-        "weights": assess_weights(layer, weights.totals),
-        "weights as sums": assess_sums(counts.lattice, layer, weights, rules=request.rules),
+        "weights": assess_weights(layer, weights[0].totals),
+        **_assess_sums("weights as sums", counts, layer, weights, request),
     }
 
 
 def _draft_magnitude_table(counts: CellCounts, request: TableRequest) -> _Draft:
     """A table of values: every additive number behind it is a layer that must hold."""
-    lattice, rules = counts.lattice, request.rules
-    if _find_few_units(counts, request) is not None:
-        raise OutputRefused(
-            f"The rules count {rules.unit}, of which some have several records, and who dominates "
-            "a sum or a mean is only known of records.",
-            hint=f"make one record of each of the {rules.unit} first, or show counts.",
-        )
+    rules = request.rules
     values = read_values(counts.data, str(request.values))
     weights = read_weights(counts.data, request.weights)
     wanted = [name for name in request.statistics if name not in ("count", "sum")]
     magnitudes = aggregate_values(
-        counts, values, weights, wanted=wanted, k=request.k, largest=_count_largest(request)
+        counts, values, weights, wanted=wanted, k=request.k, largest=rules.most_contributors
     )
     records = magnitudes.records
-    if records[-1] < rules.records:
+    known = ~np.isnan(values)
+    counts = counts.take(known, records)
+    if counts.unit_counts[-1] < rules.records:
+        values_of = f"{counts.units.word} with a value" if counts.units else "values"
         raise OutputRefused(
-            f"Variable '{request.values}' has fewer than {rules.records} values here.",
+            f"Variable '{request.values}' has fewer than {rules.records} {values_of} here.",
             hint="put groups together, or leave the variable out.",
         )
-    layer = assess_counts(lattice, records, k=request.k, rules=rules)
+    layer = _assess_records(counts, request, rules)
     layers = {"count": layer}
     if weights is not None:
         layers |= _assess_weights(counts, layer, magnitudes.weights, request)
+    elif counts.units:
+        layers |= _assess_sums("count as sums", counts, layer, magnitudes.weights, request)
     if {"sum", "mean", "std"} & set(request.statistics):
-        layers["sum"] = assess_sums(lattice, layer, magnitudes.sums, rules=rules)
+        layers |= _assess_sums("sum", counts, layer, magnitudes.sums, request)
     if "std" in request.statistics:
-        layers["squares"] = assess_sums(lattice, layer, magnitudes.squares, rules=rules)
+        layers |= _assess_sums("squares", counts, layer, magnitudes.squares, request)
     if magnitudes.cases is not None:
         # Sums and means of a variable of two values are counts: of the cases, and of the others.
         only_small = Rules(k=rules.k, zeros="show", full="show")
-        others = records - magnitudes.cases
+        is_case = values[known] == values[known].max()
+        cases = counts.take(is_case, magnitudes.cases)
+        others = counts.take(~is_case, records - magnitudes.cases)
         layers |= {
-            name: assess_counts(lattice, cells, k=request.k, rules=only_small)
-            for name, cells in (("cases", magnitudes.cases), ("others", others))
+            "cases": _assess_records(cases, request, only_small),
+            "others": _assess_records(others, request, only_small),
         }
     shown = magnitudes.statistics | {
-        "count": records if weights is None else magnitudes.weights.totals,
-        "sum": magnitudes.sums.totals,
+        "count": records if weights is None else magnitudes.weights[0].totals,
+        "sum": magnitudes.sums[0].totals,
     }
-    absent = float(1 - records[-1] / counts.counts[-1])
+    absent = float(1 - known.mean())
     note = f"{_format_rough_share(absent)} have no value of '{request.values}' and are left out."
     constant = magnitudes.constant and rules.full != "show"
     return _Draft(
@@ -170,25 +206,14 @@ def _draft_magnitude_table(counts: CellCounts, request: TableRequest) -> _Draft:
     )
 
 
-def _find_few_units(counts: CellCounts, request: TableRequest) -> Mask | None:
-    """Cells, margins among them, with fewer than k persons or groups, where the rules count these.
-
-    None where every record is one of them.
-    """
-    units = list_units(counts.data, request.rules.unit)
-    if not units:
-        return None
-    cells = counts.find_cells()
-    few = np.zeros(counts.lattice.cells, bool)
-    for unit in units:
-        number = count_distinct(counts.lattice, cells, unit)
-        few |= (number > 0) & (number < request.k)
-    return few
-
-
-def _count_largest(request: TableRequest) -> int:
-    """How many of the largest contributions the rules look at."""
-    return max([2, *(number for number, _ in request.rules.dominances)])
+def _refuse_rounding_few(counts: CellCounts, request: TableRequest) -> None:
+    """Rounding hides a few records, but not that one person or group has many of them."""
+    if counts.units and _find_few(counts, request.k).any():
+        raise OutputRefused(
+            f"Rounding hides few records, and some cell has records of fewer than {request.k} "
+            f"{counts.units.word}.",
+            hint='take protection="suppress", or coarser categories.',
+        )
 
 
 def _format_rough_share(share: float) -> str:
@@ -200,18 +225,16 @@ def _format_rough_share(share: float) -> str:
 def _find_concerns(counts: CellCounts, request: TableRequest) -> Findings:
     """What asks for a second look."""
     lattice, rules = counts.lattice, request.rules
-    reasons = list(warn_of_shared_persons(counts.data) if rules.unit != "persons" else ())
-    if request.protection == "round" and list_units(counts.data, rules.unit):
-        reasons.append(f"Rounding hides few records, and the rules count {rules.unit}.")
+    reasons = list(warn_of_shared_persons(counts.data, rules))
     rare = [
         f"'{name}'"
         for axis, name in enumerate(counts.names)
-        if (_get_level_totals(lattice, counts.counts, axis) < request.k).any()
+        if (_get_level_totals(lattice, counts.unit_counts, axis) < request.k).any()
     ]
     if rare:
         reasons.append(
-            f"A level of {', '.join(rare)} has very few records. Its numbers are hidden, its name "
-            "is not: put it together with another."
+            f"A level of {', '.join(rare)} has very few {counts.units.word}. Its numbers are "
+            "hidden, its name is not: put it together with another."
         )
     if request.protection != "round":
         full = find_full_cells(lattice, counts.counts, rules.full_share)
@@ -227,12 +250,12 @@ def _find_concerns(counts: CellCounts, request: TableRequest) -> Findings:
     return [("review", reason) for reason in reasons]
 
 
-def _get_level_totals(lattice: Lattice, counts: Floats, axis: int) -> Floats:
+def _get_level_totals(lattice: Lattice, counts: Integers, axis: int) -> Integers:
     """How many records each level of one variable has."""
     selection = tuple(
         slice(0, size) if index == axis else size for index, size in enumerate(lattice.sizes)
     )
-    totals: Floats = counts.reshape(lattice.shape)[selection]
+    totals: Integers = counts.reshape(lattice.shape)[selection]
     return totals
 
 
@@ -261,7 +284,10 @@ def _build_table(
         verdict=worst(verdict for verdict, _ in findings),
         reasons=tuple(reason for _, reason in findings),
         notes=tuple(notes),
-        rule=request.describe_rule(),
+        rule={
+            **request.describe_rule(),
+            **({"unit": counts.units.word} if counts.units else {}),
+        },
         library=module if module in LIBRARIES else "pandas",
     )
 

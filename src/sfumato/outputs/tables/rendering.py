@@ -67,7 +67,8 @@ def _list_notes(table: Table) -> list[str]:
     if "base" in table.rule:
         notes = [f"Rounded to multiples of {table.rule['base']}; sums hold."]
     else:
-        note = f"{HIDDEN} hidden, so that no cell of fewer than {table.rule['k']} shows."
+        unit = f" {table.rule['unit']}" if "unit" in table.rule else ""
+        note = f"{HIDDEN} hidden, so that no cell of fewer than {table.rule['k']}{unit} shows."
         notes = [note] * hidden
     return notes + list(table.notes)
 
