@@ -15,6 +15,7 @@ from sfumato.data import Dataset
 from sfumato.engines import Engine, Rows
 from sfumato.engines.local import find_class_of_each
 from sfumato.kernels.arrays import AnyIntegers, Codes, Floats, Integers, Mask
+from sfumato.kernels.memory import PART, look_up, split_rows
 
 COMPARED = 3000
 """Classes of which each is compared with each other, at most; of more, equal ones alone fit."""
@@ -39,7 +40,7 @@ class EquivalenceClasses:
     of: Codes
     sizes: Integers
     counts: Integers | None = None
-    persons: Integers | None = None
+    persons: AnyIntegers | None = None
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -88,7 +89,7 @@ class EquivalenceClasses:
     def count_in(self, classes: Mask) -> int:
         """How many records some classes have."""
         if self.persons is not None:
-            return self.count(classes[self.of])
+            return self.count(look_up(classes, self.of))
         return int(self.sizes[classes].sum())
 
     def are_all(self, rows: Mask) -> Mask:
@@ -121,16 +122,14 @@ class EquivalenceClasses:
 
     def find_pairs(self, codes: AnyIntegers | None = None) -> Integers:
         """The rows that are left when a person counts once in each class, and for each code."""
-        from sfumato.kernels.trees.equivalence_classes import find_classes
+        from sfumato.kernels.trees.equivalence_classes import find_classes, mark_first_rows
 
-        parts: list[AnyIntegers] = [self.of, self._require_persons()]
-        parts += [] if codes is None else [codes]
-        keys = np.empty((len(parts), len(self.of)), np.int32)
-        for row, part in zip(keys, parts, strict=True):
+        of = self.of
+        if codes is not None:
             # Missing, -1, is a code of its own.
-            np.subtract(part, min(int(part.min(initial=0)), 0), out=row, casting="same_kind")
-        widths = [int(row.max(initial=0)) + 1 for row in keys]
-        return np.sort(find_classes(keys, widths).first).astype(np.int64)
+            both = np.stack([of, codes - min(int(codes.min(initial=0)), 0)]).astype(np.int32)
+            of = find_classes(both, [int(row.max(initial=0)) + 1 for row in both]).of
+        return np.flatnonzero(mark_first_rows(of, self._require_persons()))
 
     def drop_repeats(self, codes: Codes) -> tuple[EquivalenceClasses, Codes]:
         """Classes of rows of which a person has one for each code in each class, and the codes."""
@@ -172,18 +171,21 @@ class EquivalenceClasses:
         if self.persons is None:
             return math.fsum(self.sizes / among) / self.total
         worst = np.zeros(int(self.persons.max()) + 1)
-        np.maximum.at(worst, self.persons, (1 / among)[self.of])
+        chance = 1 / among
+        for part in split_rows(len(self.of)):
+            np.maximum.at(worst, self.persons[part], chance[self.of[part]])
         return math.fsum(worst) / self.total
 
-    def _require_persons(self) -> Integers:
+    def _require_persons(self) -> AnyIntegers:
         assert self.persons is not None  # noqa: S101 - the caller has looked
         return self.persons
 
 
-def count_distinct(persons: Integers) -> int:
+def count_distinct(persons: AnyIntegers) -> int:
     """How many different persons there are, by their numbers from 0."""
     present = np.zeros(int(persons.max(initial=-1)) + 1, bool)
-    present[persons] = True
+    for part in split_rows(len(persons)):
+        present[persons[part]] = True
     return int(present.sum())
 
 
@@ -192,8 +194,15 @@ def count_codes(codes: AnyIntegers, counts: Integers | None, width: int = 0) -> 
     if (codes < 0).any():
         present = codes >= 0
         codes, counts = codes[present], None if counts is None else counts[present]
-    # Sums of whole numbers in floats are exact below 2**53.
-    return np.bincount(codes, counts, width).astype(np.int64, copy=False)
+    width = max(width, int(codes.max(initial=-1)) + 1)
+    total = np.zeros(width, np.int64)
+    # Part by part, since numpy copies all codes to 64 bits first. Sums of whole numbers in floats
+    # are exact below 2**53.
+    for part in split_rows(len(codes), max(PART, width)):
+        total += np.bincount(codes[part], None if counts is None else counts[part], width).astype(
+            np.int64, copy=False
+        )
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,17 +247,23 @@ class ClassifiedRecords:
 def classify_records(data: Dataset, known: Sequence[str], engine: Engine) -> ClassifiedRecords:
     """Group records by their cells in `known`, on any engine."""
     rows = engine.tabulate(data, known)
-    persons = find_persons(data) if engine.in_memory else None
+    persons = _read_persons(data) if engine.in_memory else None
     classes = find_equivalence_classes(rows.data, known, rows.counts, persons)
     return ClassifiedRecords(data, tuple(known), engine, rows, classes)
 
 
 def find_persons(data: Dataset) -> Integers | None:
     """The person of each row; None where nobody has several, so that rows are persons."""
+    persons = _read_persons(data)
+    return None if persons is None else persons.astype(np.int64)
+
+
+def _read_persons(data: Dataset) -> Codes | None:
+    """The same in the memory of the data."""
     persons = data.persons
     if persons is None or persons.n_unique() == len(persons):
         return None
-    return persons.to_numpy().astype(np.int64)
+    return persons.to_numpy().view(np.int32)
 
 
 def _show(data: Dataset, names: Sequence[str]) -> Dataset:
@@ -260,7 +275,7 @@ def find_equivalence_classes(
     data: Dataset,
     known: Sequence[str],
     counts: Integers | None = None,
-    persons: Integers | None = None,
+    persons: AnyIntegers | None = None,
 ) -> EquivalenceClasses:
     """Group rows by their cells in `known`, compared as they stand.
 
@@ -309,7 +324,7 @@ class CellCodes:
         self,
         variables: Sequence[int],
         counts: Integers | None = None,
-        persons: Integers | None = None,
+        persons: AnyIntegers | None = None,
     ) -> EquivalenceClasses:
         """The classes of rows with equal cells in some of the variables, by their positions."""
         from sfumato.kernels.trees.equivalence_classes import find_classes

@@ -24,6 +24,7 @@ from sfumato.engines.local import find_class_of_each, find_positions
 from sfumato.errors import MethodError
 from sfumato.io import frames
 from sfumato.kernels.arrays import AnyIntegers, Codes, Integers
+from sfumato.kernels.memory import split_rows
 from sfumato.schema import Column
 
 FEWEST_OF_LEVEL = 10
@@ -96,11 +97,24 @@ def _encode_text(values: pl.Series) -> Coded:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    array = values.to_arrow(compat_level=pl.CompatLevel.oldest())
-    dictionary: Any = pc.dictionary_encode(array.cast(pa.large_string()))
-    codes = dictionary.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    levels = pl.Series(values.name, dictionary.dictionary.to_pylist(), dtype=pl.String)
-    return Coded(codes.astype(np.int32, copy=False), levels)
+    codes = np.empty(len(values), np.int32)
+    # Part by part, since Arrow holds texts in another form; then the dictionaries become one.
+    parts = list(split_rows(len(codes))) or [slice(0, 0)]
+    dictionaries = []
+    for part in parts:
+        array = values[part].to_arrow(compat_level=pl.CompatLevel.oldest())
+        encoded: Any = pc.dictionary_encode(array.cast(pa.large_string()))
+        codes[part] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        dictionaries.append(pl.Series(values.name, encoded.dictionary, dtype=pl.String))
+    if len(parts) == 1:
+        return Coded(codes, dictionaries[0])
+    texts = pl.concat(dictionaries)
+    levels = texts.unique(maintain_order=True)
+    position = find_positions(texts, levels).to_numpy()
+    starts = np.cumsum([0, *map(len, dictionaries)])
+    for part, start, end in zip(parts, starts[:-1], starts[1:], strict=True):
+        codes[part] = np.append(position[start:end], np.int32(-1))[codes[part]]
+    return Coded(codes, levels)
 
 
 def encode_unordered(values: pl.Series) -> tuple[Codes, int]:
@@ -123,7 +137,8 @@ def encode_unordered(values: pl.Series) -> tuple[Codes, int]:
         least, most = _span(numbers)
     gaps = numbers.null_count()
     array = numbers.fill_null(least).to_numpy() if gaps else numbers.to_numpy()
-    codes = (array - array.dtype.type(least)).astype(np.int32) + np.int32(1)
+    codes = (array - array.dtype.type(least)).astype(np.int32, copy=False)
+    codes += np.int32(1)
     if gaps:
         codes[numbers.is_null().to_numpy()] = 0
     return codes, most - least + 2

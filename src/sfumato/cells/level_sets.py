@@ -30,6 +30,7 @@ from sfumato.cells.notation import (
 from sfumato.errors import DataError
 from sfumato.io.frames import to_canonical_text
 from sfumato.kernels.arrays import Codes, Floats, Integers, Mask, Positions
+from sfumato.kernels.memory import look_up
 from sfumato.schema import Column
 
 NUMBER_TYPES: dict[str, NumberType] = {"continuous": "number", "integer": "number", "date": "date"}
@@ -150,9 +151,10 @@ def read_level_sets(values: pl.Series, levels: Sequence[str], column: Column) ->
     >>> cells.levels.tolist(), cells.starts.tolist()
     ([0, 0, 1, 0, 1], [0, 1, 3, 5])
     """
-    # Each distinct cell is read once, however many records have it.
-    coded = encode(format_levels(values), order="appearance")
-    texts = mark_literals(coded.levels.to_list(), column)
+    # Each distinct cell is written and read once, however many records have it.
+    cells = encode(values, order="appearance")
+    written = encode(format_levels(cells.levels), order="appearance")
+    texts = mark_literals(written.levels.to_list(), column)
     # Without declared levels nothing says what a range of them holds.
     known = replace(column, domain=tuple(levels)) if column.levels else column
     runs = encode_level_cells([*levels, *texts], known, values.name)
@@ -171,7 +173,8 @@ def read_level_sets(values: pl.Series, levels: Sequence[str], column: Column) ->
     counts = np.append(np.bincount(cell, minlength=len(texts)), len(levels))
     width = np.bincount(cell_of_run, high - low + 1, len(texts))
     return LevelSets(
-        of=coded.missing_last,
+        # After the last text comes missing, whose code is -1.
+        of=look_up(np.append(written.codes, np.int32(len(texts))), cells.codes),
         levels=np.concatenate([members[np.lexsort((members, cell))], np.arange(len(levels))]),
         starts=np.concatenate([[0], np.cumsum(counts)]),
         beyond=np.append(width > counts[:-1], False),

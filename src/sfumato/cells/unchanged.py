@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 import polars as pl
 
 from sfumato.cells.notation import format_value
 from sfumato.data import Dataset
+from sfumato.engines.local import find_positions
 from sfumato.kernels.arrays import Mask
+from sfumato.kernels.memory import split_rows
 
 
 def mark_unchanged(original: Dataset, released: Dataset, name: str) -> Mask:
@@ -23,14 +28,35 @@ def mark_unchanged(original: Dataset, released: Dataset, name: str) -> Mask:
         return before.cast(pl.Float64).eq_missing(after.cast(pl.Float64)).to_numpy()
     if before.dtype.is_temporal() and after.dtype.is_temporal():
         return before.cast(pl.Datetime("us")).eq_missing(after.cast(pl.Datetime("us"))).to_numpy()
-    return write_cells(before).eq_missing(write_cells(after)).to_numpy()
+    before_texts, after_texts = _WrittenCells.of(before), _WrittenCells.of(after)
+    same = np.empty(len(before), bool)
+    # Part by part: all cells as text would take more memory than the data.
+    for part in split_rows(len(same)):
+        same[part] = before_texts.take(part).eq_missing(after_texts.take(part)).to_numpy()
+    return same
 
 
 def write_cells(values: pl.Series) -> pl.Series:
     """Values as the text of their cells."""
-    if values.dtype == pl.String:
-        return values
-    # Each distinct value once: formatting is slow, and values repeat.
-    distinct = values.drop_nulls().unique()
-    texts = pl.Series([format_value(value) for value in distinct.to_list()], dtype=pl.String)
-    return values.replace_strict(distinct, texts, default=None, return_dtype=pl.String)
+    return _WrittenCells.of(values).take(slice(None)).alias(values.name)
+
+
+class _WrittenCells(NamedTuple):
+    """The texts of cells, and which of them each record has; None: one each, in their order."""
+
+    texts: pl.Series
+    positions: pl.Series | None
+
+    @classmethod
+    def of(cls, values: pl.Series) -> _WrittenCells:
+        if values.dtype == pl.String:
+            return cls(values, None)
+        # Each distinct value once: formatting is slow, and values repeat.
+        distinct = values.drop_nulls().unique()
+        texts = pl.Series([format_value(value) for value in distinct.to_list()], dtype=pl.String)
+        return cls(texts, find_positions(values, distinct))
+
+    def take(self, part: slice) -> pl.Series:
+        return (
+            self.texts[part] if self.positions is None else self.texts.gather(self.positions[part])
+        )

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from sfumato.data.identity import Identity, Persons, identify, number_persons
@@ -102,7 +103,8 @@ class Dataset:
         """
         given = None if self.given_identity is None else self.given_identity.persons
         persons = self._number_persons() if given is None else given
-        return None if persons is None else pl.Series("person", persons.numbers, dtype=pl.UInt32)
+        # The same memory, under another name.
+        return None if persons is None else pl.Series("person", persons.numbers.view(np.uint32))
 
     def _number_persons(self) -> Persons | None:
         person = self.schema.person

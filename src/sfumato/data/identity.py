@@ -23,7 +23,7 @@ import numpy.typing as npt
 import polars as pl
 
 from sfumato.errors import DataError
-from sfumato.kernels.arrays import Integers, Words
+from sfumato.kernels.arrays import AnyIntegers, Codes, Words
 from sfumato.kernels.memory import allocate
 from sfumato.randomness import KEY_BYTES, SLICE, Key, encrypt, fold_name
 from sfumato.schema import IDENTIFYING, Schema
@@ -59,7 +59,7 @@ class _Digests(NamedTuple):
 class Persons(NamedTuple):
     """The number of each record's person, from 0, and 128 bits for each of these persons."""
 
-    numbers: Integers
+    numbers: Codes
     digests: Words
 
 
@@ -138,12 +138,13 @@ class Identity:
             persons = persons._replace(numbers=persons.numbers[positions])
         return Identity.known(self.basis, self.digests[positions], self.columns, persons)
 
-    def with_persons(self, persons: Integers) -> Identity:
+    def with_persons(self, persons: AnyIntegers) -> Identity:
         """The same records, and the number of each one's person."""
 
         def digest_numbers() -> Persons:
             count = int(persons.max(initial=-1)) + 1
-            return Persons(persons, digest_identifiers([pl.Series(np.arange(count))]))
+            numbers = persons.astype(np.int32, copy=False)
+            return Persons(numbers, digest_identifiers([pl.Series(np.arange(count))]))
 
         return Identity(lambda: self._digests, digest_numbers)
 
@@ -190,7 +191,8 @@ def number_persons(values: pl.Series) -> Persons:
         _convert_sortable(digests), return_index=True, return_inverse=True
     )
     known = digests.any(axis=1)
-    table = pl.DataFrame({"spelling": spellings, "number": numbers.ravel(), "known": known})
+    number = numbers.ravel().astype(np.int32)
+    table = pl.DataFrame({"spelling": spellings, "number": number, "known": known})
     rows = values.alias("spelling").to_frame()
     joined = rows.join(table, on="spelling", how="left", nulls_equal=True, maintain_order="left")
     if unknown := int((~joined["known"]).sum()):
@@ -199,7 +201,7 @@ def number_persons(values: pl.Series) -> Persons:
             f"{unknown} of {len(values)} rows.",
             hint="fill it in, leave these rows out, or give each of them a number of its own.",
         )
-    return Persons(joined["number"].cast(pl.Int64).to_numpy(), digests[first])
+    return Persons(joined["number"].to_numpy(), digests[first])
 
 
 def digest_records(

@@ -323,7 +323,8 @@ class LinkedTables:
     def persons(self) -> dict[str, Integers]:
         """For each row of an owned table the number of its person, whatever the order of rows."""
         table, variable = self.structure.person
-        found = {table: number_persons(self.tables[table].column(variable)).numbers}
+        numbers = number_persons(self.tables[table].column(variable)).numbers
+        found = {table: numbers.astype(np.int64)}
         for name in self.structure.owned:
             for key in self.structure.keys_of(name):
                 if key.to_table not in found:

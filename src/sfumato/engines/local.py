@@ -31,6 +31,7 @@ from sfumato.engines.verbs import (
 from sfumato.errors import MeasureError
 from sfumato.io import frames
 from sfumato.kernels.arrays import Integers, Positions, Words
+from sfumato.kernels.memory import split_rows
 from sfumato.progress import Progress, silent
 from sfumato.randomness import KEY_BYTES, Draws, encrypt
 
@@ -327,8 +328,10 @@ def _look_up(values: pl.Series, levels: pl.Series, least: int, most: int) -> pl.
     """The same for whole numbers that lie close together: several times faster than a join."""
     table = np.full(most - least + 3, -1, np.int32)  # with one more on either side
     table[levels.to_numpy().astype(np.int64) - least + 1] = np.arange(len(levels))
-    numbers = values.fill_null(least).to_numpy().astype(np.int64)
-    codes = table[np.clip(numbers, least - 1, most + 1) - (least - 1)]
+    codes = np.empty(len(values), np.int32)
+    for part in split_rows(len(values)):
+        numbers = values[part].fill_null(least).to_numpy().astype(np.int64)
+        codes[part] = table[np.clip(numbers, least - 1, most + 1) - (least - 1)]
     missing = values.is_null().to_numpy() | (codes < 0)
     found = pl.Series("position", codes)
     return found.set(pl.Series(missing), None) if missing.any() else found

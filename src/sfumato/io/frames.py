@@ -15,6 +15,7 @@ import polars as pl
 
 from sfumato.errors import DataError, refuse_patterns
 from sfumato.kernels.arrays import Positions
+from sfumato.kernels.memory import split_rows
 
 if TYPE_CHECKING:
     from sfumato.schema import Kind
@@ -277,11 +278,17 @@ def _forget_hidden_cells(column: pl.Series) -> pl.Series:
         return column.clear(len(column))
     clean = column.fill_null(strategy="min")  # a value that is released
     if dtype in (pl.String, pl.Binary):
-        copied = clean.to_arrow(compat_level=pl.CompatLevel.oldest())
-        clean = pl.Series(column.name, copied, dtype=dtype)
+        # Part by part: what a copy goes through takes as much memory as the copy.
+        parts = (clean[part] for part in split_rows(len(clean)))
+        clean = pl.concat([_copy_texts(part) for part in parts], rechunk=False)
     if not blank.any():
         return clean
     return pl.select(pl.when(~blank).then(clean).alias(column.name)).to_series()
+
+
+def _copy_texts(column: pl.Series) -> pl.Series:
+    copied = column.to_arrow(compat_level=pl.CompatLevel.oldest())
+    return pl.Series(column.name, copied, dtype=column.dtype)
 
 
 def _strip_arrow(table: Any) -> Any:

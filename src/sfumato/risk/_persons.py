@@ -26,7 +26,7 @@ def describe_persons(classes: EquivalenceClasses) -> tuple[str, ...]:
     return () if classes.persons is None else (COUNTS_PERSONS,)
 
 
-def choose_audience(data: Dataset, subject: Subject, persons: Integers | None) -> Audience:
+def choose_audience(data: Dataset, subject: Subject, persons: AnyIntegers | None) -> Audience:
     """Who may see numbers of one data set: of a release everybody, if anybody could count them.
 
     Which rows are one person's stays inside where no released variable tells it, and so does what

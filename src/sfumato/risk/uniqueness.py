@@ -24,6 +24,7 @@ from sfumato.errors import MethodError
 from sfumato.evidence import Evidence, Subject
 from sfumato.kernels.arrays import Floats, Integers
 from sfumato.kernels.lattice.wildcards import count_fitting
+from sfumato.kernels.memory import look_up
 from sfumato.measure import AT_WORST, Measure
 from sfumato.parameters import parameters
 from sfumato.risk._known import describe_known, known_variables, require_records
@@ -193,7 +194,7 @@ class Uniqueness(Measure):
             subject=subject,
             value=_share_unique(classes, sizes),
             direction=self.direction,
-            records=records.rows.show_records(_records(sizes[classes.of])),
+            records=records.rows.show_records(_records(look_up(sizes, classes.of))),
             table=data.like(_distribution(classes, sizes)),
             details={
                 **_risks(classes, sizes),
@@ -229,7 +230,7 @@ class Uniqueness(Measure):
         link = find_link(records.data, classes.persons)
         if link is None:
             return _leave_open(_NO_LINK, *_OF_TRAJECTORIES)
-        of, persons = classes.of.astype(np.int64), classes.persons
+        of, persons = classes.of, classes.persons
         alike: Integers | None
         if self.known_rows is not None:
             alike = count_parts(of, persons, self.known_rows, row_counts=self.row_counts)

@@ -260,6 +260,8 @@ def protect(
     secret = Key.of(key)
     released, fitted = apply_steps(original, plan.steps, secret, engine=where, progress=progress)
     require_no_direct(released)
+    # Before anything is measured: afterwards it would stand in memory beside all evidence.
+    released = replace(released, frame=frames.strip_metadata(released.frame))
     released = where.keep(released)
     require_no_free_text(released, where)
     require_consistent_groups(original, released, plan.steps, where)
@@ -275,7 +277,7 @@ def protect(
         require_composition(plan, held, evidence)
         evidence |= {held.label: held.evidence}
     return Release(
-        dataset=replace(released, frame=frames.strip_metadata(released.frame)),
+        dataset=released,
         plan=plan,
         evidence=evidence,
         verdict=verdict,

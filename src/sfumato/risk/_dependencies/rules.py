@@ -16,6 +16,7 @@ import polars as pl
 from sfumato.cells.codes import encode_unordered
 from sfumato.cells.unchanged import mark_unchanged
 from sfumato.data import Dataset
+from sfumato.data.identity import sort_digests
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Floats, Integers, Mask, Positions
 
@@ -117,8 +118,7 @@ def find_dependencies(
     if not changed:
         return []
     # In an order of the records' own, so that neither sample nor halves follow the file.
-    digests = original.identity.digests
-    order = np.lexsort((digests[:, 1], digests[:, 0]))
+    order = sort_digests(original.identity.digests)
     everybody, sample = Table(view, order), Table(view, _draw_sample(view, changed, order))
     return [
         _search(name, [tool for tool in view.tools if tool != name], sample, everybody,

@@ -31,6 +31,7 @@ from sfumato.cells.pairs import PairedRows, encode_cells
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Codes, Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean, exact_sum
+from sfumato.kernels.memory import look_up
 from sfumato.schema import Column
 
 Cells = Any
@@ -190,7 +191,7 @@ class CellLosses:
     def squares(self) -> Floats:
         """The squared distance of each record."""
         squares = self.moved * self.moved
-        return squares if self.of is None else squares[self.of]
+        return squares if self.of is None else look_up(squares, self.of)
 
 
 def measure_number_loss(
@@ -249,12 +250,13 @@ def _count_pairs(
             None, first, second, np.ones(records, np.int64) if times is None else times
         )
     # Few enough pairs to be counted in a table instead of sorted.
-    keys = original * np.int32(cells[1]) + released
+    keys = original * np.int32(cells[1])
+    keys += released
     counts = count_codes(keys, times, cells[0] * cells[1])
     used = np.flatnonzero(counts)
     number = np.zeros(len(counts), np.int32)
     number[used] = np.arange(len(used))
-    return CellPairs(number[keys], used // cells[1], used % cells[1], counts[used])
+    return CellPairs(look_up(number, keys), used // cells[1], used % cells[1], counts[used])
 
 
 def _deviation(cells: Intervals, counts: Integers | None) -> float:
