@@ -28,6 +28,7 @@ from sfumato.cells.notation import (
 )
 from sfumato.errors import DataError
 from sfumato.kernels.arrays import Array, Codes, Floats, Mask, Positions
+from sfumato.kernels.memory import split_rows
 from sfumato.schema import Column
 
 NumberType = Literal["number", "date"]
@@ -144,14 +145,16 @@ def read_intervals(values: pl.Series, column: Column, kind: NumberType) -> Inter
 
 def _tabulate(numbers: Floats, gone: Mask) -> Intervals | None:
     """Whole numbers close together: every one between the least and the greatest is a cell."""
-    present = numbers[~gone]
+    present = numbers[~gone] if gone.any() else numbers
     if not len(present):
         return None
     least, most = float(present.min()), float(present.max())
     if not most - least < min(_TABLE, len(numbers)) or (present != np.floor(present)).any():
         return None
     table = np.arange(least, most + 1)
-    cells = np.where(gone, len(table), numbers - least).astype(np.int32)
+    cells = np.empty(len(numbers), np.int32)
+    for part in split_rows(len(cells)):
+        cells[part] = np.where(gone[part], len(table), numbers[part] - least)
     return Intervals(cells, np.append(table, -np.inf), np.append(table, np.inf))
 
 

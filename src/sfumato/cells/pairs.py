@@ -87,6 +87,18 @@ def encode_cells(cells: Intervals | LevelSets) -> tuple[Codes, int]:
     return codes, int(codes.max(initial=0)) + 1
 
 
+def split_classes(classes: tuple[Codes, int], codes: tuple[Codes, int]) -> tuple[Codes, int]:
+    """The classes so far, each by the cells of one more variable; how many numbers there are.
+
+    Variable after variable, so that the cells of all of them never stand in memory together.
+    """
+    from sfumato.kernels.trees.equivalence_classes import find_classes
+
+    both = np.stack([classes[0], codes[0]])
+    split = find_classes(both, [classes[1], codes[1]])
+    return split.of, len(split.first)
+
+
 def count_class_sizes(
     codes: Codes, widths: Sequence[int], counts: Integers | None = None
 ) -> Integers:

@@ -503,7 +503,8 @@ def sort_digests(digests: Words) -> npt.NDArray[np.intp]:
     by digest; the few that agree in those bits are put right afterwards.
     """
     mask = np.uint64((1 << max(len(digests) - 1, 1).bit_length()) - 1)
-    packed = (digests[:, 0] & ~mask) | np.arange(len(digests), dtype=np.uint64)
+    packed = digests[:, 0] & ~mask
+    packed |= np.arange(len(digests), dtype=np.uint64)
     packed.sort()
     order = (packed & mask).view(np.int64)
     packed &= ~mask

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from sfumato.cells.pairs import count_class_sizes, pair_rows, tabulate_pairs
+from sfumato.cells.pairs import count_class_sizes, pair_rows, split_classes, tabulate_pairs
 from sfumato.data import Dataset
 from sfumato.engines import Engine
 from sfumato.engines.summaries import exact_sum as exact_terms
@@ -182,8 +182,8 @@ def _add_up_in_memory(
 ) -> TotalLoss:
     del engine
     rows = pair_rows(original, released)
-    losses, widths = list[VariableLoss](), list[int]()
-    codes = np.empty((len(names), len(released)), np.int32)
+    losses = list[VariableLoss]()
+    classes = np.zeros(len(released), np.int32), 1
     squares = np.zeros(len(original))
     for name in names:  # one after the other: the same sum for every layout
         loss = measure_variable_loss(rows, name)
@@ -193,12 +193,12 @@ def _add_up_in_memory(
         # What each record lost, and its cell, are let go as soon as they are added up.
         lost, code = replace(loss.lost, of=None, moved=np.empty(0)), None
         if loss.code is not None:
-            codes[len(widths)], width = loss.code
-            widths.append(width)
-            code = np.empty(0, np.int32), width
+            classes = split_classes(classes, loss.code)
+            code = np.empty(0, np.int32), loss.code[1]
         losses.append(replace(loss, lost=lost, code=code))
-    sizes = count_class_sizes(codes[: len(widths)], widths)
-    del codes
+        del loss
+    sizes = count_class_sizes(classes[0][np.newaxis], classes[1:])
+    del classes
     distances = np.sqrt(squares, out=squares)
     distances /= max(len(losses), 1)
     return TotalLoss(losses, exact_sum(distances), _order_by_release(distances, rows.match), sizes)

@@ -167,10 +167,13 @@ def _search(
 
 def _look_up(table: Table, name: str) -> Finding:
     """What earlier releases show of a variable that this one protects."""
-    hidden, seen = table.truth(name).usable, table.view.seen.get(name)
-    if seen is None or not (hidden & seen[table.rows]).any():
+    seen = table.view.seen.get(name)
+    if seen is None:
         return Finding(name, (), "none")
+    hidden = table.truth(name).usable
     found = hidden & seen[table.rows]
+    if not found.any():
+        return Finding(name, (), "none")
     share = float(found.sum() / hidden.sum())
     return Finding(name, (name,), EARLIER, share, 0.0, math.inf, 1.0, table.rows[found])
 

@@ -31,7 +31,7 @@ from sfumato.cells.pairs import PairedRows, encode_cells
 from sfumato.errors import MeasureError
 from sfumato.kernels.arrays import Codes, Floats, Integers, Mask
 from sfumato.kernels.exact_sums import exact_mean, exact_sum
-from sfumato.kernels.memory import look_up
+from sfumato.kernels.memory import look_up, split_rows
 from sfumato.schema import Column
 
 Cells = Any
@@ -256,7 +256,9 @@ def _count_pairs(
     used = np.flatnonzero(counts)
     number = np.zeros(len(counts), np.int32)
     number[used] = np.arange(len(used))
-    return CellPairs(look_up(number, keys), used // cells[1], used % cells[1], counts[used])
+    for part in split_rows(len(keys)):
+        keys[part] = number[keys[part]]
+    return CellPairs(keys, used // cells[1], used % cells[1], counts[used])
 
 
 def _deviation(cells: Intervals, counts: Integers | None) -> float:
