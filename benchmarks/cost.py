@@ -21,28 +21,33 @@ def cpu():
 before, start, begun = memory(), cpu(), time.perf_counter()
 {work}
 spent, wall = cpu() - start, time.perf_counter() - begun
-cost = {{"cpu": spent, "peak": memory() - before, "wall": wall}}
+cost = {{"cpu": spent, "peak": memory() - before, "wall": wall, "result": {result}}}
 sys.stderr.write("COST " + json.dumps(cost) + "\\n")
 """
 
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU and wall seconds of the work (imports apart), and MB at the peak above the start."""
+    """CPU and wall seconds of the work (imports apart), and MB at the peak above the start.
+
+    An MB has 1024 * 1024 bytes. `result` is a number that was asked for after the work.
+    """
 
     cpu: float
     peak: float
     wall: float
+    result: float = 0.0
 
 
-def cost(work: str, *, setup: str = "", repeats: int = 1) -> Cost:
+def cost(work: str, *, setup: str = "", repeats: int = 1, result: str = "0.0") -> Cost:
     """The cheapest of some runs; each in a fresh process, so that memory is its own."""
-    runs = [_once(work, setup) for _ in range(repeats)]
+    runs = [_once(work, setup, result) for _ in range(repeats)]
     return Cost(*(min(values) for values in zip(*map(astuple, runs), strict=True)))
 
 
-def _once(work: str, setup: str) -> Cost:
-    code = _WRAPPER.format(setup=textwrap.dedent(setup), work=textwrap.dedent(work))
+def _once(work: str, setup: str, result: str) -> Cost:
+    setup, work = textwrap.dedent(setup), textwrap.dedent(work)
+    code = _WRAPPER.format(setup=setup, work=work, result=result)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)

@@ -182,3 +182,20 @@ def test_classes_of_equal_records(rows, wide):
     result = box_classes.find_classes(cells, sizes)
     assert [int(n) for n in result.counts[result.of]] == [rows.count(row) for row in rows]
     assert all(rows[result.first[of]] == row for of, row in zip(result.of, rows, strict=True))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 50_000])
+def test_classes_are_the_same_by_a_table_of_all_combinations_and_without(rows, monkeypatch):
+    cells = np.random.default_rng(1).integers(0, 5, (3, rows)).astype(np.int32)
+    looked_up = box_classes.find_classes(cells, [5] * 3)
+    monkeypatch.setattr(box_classes, "_TABLE", 0)
+    hashed = box_classes.find_classes(cells, [5] * 3)
+    for part in ("of", "first", "counts"):
+        assert np.array_equal(getattr(looked_up, part), getattr(hashed, part))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=40))
+def test_first_rows_of_a_group_in_a_class(rows):
+    of, groups = np.array(rows, np.int64).reshape(-1, 2).T
+    expected = [row not in rows[:position] for position, row in enumerate(rows)]
+    assert box_classes.mark_first_rows(of, groups).tolist() == expected
