@@ -188,7 +188,7 @@ def test_classes_of_equal_records(rows, wide):
 def test_classes_are_the_same_by_a_table_of_all_combinations_and_without(rows, monkeypatch):
     cells = np.random.default_rng(1).integers(0, 5, (3, rows)).astype(np.int32)
     looked_up = box_classes.find_classes(cells, [5] * 3)
-    monkeypatch.setattr(box_classes, "_TABLE", 0)
+    monkeypatch.setattr(box_classes, "_DENSE", 0)
     hashed = box_classes.find_classes(cells, [5] * 3)
     for part in ("of", "first", "counts"):
         assert np.array_equal(getattr(looked_up, part), getattr(hashed, part))
