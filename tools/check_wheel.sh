@@ -40,6 +40,7 @@ sfumato verify release --original cohort.csv --signer custodian.public.pem --qui
 sfumato evaluate cohort.csv release --measure propensity --measure coefficients \
   --formula "systolic ~ height + sex" --quiet > evaluate.log
 sfumato plot histogram cohort.csv --x height --out height.png --quiet > plot.log
+sfumato table cohort.csv --rows sex --protection round --quiet > table.log
 python - <<'PY'
 import sfumato as sf
 
