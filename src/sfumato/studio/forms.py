@@ -104,7 +104,7 @@ def list_fields(
                 value=_list_names(value) if kind == "names" else _write_value(value),
                 default=_write_value(parameter.default),
                 required=parameter.required,
-                example=write_example(types[parameter.name]) if kind == "text" else "",
+                example=_write_example(types[parameter.name], shape) if kind == "text" else "",
                 **facts,
             )
         )
@@ -141,6 +141,15 @@ def read_form(entry: Entry, form: Mapping[str, Sequence[str]], before: str = "")
         elif sent[-1] != field.default or field.required:
             texts[field.name] = sent[-1]
     return parse_parameters(entry, texts) | singles
+
+
+def _write_example(annotation: Any, shape: Mapping[str, Any]) -> str:
+    """What may stand in a field: where one number does for all variables, that first."""
+    example = write_example(annotation)
+    number = {"number", "integer"} & {part.get("type") for part in shape.get("anyOf", ())}
+    if not number or not example.startswith("{"):
+        return example
+    return f"{example.partition('= ')[2].rstrip(' }')}, or {example}"
 
 
 def _list_names(value: Any) -> list[str]:

@@ -88,7 +88,7 @@ def _show_plan(view: View, tried: Outcome) -> dict[str, Any]:
             "name": name,
             "title": _title_part(plan, name),
             "steps": [
-                _describe_card(step, position, get_part(plan, name))
+                _describe_card(step, position, plan, name)
                 for position, step in enumerate(get_part(plan, name).steps)
             ],
             "targets": _list_targets(plan, name, own, measured),
@@ -111,7 +111,9 @@ def _title_part(plan: Plan | LinkedPlan, name: str) -> str:
     return say("protect.table", name=name) if name else say("protect.over_all")
 
 
-def _describe_card(step: Method, position: int, plan: Plan | LinkedPlan) -> dict[str, Any]:
+def _describe_card(
+    step: Method, position: int, plan: Plan | LinkedPlan, part: str
+) -> dict[str, Any]:
     settings = list_settings(step)
     described = describe_steps(
         {"methods": [{"method": step.name, **settings}], "variables": {}}, None
@@ -128,22 +130,29 @@ def _describe_card(step: Method, position: int, plan: Plan | LinkedPlan) -> dict
         "title": format_label(step.name),
         "sentence": described["sentence"],
         "settings": changed,
-        **_list_treated(step, position, plan),
+        **_list_treated(step, position, plan, part),
     }
 
 
-def _list_treated(step: Method, position: int, plan: Plan | LinkedPlan) -> dict[str, Any]:
+def _list_treated(
+    step: Method, position: int, plan: Plan | LinkedPlan, part: str
+) -> dict[str, Any]:
     """The variables that a step names, or those that roles give it."""
-    named = getattr(step, "variables", None)
-    if isinstance(plan, LinkedPlan):
-        names = list(named or ())
-        return {"treats": names[:_MOST_SHOWN], "more": len(names[_MOST_SHOWN:]), "by_role": False}
-    schema = drop_variables(plan.schema, plan.steps[:position])
-    try:
-        names = list(step.touches(schema))
-    except SfumatoError:
-        names = list(named or ())
-    return {"treats": names[:_MOST_SHOWN], "more": len(names[_MOST_SHOWN:]), "by_role": not named}
+    named = list(getattr(step, "variables", None) or ())
+    own, names = get_part(plan, part), named
+    if isinstance(own, Plan):
+        try:
+            names = list(step.touches(drop_variables(own.schema, own.steps[:position])))
+        except SfumatoError:
+            names = named
+    if isinstance(plan, LinkedPlan) and part != WHOLE:
+        # Keys leave as pseudonyms, whatever the steps say.
+        names = [name for name in names if not plan.structure.is_key(part, name)]
+    return {
+        "treats": names[:_MOST_SHOWN],
+        "more": len(names[_MOST_SHOWN:]),
+        "by_role": not named,
+    }
 
 
 def _list_targets(
@@ -723,7 +732,8 @@ async def _show_branches(view: View) -> dict[str, Any]:
         if row["same"]:
             row["outcome"] = await view.peek("measure_branch", plan=text)
         rows.append(row)
-    return {"branches": rows}
+    measured = [row["outcome"].value["numbers"] for row in rows if row["outcome"].ready]
+    return {"branches": rows, "numbers": list(dict.fromkeys(n for row in measured for n in row))}
 
 
 @page.action("measure_branches")

@@ -124,7 +124,7 @@ def compare_model(
         try:
             found = fit(formula, release, family=_FAMILIES[family], progress=current_progress())
         except SfumatoError as error:
-            trouble = f"{error.what} {error.hint}".strip()
+            trouble = error.what
         else:
             warned = list(found.warnings)
             corrected = {

@@ -116,8 +116,11 @@ def check_step(
     """Whether a step fits the data: which variables it treats, and what a trial on some shows."""
     step = catalogue.methods()[method](**settings)
     if part == WHOLE and work.source.linked:
-        schemas = {name: data.with_schema(work.linked_plan.tables[name].schema).schema
-                   for name, data in work.tables.items()}  # fmt: skip
+        tables = work.linked_plan.tables
+        schemas = {
+            name: drop_variables(data.with_schema(tables[name].schema).schema, tables[name].steps)
+            for name, data in work.tables.items()
+        }
         split = split_step(step, schemas)
         return {"treats": [f"{table}.{name}" for table, own in split.of_table.items()
                            for name in own.touches(schemas[table])],
@@ -144,6 +147,11 @@ def drop_variables(schema: Schema, steps: Sequence[Method]) -> Schema:
     return schema
 
 
+def explain(error: SfumatoError) -> str:
+    """What went wrong and what helps, as sentences."""
+    return f"{error.what} {error.hint[:1].upper()}{error.hint[1:]}".strip()
+
+
 def _try_on_some(data: Dataset, before: Sequence[Method], step: Method) -> dict[str, Any]:
     """What goes wrong on some records; what only fails for want of others is said as such."""
     if not frames.is_in_memory(data.frame) or not len(data):
@@ -155,7 +163,7 @@ def _try_on_some(data: Dataset, before: Sequence[Method], step: Method) -> dict[
         prepared, _ = run.apply_steps(some, before, key)
         step.apply(prepared, key=key, step=len(before))
     except SfumatoError as error:
-        trouble = f"{error.what} {error.hint}".strip()
+        trouble = explain(error)
     return {"trouble": trouble, "records": len(rows)}
 
 

@@ -14,11 +14,12 @@ from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
 from sfumato.plan.targets import Judgement
 from sfumato.progress import current_progress
+from sfumato.report.wording import format_measured
 from sfumato.run import choose_measures
 from sfumato.run.linked import LinkedRelease, collect_judgements
 from sfumato.studio.source import parse_plan
 from sfumato.studio.tasks import Work, task
-from sfumato.studio.tasks.protect import carry_out, read_table
+from sfumato.studio.tasks.protect import carry_out, explain, read_table
 from sfumato.tuning.calibrate import Calibrated, Who, calibrate
 from sfumato.tuning.plans import USUAL
 from sfumato.tuning.recommendation.placement import (
@@ -140,7 +141,7 @@ def _describe_calibrated(plan: Plan, data: Any, found: Calibrated) -> dict[str, 
             require_untreated(plan, data.schema, found.step.touches(data.schema))
             extended = insert_steps(plan, find_placement(plan, data), [found.step]).text()
         except SfumatoError as error:
-            clash = f"{error.what} {error.hint}".strip()
+            clash = explain(error)
     shares = found.step.variance_share
     return {
         "met": found.met,
@@ -175,14 +176,18 @@ def measure_branch(work: Work, *, plan: str) -> dict[str, Any]:
     except TargetError as missed:
         judged, evidence = missed.verdict, missed.evidence
     except SfumatoError as error:
-        refused = f"{error.what} {error.hint}".strip()
+        refused = explain(error)
     return {
         "refused": refused,
         "targets": len(judged),
         "met": sum(item.met for item in judged),
         "missed": [item.describe() for item in judged if not item.met],
         "k": _find_number(evidence, _CLASSES, "k"),
-        **{name: _find_number(evidence, name, name) for name in (_CLASSES, *USUAL)},
+        "numbers": {
+            name: format_measured(name, name, value)
+            for name in USUAL
+            if (value := _find_number(evidence, name, name)) is not None
+        },
     }
 
 
