@@ -42,6 +42,8 @@ TABS = ("plan", "search", "noise", "branches", "text")
 _CHECK_SECONDS = 1.5
 """How long somebody who types waits for what a trial on some records shows."""
 _SEARCH = "last-search"
+_LEADING = 5
+"""Fields that a form shows in any case: whoever writes a method puts what matters first."""
 _FOLDED = 3
 """Fields that are folded away at least; fewer may as well be shown."""
 _MOST_SHOWN = 40
@@ -312,14 +314,15 @@ def _sort_fields(
     fields = list_fields(entry, settings, variables)
     strength = getattr(entry, "strength", None)
     turned = "" if strength is None else strength.parameter
+    leading = [item.name for item in fields[:_LEADING]]
 
     def matters(item: Field) -> bool:
         given = item.name in settings and item.value != item.default
-        return item.required or given or item.kind == "names" or item.name == turned
+        return item.required or given or item.name in (*leading, turned)
 
     first = [item for item in fields if matters(item)]
     rest = [item for item in fields if not matters(item)]
-    if len(rest) < _FOLDED or not first:
+    if len(rest) < _FOLDED:
         return {"first": fields, "rest": []}
     return {"first": first, "rest": rest}
 
@@ -341,7 +344,7 @@ def _read_step(view: View) -> tuple[Plan | LinkedPlan, str, int, Method]:
     """The plan with the step of a form in it, and where it stands."""
     plan, part = _require_plan(view), view.get("part")
     steps = get_part(plan, part).steps
-    entry = _find_method(plan, part, view.get("method"))
+    entry = _find_method(plan, part, view.get("step"))
     step = entry(**read_form(entry, view.form, before="field-"))
     new = view.get("new") == "1"
     position = len(steps) if new else _read_position(view.get("position"), steps)
