@@ -64,16 +64,22 @@ async def show(view: View) -> Mapping[str, Any]:
         return {**ways, "source": None}
     linked = await _show_tables(view) if source.linked else {}
     table = linked.get("table", "")
+    if source.linked and not table:
+        # The tables are still being read: nothing of them can be shown.
+        return {**ways, "source": source, **linked, "reading": True}
     first = read_number(view.query, "first")
     column = read_number(view.query, "column")
-    preview = await view.ask("preview", first=first, rows=_ROWS, table=table, column=column)
-    # Without the first records there is nothing to be described: the file could not be read.
-    description = Outcome() if preview.failure else await view.ask("describe_data", table=table)
-    sheets = await _list_sheets(view) if not source.linked else []
+    asked = view.ask("preview", first=first, rows=_ROWS, table=table, column=column)
+    preview, description, sheets = await asyncio.gather(
+        asked, view.ask("describe_data", table=table), _list_sheets(view)
+    )
+    if preview.failure:
+        description = Outcome()  # what cannot be read is told once
     return {
         **ways,
         "source": source,
         **linked,
+        "reading": False,
         "table": table,
         "preview": preview,
         "rows": _ROWS,
@@ -106,6 +112,8 @@ async def _look_into(view: View) -> Any:
 
 
 async def _list_sheets(view: View) -> list[str]:
+    if not view.session.source.where.lower().endswith((".xlsx", ".xls", ".ods")):
+        return []
     found = await view.ask("list_book")
     return list(found.value) if found.ready else []
 

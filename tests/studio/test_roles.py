@@ -1,0 +1,85 @@
+"""Roles: suggested with reasons, set by nobody but a person, and made into a first plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.studio.test_data import work_on
+
+import sfumato as sf
+from sfumato.plan.first_plan import first_plan, suggest_schema
+from sfumato.studio.pages.roles import drop_profile, read_suggestions
+from sfumato.studio.tasks.roles import build_first_plan, suggest_roles
+
+
+@pytest.fixture
+def cohort(tmp_path) -> Path:
+    path = tmp_path / "cohort.csv"
+    sf.datasets.cohort(400).write_csv(path)
+    return path
+
+
+def test_suggestions_are_those_of_the_library(cohort, tmp_path):
+    found = suggest_roles(work_on(cohort, tmp_path))
+    expected = suggest_schema(sf.read(cohort))
+    assert read_suggestions(found) == expected
+    assert found["variables"]["sex"]["reason"] == expected["sex"].reason
+
+
+def test_the_first_plan_is_that_of_the_library(cohort, tmp_path):
+    data = sf.read(cohort)
+    schema = suggest_schema(data)
+    work = work_on(cohort, tmp_path, plan=sf.Plan(schema=schema).text())
+    built = build_first_plan(work, profile="ema-0070")
+    assert built["plan"] == first_plan(data, schema, profile="ema-0070").text()
+    assert "k at least 12" in built["targets"]
+
+
+def test_a_profile_leaves_with_what_it_asked_for():
+    plan = sf.Plan(profile="ema-0070", targets={"stayed.max": 0.2})
+    assert [target.name for target in drop_profile(plan).targets] == ["stayed"]
+
+
+def settle(tab) -> None:
+    tab.wait_for_selector("[data-await], main[aria-busy]", state="detached", timeout=120_000)
+
+
+def test_a_person_decides_and_builds_a_plan(tab):
+    tab.get_by_text("Try it").first.click()
+    tab.wait_for_selector("table.preview", timeout=60_000)
+    settle(tab)
+    tab.get_by_role("link", name="Go on to Roles").click()
+    tab.wait_for_selector("table.roles", timeout=60_000)
+    # Nothing is set before somebody has decided.
+    open_ones = tab.locator("select.undecided").count()
+    assert open_ones == 25
+    assert tab.get_by_role("button", name="Build a first plan").is_disabled()
+    tab.get_by_label("Role of sex").select_option("sensitive")
+    tab.wait_for_selector("tr:has(b:text-is('sex')) .tag:has-text('suggested: quasi')")
+    assert tab.locator("select.undecided").count() == open_ones - 1
+    tab.get_by_role("button", name="Accept all suggestions").click()
+    tab.wait_for_selector("text=Every variable has a role")
+    assert tab.get_by_label("Role of sex").input_value() == "sensitive"
+    tab.get_by_role("button", name="Details of income").click()
+    tab.get_by_label("Unit").fill("GBP")
+    tab.get_by_role("button", name="Save").click()
+    settle(tab)
+    tab.get_by_role("button", name="Build a first plan").click()
+    tab.wait_for_selector("text=Nothing is changed until you use it", timeout=120_000)
+    tab.get_by_role("button", name="Use this plan").click()
+    tab.wait_for_url("**/protect")
+    assert "The first plan is in place" in tab.locator(".flash").first.inner_text()
+
+
+def test_keys_come_before_the_roles_of_several_tables(tab):
+    tab.get_by_text("Try it").nth(1).click()
+    tab.wait_for_selector("svg .box", timeout=60_000)
+    settle(tab)
+    tab.get_by_role("link", name="Go on to Roles").click()
+    tab.get_by_role("button", name="Accept these keys").click()
+    tab.wait_for_selector("table.roles", timeout=60_000)
+    assert tab.locator("text=key: it leaves as a pseudonym").count() == 2
+    tab.get_by_role("button", name="Accept all suggestions").click()
+    tab.wait_for_selector("text=Still open")
+    assert tab.locator("select.undecided").count() == 1
