@@ -117,8 +117,9 @@ def _count_levels(combinations: Combinations, name: str, groups: Hierarchy) -> l
         cells = texts if level == 0 else texts.replace(groups.at(level))
         united = frame.with_columns(cells.alias(name)).group_by(*others, name).agg(pl.sum(_COUNT))
         sizes = united[_COUNT].to_numpy()
-        lines.append({"level": level, "groups": cells.drop_nulls().n_unique(),
-                      "unique": int((sizes == 1).sum()) / records, "k": int(sizes.min())})  # fmt: skip
+        unique = int((sizes == 1).sum()) / records
+        count = cells.drop_nulls().n_unique()
+        lines.append({"level": level, "groups": count, "unique": unique, "k": int(sizes.min())})
     return lines
 
 
