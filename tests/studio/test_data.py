@@ -184,7 +184,7 @@ def test_an_upload_is_stored_privately_and_opened(studio):
     session = studio.begin("empty")
     answer = upload(studio, session, "../../odd.csv", CSV.encode())
     assert answer.status == 303
-    page = wait(studio, f"{session}/data", "exact copies")
+    page = wait(studio, f"{session}/data", "Exact copies of an earlier row: 1")
     assert "odd.csv" in page
     stored = list(studio.folder.glob("*/uploads/*/odd.csv"))
     assert len(stored) == 1

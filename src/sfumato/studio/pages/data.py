@@ -388,7 +388,8 @@ async def upload(view: View) -> Response | None:
         if isinstance(error, ClientDisconnect):
             return Response(status_code=HTTPStatus.BAD_REQUEST)
         status = HTTPStatus.UNPROCESSABLE_ENTITY
-        return refuse(status, html.escape(error.what), html.escape(error.hint))
+        said = [html.escape(text[:1].upper() + text[1:]) for text in (error.what, error.hint)]
+        return refuse(status, *said)
 
 
 def _require_readable(name: str, count: int) -> None:
