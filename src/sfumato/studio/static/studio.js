@@ -12,18 +12,18 @@ let turn = 0;
 async function load(url, options = {}, { push = true, keepScroll = false } = {}) {
   const mine = ++turn;
   main().setAttribute("aria-busy", "true");
-  let answer;
+  let answer, page;
   try {
     answer = await fetch(url, { credentials: "same-origin", ...options });
+    page = new DOMParser().parseFromString(await answer.text(), "text/html");
   } catch {
+    if (mine === turn) main().removeAttribute("aria-busy");
     show("The studio does not answer. Is it still running in its terminal?");
     return;
-  } finally {
-    main().removeAttribute("aria-busy");
   }
   if (mine !== turn) return;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (!page.getElementById("main")) {
+    main().removeAttribute("aria-busy");
     show(page.querySelector("h1")?.textContent ?? "Something went wrong.");
     return;
   }
