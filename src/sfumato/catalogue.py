@@ -142,7 +142,7 @@ class Parameter:
 @cache
 def parameters_of(entry: Entry) -> tuple[Parameter, ...]:
     """The parameters of an entry, from its fields and the Parameters section of its docstring."""
-    docs = _read_parameter_docs(inspect.getdoc(entry) or "")
+    docs = read_parameter_docs(inspect.getdoc(entry) or "")
     described = []
     types = get_type_hints(entry, include_extras=True)
     for field in fields(entry):  # type: ignore[arg-type]
@@ -235,7 +235,8 @@ def _get_default(field: Any) -> Any:
     return value
 
 
-def _read_parameter_docs(doc: str) -> dict[str, str]:
+def read_parameter_docs(doc: str) -> dict[str, str]:
+    """What a docstring says of each parameter."""
     _, _, after = doc.partition("Parameters\n----------\n")
     section = re.split(r"\n\S+\n-{3,}\n|\n\nReferences", after)[0]
     docs: dict[str, str] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.studio.visitor import RunningStudio
+from tests.studio.visitor import RunningStudio, start_studio, stop_studio
 from typer.testing import CliRunner
 
 import sfumato as sf
@@ -351,3 +351,40 @@ def test_a_worker_killed_while_it_writes_leaves_nothing_half(studio, opened):
     assert [path.name for path in place.iterdir()] == ["out"]
     trail = [json.loads(line) for line in (place / "out" / TRAIL_FILE).read_text().splitlines()]
     assert any("not approved by anybody" in line.get("what", "") for line in trail)
+
+
+def test_a_server_killed_while_it_writes_leaves_nothing_half(tmp_path, cohort):
+    place = tmp_path / "killed"
+    running = start_studio(tmp_path / "sessions", tmp_path)
+    try:
+        running.enter()
+        session = begin(tmp_path / "sessions", Source(where=str(cohort), title="cohort.csv"))
+        fields = {"to": str(place / "out"), "no_ledger": "1"}
+        assert running.post(f"/sessions/{session.id}/release/write", fields).status == 303
+        for _ in range(1000):
+            if list(place.glob(".sfumato-partial-*")) or (place / "out").exists():
+                break
+            time.sleep(0.02)
+        assert place.exists()
+    finally:
+        running.process.kill()
+        stop_studio(running)
+    for _ in range(100):  # the worker notices that the server is gone
+        left = [path for path in place.iterdir() if path.name != "out"]
+        if not left:
+            break
+        time.sleep(0.1)
+    assert left == []
+    assert not (place / "out").exists() or is_intact(verify_release(place / "out"))
+    # The session is as it was, and goes on.
+    again = Sessions(tmp_path / "sessions").get(session.id)
+    assert again is not None
+    if not (place / "out").exists():
+        assert write(again, place / "out") == {"refused": False}
+
+
+def test_several_tables_have_a_page_of_their_own(studio):
+    session = studio.begin("hospital")
+    page = studio.get(f"{session}/release").text
+    assert "There is nothing to release yet" in page
+    assert f"{session}/roles" in page

@@ -9,7 +9,8 @@ import typer
 
 from sfumato.cli import options
 from sfumato.cli.console import progress, say, show_json
-from sfumato.cli.plot import fit_model, load_house_rules
+from sfumato.cli.plot import load_house_rules
+from sfumato.figures.public.linear_model import fit_model
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
 

@@ -15,6 +15,7 @@ from sfumato.cli.console import progress, say, show_json
 from sfumato.cli.sweep import PICTURES
 from sfumato.data import Dataset
 from sfumato.errors import PlanError, did_you_mean
+from sfumato.figures.public.linear_model import fit_model
 from sfumato.outputs.output import OutputRefused
 from sfumato.plan import Plan
 from sfumato.progress import send_progress_to
@@ -219,20 +220,6 @@ def _list_variables(kind: str, named: dict[str, str | None]) -> list[Any]:
     if kind == "box":
         return [[name.strip() for name in str(named["x"]).split(",") if name.strip()]]
     return [named[name] for name in wanted]
-
-
-def fit_model(data: Dataset, formula: str) -> Any:
-    """A linear model of the original; its records stay inside."""
-    from statsmodels.formula.api import ols
-
-    frame = data.batch(data.columns).to_pandas()
-    try:
-        return ols(formula, frame).fit()
-    except Exception:  # noqa: BLE001 - their texts may quote cells
-        raise PlanError(
-            "The model cannot be fitted to these data.",
-            hint="write it as 'outcome ~ variable + variable', with numbers as the outcome.",
-        ) from None
 
 
 def _show_plot(

@@ -464,12 +464,13 @@ def prepare_beside(target: Path) -> Iterator[Path]:
         while True:
             folder = target.parent / f"{PARTIAL}{secrets.token_hex(8)}"
             # Another writer may have removed the lock before it was held: then once more.
+            lock = folder.with_name(f"{folder.name}{_LOCK}")
             with suppress(FileExistsError):
-                stack.enter_context(hold_new_lock(folder.with_name(f"{folder.name}{_LOCK}")))
+                stack.enter_context(hold_new_lock(lock))
                 break
         folder.mkdir(mode=0o700)
         try:
-            with note_unfinished(folder):
+            with note_unfinished(folder), note_unfinished(lock):
                 yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)

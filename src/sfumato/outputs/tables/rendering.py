@@ -57,7 +57,8 @@ def format_cell(value: float) -> str:
     return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.6g}"  # noqa: PLR2004
 
 
-def _format_grid(table: Table) -> tuple[list[str], list[list[str]]]:
+def format_grid(table: Table) -> tuple[list[str], list[list[str]]]:
+    """The head and the rows of a table as people read them."""
     head = [*table.rows, *(", ".join(labels) for labels in list_headings(table))]
     return head, [[*labels, *map(format_cell, cells)] for labels, cells in list_rows(table)]
 
@@ -75,7 +76,7 @@ def _list_notes(table: Table) -> list[str]:
 
 def render_text(table: Table) -> str:
     """Columns in line, for a terminal."""
-    head, body = _format_grid(table)
+    head, body = format_grid(table)
     labels = len(table.rows)
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
     lines = []
@@ -90,7 +91,7 @@ def render_text(table: Table) -> str:
 
 def render_markdown(table: Table) -> str:
     """A pipe table."""
-    head, body = _format_grid(table)
+    head, body = format_grid(table)
     rule = ["---"] * len(table.rows) + ["---:"] * (len(head) - len(table.rows))
     rows = [
         "| " + " | ".join(text.translate(_MARKDOWN) for text in row) + " |"
@@ -101,7 +102,7 @@ def render_markdown(table: Table) -> str:
 
 def render_latex(table: Table) -> str:
     """A tabular with booktabs rules."""
-    head, body = _format_grid(table)
+    head, body = format_grid(table)
     labels = len(table.rows)
     rows = [
         " & ".join(text.translate(_LATEX).replace(HIDDEN, r"$\cdot$") for text in row) + r" \\"

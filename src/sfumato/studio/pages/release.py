@@ -67,6 +67,7 @@ async def show(view: View) -> Mapping[str, Any]:
         "own": view.user.name == session.owner,
         "custodian": view.user.role == "custodian",
         "recipe": recipe,
+        "suggested": recipe.to if not recipe.to.exists() else _suggest_folder(view),
         "roots": view.studio.settings.roots,
         "written": list(reversed(written)),
         "doing": view.find_latest(*_WORK),

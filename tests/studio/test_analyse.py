@@ -1,0 +1,77 @@
+"""Analyse: the numbers of `sf.fit` and `sf.explore`, from a folder below the roots only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.studio.test_release import press
+
+import sfumato as sf
+from sfumato.plan import Writing
+from sfumato.studio.source import Source
+from sfumato.studio.tasks import Work
+from sfumato.studio.tasks.analyse import explore_received, fit_received, open_received
+from sfumato.studio.worker import Workshop
+
+
+def write_release(folder: Path) -> None:
+    frame = sf.datasets.cohort(400).select("name", "sex", "systolic", "height")
+    roles = {"name": "direct", "sex": "quasi", "systolic": "sensitive", "height": "sensitive"}
+    plan = sf.Plan(
+        schema=roles,  # type: ignore[arg-type]
+        steps=[sf.methods.Drop(), sf.methods.Noise(variables=["height"], variance_share=0.3)],
+        release=Writing(title="Cohort", attack_seconds=0, accept_attacks="a test"),
+    )
+    data = sf.Dataset(frame, plan.schema)
+    sf.protect(data, plan, key=bytes(32)).write(folder, ledger=False)
+
+
+def test_the_numbers_are_those_of_the_library(tmp_path):
+    folder = tmp_path / "release"
+    write_release(folder)
+    work = Work(Workshop(), Source(where="", title=""), "", tmp_path)
+    place = {"folder": str(folder), "stamp": ""}
+    opened = open_received(work, **place)
+    assert opened["parties"] == {"title": "Cohort"}
+    noised = [item["name"] for item in opened["tables"][""]["variables"] if item["noise"]]
+    assert noised == ["height"]
+    settings = {"family": "gaussian", "method": "moments"}
+    found = fit_received(work, table="", formula="systolic ~ height", settings=settings, **place)
+    wanted = sf.fit("systolic ~ height", folder, method="moments")
+    rows = {row["term"]: row for row in found["rows"]}
+    expected = {row["term"]: row for row in wanted.rows}
+    assert rows["height"]["estimate"] == expected["height"]["mean"]
+    assert rows["height"]["naive"] == expected["height"]["naive"]
+    assert rows["height"]["naive_low"] < rows["height"]["naive"] < rows["height"]["naive_high"]
+    assert abs(rows["height"]["estimate"]) > abs(rows["height"]["naive"])
+    seen = explore_received(work, table="", **place)
+    same = sf.explore(folder)
+    assert [row["estimate"] for row in seen["numbers"]] == pytest.approx(
+        [row["estimate"] for row in same.rows]
+    )
+
+
+def test_a_received_release_is_analysed_in_a_browser(tab, studio):
+    write_release(studio.root / "received")
+    session = studio.begin("empty")
+    tab.goto(f"http://{studio.host}{studio.prefix}{session}/analyse")
+    tab.get_by_label("Folder of the release").fill("/etc")
+    press(tab, "Open it")
+    tab.get_by_text("This place is not open to the studio.").wait_for()
+    tab.get_by_label("Folder of the release").fill(str(studio.root))
+    press(tab, "Open it")
+    tab.get_by_text("There is no release in this folder.").wait_for()
+    tab.get_by_label("Folder of the release").fill(str(studio.root / "received"))
+    press(tab, "Open it")
+    tab.get_by_text("400 records").wait_for(timeout=30_000)
+    for formula, answer in (
+        ("systolic ~ weight", tab.get_by_role("alert").filter(has_text="'weight' is not in")),
+        ("systolic ~ height", tab.get_by_role("cell", name="height", exact=True)),
+    ):
+        tab.get_by_label("Formula").fill(formula)
+        tab.get_by_label("Method").select_option("moments")
+        press(tab, "Fit it")
+        answer.wait_for(timeout=60_000)
+    press(tab, "Take a first look")
+    tab.get_by_role("heading", name="Numbers").wait_for(timeout=60_000)
