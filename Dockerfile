@@ -1,7 +1,8 @@
 # An image with the command line and the studio: `make image`. Data are mounted, never copied in:
 #   docker run --rm --network none -v "$PWD:/work" sfumato inspect cohort.csv --plan plan.toml
 # The studio prints an address with a token, to be opened on this machine and nowhere else:
-#   docker run --rm -it -p 127.0.0.1:8765:8765 -v "$PWD:/work" sfumato studio
+#   docker run --rm -it -p 127.0.0.1:8765:8765 -v "$PWD:/work" sfumato \
+#     studio --listen 0.0.0.0 --no-browser
 FROM python:3.13-slim AS build
 COPY dist/sfumato-*.whl /tmp/
 RUN python -m venv /opt/sfumato \

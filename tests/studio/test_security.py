@@ -6,10 +6,13 @@ import stat
 import time
 
 import pytest
+from tests.studio.visitor import start_studio, stop_studio
 
 from sfumato.errors import DataError
 from sfumato.studio.paths import clean_name, confine
 from sfumato.studio.security import Bucket, Door
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - as in a container
 
 
 def test_without_the_token_there_is_nothing(studio):
@@ -69,6 +72,18 @@ def test_a_form_that_is_too_long_is_refused(studio):
     session = studio.begin("empty")
     long = "x" * (5 << 20)
     assert studio.post(f"{session}/history/branch", {"branch": long}).status == 413
+
+
+def test_a_container_may_listen_to_all_but_nobody_else_is_answered(tmp_path):
+    running = start_studio(tmp_path / "sessions", tmp_path, "--listen", EVERYWHERE,
+                           "--port", "8780")  # fmt: skip
+    try:
+        port = running.host.rpartition(":")[2]
+        assert running.send("GET", "/", headers={"Host": f"{EVERYWHERE}:{port}"}).status == 403
+        running.enter()
+        assert running.get("/").status == 200
+    finally:
+        stop_studio(running)
 
 
 def test_sessions_are_private_on_the_disk(studio):

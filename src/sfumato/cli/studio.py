@@ -43,6 +43,9 @@ def studio(
         typer.Option(help="Where sessions are kept. Default: $SFUMATO_STUDIO, else yours."),
     ] = None,
     port: Annotated[int, typer.Option(help="Where to listen; the next free one.", min=1)] = 8765,
+    listen: Annotated[
+        str, typer.Option(help="The address to listen to; 0.0.0.0 in a container, and only there.")
+    ] = "127.0.0.1",
     most_upload: Annotated[
         float, typer.Option(help="Gigabytes that an upload may have.", min=0.001)
     ] = 16.0,
@@ -75,7 +78,7 @@ def studio(
     from sfumato.studio.start import open_file
 
     proxy = None if behind_proxy is None else read_proxy(behind_proxy)
-    listener = _listen(port, search=proxy is None)
+    listener = _listen(listen, port, search=proxy is None)
     settings = Settings(
         folder=sessions or find_sessions(),
         roots=tuple(path.resolve() for path in folder or [Path.cwd()])
@@ -137,13 +140,13 @@ def read_proxy(path: Path) -> Proxy:
         ) from None
 
 
-def _listen(port: int, *, search: bool) -> socket.socket:
-    """A socket on the loopback address; the next free port where this one is taken."""
+def _listen(address: str, port: int, *, search: bool) -> socket.socket:
+    """A socket on an address of this machine; the next free port where this one is taken."""
     for number in range(port, port + (_PORTS if search else 1)):
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", number))
+            listener.bind((address, number))
         except OSError:
             listener.close()
             continue
