@@ -157,7 +157,9 @@ def _try_on_some(data: Dataset, before: Sequence[Method], step: Method) -> dict[
     if not frames.is_in_memory(data.frame) or not len(data):
         return {"trouble": "", "records": 0}
     rows = np.unique(np.linspace(0, len(data) - 1, min(_SAMPLE, len(data))).astype(np.int64))
-    some, key = data.take(rows), Key(bytes(32))
+    # Who is who among all records need not be known to try a step on some.
+    some = replace(data, frame=frames.take(data.frame, rows), given_identity=None)
+    key = Key(bytes(32))
     trouble = ""
     try:
         prepared, _ = run.apply_steps(some, before, key)
