@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -353,6 +354,24 @@ def test_pages_without_data_or_keys_say_where_to_go(studio, tmp_path):
     linked = open_session(studio, tmp_path, "")
     for page in ("protect", "compare"):
         assert f"{linked}/roles" in studio.get(f"{linked}/{page}").text
+
+
+def test_a_formula_with_a_mistake_is_told_before_anything_is_fitted(studio, file):
+    session = open_session(studio, file, make_plan().text())
+    studio.post(f"{session}/protect/try", {"back": "compare"})
+    page = ""
+    for _ in range(200):
+        page = studio.get(f"{session}/compare?formula=systolic").text
+        if "Evidence against the targets" in page:
+            break
+        threading.Event().wait(0.2)
+    assert "needs one ~ between the outcome and the terms" in page
+    fields = {"formula": "systolic ~ height", "family": "linear", "table": ""}
+    studio.post(f"{session}/compare/keep_model", fields)
+    kept: Any = read_plan(studio, session).evaluate["coefficients"]
+    assert kept.formula == "systolic ~ height"
+    studio.post(f"{session}/compare/keep_model", fields | {"formula": "systolic ~ ("})
+    assert len(read_plan(studio, session).evaluate) == 2
 
 
 def test_a_person_protects_compares_and_chooses_from_the_map(tab, studio, file):

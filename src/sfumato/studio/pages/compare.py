@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sfumato.errors import PlanError
+from sfumato.errors import PlanError, SfumatoError
 from sfumato.plan.linked import LinkedPlan
 from sfumato.studio.drawings import draw_bars, draw_forest
 from sfumato.studio.pages.protect import choose_tier, show_trial
@@ -15,7 +15,6 @@ from sfumato.studio.plan_parts import WHOLE, get_part, replace_part
 from sfumato.studio.texts import say
 from sfumato.studio.view import Outcome, Page, View
 from sfumato.utility.coefficients import Coefficients
-from sfumato.utility.models.formula import read_formula
 
 page = Page("compare")
 FAMILIES = ("linear", "logistic", "poisson")
@@ -71,10 +70,9 @@ async def _show_model(view: View, table: str) -> dict[str, Any]:
     if not formula:
         return values
     try:
-        read_formula(formula)
-    except Exception as error:  # noqa: BLE001 - a formula may be anything; ours say what and how
-        what = getattr(error, "what", say("compare.model.unreadable"))
-        return values | {"mistake": {"what": what, "hint": getattr(error, "hint", "")}}
+        Coefficients(formula=formula)
+    except SfumatoError as error:
+        return values | {"mistake": {"what": error.what, "hint": error.hint}}
     model = await view.ask(
         "compare_model", formula=formula, family=family, table=table, tier=choose_tier(view)
     )
