@@ -64,7 +64,9 @@ _PAGE = 15
 _THRESHOLDS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 40, 50)
 _ALL_PEOPLE = 50_000
 """Records up to which everybody is on the map; of more, some are drawn at random."""
-_DRAWN = 3000
+_DRAWN, _DRAWN_PERSONS = 3000, 500
+_ALL_COMBINATIONS = 12
+"""Variables of which the map looks at all combinations; of more, only at small ones."""
 _COLUMNS = 240
 _STEPS = 6
 """Colours of the map, besides the one of a breach."""
@@ -301,6 +303,7 @@ def describe_record(work: Work, *, known: list[str], record: int, k: int) -> dic
     """One record: its values, how many share them, and by which few it stands alone."""
     data = load_records(work)
     position = _require_record(data, record)
+    known, secrets = _choose_own(work, data, known, position)
     matches = _Matches.of(_encode(work, data), known, position)
     everything = tuple(range(len(known)))
     row = frames.wrap(data.frame)[position : position + 1].to_polars()
@@ -329,8 +332,8 @@ def describe_record(work: Work, *, known: list[str], record: int, k: int) -> dic
                 "value": _show_cell(row[name][0]),
                 **_describe_secret(work, data, name, matches, known, position),
             }
-            for name in data.schema.having("sensitive")
-            if name not in known
+            for name in secrets
+            if row[name][0] is not None
         ],
         "k": k,
     }
@@ -340,6 +343,18 @@ def _require_record(data: Dataset, record: int) -> int:
     if not 1 <= record <= len(data):
         raise DataError("There is no such record.")
     return record - 1
+
+
+def _choose_own(
+    work: Work, data: Dataset, known: Sequence[str], position: int
+) -> tuple[list[str], list[str]]:
+    """What can be known and what is secret of a record: a row of one table has no other's cells."""
+    secrets = [name for name in data.schema.having("sensitive") if name not in known]
+    if not work.source.linked:
+        return list(known), secrets
+    table = frames.get_column(data.frame, TABLE)[position]
+    own = {*_link(work).join_rows(table).columns} - {TABLE}
+    return [name for name in known if name in own], [name for name in secrets if name in own]
 
 
 def _show_cell(value: Any) -> str:
@@ -418,7 +433,7 @@ def _describe_secret(
 def find_fixes(work: Work, *, known: list[str], record: int, k: int) -> dict[str, Any]:
     """The least changes after which a person shares what is known with k - 1 others."""
     data = load_records(work)
-    _require_record(data, record)
+    known, _ = _choose_own(work, data, known, _require_record(data, record))
     search: FixSearch = work.workshop.keep(
         f"fixes:{_digest(work, known)}", lambda: FixSearch.of(data, known)
     )
@@ -575,8 +590,12 @@ def map_protection(work: Work, *, known: list[str], in_turn: bool) -> dict[str, 
     data = load_records(work)
     declared = [name for name in data.schema.having("sensitive") if name not in known]
     secrets = known if in_turn or not declared else declared
-    drawn = _DRAWN if len(data) > _ALL_PEOPLE else None
-    evidence = Peers(known=known, sensitive=secrets, individuals=drawn).measure(data)
+    evidence = Peers(
+        known=known,
+        sensitive=secrets,
+        individuals=_choose_individuals(data),
+        most=None if len(known) <= _ALL_COMBINATIONS else LARGEST,
+    ).measure(data)
     if not evidence.computed:
         raise MeasureError(f"This could not be measured: {evidence.reason}")
     values = frames.wrap(evidence.records).to_polars().select(secrets).to_numpy()
@@ -588,8 +607,7 @@ def map_protection(work: Work, *, known: list[str], in_turn: bool) -> dict[str, 
             {"variable": secrets[one], "breached": float(low[one])} for one in order
         ],
         "people": len(values),
-        "of": len(data),
-        "drawn": drawn is not None,
+        "sampled": evidence.sampled,
         "value": evidence.value,
         "interval": evidence.interval,
         "combinations": evidence.details["combinations"],
@@ -602,6 +620,15 @@ def map_protection(work: Work, *, known: list[str], in_turn: bool) -> dict[str, 
         "warnings": list(evidence.warnings),
         **_draw_map(values[:, order], [secrets[one] for one in order]),
     }  # fmt: skip
+
+
+def _choose_individuals(data: Dataset) -> int | None:
+    """How many people are drawn for the map; None: everybody is on it."""
+    # Persons with several rows are compared pair by pair, which takes far longer.
+    persons = find_persons(data) if engine_for(data.frame).in_memory else None
+    if persons is not None:
+        return _DRAWN_PERSONS if count_distinct(persons) > _DRAWN_PERSONS else None
+    return _DRAWN if len(data) > _ALL_PEOPLE else None
 
 
 def _draw_map(values: Floats, names: Sequence[str]) -> dict[str, Any]:
