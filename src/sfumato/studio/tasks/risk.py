@@ -64,7 +64,7 @@ _PAGE = 15
 _THRESHOLDS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 40, 50)
 _ALL_PEOPLE = 50_000
 """Records up to which everybody is on the map; of more, some are drawn at random."""
-_DRAWN, _DRAWN_PERSONS = 3000, 500
+_DRAWN, _DRAWN_PERSONS = 3000, 100
 _ALL_COMBINATIONS = 12
 """Variables of which the map looks at all combinations; of more, only at small ones."""
 _COLUMNS = 240
@@ -270,7 +270,7 @@ def _write_risk(risk: CombinationRisk) -> dict[str, Any]:
 # Single people -----------------------------------------------------------------------------------
 
 
-@task(lane="quick", depends="schema", keep=False)
+@task(lane="quick", depends="schema")
 def list_riskiest(work: Work, *, known: list[str], first: int) -> dict[str, Any]:
     """Some records, the most exposed first, as `sfumato who` lists them; no value is shown."""
     data = load_records(work)
@@ -594,7 +594,7 @@ def map_protection(work: Work, *, known: list[str], in_turn: bool) -> dict[str, 
         known=known,
         sensitive=secrets,
         individuals=_choose_individuals(data),
-        most=None if len(known) <= _ALL_COMBINATIONS else LARGEST,
+        most=_choose_most(data, known),
     ).measure(data)
     if not evidence.computed:
         raise MeasureError(f"This could not be measured: {evidence.reason}")
@@ -624,11 +624,22 @@ def map_protection(work: Work, *, known: list[str], in_turn: bool) -> dict[str, 
 
 def _choose_individuals(data: Dataset) -> int | None:
     """How many people are drawn for the map; None: everybody is on it."""
-    # Persons with several rows are compared pair by pair, which takes far longer.
-    persons = find_persons(data) if engine_for(data.frame).in_memory else None
+    persons = _find_persons(data)
     if persons is not None:
         return _DRAWN_PERSONS if count_distinct(persons) > _DRAWN_PERSONS else None
     return _DRAWN if len(data) > _ALL_PEOPLE else None
+
+
+def _choose_most(data: Dataset, known: Sequence[str]) -> int | None:
+    """How many variables a combination has at most; None: all combinations are looked at."""
+    if _find_persons(data) is not None:
+        return 2
+    return None if len(known) <= _ALL_COMBINATIONS else LARGEST
+
+
+def _find_persons(data: Dataset) -> Integers | None:
+    """Persons with several rows; they are compared pair by pair, which takes far longer."""
+    return find_persons(data) if engine_for(data.frame).in_memory else None
 
 
 def _draw_map(values: Floats, names: Sequence[str]) -> dict[str, Any]:
