@@ -148,7 +148,10 @@ document.addEventListener("keydown", (event) => {
 let timer;
 document.addEventListener("change", (event) => {
   const form = event.target.form;
-  if (form?.dataset.live !== undefined) { clearTimeout(timer); timer = setTimeout(() => form.requestSubmit(), 80); }
+  if (form?.dataset.live === undefined) return;
+  turn++; // an answer to what was ticked before must not take back what is ticked now
+  clearTimeout(timer);
+  timer = setTimeout(() => form.requestSubmit(), 80);
 });
 
 // A form with data-check asks the server while one types whether what it says is possible.
