@@ -102,7 +102,8 @@ class FixSearch:
         """The least change found by which k people are alike; None where none helps or is needed.
 
         Where no variable alone is enough, the change that brings most people per loss is taken,
-        one after the other: few changes, not always the fewest.
+        one after the other, and then each is made as fine as the others allow: few changes, not
+        always the fewest.
         """
         if self.count_alike(record) >= k:
             return None
@@ -127,7 +128,25 @@ class FixSearch:
                     return None
                 best = 0.0, max((self.offered[i][-1] for i in kept), key=self._count_values)
             chosen[best[1].variable] = best[1]
-        return self._measure(own, tuple(chosen.values()))
+        return self._measure(own, tuple(self._refine(own, chosen, k).values()))
+
+    def _refine(
+        self, own: int, chosen: dict[int, Generalisation], k: int
+    ) -> dict[int, Generalisation]:
+        """Make each variable as fine as the others allow, the one that lost most first."""
+        for variable in sorted(chosen, key=lambda variable: -chosen[variable].loss):
+            others = {other: change for other, change in chosen.items() if other != variable}
+            if self._count(self._match(own, others)) >= k:
+                chosen = others
+                continue
+            match = self._match(own, others, leave_out=variable)
+            finer = (
+                change
+                for change in self.offered[variable]
+                if self._count(match & self._find_same(own, change)) >= k
+            )
+            chosen = {**others, variable: next(finer)}
+        return chosen
 
     def _count_values(self, change: Generalisation) -> int:
         return len(change.lookup)
