@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import stat
+import time
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import duckdb
 import polars as pl
 import pytest
+from tests.studio.visitor import run_apart
 
 import sfumato as sf
 from sfumato.errors import DataError
@@ -161,7 +162,7 @@ async def send(*chunks: bytes, broken: bool = False) -> AsyncIterator[bytes]:
 def test_half_an_upload_is_removed(tmp_path, chunks, broken, most):
     stream = send(*chunks, broken=broken)
     with pytest.raises((ConnectionError, DataError)):
-        asyncio.run(store(stream, tmp_path, "a.csv", length=0, most=most))
+        run_apart(store(stream, tmp_path, "a.csv", length=0, most=most))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -171,7 +172,7 @@ def wait(studio, path: str, text: str) -> str:
         answer = studio.get(path)
         if text in answer.text:
             return str(answer.text)
-        asyncio.run(asyncio.sleep(0.1))
+        time.sleep(0.1)
     pytest.fail(f"'{text}' did not appear")
 
 

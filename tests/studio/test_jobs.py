@@ -7,6 +7,7 @@ import os
 import signal
 
 import pytest
+from tests.studio.visitor import run_apart
 
 import sfumato as sf
 from sfumato.studio.jobs import Job, Worker
@@ -48,7 +49,7 @@ def ask(folder, source, *, kill: bool) -> tuple[Job, list[str]]:
         finally:
             await worker.close()
 
-    return asyncio.run(work()), heard
+    return run_apart(work()), heard
 
 
 @pytest.mark.parametrize("kill", [False, True])
@@ -108,4 +109,4 @@ def test_what_shows_records_goes_to_one_page_and_is_then_forgotten(tmp_path, sou
         finally:
             await studio.close()
 
-    asyncio.run(work())
+    run_apart(work())
