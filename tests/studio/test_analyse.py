@@ -75,3 +75,12 @@ def test_a_received_release_is_analysed_in_a_browser(tab, studio):
         answer.wait_for(timeout=60_000)
     press(tab, "Take a first look")
     tab.get_by_role("heading", name="Numbers").wait_for(timeout=60_000)
+    # A page that fetches itself leaves alone what somebody is just filling in.
+    tab.get_by_label("Formula").fill("systolic ~")
+    tab.get_by_label("Method").select_option("simex")
+    script = f"{studio.prefix}/static/studio.js"
+    tab.evaluate("document.querySelector('#main > h1').id = 'old'")
+    tab.evaluate("async script => { await (await import(script)).refresh(); }", script)
+    assert tab.locator("#old").count() == 0
+    assert tab.get_by_label("Formula").input_value() == "systolic ~"
+    assert tab.get_by_label("Method").input_value() == "simex"

@@ -9,7 +9,7 @@ const dialog = () => document.getElementById("dialog");
 // A click on a link or a form counts only if no later one has overtaken it.
 let turn = 0;
 
-async function load(url, options = {}, { push = true, keepScroll = false } = {}) {
+async function load(url, options = {}, { push = true, keepScroll = false, keepTyped = false } = {}) {
   const mine = ++turn;
   main().setAttribute("aria-busy", "true");
   let answer, page;
@@ -30,6 +30,7 @@ async function load(url, options = {}, { push = true, keepScroll = false } = {})
   const focus = document.activeElement?.id;
   const open = [...document.querySelectorAll("details[open][id]")].map((item) => item.id);
   const scroll = window.scrollY;
+  const typed = keepTyped ? collectTyped() : [];
   document.title = page.title;
   document.body.className = page.body.className;
   document.body.dataset.events = page.body.dataset.events ?? "";
@@ -40,13 +41,27 @@ async function load(url, options = {}, { push = true, keepScroll = false } = {})
     else if (old) old.remove();
   }
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+  for (const restore of typed) restore();
   if (push && answer.url !== location.href) history.pushState({}, "", answer.url);
   if (keepScroll) window.scrollTo(0, scroll); else if (push) window.scrollTo(0, 0);
   if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
   prepare();
 }
 
-const refresh = () => load(location.href, {}, { push: false, keepScroll: true });
+const refresh = () => load(location.href, {}, { push: false, keepScroll: true, keepTyped: true });
+
+// A page that fetches itself must not take away what somebody is just filling in.
+function collectTyped() {
+  return [...main().querySelectorAll("input[id]:not([type=file]), textarea[id], select[id]:not([multiple])")].filter((field) => {
+    if (field.tagName === "SELECT") return field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected));
+    return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+  }).map(({ id, tagName, value, checked }) => () => {
+    const field = document.getElementById(id);
+    if (!field || field.tagName !== tagName) return;
+    field.value = value;
+    if (checked !== undefined) field.checked = checked;
+  });
+}
 
 function show(text) {
   const line = document.createElement("p");
@@ -63,8 +78,9 @@ function encode(form, button) {
 }
 
 function send(form, button) {
-  const method = (button?.formMethod || form.method).toUpperCase();
-  const url = button?.hasAttribute("formaction") ? button.formAction : form.action;
+  // Attributes, since a field that is called "method" or "action" hides the form's own property.
+  const method = (button?.getAttribute("formmethod") || form.getAttribute("method") || "get").toUpperCase();
+  const url = button?.hasAttribute("formaction") ? button.formAction : new URL(form.getAttribute("action") || "", location.href).href;
   const fields = encode(form, button);
   const options = { keepScroll: form.dataset.stay !== undefined || method === "POST" };
   if (form.dataset.upload !== undefined) return upload(form);
