@@ -26,7 +26,7 @@ def main(folder: Path = FOLDER) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name, sync_playwright() as tool:
         place = Path(name)
-        studio = start_studio(place / "sessions", place, SFUMATO_LEDGER=str(place / "ledger"))
+        studio = start_studio(place / "sessions", place)
         browser = tool.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         try:
             page = browser.new_page(

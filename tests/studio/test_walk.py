@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -88,7 +89,7 @@ def test_from_data_to_a_signed_release(tab, studio, kind, request, tmp_path):
     signer = read_public_key(studio.root / f"{kind}-key.public.pem")
     checks = verify_release(to, signers=[signer])
     assert [check.finding for check in checks if check.passed is False] == []
-    compare_with_command_line(tab, to, tmp_path)
+    compare_with_command_line(tab, to, tmp_path, studio.ledger)
 
 
 def sign(page: Any, key: Path, to: Path) -> None:
@@ -104,14 +105,15 @@ def sign(page: Any, key: Path, to: Path) -> None:
     assert WORDS not in page.content()
 
 
-def compare_with_command_line(page: Any, to: Path, apart: Path) -> None:
-    """Run the command that the page shows, where nothing is known of the first release."""
+def compare_with_command_line(page: Any, to: Path, apart: Path, ledger: Path) -> None:
+    """Run the command that the page shows, as if the first release had never been written."""
     (apart / "plan.toml").write_text(page.locator("#plan").text_content())
     command = shlex.split(page.locator("#command").text_content())
     mine = to.rename(apart / "studio")
+    shutil.rmtree(ledger)
     done = subprocess.run(
         [sys.executable, "-m", *command, "--quiet"], cwd=apart, capture_output=True, text=True,
-        check=False, env={**os.environ, "SFUMATO_LEDGER": str(apart / "ledger")},
+        check=False, env={**os.environ, "SFUMATO_LEDGER": str(ledger)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     first, second = (

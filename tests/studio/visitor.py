@@ -52,6 +52,7 @@ class RunningStudio:
     address: str
     folder: Path
     root: Path
+    ledger: Path
     cookie: str = ""
     prefix: str = ""
     said: list[str] = field(default_factory=list)
@@ -131,19 +132,20 @@ class RunningStudio:
 
 
 def start_studio(folder: Path, root: Path, *arguments: str, **environment: str) -> RunningStudio:
-    """Start `sfumato studio` as people do."""
+    """Start `sfumato studio` as people do, with a ledger of its own."""
+    ledger = folder.with_name(f"{folder.name}-ledger")
     process = subprocess.Popen(
         [sys.executable, "-m", "sfumato", "studio", "--no-browser", "--json",
          "--folder", str(root), "--sessions", str(folder), *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "COLUMNS": "200", **environment},
+        env={**os.environ, "COLUMNS": "200", "SFUMATO_LEDGER": str(ledger), **environment},
     )  # fmt: skip
     assert process.stdout is not None
     lines: list[str] = []
     while not lines or lines[-1] != "}\n":
         lines.append(process.stdout.readline())
         assert lines[-1], process.stderr and process.stderr.read()
-    running = RunningStudio(process, json.loads("".join(lines))["address"], folder, root)
+    running = RunningStudio(process, json.loads("".join(lines))["address"], folder, root, ledger)
     running.listener = threading.Thread(target=_listen, args=(running,), daemon=True)
     running.listener.start()
     return running
