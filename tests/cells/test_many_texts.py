@@ -27,8 +27,9 @@ def test_cells_written_as_text_are_compared_in_every_part():
     texts = pl.Series("age", ages).cast(pl.String)
     generalised = np.isin(np.arange(ROWS), [0, PART - 1, PART, ROWS - 1])
     shown = texts.set(pl.Series(generalised), "[0;89]")
-    original = sf.Dataset(pl.DataFrame({"age": ages}), {"age": "quasi"})
-    released = sf.Dataset(pl.DataFrame([shown]), {"age": "quasi"})
+    schema = sf.Schema({"age": "quasi"})
+    original = sf.Dataset(pl.DataFrame({"age": ages}), schema)
+    released = sf.Dataset(pl.DataFrame([shown]), schema)
     assert np.array_equal(mark_unchanged(original, released, "age"), ~generalised)
 
 

@@ -35,7 +35,7 @@ def work_on(path: Path, folder: Path, *, linked: bool = False, plan: str = "") -
 
 
 @pytest.fixture
-def odd(tmp_path) -> Path:
+def odd(tmp_path: Path) -> Path:
     path = tmp_path / "odd.csv"
     path.write_text(CSV)
     return path

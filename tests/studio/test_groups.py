@@ -12,10 +12,14 @@ from tests.studio.test_roles import settle
 
 import sfumato as sf
 from sfumato.errors import SchemaError
+from sfumato.schema import Role
 from sfumato.studio.grouping import cut_numbers, find_borders, suggest_borders, unite_values
 from sfumato.studio.tasks.groups import show_values, try_groups
 
-ROLES = {"age": sf.Column(role="quasi", kind="integer"), "sex": "quasi"}
+ROLES: dict[str, sf.Column | Role | None] = {
+    "age": sf.Column(role="quasi", kind="integer"),
+    "sex": "quasi",
+}
 
 
 @pytest.fixture
@@ -39,10 +43,10 @@ def test_borders_come_back_as_they_were_drawn():
     ("low", "high", "step"), [("0", "1", "0.1"), ("18", "97", "1"), ("3", "4", "1")]
 )
 def test_the_first_borders_lie_between_the_ends(low, high, step):
-    numbers = [Decimal(text) for text in (low, high, step)]
-    borders = suggest_borders(*numbers)
+    ends = Decimal(low), Decimal(high), Decimal(step)
+    borders = suggest_borders(*ends)
     assert 1 <= len(borders) <= 10
-    assert not cut_numbers(*numbers, borders).flaw
+    assert not cut_numbers(*ends, borders).flaw
 
 
 def test_groups_that_would_tell_nothing_are_refused():

@@ -14,7 +14,7 @@ from sfumato.studio.tasks.roles import build_first_plan, suggest_roles
 
 
 @pytest.fixture
-def cohort(tmp_path) -> Path:
+def cohort(tmp_path: Path) -> Path:
     path = tmp_path / "cohort.csv"
     sf.datasets.cohort(400).write_csv(path)
     return path

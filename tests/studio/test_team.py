@@ -62,6 +62,7 @@ def test_a_checker_sees_what_is_to_be_checked_and_an_analyst_only_analyses(team)
     session = begin(team, "ada").rpartition("/")[0]
     assert team.get(f"{session}/outputs", headers=told("bob")).status == 200
     assert team.get(f"{session}/data", headers=told("bob")).status == 404
+    assert team.post(f"{session}/history/undo", headers=told("bob")).status == 403
     assert team.post("/begin/demo", headers=told("eve")).status == 403
     own = begin(team, "eve")
     assert own.endswith("/analyse")

@@ -67,6 +67,10 @@ class Studio:
         alone = self.settings.proxy is None
         return alone or user.name == session.owner or user.role == "checker"
 
+    def may_change(self, user: User, session: Session) -> bool:
+        """Whether somebody may undo what was decided, or stop what is being done."""
+        return self.settings.proxy is None or user.name == session.owner
+
     def choose_first_page(self, user: User) -> str:
         """The page on which somebody begins: the first that their role shows them."""
         return next(name for name in (*STEPS, *BESIDE) if self.pages[name].admits(user))
@@ -294,6 +298,8 @@ async def _act_on_job(studio: Studio, session: Session, request: Request) -> Res
     if job is None or form is None:
         return refuse(HTTPStatus.NOT_FOUND, "There is no such work.")
     if request.path_params["name"] == "cancel":
+        if not studio.may_change(request.state.user, session):
+            return refuse(HTTPStatus.FORBIDDEN, "Only its owner stops this.")
         await worker.cancel(job)
         session.note(f"{job.task} cancelled", by=request.state.user.name)
     elif request.path_params["name"] == "again":
@@ -304,6 +310,8 @@ async def _act_on_job(studio: Studio, session: Session, request: Request) -> Res
 
 async def _act_on_history(studio: Studio, session: Session, request: Request) -> Response:
     """Undo, redo, go to a state, begin a branch or take one up."""
+    if not studio.may_change(request.state.user, session):
+        return refuse(HTTPStatus.FORBIDDEN, "Only its owner changes a session.")
     form = await read_body(request)
     if form is None:
         return refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "This form is too long.")

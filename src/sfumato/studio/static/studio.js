@@ -189,6 +189,7 @@ window.addEventListener("popstate", () => load(location.href, {}, { push: false 
 // Progress ---------------------------------------------------------------------------------------
 
 let events, address;
+const ended = new Set();
 
 function listen() {
   const wanted = document.body.dataset.events;
@@ -204,6 +205,7 @@ function follow(job) {
   const waits = document.querySelector(`[data-await="${job.job}"]`);
   const over = !["waiting", "running"].includes(job.state);
   if (over) {
+    ended.add(job.job);
     const part = waits?.closest("[data-url]");
     if (part) fetchPart(part.dataset.url, part);
     else if (waits) refresh();
@@ -245,7 +247,9 @@ function prepare(within = document) {
   for (const area of within.querySelectorAll(".scroll, figure, pre")) {
     if (area.scrollWidth > area.clientWidth) area.tabIndex = 0;
   }
-  // A page whose answer came between its making and our listening would wait for ever.
+  // A page that was made before a job ended, and arrives after we have heard of it, must not wait.
+  const late = [...within.querySelectorAll("[data-await]")].find((item) => ended.has(item.dataset.await));
+  if (late) follow({ job: late.dataset.await, state: "done" });
   if (within === document) listen();
 }
 
