@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import sync_playwright
-from tests.studio.conftest import CHROMIUM, FLAGS
+from tests.browser import launch_browser
 from tests.studio.visitor import start_studio, stop_studio
 
 FOLDER = Path(__file__).parent.parent / "docs" / "assets" / "studio"
@@ -24,10 +23,9 @@ STEPS = ("data", "roles", "risk", "protect", "compare", "release")
 def main(folder: Path = FOLDER) -> None:
     """Walk through the steps, and take a picture of each."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as name, sync_playwright() as tool:
+    with tempfile.TemporaryDirectory() as name, launch_browser() as browser:
         place = Path(name)
         studio = start_studio(place / "sessions", place)
-        browser = tool.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         try:
             page = browser.new_page(
                 viewport={"width": WIDTH, "height": HEIGHT}, reduced_motion="reduce"
@@ -36,7 +34,6 @@ def main(folder: Path = FOLDER) -> None:
             _take(page, folder / "start.png")
             _walk(page, folder)
         finally:
-            browser.close()
             stop_studio(studio)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.browser import launch_browser
 
 import sfumato as sf
 from sfumato.errors import TargetError
@@ -19,11 +18,6 @@ from sfumato.storage.writing import keep_attempt
 
 REFUSED = "custody/refused.html"
 EVIL = '<script>document.title = "broken"</script>'
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-]  # fmt: skip
 _SIZES = [(390, 800), (1400, 900)]
 _SHEET = (1123 - 106, 794 - 106)
 """Height and width of a sheet of A4 in pixels of the page, less its margins."""
@@ -69,16 +63,8 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        if os.environ.get("SFUMATO_NOTHING_SKIPPED"):
-            pytest.fail("Chromium is not installed, and nothing may be skipped here")
-        pytest.skip("Chromium is not installed: sudo apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as tool:
-        made = tool.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield made
-        made.close()
+    with launch_browser() as running:
+        yield running
 
 
 def opened(browser: Any, path: Path, size: tuple[int, int], scheme: str) -> tuple[Any, list[str]]:

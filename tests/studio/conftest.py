@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.browser import launch_browser
 from tests.studio.visitor import RunningStudio, start_studio, stop_studio
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +22,8 @@ def studio(tmp_path_factory) -> Iterator[RunningStudio]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        if os.environ.get("SFUMATO_NOTHING_SKIPPED"):
-            pytest.fail("Chromium is not installed, and nothing may be skipped here")
-        pytest.skip("Chromium is not installed: sudo apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as tool:
-        running = tool.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with launch_browser() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture
