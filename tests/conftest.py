@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 import sfumato as sf
 from sfumato.data import Dataset
+from tests.browser import launch_browser
 
 # Shared machines are slow at times; a test that is slow once is not wrong.
 settings.register_profile(
@@ -30,6 +32,13 @@ def in_library(frame: pl.DataFrame, library: str):
     if library == "pandas":
         return frame.to_pandas()
     return frame.to_arrow() if library == "pyarrow" else frame
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One browser for all tests of a process: a second would not start beside it."""
+    with launch_browser() as running:
+        yield running
 
 
 @pytest.fixture(scope="session", autouse=True)

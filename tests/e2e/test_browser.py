@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from tests.browser import launch_browser
 
 import sfumato as sf
 from sfumato.errors import TargetError
@@ -59,12 +57,6 @@ def folder(tmp_path_factory) -> Path:
     kept = keep_attempt(place, stricter, caught.value)
     kept.with_suffix(".html").rename(place / REFUSED)
     return place
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with launch_browser() as running:
-        yield running
 
 
 def opened(browser: Any, path: Path, size: tuple[int, int], scheme: str) -> tuple[Any, list[str]]:

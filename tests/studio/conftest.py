@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.browser import launch_browser
 from tests.studio.visitor import RunningStudio, start_studio, stop_studio
 
 
@@ -18,12 +17,6 @@ def studio(tmp_path_factory) -> Iterator[RunningStudio]:
     running.enter()
     yield running
     stop_studio(running)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    with launch_browser() as running:
-        yield running
 
 
 @pytest.fixture
