@@ -39,7 +39,7 @@ STEPS = ("data", "roles", "risk", "protect", "compare", "release")
 """The steps of the work, in their order."""
 BESIDE = ("outputs", "analyse")
 """What stands beside them."""
-_SOON_SECONDS = 0.15
+_SOON_SECONDS = 0.1
 """How long a page waits for an answer before it shows how far the work is instead."""
 Show = Callable[["View"], Awaitable[Mapping[str, Any]]]
 Action = Callable[["View"], Awaitable[Response | None]]
