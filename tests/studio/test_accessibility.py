@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from importlib.resources import files
 from typing import Any
 
 import pytest
+from tests.studio.visitor import RunningStudio
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
 PAGES = ("data", "roles", "risk", "protect", "compare", "release", "outputs", "analyse")
@@ -38,7 +40,18 @@ def find_violations(page: Any) -> list[str]:
 def begun(studio) -> str:
     """A session with roles, a first plan and a try, so that every page has something to show."""
     session = studio.begin("demo")
+    for page, action in (("roles", "accept_all"), ("roles", "build"), ("roles", "use"),
+                         ("protect", "try")):  # fmt: skip
+        wait(studio, f"{session}/{page}")
+        assert studio.post(f"{session}/{page}/{action}").status == 303
+    wait(studio, f"{session}/protect")
     return f"http://{studio.host}{studio.prefix}{session}"
+
+
+def wait(studio: RunningStudio, path: str) -> None:
+    """Until nothing on the page is being worked on."""
+    while "data-await=" in studio.get(path).text:
+        time.sleep(0.2)
 
 
 def test_the_first_page_can_be_used_by_everybody(tab):
