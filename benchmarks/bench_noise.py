@@ -32,13 +32,14 @@ def numpy():
 def draw(shape):
     for at in range(0, records, batch):
         some = slice(at, at + batch)
-        draws = Draws(key, 0, Identity.known("records", digests[some]))
+        draws = Draws(key, 0, Identity.from_digests("records", digests[some]))
         variance = 2.0
         if shape == "laplace":
             variance = 2.0 * exponential(draws.lasting("x", "time", values[some]))
         draws.path("x", "noise", values[some], variance)
 schema = sf.Schema({{"x": "quasi"}})
-data = sf.Dataset(pl.DataFrame({{"x": values}}), schema, None, Identity.known("records", digests))
+identity = Identity.from_digests("records", digests)
+data = sf.Dataset(pl.DataFrame({{"x": values}}), schema, None, identity)
 step = sf.methods.Noise(variables=["x"], variance_share=0.1)
 step.apply(data.take(np.arange(100_000)), key=key)
 """

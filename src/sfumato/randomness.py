@@ -218,12 +218,12 @@ class Draws:
         from sfumato.kernels.sampling.deviates import FEW
 
         cipher = _encryptor(self.key.subkey("noise path", fold_name(column), purpose))
-        places = brownian.locate(variances)
+        positions = brownian.locate(variances)
         out = np.empty(len(values))
         follow = _follow_path if len(values) <= FEW else _follow_path_compiled
         for start in range(0, len(values), _PATHS):
             some = slice(start, start + _PATHS)
-            follow(cipher, self._ids[some], _shorten(values[some]), places[some], out[some])
+            follow(cipher, self._ids[some], _shorten(values[some]), positions[some], out[some])
         return out
 
     @cached_property
@@ -249,7 +249,7 @@ def _follow_path(
     cipher: CipherContext,
     ids: Words,
     values: npt.NDArray[np.uint32],
-    places: Places,
+    positions: Places,
     out: Floats,
 ) -> None:
     """The paths of a slice of records."""
@@ -258,14 +258,14 @@ def _follow_path(
     def draw(number: int) -> Words:
         blocks = ids.copy()
         blocks[:, 0] ^= values
-        blocks[:, 1] ^= brownian.tweak(places, number)
+        blocks[:, 1] ^= brownian.tweak(positions, number)
         encrypted = np.empty(blocks.nbytes + _ROOM, np.uint8)
         cipher.update_into(blocks.view(np.uint8).data.cast("B"), encrypted.data)
         return encrypted[: blocks.nbytes].view(np.uint64).reshape(blocks.shape)
 
-    low, high = brownian.begin(places, draw(0), draw(1))
+    low, high = brownian.begin(positions, draw(0), draw(1))
     for number in range(brownian.PASSES):
-        low, high = brownian.halve(places, number, draw(brownian.ENDS + number), low, high)
+        low, high = brownian.halve(positions, number, draw(brownian.ENDS + number), low, high)
     out[:] = low
 
 
@@ -273,7 +273,7 @@ def _follow_path_compiled(
     cipher: CipherContext,
     ids: Words,
     values: npt.NDArray[np.uint32],
-    places: Places,
+    positions: Places,
     out: Floats,
 ) -> None:
     """The same for many records, in the same places in memory pass after pass."""
@@ -286,19 +286,21 @@ def _follow_path_compiled(
     signed, bits = ids.view(np.int64), values.astype(np.int64)
 
     def draw(number: int, into: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-        tweaks = brownian.tweak(places, number).view(np.int64)
+        tweaks = brownian.tweak(positions, number).view(np.int64)
         brownian_compiled.mix(signed, bits, tweaks, blocks)
         cipher.update_into(blocks.view(np.uint8).data.cast("B"), into.data)
         return into[: blocks.nbytes].view(np.int64).reshape(blocks.shape)
 
     first, second = draw(0, encrypted[0]), draw(1, encrypted[1])
-    brownian_compiled.begin(places.block, first, second, low, high)
+    brownian_compiled.begin(positions.block, first, second, low, high)
     last = brownian.PASSES - 1
     for number in range(last):
         words = draw(brownian.ENDS + number, encrypted[0])
-        brownian_compiled.halve(places.cell, number, words, low, high)
+        brownian_compiled.halve(positions.cell, number, words, low, high)
     words = draw(brownian.ENDS + last, encrypted[0])
-    brownian_compiled.finish(places.cell, places.beyond, places.unit, words, low, high, out)
+    brownian_compiled.finish(
+        positions.cell, positions.beyond, positions.unit, words, low, high, out
+    )
 
 
 def keyed_order(ids: Words, key: Key, *purpose: str) -> npt.NDArray[np.intp]:

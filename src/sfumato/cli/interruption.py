@@ -54,7 +54,7 @@ def stop_promptly(log: FileLog) -> Iterator[None]:
 
 def _wait_for_signal(reader: int, stopped: Event, log: FileLog) -> None:
     if os.read(reader, 1) != b"\0" and not stopped.wait(_PATIENCE_SECONDS):
-        log.remove_unfinished()
+        log.remove_incomplete()
         err.show_cursor(show=True)  # the progress bar hides it
         say(describe_interruption(log))
         os._exit(INTERRUPTED)
@@ -68,7 +68,7 @@ def describe_interruption(log: FileLog) -> str:
     >>> describe_interruption(FileLog())
     'Interrupted. Nothing was written.'
     """
-    kept = log.list_kept()
+    kept = log.list_complete()
     if not kept:
         return "Interrupted. Nothing was written."
     paths = ", ".join(f"'{path}'" for path in kept)

@@ -101,8 +101,8 @@ class Dataset:
         >>> data.persons[0] == data.persons[2], data.persons.n_unique()
         (True, 2)
         """
-        given = None if self.given_identity is None else self.given_identity.persons
-        persons = self._number_persons() if given is None else given
+        given_persons = None if self.given_identity is None else self.given_identity.persons
+        persons = self._number_persons() if given_persons is None else given_persons
         # The same memory, under another name.
         return None if persons is None else pl.Series("person", persons.numbers.view(np.uint32))
 

@@ -71,7 +71,7 @@ class Identity:
 
     Examples
     --------
-    >>> Identity.known("number", np.zeros((2, 2), np.uint64)).basis
+    >>> Identity.from_digests("number", np.zeros((2, 2), np.uint64)).basis
     'number'
     """
 
@@ -82,7 +82,7 @@ class Identity:
         self._number_persons = persons or (lambda: None)
 
     @classmethod
-    def known(
+    def from_digests(
         cls,
         basis: str,
         digests: Words,
@@ -136,7 +136,7 @@ class Identity:
         persons = self.persons
         if persons is not None:
             persons = persons._replace(numbers=persons.numbers[positions])
-        return Identity.known(self.basis, self.digests[positions], self.columns, persons)
+        return Identity.from_digests(self.basis, self.digests[positions], self.columns, persons)
 
     def with_persons(self, persons: AnyIntegers) -> Identity:
         """The same records, and the number of each one's person."""
@@ -165,8 +165,8 @@ def identify(
     """
 
     def work_out() -> _Digests:
-        found = find_identifiers(schema, column)
-        names, digests = found or ((), None)
+        identifiers = find_identifiers(schema, column)
+        names, digests = identifiers or ((), None)
         words = digest_records(schema, column, names, digests)
         return _Digests(describe_basis(names), words, names or tuple(sorted(schema)))
 

@@ -72,24 +72,26 @@ def suggest_keys(tables: Mapping[str, Dataset]) -> list[SuggestedKey]:
     ['visits.patient_id']
     """
     columns = [column for name, data in tables.items() for column in _list_columns(name, data)]
-    ones = [column for column in columns if column.names_rows]
-    found: list[SuggestedKey] = []
+    targets = [column for column in columns if column.names_rows]
+    suggestions: list[SuggestedKey] = []
     for column in columns:
         fitting = [
-            (rank, one, orphans)
-            for one in ones
-            if one.table != column.table
-            and (rank := _rank(column, one)) is not None
-            and (orphans := _count_orphans(column, one)) is not None
+            (rank, target, orphans)
+            for target in targets
+            if target.table != column.table
+            and (rank := _rank(column, target)) is not None
+            and (orphans := _count_orphans(column, target)) is not None
         ]
         # The best name first; then the table with more rows, of which this one is a part.
         fitting.sort(key=lambda item: (item[0], -len(item[1].words), item[1].table))
-        for rank, one, orphans in fitting[:1]:
-            if _is_turned(column, one, rank):
+        for rank, target, orphans in fitting[:1]:
+            if _is_reverse_key(column, target, rank):
                 continue
-            key = ForeignKey(column.table, column.variable, one.table, one.variable)
-            found.append(SuggestedKey(key, orphans, _explain(rank, orphans, len(column.words))))
-    return _drop_circles(found)
+            key = ForeignKey(column.table, column.variable, target.table, target.variable)
+            suggestions.append(
+                SuggestedKey(key, orphans, _explain(rank, orphans, len(column.words)))
+            )
+    return _drop_circles(suggestions)
 
 
 @dataclass(frozen=True)
@@ -119,15 +121,15 @@ def check_key(tables: Mapping[str, Dataset], key: ForeignKey) -> KeyCheck:
     >>> check_key({"patients": patients, "visits": visits}, key)
     KeyCheck(rows=3, orphans=1, repeated=1)
     """
-    many, one = (
+    referring, referenced = (
         digest_identifiers([tables[table].column(variable)])
         for table, variable in ((key.table, key.variable), (key.to_table, key.to_variable))
     )
-    known = one[one.any(axis=1)]
-    rows = match_identities(one, many)
-    rows[~many.any(axis=1)] = -1
-    repeated = len(one) - len(np.unique(known, axis=0))
-    return KeyCheck(rows=len(many), orphans=int((rows < 0).sum()), repeated=repeated)
+    known = referenced[referenced.any(axis=1)]
+    rows = match_identities(referenced, referring)
+    rows[~referring.any(axis=1)] = -1
+    repeated = len(referenced) - len(np.unique(known, axis=0))
+    return KeyCheck(rows=len(referring), orphans=int((rows < 0).sum()), repeated=repeated)
 
 
 def _list_columns(table: str, data: Dataset) -> Iterator[_Candidate]:
@@ -138,10 +140,10 @@ def _list_columns(table: str, data: Dataset) -> Iterator[_Candidate]:
             yield _Candidate(table, name, digest_identifiers([values]), is_text)
 
 
-def _rank(column: _Candidate, one: _Candidate) -> int | None:
+def _rank(column: _Candidate, target: _Candidate) -> int | None:
     """How well the names agree, 0 best; None where nothing speaks for a key."""
-    mine, theirs = fold_name(column.variable), fold_name(one.variable)
-    owner = fold_name(one.table)
+    mine, theirs = fold_name(column.variable), fold_name(target.variable)
+    owner = fold_name(target.table)
     singular = owner.removesuffix("s")
     named = {owner, singular, *(f"{o}{j}{theirs}" for o in (owner, singular) for j in ("", "_"))}
     if mine == theirs:
@@ -149,7 +151,7 @@ def _rank(column: _Candidate, one: _Candidate) -> int | None:
         return 0 if singular in mine else 1 if mine != "id" else None
     if mine in {fold_name(name) for name in named}:
         return 0
-    if column.is_text and one.is_text and _are_telling(column):
+    if column.is_text and target.is_text and _are_telling(column):
         return 2
     return None
 
@@ -158,23 +160,23 @@ def _are_telling(column: _Candidate) -> bool:
     return len(np.unique(column.known, axis=0)) >= _SEVERAL
 
 
-def _count_orphans(column: _Candidate, one: _Candidate) -> int | None:
+def _count_orphans(column: _Candidate, target: _Candidate) -> int | None:
     """Rows that lead nowhere; None where too many do for a key."""
-    rows = match_identities(one.words, column.words)
+    rows = match_identities(target.words, column.words)
     rows[~column.words.any(axis=1)] = -1
     orphans = int((rows < 0).sum())
-    allowed = _MOST_MISSING * len(rows) if _rank(column, one) != 2 else 0  # noqa: PLR2004
+    allowed = _MOST_MISSING * len(rows) if _rank(column, target) != 2 else 0  # noqa: PLR2004
     return orphans if orphans <= allowed else None
 
 
-def _is_turned(column: _Candidate, one: _Candidate, rank: int) -> bool:
+def _is_reverse_key(column: _Candidate, target: _Candidate, rank: int) -> bool:
     """Whether the key rather leads the other way: both name their rows, and the other has more."""
     if not column.names_rows:
         return False
-    back = _rank(one, column)
+    back = _rank(target, column)
     if back is None:
         return False
-    return (back, -len(column.words), column.table) < (rank, -len(one.words), one.table)
+    return (back, -len(column.words), column.table) < (rank, -len(target.words), target.table)
 
 
 def _explain(rank: int, orphans: int, rows: int) -> str:
@@ -184,19 +186,19 @@ def _explain(rank: int, orphans: int, rows: int) -> str:
     return f"{reason}; {orphans:,} of {rows:,} rows lead nowhere" if orphans else reason
 
 
-def _drop_circles(found: list[SuggestedKey]) -> list[SuggestedKey]:
+def _drop_circles(suggestions: list[SuggestedKey]) -> list[SuggestedKey]:
     """The keys less those that would lead back to where others come from."""
-    kept: list[SuggestedKey] = []
-    for suggestion in sorted(found, key=lambda s: (s.orphans > 0, s.key)):
+    acyclic: list[SuggestedKey] = []
+    for suggestion in sorted(suggestions, key=lambda s: (s.orphans > 0, s.key)):
         reached, waiting = set[str](), [suggestion.key.to_table]
         while waiting:
             table = waiting.pop()
             if table not in reached:
                 reached.add(table)
-                waiting += [s.key.to_table for s in kept if s.key.table == table]
+                waiting += [s.key.to_table for s in acyclic if s.key.table == table]
         if suggestion.key.table not in reached:
-            kept.append(suggestion)
-    return sorted(kept, key=lambda s: s.key)
+            acyclic.append(suggestion)
+    return sorted(acyclic, key=lambda s: s.key)
 
 
 def suggest_person(tables: Mapping[str, Dataset], keys: list[SuggestedKey]) -> str | None:

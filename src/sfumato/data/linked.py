@@ -312,8 +312,8 @@ class LinkedTables:
                 rows = self.parents[further[0]][rows]
                 table, variable = further[0].to_table, further[0].to_variable
             spelled = frames.get_column(self.tables[table].frame, variable)[rows]
-            own = frames.get_column(data.frame, key.variable)
-            if own.dtype != spelled.dtype or not own.equals(spelled):
+            written = frames.get_column(data.frame, key.variable)
+            if written.dtype != spelled.dtype or not written.equals(spelled):
                 columns.append(spelled.alias(key.variable))
         if not columns:
             return data
@@ -324,22 +324,22 @@ class LinkedTables:
         """For each row of an owned table the number of its person, whatever the order of rows."""
         table, variable = self.structure.person
         numbers = number_persons(self.tables[table].column(variable)).numbers
-        found = {table: numbers.astype(np.int64)}
+        person_of_row = {table: numbers.astype(np.int64)}
         for name in self.structure.owned:
             for key in self.structure.keys_of(name):
-                if key.to_table not in found:
+                if key.to_table not in person_of_row:
                     continue
-                persons = found[key.to_table][self.parents[key]]
-                if name not in found:
-                    found[name] = persons
-                elif different := int((found[name] != persons).sum()):
+                persons = person_of_row[key.to_table][self.parents[key]]
+                if name not in person_of_row:
+                    person_of_row[name] = persons
+                elif different := int((person_of_row[name] != persons).sum()):
                     raise DataError(
                         f"Two keys lead from {different:,} of {len(persons):,} rows of table "
                         f"'{name}' to different persons.",
                         hint="correct these rows; or keep the key to the person whose rows they "
                         "are, and take the other out of [keys].",
                     )
-        return found
+        return person_of_row
 
     @property
     def person_count(self) -> int:
@@ -457,24 +457,24 @@ def read_tables(
 
     named = dict(files or {})
     is_folder = Path(where).is_dir()
-    places = {} if is_folder and tables is not None and {*tables} <= {*named} else list_tables(
+    locations = {} if is_folder and tables is not None and {*tables} <= {*named} else list_tables(
         where, schema=schema
     )  # fmt: skip
-    found: dict[str, Dataset] = {}
-    for name in places if tables is None else tables:
+    datasets: dict[str, Dataset] = {}
+    for name in locations if tables is None else tables:
         if name in named and is_folder:
-            place = find_file(Path(where), named[name])
-        elif (known := named.get(name, name)) in places:
-            place = places[known]
+            location = find_file(Path(where), named[name])
+        elif (known := named.get(name, name)) in locations:
+            location = locations[known]
         else:
             raise DataError(
                 f"There is no table '{name}' in this folder or database.",
-                hint=did_you_mean(known, places),
+                hint=did_you_mean(known, locations),
             )
         request = dict((options or {}).get(name, {}))
-        request |= {"table": place.table} if place.table else {}
+        request |= {"table": location.table} if location.table else {}
         try:
-            found[name] = read(place.where, progress=progress, **request)
+            datasets[name] = read(location.where, progress=progress, **request)
         except DataError as error:
             raise DataError(f"Table '{name}': {error.what}", hint=error.hint) from None
-    return found
+    return datasets

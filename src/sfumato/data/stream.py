@@ -135,8 +135,8 @@ class Stream:
     def split(self, names: Iterable[str]) -> tuple[Stream, list[StreamStep], set[str]]:
         """What comes before the steps that take records in any order, these, and what they need."""
         steps, _ = self.plan(names)
-        places = [number for number, step in enumerate(steps, 1) if step.placed]
-        later = steps[places[-1] if places else 0 :]
+        placed_steps = [number for number, step in enumerate(steps, 1) if step.placed]
+        later = steps[placed_steps[-1] if placed_steps else 0 :]
         early = replace(self, steps=self.steps[: self.steps.index(later[0])]) if later else self
         vars(early)["records"] = self.records
         needed = set(names)
@@ -190,13 +190,13 @@ def make_lazy(
     def source(
         columns: list[str] | None, predicate: pl.Expr | None, most: int | None, size: int | None
     ) -> Iterator[pl.DataFrame]:
-        left = most
+        remaining = most
         for batch in read(columns or list(types), size):
-            part = batch if left is None else batch.head(left)
+            part = batch if remaining is None else batch.head(remaining)
             yield part if predicate is None else part.filter(predicate)
-            if left is not None:
-                left -= part.height
-                if left <= 0:
+            if remaining is not None:
+                remaining -= part.height
+                if remaining <= 0:
                     return
 
     return register_io_source(source, schema=dict(types), is_pure=True)
@@ -256,7 +256,7 @@ def identify_stream(schema: Schema, stream: Stream) -> StreamIdentity:
             identity.content = total.digest()
         else:
             words = fill_gaps(digests, lambda rows: _digest_some(schema, stream, rows))
-        known = Identity.known(describe_basis(names), words, names or tuple(sorted(schema)))
+        known = Identity.from_digests(describe_basis(names), words, names or tuple(sorted(schema)))
         return known._digests  # noqa: SLF001 - of the base class
 
     identity = StreamIdentity(stream, work_out)
@@ -279,7 +279,7 @@ def digest_values(data: Dataset) -> bytes:
     assert isinstance(identity, StreamIdentity)  # noqa: S101 - the frame is lazy
     if identity.digests.size and identity.content is not None and not identity.stream.steps:
         return identity.content
-    return hash_sorted(digest_content(identity.stream, sorted(data.columns)))
+    return hash_in_order(digest_content(identity.stream, sorted(data.columns)))
 
 
 def digest_content(stream: Stream, names: Sequence[str]) -> Words:
@@ -287,7 +287,7 @@ def digest_content(stream: Stream, names: Sequence[str]) -> Words:
     return digest_stream(stream, names, digest)
 
 
-def hash_sorted(words: Words) -> bytes:
+def hash_in_order(words: Words) -> bytes:
     """SHA-256 of digests in rising order: of the same records the same, in whatever order."""
     total = hashlib.sha256()
     for rows in split_digests(words):
@@ -305,10 +305,10 @@ def _digest_some(schema: Schema, stream: Stream, rows: npt.NDArray[np.intp]) -> 
     names, words = sorted(schema), np.empty((len(rows), 2), np.uint64)
     order = np.argsort(rows, kind="stable")
     ranked = rows[order]
-    for place, batch in stream.read(names):
-        first, last = np.searchsorted(ranked, [place.start, place.stop])
+    for span, batch in stream.read(names):
+        first, last = np.searchsorted(ranked, [span.start, span.stop])
         if first < last:
-            some = batch[ranked[first:last] - place.start]
+            some = batch[ranked[first:last] - span.start]
             words[order[first:last]] = digest(frames.get_column(some, name) for name in names)
     return words
 
@@ -333,8 +333,8 @@ def _digest_if_apart(stream: Stream, names: Sequence[str]) -> Words | None:
         if open_until <= rows.stop < stream.records:
             # Even if all others differed, they could be too few.
             open_until = stream.records
-            left = stream.records - rows.stop
-            if not tell_apart(_count_distinct(words[: rows.stop]) + left, stream.records):
+            remaining = stream.records - rows.stop
+            if not tell_apart(_count_distinct(words[: rows.stop]) + remaining, stream.records):
                 return None
     return words if tell_apart(_count_distinct(words), len(words)) else None
 

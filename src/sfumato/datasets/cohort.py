@@ -115,7 +115,7 @@ def _build_frame(people: People) -> pl.DataFrame:
     columns = {
         **_build_identity(people),
         **_build_background(people),
-        **{name: pl.Series(values) for name, values in people.measured.items()},
+        **{name: pl.Series(values) for name, values in people.measurements.items()},
         "survey_weight": pl.Series(people.survey_weight),
         "exam_score": pl.Series(people.exam),
     }
@@ -329,7 +329,7 @@ class People:
         return body.draw_measurements(self.draws, self.female)
 
     @cached_property
-    def measured(self) -> dict[str, Floats]:
+    def measurements(self) -> dict[str, Floats]:
         """The measurements as they are written down."""
         extreme = body.add_outliers(self.draws, self.usual)
         income = np.exp(extreme.pop("log_income"))
@@ -391,15 +391,15 @@ class People:
     @cached_property
     def diagnosis(self) -> Integers:
         """The main diagnosis follows from the body, from smoking and from who one is."""
-        metres = self.measured["height"] / 100
+        metres = self.measurements["height"] / 100
         black = [group == "Black" for *_, group in society.ETHNICITY.values()]
         conditions = {
             "woman": self.female,
             "man": ~self.female,
             "poor": self.wealth < -1,
-            "obese": self.measured["weight_kg"] >= OBESE * metres**2,
-            "high glucose": self.measured["glucose"] >= HIGH_GLUCOSE,
-            "high pressure": self.measured["systolic"] >= HIGH_PRESSURE,
+            "obese": self.measurements["weight_kg"] >= OBESE * metres**2,
+            "high glucose": self.measurements["glucose"] >= HIGH_GLUCOSE,
+            "high pressure": self.measurements["systolic"] >= HIGH_PRESSURE,
             "smoker": self.smoking == list(society.SMOKING).index("current"),
             "black": np.array(black)[self.ethnicity],
         }

@@ -410,7 +410,7 @@ def _draw_stays(patients: Patients) -> pl.DataFrame:
     age = patients.age[of] + since_first / 365.25
     died = draws.uniform("died") < deadly[diagnosis] * np.where(age >= OLD, 2.5, 1.0)
     alive = _sum_before(died.astype(np.int64), starts[of]) == 0
-    kept = alive & (admitted + days <= (LAST_DAY - EPOCH).days)
+    is_kept = alive & (admitted + days <= (LAST_DAY - EPOCH).days)
     stays = pl.DataFrame(
         {
             "patient_id": _name_patients(patients.counter[of]),
@@ -424,7 +424,7 @@ def _draw_stays(patients: Patients) -> pl.DataFrame:
             "discharged_to": _choose_destinations(draws, age, died),
         }
     )
-    return stays.filter(pl.Series(kept)).with_columns(_count_years().alias("age")).drop("birth")
+    return stays.filter(pl.Series(is_kept)).with_columns(_count_years().alias("age")).drop("birth")
 
 
 def _list_conditions(patients: Patients, of: Integers, visit: Integers) -> dict[str, Mask]:
@@ -505,27 +505,27 @@ def _draw_values(
     patients: Patients, of: Integers, day: Integers, diagnosis: pl.Series, draws: Draws
 ) -> pl.DataFrame:
     """The values of each sample: some part belongs to the patient, the rest to the day."""
-    own = {name: patients.draws.normal(name)[of] for name in UNITS}
-    rest = {name: draws.normal(name) for name in UNITS}
+    of_patient = {name: patients.draws.normal(name)[of] for name in UNITS}
+    of_day = {name: draws.normal(name) for name in UNITS}
     infected = diagnosis.is_in(INFECTIONS).to_numpy()
     kidney = patients.chronic[of] == list(CHRONIC).index("kidney")
     albumin = (
         ALBUMIN["mean"]
-        + ALBUMIN["patient_sd"] * own["albumin"]
-        + ALBUMIN["residual_sd"] * rest["albumin"]
+        + ALBUMIN["patient_sd"] * of_patient["albumin"]
+        + ALBUMIN["residual_sd"] * of_day["albumin"]
     )
     # An infection falls by about a tenth a day.
     log_crp = 2.3 + (1.9 - 0.1 * np.minimum(day, 15)) * infected
-    log_crp = log_crp + 0.5 * own["crp"] + 0.6 * rest["crp"]
+    log_crp = log_crp + 0.5 * of_patient["crp"] + 0.6 * of_day["crp"]
     log_creatinine = np.where(patients.female[of], 4.23, 4.42) + 1.1 * kidney
-    log_creatinine = log_creatinine + 0.2 * own["creatinine"] + 0.1 * rest["creatinine"]
+    log_creatinine = log_creatinine + 0.2 * of_patient["creatinine"] + 0.1 * of_day["creatinine"]
     albumin = _round_value("albumin", albumin)
     haemoglobin = (
         HAEMOGLOBIN["intercept"]
         + HAEMOGLOBIN["female"] * patients.female[of]
         + HAEMOGLOBIN["albumin"] * (albumin - ALBUMIN["mean"])
-        + HAEMOGLOBIN["patient_sd"] * own["haemoglobin"]
-        + HAEMOGLOBIN["residual_sd"] * rest["haemoglobin"]
+        + HAEMOGLOBIN["patient_sd"] * of_patient["haemoglobin"]
+        + HAEMOGLOBIN["residual_sd"] * of_day["haemoglobin"]
     )
     measured = {
         "albumin": albumin,
@@ -533,8 +533,8 @@ def _draw_values(
         "creatinine": _round_value("creatinine", np.exp(log_creatinine)).astype(np.int64),
         "haemoglobin": _round_value("haemoglobin", haemoglobin).astype(np.int64),
     }
-    asked = pl.Series(draws.uniform("missing crp") >= NO_CRP)
-    return pl.DataFrame(measured).with_columns(pl.when(asked).then("crp").alias("crp"))
+    has_crp = pl.Series(draws.uniform("missing crp") >= NO_CRP)
+    return pl.DataFrame(measured).with_columns(pl.when(has_crp).then("crp").alias("crp"))
 
 
 def _round_value(name: str, values: Floats) -> Floats:

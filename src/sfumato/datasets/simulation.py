@@ -142,8 +142,10 @@ def simulated(
     >>> made["sex"].value_counts(sort=True).rows()
     [('female', 251), ('male', 249)]
     """
-    made = simulator(like, continuous=continuous, strata=strata, nearest_kurtosis=nearest_kurtosis)
-    return made.draw(records, seed)
+    source = simulator(
+        like, continuous=continuous, strata=strata, nearest_kurtosis=nearest_kurtosis
+    )
+    return source.draw(records, seed)
 
 
 def simulator(
@@ -294,9 +296,9 @@ def _fit_shape(name: str, z: Floats, notes: list[str], *, nearest_kurtosis: bool
     if polynomial is None:
         # Somebody who has said it already must not be told to say it.
         further = "" if nearest_kurtosis else ", or say nearest_kurtosis = true"
-        near = ", not even with the nearest kurtosis" if nearest_kurtosis else ""
+        despite_nearest = ", not even with the nearest kurtosis" if nearest_kurtosis else ""
         raise DataError(
-            f"{what}{near}.",
+            f"{what}{despite_nearest}.",
             hint=f"take its logarithm, leave extreme records or the variable out{further}.",
         )
     notes.append(f"{what}; the nearest kurtosis {polynomial.kurtosis:.2f} is taken.")

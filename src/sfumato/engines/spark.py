@@ -181,7 +181,7 @@ class SparkEngine:
                 f"More than {MOST_COMBINATIONS:,} records were left out: too many to list.",
                 hint="leave out fewer.",
             )
-        return Identity.known("left out", words).ids(key)
+        return Identity.from_digests("left out", words).ids(key)
 
     def sample_classes(
         self, original: Dataset, released: Dataset, known: Sequence[str], size: int
@@ -665,7 +665,7 @@ def split_off_ids(data: Dataset, frame: DataFrame) -> tuple[DataFrame, SparkIden
 
 
 def _read_ids(ids: pl.DataFrame) -> Identity:
-    return Identity.known("ids that came with the records", _read_words(ids))
+    return Identity.from_digests("ids that came with the records", _read_words(ids))
 
 
 def _read_words(ids: pl.DataFrame) -> Words:
@@ -754,7 +754,7 @@ def _make_empty(data: Dataset) -> Dataset:
     """No records of these variables, to see what type a function makes of them."""
     frame = pl.DataFrame(schema={name: data.dtype(name) for name in data.columns})
     ids: Words = np.empty((0, 2), np.uint64)
-    return Dataset(frame, data.schema, given_identity=Identity.known("none", ids))
+    return Dataset(frame, data.schema, given_identity=Identity.from_digests("none", ids))
 
 
 def _number_records(data: Dataset, names: Sequence[str]) -> DataFrame:

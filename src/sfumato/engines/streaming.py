@@ -392,7 +392,7 @@ class StreamingEngine:
             words = words[np.lexsort((words[:, 1], words[:, 0]))]
         stream = Stream(frame)
         vars(stream)["records"] = len(words)
-        known = Identity.known(original.identity.basis, words, original.identity.columns)
+        known = Identity.from_digests(original.identity.basis, words, original.identity.columns)
         return Dataset(frame, empty.schema, given_identity=StreamIdentity.known_in(stream, known))
 
     def map_rows(
@@ -607,4 +607,4 @@ def _make_empty(data: Dataset) -> Dataset:
     return Dataset(frame, data.schema, given_identity=_NOBODY)
 
 
-_NOBODY = Identity.known("none", np.empty((0, 2), np.uint64))
+_NOBODY = Identity.from_digests("none", np.empty((0, 2), np.uint64))

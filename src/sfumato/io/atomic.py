@@ -40,7 +40,7 @@ class FileLog:
     unfinished: set[Path] = field(default_factory=set)
     finished: list[Path] = field(default_factory=list)
 
-    def remove_unfinished(self) -> None:
+    def remove_incomplete(self) -> None:
         """Leave nothing half-written behind."""
         for path in list(self.unfinished):
             if path.is_dir():
@@ -48,10 +48,10 @@ class FileLog:
             else:
                 path.unlink(missing_ok=True)
 
-    def list_kept(self) -> list[Path]:
+    def list_complete(self) -> list[Path]:
         """What is complete and still there; not what stands in a folder that is listed too."""
-        kept = [path for path in dict.fromkeys(self.finished) if path.exists()]
-        return [path for path in kept if not {*path.parents} & {*kept}]
+        complete = [path for path in dict.fromkeys(self.finished) if path.exists()]
+        return [path for path in complete if not {*path.parents} & {*complete}]
 
 
 _LOG: ContextVar[FileLog | None] = ContextVar("sfumato_files", default=None)
@@ -68,7 +68,7 @@ def log_files(log: FileLog) -> Iterator[None]:
 
 
 @contextmanager
-def note_unfinished(path: Path) -> Iterator[None]:
+def note_incomplete(path: Path) -> Iterator[None]:
     """Note that a file or a folder is not complete yet, as long as this lasts."""
     log = _LOG.get() or FileLog()
     log.unfinished.add(path)
@@ -78,7 +78,7 @@ def note_unfinished(path: Path) -> Iterator[None]:
         log.unfinished.discard(path)
 
 
-def _note_finished(path: Path) -> None:
+def _note_complete(path: Path) -> None:
     if (log := _LOG.get()) is not None:
         log.finished.append(path)
 
@@ -97,13 +97,13 @@ def replace_file(path: Path, *, mode: int | None = None) -> Iterator[Path]:
     # The suffix stays last: several libraries tell the format by it.
     sibling = path.with_name(f".{secrets.token_hex(8)}.{path.name}")
     try:
-        with note_unfinished(sibling):
+        with note_incomplete(sibling):
             if mode is not None:
                 create_file(sibling, b"", mode=mode)
             yield sibling
             _flush_to_disk(sibling)
             sibling.replace(path)
-        _note_finished(path)
+        _note_complete(path)
     except FileNotFoundError:
         raise DataError(
             f"the folder of '{path}' does not exist.", hint="create it first."
@@ -151,11 +151,11 @@ def put_folder_in_place(folder: Path, target: Path, *, overwrite: bool) -> None:
         target.rename(aside)
         folder.rename(target)
         aside.rename(folder)
-    _note_finished(target)
+    _note_complete(target)
     _flush_to_disk(target.parent)
 
 
-def restore_interrupted(target: Path) -> None:
+def restore_former_folder(target: Path) -> None:
     """Give a folder that stepped aside its name back, where its successor never came."""
     aside = _name_aside(target)
     if not aside.is_dir() or aside.is_symlink():

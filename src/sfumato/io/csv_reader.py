@@ -589,10 +589,10 @@ class _CsvReader:
         """The guesses of a wide and short first batch; none where columns are few or tall."""
         if len(wanted) < _WIDE or not 0 < text.height <= SAMPLE:
             return {}
-        plain = [name for name in wanted if self.columns[name].is_plain]
+        undecided = [name for name in wanted if self.columns[name].is_plain]
         guesses: dict[str, Guess] = {}
-        for start in range(0, len(plain), _TOGETHER):
-            names = plain[start : start + _TOGETHER]
+        for start in range(0, len(undecided), _TOGETHER):
+            names = undecided[start : start + _TOGETHER]
             cells = [text[name] for name in names]
             together = guess_together(cells, CellFormat(decimal=self.decimal))
             pairs = zip(names, together, strict=True)

@@ -348,14 +348,14 @@ def find_date_order(text: pl.Series) -> DateOrder | None:
             f"tell the day from the month, {_DECLARE_DATES}"
         )
         return DateOrder("", reason)
-    order, which, place = (
+    order, which, ordinal = (
         ("%d{0}%m{0}%Y", "day", "first") if days_first else ("%m{0}%d{0}%Y", "month", "second")
     )
     clock = times[0][:1] + _CLOCKS[len(times[0])]
     return DateOrder(
         order.format(parts["between"][0]) + clock,
         f"dates with the {which} first: in {max(days_first, days_second):,} of {len(cells):,} "
-        f"values the {place} number is above 12",
+        f"values the {ordinal} number is above 12",
     )
 
 
@@ -435,10 +435,10 @@ def guess_together(columns: list[pl.Series], cell_format: CellFormat) -> list[Gu
         if kind == "number":
             values = values.fill_nan(None)
         height = len(columns[0])
-        for place in np.flatnonzero(~wrong).tolist():
-            index = open_ones[place]
-            cells = values.slice(place * height, height).alias(columns[index].name)
-            guesses[index] = Guess(kind, Parsed(cells, frozenset(missing.get(place, ()))))
+        for offset in np.flatnonzero(~wrong).tolist():
+            index = open_ones[offset]
+            cells = values.slice(offset * height, height).alias(columns[index].name)
+            guesses[index] = Guess(kind, Parsed(cells, frozenset(missing.get(offset, ()))))
         open_ones = open_ones[wrong]
     if len(open_ones):
         for index, reason in _explain_together(
@@ -681,7 +681,7 @@ class TextColumn:
         if self.declared_tokens:
             text = self._drop_declared_tokens(text)
         if self.declared:
-            self._append(self._parse_declared(text, self.declared))
+            self._append(self._parse_as_kind(text, self.declared))
         elif self.must_reread:
             pass
         elif self.kind is None:
@@ -772,7 +772,7 @@ class TextColumn:
         if self.words:
             self.word_cells += int(text.is_in(list(self.words)).sum())
 
-    def _parse_declared(self, text: pl.Series, kind: Kind) -> Parsed:
+    def _parse_as_kind(self, text: pl.Series, kind: Kind) -> Parsed:
         try:
             parsed = parse(text, kind, self.format)
         except pl.exceptions.PolarsError:

@@ -226,10 +226,10 @@ def read_postgres(
 def _restrict_session(url: str) -> dict[str, str]:
     """Options of the connection: read only from the start, and text as the check read it."""
     conninfo = load_library("psycopg.conninfo", extra="postgres", purpose="Reading PostgreSQL")
-    given = conninfo.conninfo_to_dict(url).get("options", "")
+    theirs = conninfo.conninfo_to_dict(url).get("options", "")
     # The last setting of a name wins, so ours come after what the address says
     ours = "-c default_transaction_read_only=on -c standard_conforming_strings=on"
-    return {"options": f"{given} {ours}".strip(), "client_encoding": "UTF8"}
+    return {"options": f"{theirs} {ours}".strip(), "client_encoding": "UTF8"}
 
 
 def remove_secrets(url: str) -> str:

@@ -135,8 +135,8 @@ def get_column(frame: Any, name: str) -> pl.Series:
     """One variable as a polars column: categories by their values, NaN as missing."""
     try:
         # Nothing is to be translated here, and this is asked for thousands of times.
-        plain = isinstance(frame, pl.DataFrame)
-        values = frame.get_column(name) if plain else _to_polars(wrap(frame)[name])
+        is_polars = isinstance(frame, pl.DataFrame)
+        values = frame.get_column(name) if is_polars else _to_polars(wrap(frame)[name])
     except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 - their texts may quote cells
         raise DataError(
             f"Variable '{name}' holds values of several types, or of one that cannot be used.",

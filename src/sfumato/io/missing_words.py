@@ -44,6 +44,6 @@ def is_word_for_missing(text: str) -> bool:
     >>> is_word_for_missing("Refused"), is_word_for_missing("weiß nicht"), is_word_for_missing("<5")
     (True, True, False)
     """
-    plain = unicodedata.normalize("NFKD", text.casefold().replace("\u2019", "'"))
-    plain = "".join(sign for sign in plain if not unicodedata.combining(sign))
-    return re.sub(r"[\s_]+", " ", plain).strip() in _WORDS
+    folded = unicodedata.normalize("NFKD", text.casefold().replace("\u2019", "'"))
+    folded = "".join(sign for sign in folded if not unicodedata.combining(sign))
+    return re.sub(r"[\s_]+", " ", folded).strip() in _WORDS

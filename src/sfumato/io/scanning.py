@@ -103,16 +103,16 @@ def _scan_arrow(path: Path) -> pl.LazyFrame:
     def source(
         columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _: int | None
     ) -> Iterator[pl.DataFrame]:
-        left = most
+        remaining = most
         with pa.OSFile(str(path)) as file:
             reader = pa.ipc.open_file(file)
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
                 batch.validate(full=True)
                 part = pl.DataFrame(pl.from_arrow(batch))
-                part = part if left is None else part.head(left)
+                part = part if remaining is None else part.head(remaining)
                 part = part if columns is None else part.select(columns)
-                left = None if left is None else left - part.height
+                remaining = None if remaining is None else remaining - part.height
                 yield part if predicate is None else part.filter(predicate)
 
     return register_io_source(source, schema=empty.schema)

@@ -64,19 +64,19 @@ def list_tables(where: str | Path, *, schema: str | None = None) -> dict[str, Ta
 def _list_files(folder: Path) -> dict[str, TablePlace]:
     if not folder.is_dir():
         raise DataError(f"there is no folder '{folder}'.", hint="check the name.")
-    places: dict[str, TablePlace] = {}
+    locations: dict[str, TablePlace] = {}
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or not path.is_file() or not _holds_table(path):
             continue
         name = path.name.partition(".")[0]
-        if name in places:
+        if name in locations:
             raise DataError(
                 f"two files in '{folder}' are called '{name}'.", hint="leave one of them elsewhere."
             )
-        places[name] = TablePlace(path, None)
-    if not places:
+        locations[name] = TablePlace(path, None)
+    if not locations:
         raise DataError(f"there is no table in '{folder}'.", hint="is it the right folder?")
-    return places
+    return locations
 
 
 def _holds_table(path: Path) -> bool:

@@ -132,12 +132,12 @@ def _measure_xlsx(blocks: Iterator[bytes]) -> Iterator[_Rectangle]:
             rectangle.add(max(rows), max(columns))
             rectangle.filled += len(cells) - 2
             continue
-        seen = 0
+        tags = 0
         for name, attributes in _TAG.findall(text):
             kind = name.rpartition(b":")[2]
             if kind not in {b"c", b"row"}:
                 continue
-            seen += 1
+            tags += 1
             reference = html.unescape(_read_attribute(attributes, b"r")).strip().upper()
             if kind == b"row":
                 row, column = _read_number(reference, row + 1), 0
@@ -148,7 +148,7 @@ def _measure_xlsx(blocks: Iterator[bytes]) -> Iterator[_Rectangle]:
             row = _read_number(match[2], row) if match else row
             column = _read_letters(match[1]) if match else column + 1
             rectangle.add(row, column)
-        if seen != len(_BEGINNING.findall(text)) and text.lstrip(b"\xef\xbb\xbf \r\n")[:1] == b"<":
+        if tags != len(_BEGINNING.findall(text)) and text.lstrip(b"\xef\xbb\xbf \r\n")[:1] == b"<":
             raise ValueError("tags that are not closed")
     yield rectangle
 

@@ -103,15 +103,15 @@ class Batches:
 
     def regroup(self, size: int) -> Iterator[pl.DataFrame]:
         """The same records, exactly so many at a time."""
-        held: list[pl.DataFrame] = []
+        parts: list[pl.DataFrame] = []
         for batch in self.read():
-            held.append(batch)
-            while (count := sum(part.height for part in held)) >= size:
-                together = pl.concat(held)
+            parts.append(batch)
+            while (count := sum(part.height for part in parts)) >= size:
+                together = pl.concat(parts)
                 yield together[:size]
-                held = [together[size:]] if count > size else []
-        if held:
-            yield pl.concat(held)
+                parts = [together[size:]] if count > size else []
+        if parts:
+            yield pl.concat(parts)
 
 
 def get_kind(dtype: pl.DataType | type[pl.DataType]) -> Kind:

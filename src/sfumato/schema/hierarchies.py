@@ -23,11 +23,13 @@ class Hierarchy(dict[str, tuple[str, ...]]):
     """For each value its groups, from narrow to broad. Checked once, when first needed."""
 
     @classmethod
-    def of(cls, told: Mapping[str, Iterable[str]]) -> Hierarchy:
+    def of(cls, groups_of_value: Mapping[str, Iterable[str]]) -> Hierarchy:
         """A hierarchy from a mapping."""
-        if isinstance(told, Hierarchy):
-            return told
-        return cls((str(value), tuple(map(str, groups))) for value, groups in told.items())
+        if isinstance(groups_of_value, Hierarchy):
+            return groups_of_value
+        return cls(
+            (str(value), tuple(map(str, groups))) for value, groups in groups_of_value.items()
+        )
 
     @property
     def depth(self) -> int:
@@ -121,9 +123,9 @@ def _find_ambiguous_name(hierarchy: Hierarchy) -> str:
     return ""
 
 
-def checked(told: Mapping[str, Iterable[str]], what: str) -> Hierarchy:
+def build_hierarchy(groups_of_value: Mapping[str, Iterable[str]], what: str) -> Hierarchy:
     """A hierarchy without a flaw, or an error."""
-    hierarchy = Hierarchy.of(told)
+    hierarchy = Hierarchy.of(groups_of_value)
     if hierarchy.flaw:
         hint = "each group lies in one broader group."
         raise SchemaError(f"{what}: {hierarchy.flaw}.", hint=hint)
@@ -170,7 +172,7 @@ def read(path: str | Path) -> Hierarchy:
     if others and first != _ALL and set(others) == {_ALL}:
         hint = "is line 1 a heading? A hierarchy has none, so delete it."
         raise SchemaError(f"{path}: every line but the first ends with '*'.", hint=hint)
-    return checked(groups_of, str(path))
+    return build_hierarchy(groups_of, str(path))
 
 
 def _detect_delimiter(text: str) -> str:
@@ -257,7 +259,7 @@ def prefixes(values: Iterable[str], *, keep: Sequence[int], pad: str = "") -> Hi
         code: tuple(full[:size] + _ALL * (longest - size) for size in keep)
         for code, full in padded.items()
     }
-    return checked(groups_of, "prefixes")
+    return build_hierarchy(groups_of, "prefixes")
 
 
 def dates(

@@ -51,8 +51,8 @@ def normalise_spelling(text: str) -> str:
     )
     folded = unicodedata.normalize("NFKC", "".join(signs)).casefold().translate(_SAME_LETTER)
     # Case folding may leave marks behind, as with a dotted capital I.
-    plain = "".join(sign for sign in folded if not _is_invisible(sign))
-    return _BLANKS.sub(" ", plain.translate(_SAME_SIGN)).strip(_AROUND)
+    visible = "".join(sign for sign in folded if not _is_invisible(sign))
+    return _BLANKS.sub(" ", visible.translate(_SAME_SIGN)).strip(_AROUND)
 
 
 def _is_invisible(sign: str) -> bool:
@@ -78,18 +78,18 @@ def normalise_spellings(texts: pl.Series) -> pl.Series:
     if len(texts) <= _FEW and not texts.null_count():
         # A pass over columns costs more than some texts one by one.
         return pl.Series(texts.name, map(normalise_spelling, texts.to_list()), dtype=pl.String)
-    plain = texts.str.contains(_PLAIN)
+    is_ascii = texts.str.contains(_PLAIN)
     keys = texts.str.to_lowercase().str.replace_all("`", "'", literal=True)
     if keys.str.contains(r"[a-z]-[a-z]").any():
         # Twice: of `a-b-c` the first match takes the b with it.
         for _ in range(2):
             keys = keys.str.replace_all(r"([a-z])-([a-z])", "$1 $2")
     keys = keys.str.replace_all(r"[ _]+", " ").str.strip_chars(_AROUND)
-    if plain.all():
+    if is_ascii.all():
         return keys
-    odd = texts.filter(~plain).to_list()
+    odd = texts.filter(~is_ascii).to_list()
     slow = pl.Series(map(normalise_spelling, odd), dtype=pl.String)
-    return keys.scatter((~plain).arg_true(), slow)
+    return keys.scatter((~is_ascii).arg_true(), slow)
 
 
 def choose_representatives(texts: pl.Series, keys: pl.Series, first: Iterable[str]) -> Integers:

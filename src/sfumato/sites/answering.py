@@ -192,11 +192,11 @@ def _describe(request: SiteRequest, result: Any, **judgement: Any) -> Output:
 
 def _draft_ranges(site: _Site, result: Any) -> _Draft:
     """Where at least k records lie at or beyond, rounded outwards: no end is anybody's value."""
-    ranges, asked = {}, site.request.digest[:16]
+    ranges, request = {}, site.request.digest[:16]
     for name in result.of:
         if any(
             output.kind == "ranges" and output.verdict != "refuse" and name in output.variables
-            and output.rule.get("request") != asked
+            and output.rule.get("request") != request
             for output in site.log
         ):  # fmt: skip
             raise OutputRefused(
@@ -430,11 +430,11 @@ def _arrange_cells(table: Table, levels: Sequence[Sequence[str]]) -> Floats:
     """The counts in the order of the agreed levels, the totals last; NaN where hidden."""
     source = table.shown["count"].reshape(table.lattice.shape)
     shown = np.zeros([len(labels) + 1 for labels in levels])
-    places = [
-        [*(labels.index(label) for label in own[:-1]), len(labels)]
-        for labels, own in zip(levels, table.labels, strict=True)
+    indices = [
+        [*(labels.index(label) for label in shown_labels[:-1]), len(labels)]
+        for labels, shown_labels in zip(levels, table.labels, strict=True)
     ]
-    shown[np.ix_(*places)] = source
+    shown[np.ix_(*indices)] = source
     return shown.reshape(len(shown), -1)
 
 

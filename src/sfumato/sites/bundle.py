@@ -112,7 +112,10 @@ class HistogramAnswer(_Answer):
     def list_problems(self, request: SiteRequest, result: Any) -> Iterator[str]:
         """Unknown groups, or other edges."""
         yield from _find_unknown_groups(self.groups, request, result)
-        if not all(own.fit_edges(request.variables[result.x].bins) for own in self.groups.values()):
+        if not all(
+            histogram.fit_edges(request.variables[result.x].bins)
+            for histogram in self.groups.values()
+        ):
             yield "has edges that are none of the agreed ones"
 
 
@@ -383,9 +386,9 @@ class Bundle(Strict):
 
     def text(self) -> str:
         """The bundle as JSON."""
-        plain = self.model_dump(mode="json", exclude_none=False)
-        plain["request"] = self.request.plain()
-        return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+        content = self.model_dump(mode="json", exclude_none=False)
+        content["request"] = self.request.plain()
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def parse(cls, text: str | bytes) -> Bundle:

@@ -54,8 +54,8 @@ class PooledResults:
 
     def list_statements(self) -> list[str]:
         """A sentence on each result: which sites it rests on."""
-        return [f"{name}: {state_sites(own, self.sites)}"
-                for name, own in self.contributions.items()]  # fmt: skip
+        return [f"{name}: {state_sites(contributors, self.sites)}"
+                for name, contributors in self.contributions.items()]  # fmt: skip
 
     def write(self, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
         """Write figures (SVG) and what they show (CSV), tables, models, and the next round."""
@@ -101,7 +101,9 @@ class PooledResults:
         return {
             "request": self.request.digest,
             "sites": list(self.sites),
-            "contributions": {name: list(own) for name, own in self.contributions.items()},
+            "contributions": {
+                name: list(contributors) for name, contributors in self.contributions.items()
+            },
             "models": {
                 name: {"records": model.records, "terms": tabulate_model(model).to_dicts()}
                 for name, model in self.models.items()
@@ -157,28 +159,28 @@ def combine(bundles: Sequence[Bundle | str | Path], *, level: float = 0.95) -> P
     plots, tables, models = {}, {}, {}
     ranges: dict[str, tuple[float, float]] = {}
     steps: dict[str, ModelStep] = {}
-    for name, given in answers.items():
+    for name, by_contributor in answers.items():
         result = request.get_result(name)
-        if not given:
+        if not by_contributor:
             continue
         if result.kind == "ranges":
-            ranges |= _pool_ranges(given)
+            ranges |= _pool_ranges(by_contributor)
         elif result.kind == "crosstab":
-            least = max(by_site[site].k for site in given)
-            tables[name] = _pool_tables(request, result, given, least)
+            least = max(by_site[site].k for site in by_contributor)
+            tables[name] = _pool_tables(request, result, by_contributor, least)
         elif result.kind == "model":
-            pooled = _pool_model(request, result, given, current, level)
+            pooled = _pool_model(request, result, by_contributor, current, level)
             if pooled.fitted is not None:
                 models[name] = pooled.fitted
             if pooled.step is not None:
                 steps[name] = pooled.step
         else:
-            statement = state_sites(tuple(given), tuple(by_site))
-            plots[name] = draw_result(request, result, given, statement)
+            statement = state_sites(tuple(by_contributor), tuple(by_site))
+            plots[name] = draw_result(request, result, by_contributor, statement)
     return PooledResults(
         request=request,
         sites=tuple(by_site),
-        contributions={name: tuple(given) for name, given in answers.items()},
+        contributions={name: tuple(by_contributor) for name, by_contributor in answers.items()},
         plots=plots,
         tables=tables,
         models=models,
@@ -217,14 +219,14 @@ def _describe_round(current: Round | None) -> str:
 
 def _digest_results(bundle: Bundle) -> str:
     """What tells two bundles of the same records apart; empty where nothing was let out."""
-    given = {name: answer for name, answer in bundle.results.items()
-             if answer.kind not in ("withheld", "ranges", "crosstab")}  # fmt: skip
-    if not given:
+    results = {name: answer for name, answer in bundle.results.items()
+               if answer.kind not in ("withheld", "ranges", "crosstab")}  # fmt: skip
+    if not results:
         return ""
-    return json.dumps({name: answer.model_dump_json() for name, answer in given.items()})
+    return json.dumps({name: answer.model_dump_json() for name, answer in results.items()})
 
 
-def state_sites(given: tuple[str, ...], sites: tuple[str, ...]) -> str:
+def state_sites(contributors: tuple[str, ...], sites: tuple[str, ...]) -> str:
     """Which sites a result rests on, in a sentence.
 
     Examples
@@ -232,10 +234,10 @@ def state_sites(given: tuple[str, ...], sites: tuple[str, ...]) -> str:
     >>> state_sites(("North",), ("East", "North"))
     'It rests on 1 of 2 sites (North); the rules of East let nothing out.'
     """
-    silent = [site for site in sites if site not in given]
-    if not given:
+    silent = [site for site in sites if site not in contributors]
+    if not contributors:
         return f"No result: the rules of {', '.join(silent)} let nothing out."
-    text = f"It rests on {len(given)} of {len(sites)} sites ({', '.join(given)})"
+    text = f"It rests on {len(contributors)} of {len(sites)} sites ({', '.join(contributors)})"
     return f"{text}; the rules of {', '.join(silent)} let nothing out." if silent else f"{text}."
 
 

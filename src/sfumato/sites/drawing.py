@@ -100,9 +100,9 @@ def _make_title(result: Any) -> str:
 
 def _order_labels(request: SiteRequest, by: str | None, answers: Mapping[str, Any]) -> list[str]:
     """The groups that any site shows, as they were agreed."""
-    given = {label for answer in answers.values() for label in answer.groups}
+    shown = {label for answer in answers.values() for label in answer.groups}
     levels = [""] if by is None else list(request.variables[by].levels or ())
-    return [level for level in levels if level in given]
+    return [level for level in levels if level in shown]
 
 
 # Counts
@@ -175,11 +175,11 @@ def _draw_box(request: SiteRequest, result: Any, answers: Mapping[str, BoxAnswer
     rows: list[tuple[str, str, Box]] = []
     groups = _order_labels(request, result.by, answers)
     for label in groups:
-        own = {site: answers[site].groups[label] for site in sorted(answers)
-               if label in answers[site].groups}  # fmt: skip
-        pooled = pool_bins(list(own.values()))
+        by_site = {site: answers[site].groups[label] for site in sorted(answers)
+                   if label in answers[site].groups}  # fmt: skip
+        pooled = pool_bins(list(by_site.values()))
         rows.append((label, _ALL, read_box_off_counts(pooled, edges)))
-        rows += [(label, site, make_box(sketch.five)) for site, sketch in own.items()]
+        rows += [(label, site, make_box(sketch.five)) for site, sketch in by_site.items()]
     if len(rows) > MOST_MARKS:
         rows = [row for row in rows if row[1] == _ALL]
     names = [f"{label}: {site}" if label else site for label, site, _ in rows]
@@ -234,8 +234,10 @@ def _draw_survival(request: SiteRequest, result: Any, answers: Mapping[str, Surv
     figure, (axes,) = make_sheet(3.4)
     tables = []
     for index, (label, look) in enumerate(zip(labels, looks, strict=True)):
-        own = [answer.groups[label] for answer in answers.values() if label in answer.groups]
-        curve = pool_survival(own, edges)
+        tables_of_group = [
+            answer.groups[label] for answer in answers.values() if label in answer.groups
+        ]
+        curve = pool_survival(tables_of_group, edges)
         draw_curve(axes, curve, look, index, interval=True)
         tables.append(
             pl.DataFrame(
@@ -266,9 +268,9 @@ def pool_survival(tables: Sequence[LifeTable], edges: Floats) -> SafeSurvivalCur
     """
     times, events = [], []
     for table in tables:
-        at = edges[list(table.times)]
+        table_times = edges[list(table.times)]
         for counts, happened in ((table.events, True), (table.ends, False)):
-            times.append(np.repeat(at, counts))
+            times.append(np.repeat(table_times, counts))
             events.append(np.full(sum(counts), happened))
     every_time = np.concatenate(times)
     curve = kaplan_meier(every_time, np.concatenate(events))

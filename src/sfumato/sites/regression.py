@@ -77,7 +77,7 @@ class ModelTerms:
 
 def make_terms(request: SiteRequest, result: ModelResult) -> ModelTerms:
     """The terms of a model, learnt from invented records that have every level."""
-    formula = result.parsed
+    formula = result.parsed_formula
     labels = {
         name: list(levels)
         for name in formula.variables
@@ -113,7 +113,7 @@ def compute_step(
     terms = make_terms(request, result)
     columns = {
         name: population.codes.get(name, population.numbers.get(name))
-        for name in result.parsed.variables
+        for name in result.parsed_formula.variables
     }
     values = {name: column for name, column in columns.items() if column is not None}
     require_counts(population, list(values), rules)
@@ -121,7 +121,7 @@ def compute_step(
     matrices = build_terms_again(terms.spec, build_frame(values, terms.categories, order))
     x, y = matrices.rhs.to_numpy(dtype=float), matrices.lhs.to_numpy(dtype=float)[:, 0]
     finite = np.isfinite(np.column_stack([x, y])).all(axis=0)
-    require_finite(finite.tolist(), (*terms.names, str(result.parsed.outcome)), "this site")
+    require_finite(finite.tolist(), (*terms.names, str(result.parsed_formula.outcome)), "this site")
     _require_freedom(len(y), len(terms.names), rules)
     if step is not None and len(step.beta) != x.shape[1]:
         raise MeasureError("The round has another number of estimates than the model has terms.")
@@ -202,8 +202,10 @@ def compute_leverage(weighted: Floats) -> Floats:
     largest = np.abs(weighted).max(axis=0)
     scaled = weighted / np.where(largest > 0, largest, 1.0)
     size = np.sqrt((scaled**2).sum(axis=0))
-    left, values, _ = np.linalg.svd(scaled / np.where(size > 0, size, 1.0), full_matrices=False)
-    basis = left[:, values > values.max() * np.finfo(float).eps * max(weighted.shape)]
+    left_vectors, values, _ = np.linalg.svd(
+        scaled / np.where(size > 0, size, 1.0), full_matrices=False
+    )
+    basis = left_vectors[:, values > values.max() * np.finfo(float).eps * max(weighted.shape)]
     leverage: Floats = (basis**2).sum(axis=1)
     return leverage
 

@@ -70,13 +70,13 @@ class AgreedVariable(Strict):
 
     @model_validator(mode="after")
     def _check_one_kind(self) -> AgreedVariable:
-        given = [self.levels is not None, self.low is not None or self.high is not None,
-                 self.step is not None]  # fmt: skip
-        if sum(given) != 1:
+        declarations = [self.levels is not None, self.low is not None or self.high is not None,
+                        self.step is not None]  # fmt: skip
+        if sum(declarations) != 1:
             raise ValueError("has either low and high, or levels, or (in a first request) a step.")
         if self.levels is not None and len(set(self.levels)) < len(self.levels):
             raise ValueError("has a level twice.")
-        if given[1]:
+        if declarations[1]:
             if self.low is None or self.high is None or not self.low < self.high:
                 raise ValueError("needs low and high, low below high.")
             if not (np.diff(self.edges) > 0).all() or not math.isfinite(self.high - self.low):
@@ -243,14 +243,14 @@ class ModelResult(_Result):
         return text
 
     @property
-    def parsed(self) -> Formula:
+    def parsed_formula(self) -> Formula:
         """The formula, read."""
         return read_formula(self.formula)
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The variables of the formula."""
-        return self.parsed.variables
+        return self.parsed_formula.variables
 
 
 Result = Annotated[
@@ -331,7 +331,7 @@ class SiteRequest(Strict):
             yield "needs two levels of the event: without it, and with it."
 
     def _list_model_problems(self, result: ModelResult) -> Iterator[str]:
-        formula = result.parsed
+        formula = result.parsed_formula
         levels = self.variables[str(formula.outcome)].levels
         if result.family == "logistic" and len(levels or ()) != 2:  # noqa: PLR2004
             yield "needs two levels of the outcome of a logistic model."
@@ -383,7 +383,7 @@ def list_findings(error: ValidationError) -> list[str]:
     """What pydantic found, without the values it found it in."""
     lines = []
     for finding in error.errors(include_url=False, include_input=False):
-        place = ".".join(str(part) for part in finding["loc"])
+        location = ".".join(str(part) for part in finding["loc"])
         what = finding["msg"].removeprefix("Value error, ").rstrip(".")
-        lines.append(f"{place} {what}" if place else f"it {what}")
+        lines.append(f"{location} {what}" if location else f"it {what}")
     return lines

@@ -116,17 +116,17 @@ def merge_intervals(events: Integers, ends: Integers, k: int) -> list[int]:
     waiting = np.zeros(2, np.int64)
     for step, counts in enumerate(zip(events.tolist(), ends.tolist(), strict=True), start=1):
         waiting += counts
-        if waiting.any() and _are_shown(waiting, k):
+        if waiting.any() and _are_publishable(waiting, k):
             stops.append(step)
             waiting[:] = 0
     if waiting.any():
         # What is left joins the interval before, and if need be those before that.
         last = len(events)
-        while stops and not _are_shown(waiting, k):
+        while stops and not _are_publishable(waiting, k):
             start = stops[-2] if len(stops) > 1 else 0
             waiting += (events[start : stops[-1]].sum(), ends[start : stops[-1]].sum())
             stops.pop()
-        if not _are_shown(waiting, k):
+        if not _are_publishable(waiting, k):
             raise OutputRefused(
                 f"There are fewer than {k} events, or fewer than {k} ends without one.",
                 hint="take larger groups, or a longer time.",
@@ -135,5 +135,5 @@ def merge_intervals(events: Integers, ends: Integers, k: int) -> list[int]:
     return stops
 
 
-def _are_shown(counts: Integers, k: int) -> bool:
+def _are_publishable(counts: Integers, k: int) -> bool:
     return bool(((counts == 0) | (counts >= k)).all())

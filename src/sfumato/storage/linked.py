@@ -30,7 +30,7 @@ from sfumato.io.atomic import (
     PUBLIC,
     create_file,
     put_folder_in_place,
-    restore_interrupted,
+    restore_former_folder,
 )
 from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
@@ -113,7 +113,7 @@ def write_linked(
     target = folder.resolve()
     originals = [table.original for table in release.tables.values()]
     with explain_failing_disk():
-        restore_interrupted(target)
+        restore_former_folder(target)
         require_free(originals, release.key, target, overwrite=overwrite)
     with send_progress_to(progress):
         require_attacks_fail(release)

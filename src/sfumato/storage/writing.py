@@ -37,10 +37,10 @@ from sfumato.io.atomic import (
     PRIVATE,
     PUBLIC,
     create_file,
-    note_unfinished,
+    note_incomplete,
     put_folder_in_place,
     replace_file,
-    restore_interrupted,
+    restore_former_folder,
 )
 from sfumato.io.locks import hold_new_lock, take_abandoned_lock
 from sfumato.kernels.arrays import Words
@@ -95,7 +95,7 @@ def write_release(
     """Write everything beside the folder, check it there, and move it into place at once."""
     target = folder.resolve()
     with explain_failing_disk():
-        restore_interrupted(target)
+        restore_former_folder(target)
         require_free([release.original], release.key, target, overwrite=overwrite)
     with send_progress_to(progress):
         require_acceptable(release)
@@ -470,7 +470,7 @@ def prepare_beside(target: Path) -> Iterator[Path]:
                 break
         folder.mkdir(mode=0o700)
         try:
-            with note_unfinished(folder), note_unfinished(lock):
+            with note_incomplete(folder), note_incomplete(lock):
                 yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from sfumato.cells.notation import reads_as_notation
 from sfumato.errors import SchemaError
-from sfumato.schema.hierarchies import Hierarchy, checked
+from sfumato.schema.hierarchies import Hierarchy, build_hierarchy
 
 MOST_VALUES = 5_000
 """Numbers of a hierarchy: a plan that lists more would not be read."""
@@ -71,7 +71,7 @@ def cut_numbers(low: Decimal, high: Decimal, step: Decimal, borders: Sequence[Bo
     ]
     rows = zip(*levels, strict=True)
     groups = {write_decimal(n): tuple(row) for n, row in zip(grid, rows, strict=True)}
-    return checked(groups, "groups")
+    return build_hierarchy(groups, "groups")
 
 
 def _name_ranges(grid: Sequence[Decimal], cuts: Sequence[Decimal], step: Decimal) -> list[str]:
@@ -147,4 +147,4 @@ def unite_values(values: Sequence[str], names: Sequence[Sequence[str]]) -> Hiera
     if not levels:
         raise SchemaError("No two categories are in one group.", hint="drag some into a group.")
     rows = zip(*levels, strict=True)
-    return checked(dict(zip(values, rows, strict=True)), "groups")
+    return build_hierarchy(dict(zip(values, rows, strict=True)), "groups")

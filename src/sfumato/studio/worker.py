@@ -210,7 +210,7 @@ def main() -> None:
     worker = Worker(answers, Path(sys.argv[1]))
     for line in sys.stdin:
         worker.take(json.loads(line))
-    worker.log.remove_unfinished()
+    worker.log.remove_incomplete()
     os._exit(0)
 
 

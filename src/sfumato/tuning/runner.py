@@ -145,4 +145,4 @@ def _strip_tables(evidence: Evidence) -> Evidence:
 def _digest_content(data: Dataset) -> str:
     """A digest of all values, whatever the order of the rows."""
     values = (frames.get_column(data.frame, name) for name in sorted(data.columns))
-    return Identity.known("content", digest(values)).total()
+    return Identity.from_digests("content", digest(values)).total()

@@ -155,7 +155,7 @@ def test_noise_that_is_left_in_the_farms_is_seen():
         )
         for seed, frame in enumerate(farms)
     ]
-    rows = sugar_farms._compare_adjusted("Table 6a, in kind", 0.17, clean, naive)
+    rows = sugar_farms._compare_adjusted_estimates("Table 6a, in kind", 0.17, clean, naive)
     wrong = {row.what.partition(": ")[2] for row in rows if row.status == "different"}
     assert {"harvest", "residual variance"} <= wrong
 

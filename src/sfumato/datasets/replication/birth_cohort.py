@@ -124,14 +124,14 @@ def _say_means(runs: Sequence[Mapping[str, float]]) -> Iterator[Row]:
     """The text and Table 4: means over cohorts, with what the paper says of them as the bound."""
     for name in runs[0]:
         mean = sum(run[name] for run in runs) / len(runs)
-        place, bound = "Table 4, in kind", None
+        passage, bound = "Table 4, in kind", None
         if name.startswith("δ"):
-            place, bound = "text on the 1958 cohort, in kind", Bound(0, _LITTLE, of="ours")
+            passage, bound = "text on the 1958 cohort, in kind", Bound(0, _LITTLE, of="ours")
         elif name in ("U", "risk1", "risk2"):
-            place = "text on the 1958 cohort, in kind"
+            passage = "text on the 1958 cohort, in kind"
         elif name.endswith("overlap"):
-            place, bound = "Figure 6, in kind", Bound(1, 1, of="ours")
-        yield Row(place=place, what=f"{name}, mean of {len(runs)} cohorts", ours=mean, why=_WHY,
+            passage, bound = "Figure 6, in kind", Bound(1, 1, of="ours")
+        yield Row(place=passage, what=f"{name}, mean of {len(runs)} cohorts", ours=mean, why=_WHY,
                   bound=bound)  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def _follow_sweeps(drawn: Simulator) -> Iterator[Row]:
     by_k = [_average(drawn, 500, k) for k in _MANY_K]
     by_records = [_average(drawn, records, 5) for records in _MANY_RECORDS]
     moved = f"δ of {NUMBERS[0]}"
-    for place, points, growing, falling in (
+    for passage, points, growing, falling in (
         ("Figure 7, in kind", by_k, ("U", moved, "mean standardised difference"), ("risk1",)),
         ("Figure 8, in kind", by_records, ("risk1",), ("U", moved)),
     ):
@@ -164,7 +164,7 @@ def _follow_sweeps(drawn: Simulator) -> Iterator[Row]:
             sign = 1 if name in growing else -1
             wrong = sum(sign * (b[name] - a[name]) <= 0 for a, b in pairwise(points))
             verb = "falls" if name in growing else "rises"
-            yield Row(place=place, what=f"steps at which {name} {verb}", ours=wrong, why=_WHY,
+            yield Row(place=passage, what=f"steps at which {name} {verb}", ours=wrong, why=_WHY,
                       bound=Bound(0, 0, of="ours"))  # fmt: skip
 
 

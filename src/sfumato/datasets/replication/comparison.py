@@ -49,8 +49,8 @@ class Printed:
         number = Decimal(bare.removesuffix("%").strip())
         exponent = number.as_tuple().exponent
         digit = Decimal(1).scaleb(int(exponent))
-        whole = digit == 1 and not bare.endswith("%")
-        half = Decimal(0) if whole else digit / 2
+        is_count = digit == 1 and not bare.endswith("%")
+        half = Decimal(0) if is_count else digit / 2
         if bare.endswith("%"):
             number, half = number / 100, half / 100
         if text.startswith("<"):
@@ -105,16 +105,16 @@ class Row:
     bound: Bound | None = None
 
     @property
-    def published(self) -> float | None:
+    def published_value(self) -> float | None:
         """The printed number as a number."""
         return Printed.read(self.printed).value if self.printed else None
 
     @property
     def difference(self) -> float | None:
         """Ours less the published number."""
-        if self.published is None or self.ours is None:
+        if self.published_value is None or self.ours is None:
             return None
-        return self.ours - self.published
+        return self.ours - self.published_value
 
     @property
     def status(self) -> Status:
@@ -139,7 +139,7 @@ class Row:
     def strain(self) -> float:
         """How much of the bound is used: 0 in its middle, 1 at its ends."""
         bound = self.bound
-        number = self.ours if bound is not None and bound.of == "ours" else self.published
+        number = self.ours if bound is not None and bound.of == "ours" else self.published_value
         if bound is None or number is None or bound.low == bound.high:
             return 0.0
         return abs(2 * number - bound.low - bound.high) / (bound.high - bound.low)
@@ -151,7 +151,7 @@ class Row:
             "place": self.place,
             "what": self.what,
             "printed": self.printed or None,
-            "published": self.published,
+            "published": self.published_value,
             "ours": self.ours,
             "difference": self.difference,
             "bound": bound and {"low": bound.low, "high": bound.high, "of": bound.of},
@@ -208,8 +208,8 @@ def bound_by_scatter(values: Sequence[float], *, published: int = 1, extra: floa
 
 def share_error(share: float, draws: int) -> float:
     """The standard error of a share of so many draws; near 0 and 1, that of half a percent."""
-    inside = min(max(share, 0.005), 0.995)
-    return math.sqrt(inside * (1 - inside) / draws)
+    bounded = min(max(share, 0.005), 0.995)
+    return math.sqrt(bounded * (1 - bounded) / draws)
 
 
 def read_table(text: str) -> list[list[str]]:

@@ -95,21 +95,21 @@ def compare_rows(sources: Sources) -> Iterator[Row]:
         f"ties by chance, ours breaks them by coordinates. The bound is the range over "
         f"{TIE_ORDERS} random ways to break them, and ours."
     )
-    for place, what, name, printed in _list_printed():
+    for passage, what, name, printed in _list_printed_numbers():
         if name.startswith("original"):  # no release is in it, and no tie
-            yield Row(place=place, what=what, printed=printed, ours=ours[name])
+            yield Row(place=passage, what=what, printed=printed, ours=ours[name])
             continue
         bound = bound_by_range([order[name] for order in orders])
-        yield Row(place=place, what=f"our release: {what}", printed=printed, ours=ours[name],
+        yield Row(place=passage, what=f"our release: {what}", printed=printed, ours=ours[name],
                   why=why, bound=bound)  # fmt: skip
     theirs = sources.find_reference("titanic_anonymised.csv")
     if theirs is not None:
         file = pl.read_csv(theirs)
         paper = Dataset(full.with_columns(file["Age"], file["Fare"]), original.schema)
         measured = _measure_release(original, paper)
-        for place, what, name, printed in _list_printed():
+        for passage, what, name, printed in _list_printed_numbers():
             if not name.startswith("original"):
-                yield Row(place=place, what=f"the paper's release: {what}", printed=printed,
+                yield Row(place=passage, what=f"the paper's release: {what}", printed=printed,
                           ours=measured[name])  # fmt: skip
     yield from _measure_dense(sources)
     why = (
@@ -154,7 +154,7 @@ def _compare_table_2(frame: pl.DataFrame) -> Iterator[Row]:
     yield Row(place="Table 2", what="smallest stratum", printed="32", ours=k)
 
 
-def _list_printed() -> Iterator[tuple[str, str, str, str]]:
+def _list_printed_numbers() -> Iterator[tuple[str, str, str, str]]:
     """Place, label, name in `_measure_release` and printed text of each number on a release."""
     for name, what, printed in _TEXT:
         yield "text", what, name, printed

@@ -80,14 +80,14 @@ def _compare_example() -> Iterator[Row]:
     yield Row(place="text", what="individual 3: diagnosis can be uncovered (PoAC)", printed="0",
               ours=of(2, "diagnosis")["poac"])  # fmt: skip
     others = frame["age"].n_unique() - 1
-    seen = frame.filter(gender="f", diagnosis="cancer")["age"].n_unique() - 1
+    possible = frame.filter(gender="f", diagnosis="cancer")["age"].n_unique() - 1
     why = (
-        f"the paper's formula leaves the true value out, above and below: {seen} of {others} other "
-        "age groups. The text counts the true one on both sides."
+        f"the paper's formula leaves the true value out, above and below: {possible} of {others} "
+        "other age groups. The text counts the true one on both sides."
     )
     yield Row(place="text", what="individual 3: share of other ages that stay possible (PoAC)",
               printed="2/3", ours=of(2, "age")["poac"], why=why,
-              bound=Bound(seen / others, seen / others, of="ours"))  # fmt: skip
+              bound=Bound(possible / others, possible / others, of="ours"))  # fmt: skip
 
 
 def _count_breaches(name: str, data: Dataset) -> Iterator[Row]:

@@ -82,14 +82,14 @@ def compare_rows(sources: Sources) -> Iterator[Row]:
 def _compare_intervals() -> Iterator[Row]:
     column = Column(role="quasi", kind="integer", domain=(0, 85))
     ages = Dataset(pl.DataFrame({"age": range(86)}), Schema({"age": column}))
-    for (place, count), printed in _INTERVALS.items():
+    for (passage, count), printed in _INTERVALS.items():
         coarsened = Coarsen(variables=["age"], intervals=count).apply(ages).frame["age"]
         cells = coarsened.unique(maintain_order=True).to_list()
         for index, (cell, interval) in enumerate(zip(cells, printed.split(), strict=True)):
             for end, ours, theirs in zip(
                 ("start", "end"), _read_ends(cell), interval.split("-"), strict=True
             ):
-                yield Row(place=place, what=f"age in {count} intervals: {end} of {index + 1}",
+                yield Row(place=passage, what=f"age in {count} intervals: {end} of {index + 1}",
                           printed=theirs, ours=ours)  # fmt: skip
 
 

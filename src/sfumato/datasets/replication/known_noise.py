@@ -176,13 +176,13 @@ def _compare_table_3() -> Iterator[Row]:
     yield from _compare_deciles("Table 3", read_table(_TABLE_3), h, _ORDER)
 
 
-def _compare_deciles(place: str, table: list[list[str]], h: Counts, why: str) -> Iterator[Row]:
+def _compare_deciles(passage: str, table: list[list[str]], h: Counts, why: str) -> Iterator[Row]:
     """A table of cumulative percentages, cell by cell and as a whole."""
     differences = []
     for limit, line in enumerate(table):
         for index, (decile, printed) in enumerate(zip(DECILES, line)):  # noqa: B905 - five of nine
             what = f"h at most {limit}, decile {decile:.0%}, percent"
-            row = _compare_share(place, what, printed, h[:, index] <= limit, why, scale=100)
+            row = _compare_share(passage, what, printed, h[:, index] <= limit, why, scale=100)
             differences.append(row.difference or 0.0)
             yield row
     # The cells of one data set hang together: what scatters is the mean of its cells.
@@ -192,14 +192,14 @@ def _compare_deciles(place: str, table: list[list[str]], h: Counts, why: str) ->
         float(cells.mean(axis=1).std(ddof=1)) / math.sqrt(len(cells)),
         float(cells[:, middle].std(ddof=1)) / math.sqrt(PAPER),
     )
-    yield _judge_table("all cells", place, differences, error)
+    yield _judge_table("all cells", passage, differences, error)
 
 
-def _judge_table(which: str, place: str, differences: list[float], error: float) -> Row:
+def _judge_table(which: str, passage: str, differences: list[float], error: float) -> Row:
     """The mean difference: what is too small to be seen in a cell is seen in all of them."""
     why = "the paper prints no such number; the bound is what chance does to the mean."
     return Row(
-        place=place,
+        place=passage,
         what=f"{which}: mean of {len(differences)} differences",
         ours=math.fsum(differences) / len(differences),
         why=why,
@@ -208,11 +208,11 @@ def _judge_table(which: str, place: str, differences: list[float], error: float)
 
 
 def _compare_share(
-    place: str, what: str, printed: str, hits: Any, why: str, *, scale: float = 1.0
+    passage: str, what: str, printed: str, hits: Any, why: str, *, scale: float = 1.0
 ) -> Row:
     """A share of attackers, in parts of `scale`, by data set and attacker."""
     ours, error = float(hits.mean()), math.sqrt(_sum_variances(hits))
-    return Row(place=place, what=what, printed=printed, ours=scale * ours,
+    return Row(place=passage, what=what, printed=printed, ours=scale * ours,
                why=why.format(attacks=hits.size),
                bound=bound_by_chance(scale * ours, scale * error))  # fmt: skip
 
@@ -340,8 +340,10 @@ def count_nearer(
         attacked = order[positions[:, None] + np.arange(-reach, reach + 1)]
         among = np.zeros(records, bool)
         among[attacked] = True
-        found = ranks(original, released, np.ones(original.shape[1]), among=among)
-        counts.append(found.ranks[found.starts[found.of[attacked]]])  # normal noise makes no ties
+        ranking = ranks(original, released, np.ones(original.shape[1]), among=among)
+        counts.append(
+            ranking.ranks[ranking.starts[ranking.of[attacked]]]
+        )  # normal noise makes no ties
     return np.array(counts, np.int64)
 
 

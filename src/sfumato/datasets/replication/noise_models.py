@@ -103,8 +103,8 @@ def compare_table_4() -> Iterator[Row]:
         estimates["adjusted"].append([float(table[name]["mean"]) for name in names])
         errors.append([float(table[name]["sd"]) for name in _TERMS])
         design = np.column_stack([np.ones(_RECORDS), *noised.values()])
-        _, rest, *_ = np.linalg.lstsq(design, x1 + x2, rcond=None)
-        unexplained.append(float(rest[0]) / (_RECORDS - 3))
+        _, residual_squares, *_ = np.linalg.lstsq(design, x1 + x2, rcond=None)
+        unexplained.append(float(residual_squares[0]) / (_RECORDS - 3))
     why = f"chance: the mean of {SETS} data sets beside the mean of {_PAPER_SETS} others."
     for column, (which, sets) in enumerate(estimates.items()):
         for index, name in enumerate(names):
@@ -128,7 +128,10 @@ def compare_table_4() -> Iterator[Row]:
 
 def _explain_residual(row: Row, naive: Sequence[float], unexplained: Sequence[float]) -> Row:
     """Ours must be the variance of the errors, 1, and what noised predictors leave of the rest."""
-    beyond = [value - rest for value, rest in zip(naive, unexplained, strict=True)]
+    beyond = [
+        value - unexplained_variance
+        for value, unexplained_variance in zip(naive, unexplained, strict=True)
+    ]
     error = float(np.std(beyond, ddof=1)) / math.sqrt(len(beyond))
     middle = 1 + math.fsum(unexplained) / len(unexplained)
     why = (
@@ -172,18 +175,18 @@ def compare_table_5(sources: Sources) -> Iterator[Row]:
                     read_table(_TABLE_5)[line][2 * column + offset],
                     [float(table[name][statistic]) for table in tables],
                     error=float(getattr(scatter, statistic)[line]),
-                    own=_estimate_own_error(tables[0][name], statistic),
+                    own_error=_estimate_own_error(tables[0][name], statistic),
                 )
     yield from _measure_better(noised, original)
 
 
 def _compare_estimate(
-    what: str, printed: str, values: list[float], *, error: float, own: float
+    what: str, printed: str, values: list[float], *, error: float, own_error: float
 ) -> Row:
     """An estimate of the exam data, from the records as they are or from several draws of noise."""
     if len(values) == 1:
         why = f"chance in a chain of {_ITERATIONS} draws, judged by {_CHAINS} such chains."
-        bound = bound_by_chance(values[0], own, theirs=error)
+        bound = bound_by_chance(values[0], own_error, theirs=error)
     else:
         why = (
             f"the paper drew the noise once. Ours is the mean over {len(values)} draws of it; the "
@@ -239,21 +242,21 @@ def _scatter_chains(frame: pl.DataFrame) -> _Scatter:
     root = np.linalg.cholesky(inverse)
     beta = np.tile(inverse @ with_y, (_CHAINS, 1))
     residual, between = np.full(_CHAINS, y.var()), np.full(_CHAINS, 0.1 * y.var())
-    kept = np.empty((_ITERATIONS, _CHAINS, len(_PARAMETERS)))
+    draws = np.empty((_ITERATIONS, _CHAINS, len(_PARAMETERS)))
     for iteration in range(-_ITERATIONS, _ITERATIONS):
         precision = counts / residual[:, None] + 1 / between[:, None]
-        left = y_of_school - beta @ of_school.T
-        effects = left / residual[:, None] / precision
+        residual_sums = y_of_school - beta @ of_school.T
+        effects = residual_sums / residual[:, None] / precision
         effects += random.normal(size=effects.shape) / np.sqrt(precision)
         beta = (with_y - effects @ of_school) @ inverse
         beta += np.sqrt(residual)[:, None] * random.normal(size=beta.shape) @ root.T
-        left = y_of_school - beta @ of_school.T
+        residual_sums = y_of_school - beta @ of_school.T
         squares = (
             y @ y - 2 * beta @ with_y + np.einsum("ci,ij,cj->c", beta, products, beta)
-            - 2 * (effects * left).sum(axis=1) + effects**2 @ counts
+            - 2 * (effects * residual_sums).sum(axis=1) + effects**2 @ counts
         )  # fmt: skip
         residual = squares / 2 / random.gamma(len(y) / 2 - 1, size=_CHAINS)
         between = (effects**2).sum(axis=1) / 2 / random.gamma(len(counts) / 2 - 1, size=_CHAINS)
         if iteration >= 0:
-            kept[iteration] = np.column_stack([beta, between, residual])
-    return _Scatter(kept.mean(axis=0).std(axis=0, ddof=1), kept.std(axis=0, ddof=1).std(axis=0))
+            draws[iteration] = np.column_stack([beta, between, residual])
+    return _Scatter(draws.mean(axis=0).std(axis=0, ddof=1), draws.std(axis=0, ddof=1).std(axis=0))

@@ -61,19 +61,19 @@ def render_page(papers: Mapping[str, Sequence[Row]]) -> str:
         lines.append(f"| [{titles[name]}](#{name}) | {len(rows)} | {counts} |")
     for name, rows in papers.items():
         lines += ["", f"## {titles[name]} {{ #{name} }}"]
-        for place, rows_of_place in groupby(rows, key=lambda item: item.place):
-            lines += ["", *_render_place(place, list(rows_of_place))]
+        for passage, rows_of_passage in groupby(rows, key=lambda item: item.place):
+            lines += ["", *_render_passage(passage, list(rows_of_passage))]
     return "\n".join(lines) + "\n"
 
 
-def _render_place(place: str, rows: list[Row]) -> Iterator[str]:
+def _render_passage(passage: str, rows: list[Row]) -> Iterator[str]:
     count = Counter(row.status for row in rows)
     counts = ", ".join(f"{number} {status}" for status, number in count.items())
     if len(rows) > _LONG:
         yield "<details markdown>"
-        yield f"<summary><b>{place}</b>: {counts}</summary>"
+        yield f"<summary><b>{passage}</b>: {counts}</summary>"
     else:
-        yield f"**{place}**: {counts}"
+        yield f"**{passage}**: {counts}"
     yield ""
     yield "| what | published | ours | difference | bound | |"
     yield "| --- | --- | --- | --- | --- | --- |"

@@ -111,9 +111,9 @@ def compare_rows() -> Iterator[Row]:
 def _compare_models(farms: Sequence[pl.DataFrame]) -> Iterator[Row]:
     clean = [fit_least_squares(frame) for frame in farms]
     for table, noised in (("6a", PREDICTORS), ("6b", VARIABLES)):
-        place = f"Table {table}, in kind"
+        passage = f"Table {table}, in kind"
         errors = [np.mean([estimates.error for estimates in clean[:FITS]], axis=0)]
-        yield from _compare(place, "no noise", clean, np.tile(TRUE, (SETS, 1)), None, _WHY_CLEAN)
+        yield from _compare(passage, "no noise", clean, np.tile(TRUE, (SETS, 1)), None, _WHY_CLEAN)
         for share in SHARES:
             mixed = [
                 fit_least_squares(mix_noise(frame, share, noised, seed))
@@ -123,13 +123,13 @@ def _compare_models(farms: Sequence[pl.DataFrame]) -> Iterator[Row]:
             why = _WHY_KEPT if noised == VARIABLES else _WHY_WEAKER
             values, limits = (np.array(part) for part in zip(*expected, strict=True))
             what = f"correlated noise, {share:.0%}"
-            yield from _compare(place, what, mixed, values, limits, why)
+            yield from _compare(passage, what, mixed, values, limits, why)
             adjusted = list(_adjust_sets(farms[:FITS], share, noised))
-            yield from _compare_adjusted(place, share, clean[:FITS], adjusted)
+            yield from _compare_adjusted_estimates(passage, share, clean[:FITS], adjusted)
             errors.append(np.mean([estimates.error for estimates in adjusted], axis=0))
         falls = sum(int((after < before).sum()) for before, after in pairwise(errors))
         what = "adjusted: standard errors that fall as noise grows"
-        yield Row(place=place, what=what, ours=falls, why=_WHY_TEXT, bound=Bound(0, 0, of="ours"))
+        yield Row(place=passage, what=what, ours=falls, why=_WHY_TEXT, bound=Bound(0, 0, of="ours"))
 
 
 def fit_least_squares(frame: pl.DataFrame) -> Estimates:
@@ -217,31 +217,31 @@ def _expect_weaker(
 
 
 def _compare(
-    place: str,
+    passage: str,
     what: str,
-    found: Sequence[Estimates],
+    estimates_of_sets: Sequence[Estimates],
     expected: Floats,
     errors: Floats | None,
     why: str,
 ) -> Iterator[Row]:
     """Means over sets of farms, each with its standard error, beside what is expected."""
-    values = np.array([estimates.value for estimates in found])
+    values = np.array([estimates.value for estimates in estimates_of_sets])
     for index, label in enumerate(_LABELS):
         scatter = bound_by_scatter((values - expected)[:, index].tolist(), published=_MANY)
         reach, middle = (scatter.high - scatter.low) / 2, float(expected[:, index].mean())
-        yield Row(place=place, what=f"{what}: {label}", ours=float(values[:, index].mean()),
+        yield Row(place=passage, what=f"{what}: {label}", ours=float(values[:, index].mean()),
                   why=why, bound=Bound(middle - reach, middle + reach, of="ours"))  # fmt: skip
-        error = float(np.mean([estimates.error[index] for estimates in found]))
+        error = float(np.mean([estimates.error[index] for estimates in estimates_of_sets]))
         limits = None
         if errors is not None:
             middle = float(errors[:, index].mean())
             limits = Bound((1 - _ALIKE) * middle, (1 + _ALIKE) * middle, of="ours")
-        yield Row(place=place, what=f"{what}: {label}, standard error", ours=error, why=why,
+        yield Row(place=passage, what=f"{what}: {label}, standard error", ours=error, why=why,
                   bound=limits)  # fmt: skip
 
 
-def _compare_adjusted(
-    place: str, share: float, clean: Sequence[Estimates], adjusted: Sequence[Estimates]
+def _compare_adjusted_estimates(
+    passage: str, share: float, clean: Sequence[Estimates], adjusted: Sequence[Estimates]
 ) -> Iterator[Row]:
     """Estimates with the noise taken out, beside those of the same farms without noise."""
     before, after = (
@@ -252,9 +252,9 @@ def _compare_adjusted(
     for index, label in enumerate(_LABELS):
         what, middle = f"independent noise, {share:.0%}, adjusted: {label}", before[0][:, index]
         bound = Bound(middle.mean() - reach[index], middle.mean() + reach[index], of="ours")
-        yield Row(place=place, what=what, ours=float(after[0][:, index].mean()),
+        yield Row(place=passage, what=what, ours=float(after[0][:, index].mean()),
                   why=_WHY_ADJUSTED, bound=bound)  # fmt: skip
-        yield Row(place=place, what=f"{what}, standard error",
+        yield Row(place=passage, what=f"{what}, standard error",
                   ours=float(after[1][:, index].mean()), why=_WHY_ADJUSTED)  # fmt: skip
 
 
@@ -270,14 +270,16 @@ def _compare_risks(farms: Sequence[pl.DataFrame]) -> Iterator[Row]:
     partly = [_attack(farms, "independent", share, PREDICTORS)[1].mean() for share in SHARES]
     none, text = Bound(0, 0, of="ours"), "text on Tables 7a and 7b, in kind"
     for table, kind in (("7a", "correlated"), ("7b", "independent")):
-        place = f"Table {table}, in kind"
+        passage = f"Table {table}, in kind"
         less, more = (tables[kind, share] for share in SHARES)
         for share, (h, zero) in zip(SHARES, (less, more), strict=True):
             for index, quantile in enumerate(_QUANTILES):
                 what = f"{share:.0%} noise, quantile {quantile:.0%}"
                 middle = index < _QUANTILES.index(0.9)
-                yield Row(place=place, what=f"{what}: h", ours=float(h[index]), why=_FARMS.strip())
-                yield Row(place=place, what=f"{what}: share of h = 0", ours=float(zero[index]),
+                yield Row(
+                    place=passage, what=f"{what}: h", ours=float(h[index]), why=_FARMS.strip()
+                )
+                yield Row(place=passage, what=f"{what}: share of h = 0", ours=float(zero[index]),
                           why=_WHY_SAFE,
                           bound=Bound(0, _SAFE, of="ours") if middle else None)  # fmt: skip
         for what, number in (
@@ -285,7 +287,7 @@ def _compare_risks(farms: Sequence[pl.DataFrame]) -> Iterator[Row]:
             ("shares of noise at which the right tail is not found more often than the middle",
              sum(zero[-1] <= zero[2] for _, zero in (less, more))),
         ):  # fmt: skip
-            yield Row(place=place, what=what, ours=float(number), why=_WHY_TEXT, bound=none)
+            yield Row(place=passage, what=what, ours=float(number), why=_WHY_TEXT, bound=none)
     higher = [tables["correlated", share][0] - tables["independent", share][0] for share in SHARES]
     yield Row(place=text, what="h: correlated noise less independent noise, mean", why=_WHY_TEXT,
               ours=float(np.mean(higher)), bound=Bound(0, FARMS, of="ours"))  # fmt: skip
@@ -304,8 +306,8 @@ def _attack(
 ) -> tuple[Floats, Floats]:
     """Mean h, and the share of h = 0, of the farms at some quantiles of the distance."""
     report, tables = current_progress(), []
-    at = [round(quantile + away, 2) for quantile in _QUANTILES for away in _ABOUT]
-    measure = HIndex(at=at, by="distance", standardise=True)
+    positions = [round(quantile + offset, 2) for quantile in _QUANTILES for offset in _ABOUT]
+    measure = HIndex(at=positions, by="distance", standardise=True)
     for seed, frame in enumerate(farms):
         report(f"attacking invented farms, {kind} noise of {share:.0%}", seed, len(farms))
         noise: Method = (
@@ -313,7 +315,7 @@ def _attack(
             if kind == "correlated"
             else Noise(variables=names, variance=_size_noise(frame, share, names))
         )
-        found = redrawn(_declare(frame), noise, measure, draws=REDRAWS, key=_choose_key(seed))
-        tables.append(found.table.select("mean_h", "pr_h_0").to_numpy()[1:])
+        attack = redrawn(_declare(frame), noise, measure, draws=REDRAWS, key=_choose_key(seed))
+        tables.append(attack.table.select("mean_h", "pr_h_0").to_numpy()[1:])
     h, zero = np.mean(tables, axis=0).reshape(len(_QUANTILES), len(_ABOUT), 2).mean(axis=1).T
     return h, zero

@@ -158,25 +158,25 @@ def locate(variances: Floats | float) -> Places:
     )
 
 
-def tweak(places: Places, number: int) -> Words:
+def tweak(positions: Places, number: int) -> Words:
     """What tells the random block of one pass from all others of a record.
 
     Pass 0 and 1 are for the ends: each random block holds the increments over two blocks.
     """
     if number < ENDS:
-        pair = (places.block - 2 * (1 - number)) >> 1
+        pair = (positions.block - 2 * (1 - number)) >> 1
         return (pair + _OFFSET).astype(np.uint64) << np.uint64(16)
-    return ((places.block + _OFFSET) << 16 | _node(places, number - ENDS)).astype(np.uint64)
+    return ((positions.block + _OFFSET) << 16 | _node(positions, number - ENDS)).astype(np.uint64)
 
 
-def _node(places: Places, number: int) -> Integers:
+def _node(positions: Places, number: int) -> Integers:
     """The node that a pass begins with: 1 is the block, 2n and 2n + 1 are the halves of n."""
-    return (1 << 2 * number) + (places.cell >> (DEPTH - 2 * number))
+    return (1 << 2 * number) + (positions.cell >> (DEPTH - 2 * number))
 
 
-def begin(places: Places, first: Words, second: Words) -> tuple[Floats, Floats]:
+def begin(positions: Places, first: Words, second: Words) -> tuple[Floats, Floats]:
     """The path at both ends of the block, in units of the square root of its start."""
-    odd = (places.block & 1).astype(bool)
+    odd = (positions.block & 1).astype(bool)
     two_below = draw_normal(_take_bits(first, np.where(odd, 1, 0)))
     below = np.where(odd, draw_normal(_take_bits(second, 0)), draw_normal(_take_bits(first, 1)))
     here = draw_normal(_take_bits(second, np.where(odd, 1, 0)))
@@ -185,19 +185,19 @@ def begin(places: Places, first: Words, second: Words) -> tuple[Floats, Floats]:
 
 
 def halve(
-    places: Places, number: int, words: Words, low: Floats, high: Floats
+    positions: Places, number: int, words: Words, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
     """Halve a piece of the path twice; at the end of the last pass, the path itself is the low."""
-    node = _node(places, number)
-    bit = (places.cell >> (DEPTH - 1 - 2 * number)) & 1
+    node = _node(positions, number)
+    bit = (positions.cell >> (DEPTH - 1 - 2 * number)) & 1
     low, high = _enter(node, bit, draw_normal(_take_bits(words, 0)), low, high)
     deviate = draw_normal(_take_bits(words, 1 + bit))
     if number == PASSES - 1:
-        width = EDGES[places.cell + 1] - EDGES[places.cell]
-        spread = np.sqrt(places.beyond * ((width - places.beyond) / width))
-        path = low + (high - low) * (places.beyond / width) + spread * deviate
-        return path * places.unit, high
-    after = (places.cell >> (DEPTH - 2 - 2 * number)) & 1
+        width = EDGES[positions.cell + 1] - EDGES[positions.cell]
+        spread = np.sqrt(positions.beyond * ((width - positions.beyond) / width))
+        path = low + (high - low) * (positions.beyond / width) + spread * deviate
+        return path * positions.unit, high
+    after = (positions.cell >> (DEPTH - 2 - 2 * number)) & 1
     return _enter(2 * node + bit, after, deviate, low, high)
 
 

@@ -34,13 +34,17 @@ def find_coordinates(names: Iterable[str]) -> list[Coordinates]:
     >>> find_coordinates(["lat", "home_lon"])
     []
     """
-    found: dict[str, dict[tuple[str, ...], str]] = {"latitude": {}, "longitude": {}}
+    names_by_part: dict[str, dict[tuple[str, ...], str]] = {"latitude": {}, "longitude": {}}
     for name in names:
         words = [word.lower() for word in _WORD.findall(remove_accents(name))]
         for part, known in (("latitude", _LATITUDE), ("longitude", _LONGITUDE)):
             if sum(word in known for word in words) == 1:
-                rest = tuple(word for word in words if word not in known)
-                found[part].setdefault(rest, name)
-    pairs = found["latitude"].items()
-    longitudes = found["longitude"]
-    return [Coordinates(name, longitudes[rest]) for rest, name in pairs if rest in longitudes]
+                other_words = tuple(word for word in words if word not in known)
+                names_by_part[part].setdefault(other_words, name)
+    pairs = names_by_part["latitude"].items()
+    longitudes = names_by_part["longitude"]
+    return [
+        Coordinates(name, longitudes[other_words])
+        for other_words, name in pairs
+        if other_words in longitudes
+    ]

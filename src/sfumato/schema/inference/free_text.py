@@ -37,10 +37,10 @@ def are_sentences(values: pl.Series, counts: pl.Series) -> bool:
     """The same, of the distinct values and how many records have each."""
     long = values.str.contains(SENTENCE)
     rare = long & (counts <= _RARE)
-    records, own = int(counts.sum()), int(counts.filter(rare).sum())
+    records, rare_records = int(counts.sum()), int(counts.filter(rare).sum())
     # Of a short list of long categories few records have each, where there are few records.
     several = int(rare.sum()) * 2 > int(counts.filter(long).sum())
-    return several and own > 1 and own >= _ENOUGH * records
+    return several and rare_records > 1 and rare_records >= _ENOUGH * records
 
 
 def split_sets(values: pl.Series) -> pl.Series:

@@ -83,14 +83,14 @@ def _find_far_codes(profile: Profile) -> set[Any]:
 def _take_low(values: np.ndarray, counts: np.ndarray) -> int:
     """How many of the smallest values are codes: negative ones where nothing else is negative."""
     low = int(np.searchsorted(values, 0))
-    rest, often = values[low:], counts[low:]
-    if not low or len(rest) <= 1 or not all(int(value) in _LOW for value in values[:low]):
+    others, often = values[low:], counts[low:]
+    if not low or len(others) <= 1 or not all(int(value) in _LOW for value in values[:low]):
         return 0
     if counts[:low].max() < _HEAP:
         return 0
     gaps = low < -values[0]  # -9 and -1 leave out what lies between; -3 to -1 may be a scale
-    if len(rest) <= FEW:
-        return low if gaps or rest[0] >= 1 else 0
+    if len(others) <= FEW:
+        return low if gaps or others[0] >= 1 else 0
     heaped = counts[:low].max() > _TIMES * np.median(often)
     return low if heaped else 0
 
@@ -101,19 +101,19 @@ def _take_high(values: np.ndarray, counts: np.ndarray) -> int:
     while high < len(values) and int(values[-1 - high]) in _HIGH:
         high += 1
     for codes in range(high, 0, -1):
-        rest, often = values[:-codes], counts[:-codes]
-        if len(rest) > 1 and _is_far(rest, often, values[-codes:], counts[-codes:]):
+        others, often = values[:-codes], counts[:-codes]
+        if len(others) > 1 and _is_far(others, often, values[-codes:], counts[-codes:]):
             return codes
     return 0
 
 
-def _is_far(rest: np.ndarray, often: np.ndarray, codes: np.ndarray, counts: np.ndarray) -> bool:
+def _is_far(others: np.ndarray, often: np.ndarray, codes: np.ndarray, counts: np.ndarray) -> bool:
     if counts.max() < _HEAP or codes[-1] != float("9" * len(str(int(codes[-1])))):
         return False
-    if len(rest) <= FEW:
-        return bool(codes[0] - rest[-1] > rest[-1] - rest[0])
-    years = _YEARS[0] <= rest[0] and rest[-1] <= _YEARS[1]
-    far = codes[0] >= _FAR * rest[-1] or (years and codes[0] > _YEARS[1])
+    if len(others) <= FEW:
+        return bool(codes[0] - others[-1] > others[-1] - others[0])
+    years = _YEARS[0] <= others[0] and others[-1] <= _YEARS[1]
+    far = codes[0] >= _FAR * others[-1] or (years and codes[0] > _YEARS[1])
     return bool(far and counts.max() > _TIMES * np.median(often))
 
 

@@ -118,13 +118,13 @@ class Profile:
 
     def without(self, codes: Collection[Any]) -> Profile:
         """The same less the values that stand for "no value"."""
-        left = ~self.values.is_in(pl.Series(list(codes), dtype=self.values.dtype, strict=False))
-        if not left.any():
+        is_value = ~self.values.is_in(pl.Series(list(codes), dtype=self.values.dtype, strict=False))
+        if not is_value.any():
             return Profile(family="empty", values=_NOTHING, counts=_NOTHING, ordered=self.ordered)
         return replace(
             self,
-            values=self.values.filter(left),
-            counts=self.counts.filter(left),
+            values=self.values.filter(is_value),
+            counts=self.counts.filter(is_value),
             matches={},
             extremes=None,
         )
@@ -140,7 +140,7 @@ class Profile:
         return int(self.counts.sum())
 
     @cached_property
-    def share_repeated(self) -> float:
+    def repeated_share(self) -> float:
         """The share of records whose value another record has too."""
         return int(self.counts.filter(self.counts > 1).sum()) / max(self.records, 1)
 
@@ -298,12 +298,12 @@ def read_profiles(
     frame = table.to_native()
     together: dict[str, Profile] = {}
     if isinstance(frame, pl.DataFrame) and frame.width >= _WIDE and 0 < frame.height <= _SAMPLE:
-        plain: dict[pl.DataType, list[pl.Series]] = {}
+        by_type: dict[pl.DataType, list[pl.Series]] = {}
         for column in frame:
             if column.dtype in _PLAIN:
-                plain.setdefault(column.dtype, []).append(column)
+                by_type.setdefault(column.dtype, []).append(column)
         size = max(1, _TOGETHER // frame.height)
-        for columns in plain.values():
+        for columns in by_type.values():
             for start in range(0, len(columns), size):
                 some = columns[start : start + size]
                 together |= zip(

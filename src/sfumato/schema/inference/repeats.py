@@ -112,8 +112,8 @@ def find_person(
             continue
         owners = _read(table, name)
         if shared[name] >= 1 - _AGREE + _SEVERAL and owners.n_unique() > _MANY:
-            rest = (_read(table, other) for other in columns if other != name)
-            if agree_in_any(owners, rest):
+            others = (_read(table, other) for other in columns if other != name)
+            if agree_in_any(owners, others):
                 return name
     return None
 

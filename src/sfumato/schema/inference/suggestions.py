@@ -290,8 +290,8 @@ def _infer_role_from_values(profile: Profile, labels: Sequence[str]) -> Suggeste
     # Ranges or lists that few records share are no identifier.
     if profile.is_measurement or profile.range_kind or profile.list_delimiter:
         return SuggestedRole(None, NAMELESS)
-    own = profile.has_enough_records and profile.nearly_unique
-    if profile.holds_free_text or (own and (profile.family == "text" or profile.integral)):
+    identifies = profile.has_enough_records and profile.nearly_unique
+    if profile.holds_free_text or (identifies and (profile.family == "text" or profile.integral)):
         return _infer_identifier(profile)
     return SuggestedRole(None, _UNKNOWN)
 
@@ -337,17 +337,17 @@ def suggest(frame: Any, known: Mapping[str, Column] | None = None) -> dict[str, 
     codes: list[str] = []
     pairs: list[str] = []
     shared: dict[str, float] = {}
-    places = find_coordinates(table.columns)
+    coordinates = find_coordinates(table.columns)
     for name, profile in read_profiles(table, patterns):
         if profile is None:
             several = table[name].dtype == nw.Object
             columns[name] = Column(reason=_MIXED if several else f"{NAMELESS} {CLOSED}")
             shared[name] = 0.0
             continue
-        places = [
-            place for place in places if name not in place or _can_be_in(place, name, profile)
+        coordinates = [
+            pair for pair in coordinates if name not in pair or _can_be_in(pair, name, profile)
         ]
-        shared[name] = profile.share_repeated
+        shared[name] = profile.repeated_share
         declared = known[name] if known and name in known else _NOTHING_KNOWN
         columns[name] = _infer_column(name, profile, signs[name], declared, tall=tall)
         if _FEW_CODES in columns[name].reason:
@@ -360,9 +360,9 @@ def suggest(frame: Any, known: Mapping[str, Column] | None = None) -> dict[str, 
         for name in codes:
             reason = columns[name].reason.replace(_FEW_CODES, _ANSWERS.format(len(codes)))
             columns[name] = replace(columns[name], role=None, reason=reason)
-    for place in places:
-        reason = _PLACE.format(*place)
-        columns |= {name: replace(columns[name], role="quasi", reason=reason) for name in place}
+    for pair in coordinates:
+        reason = _PLACE.format(*pair)
+        columns |= {name: replace(columns[name], role="quasi", reason=reason) for name in pair}
     if (person := find_person(columns, signs, shared, table)) is not None:
         values = frames.get_column(frame, person).drop_nulls()
         reason = describe_person(signs[person][0], len(values), values.n_unique())
@@ -377,9 +377,9 @@ _PLACE = (
 )
 
 
-def _can_be_in(place: Coordinates, name: str, profile: Profile) -> bool:
+def _can_be_in(pair: Coordinates, name: str, profile: Profile) -> bool:
     """Whether a variable can be the latitude or the longitude of a place by its values."""
-    most = HIGHEST_LATITUDE if name == place.latitude else HIGHEST_LONGITUDE
+    most = HIGHEST_LATITUDE if name == pair.latitude else HIGHEST_LONGITUDE
     return profile.family == "number" and profile.within(-most, most)
 
 

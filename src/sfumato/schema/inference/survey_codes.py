@@ -275,7 +275,7 @@ def add_survey_signs(signs: Mapping[str, Sequence[Sign]]) -> dict[str, list[Sign
     entries = {name: known for name in signs if (known := _look_up(name))}
     unexplained = [known for name, known in entries.items() if not signs[name]]
     counts = Counter(survey for known in unexplained for survey, _ in known)
-    added = {name: list(found) for name, found in signs.items()}
+    added = {name: list(of_name) for name, of_name in signs.items()}
     for name, known in entries.items():
         survey, sign = max(known, key=lambda entry: counts[entry[0]])
         if counts[survey] >= _CERTAIN:
@@ -286,8 +286,8 @@ def add_survey_signs(signs: Mapping[str, Sequence[Sign]]) -> dict[str, list[Sign
 
 
 def _look_up(name: str) -> list[tuple[str, Sign]]:
-    plain = name.strip().casefold()
-    for form in (plain, _PREFIX.sub("", plain)):
+    folded = name.strip().casefold()
+    for form in (folded, _PREFIX.sub("", folded)):
         if known := _INDEX.get(form) or _INDEX.get(re.sub(r"\d", "#", form)):
             return known
     return []
