@@ -6,29 +6,33 @@ from collections.abc import Mapping
 from typing import Any
 
 _ALWAYS = {
-    "Known to outsiders (quasi)": "What somebody may know of a person without the data: sex, age, "
-    "place. Several together point to few people.",
+    "Known to outsiders (quasi)": "What somebody may know about a person without the data: sex, "
+    "age, place. Several together fit only a few people.",
     "Confidential (sensitive)": "What nobody should learn about a person from the release.",
     "Singled out": "Told apart from everybody else, so that a record is known to be one person's.",
     "Class": "All records that look the same in what outsiders may know.",
     "k": "The number of people in the smallest class. With k = 5, everybody looks like at least "
     "four others.",
-    "Target": "A number that must hold. If one is missed, nothing is released.",
+    "Target": "A limit that the release must meet. If one is missed, nothing is released.",
     "Standard deviation": "How far values usually lie from their mean.",
-    "SHA-256": "A check number of a file. Whoever changes the file changes it.",
+    "SHA-256": "A check number of a file. If the file changes, so does the number.",
 }
 _INSIDE = {
     "Attack": "An attempt to find a person or to learn a secret, tried on these very data.",
-    "Control": "The same attempt without the help of the release. What it achieves, anybody can.",
-    "At worst": "The upper end of the interval where only a sample was looked at, and the better "
-    "of several attackers.",
-    "95 % interval": "The true number lies in it in 95 of 100 samples.",
-    "Unique, rare": "The share of records whose released value nobody shares, or only few.",
+    "Control": "The same attempt without the release. Anybody could achieve as much.",
+    "At worst": "The upper end of the interval if only a sample was measured, and the most "
+    "successful of several attackers.",
+    "95 % interval": "In 95 of 100 samples, the true number lies in it.",
+    "Unique, rare": "The share of records whose released value nobody else has, or only a few "
+    "others.",
 }
 _BY_STEP = {
     "noise": (
         "Noise",
-        "Random numbers, added to values. Their distribution is public, each draw is secret.",
+        (
+            "Random numbers added to values. Their distribution is public; each single number is "
+            "secret."
+        ),
     ),
     "pseudonymise": (
         "Pseudonym",
@@ -36,9 +40,12 @@ _BY_STEP = {
     ),
     "t_closeness": (
         "t",
-        "How far the confidential values of a class are from those of all records, at most.",
+        (
+            "The confidential values of every class differ from those of all records by at most this "
+            "much."
+        ),
     ),
-    "l_diversity": ("l", "How many different confidential values every class has at least."),
+    "l_diversity": ("l", "Every class has at least this many different confidential values."),
 }
 
 

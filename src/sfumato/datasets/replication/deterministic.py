@@ -113,13 +113,15 @@ def compare_rows(sources: Sources) -> Iterator[Row]:
                           ours=measured[name])  # fmt: skip
     yield from _measure_dense(sources)
     why = (
-        "the data of the 1958 cohort are given to approved researchers only. In kind below, on an "
+        "the data of the 1958 cohort are available to approved researchers only. In kind below, on "
+        "an "
         "invented cohort of the same size."
     )
     yield Row(place="Table 4, Figures 5 and 6", what="1958 cohort", why=why)
     why = (
         "simulated from that cohort; in kind below, and in full by `python -m tools.sensitivity` "
-        "or, for data of your own, by `sfumato sweep --simulate`. Use falls and risk falls with k, "
+        "or, for data of your own, by `sfumato sweep --simulate`. Utility and risk both fall with "
+        "k, "
         "as printed; with more records the standardised differences of coefficients fall and then "
         "rise, which the figure does not show."
     )

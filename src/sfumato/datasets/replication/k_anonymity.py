@@ -67,7 +67,7 @@ def compare_rows(sources: Sources) -> Iterator[Row]:
     yield Row(place="text", what="correlation of correlations, Tables S4 and S5", printed="0.957",
               ours=correlate_correlations(_TABLE_S4, _TABLE_S5))  # fmt: skip
     why = (
-        "the discharges of 2009 are given on request only. In kind, on invented discharges, by "
+        "the discharges of 2009 are available on request only. In kind, on invented discharges, by "
         "`python -m benchmarks.bench_discharges`: no record of a k-anonymous file is found again, "
         "t-closeness discloses no charge, coarsening does both. That 2-anonymity loses less than "
         "coarsening by 1/8 depends on the data and on the clustering."

@@ -256,7 +256,8 @@ def _compare_ten_variables() -> Iterator[Row]:
         for limit in range(len(five))
     ]
     why = (
-        "the text says that about the same values come about, not which. Ours makes the share of "
+        "the text says that the values come out about the same, but does not print them. Ours "
+        "makes the share of "
         "h = 0 the same; the bound has the noises that make the share of h at most 0, 1, … 5 so."
     )
     yield Row(place=_REMARKS, what="noise of ten variables that is like 0.1 of five",

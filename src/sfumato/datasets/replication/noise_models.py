@@ -135,7 +135,8 @@ def _explain_residual(row: Row, naive: Sequence[float], unexplained: Sequence[fl
     error = float(np.std(beyond, ddof=1)) / math.sqrt(len(beyond))
     middle = 1 + math.fsum(unexplained) / len(unexplained)
     why = (
-        "the printed 1.0 cannot be: what noised predictors leave unexplained of the true ones adds "
+        "the printed 1.0 cannot be right: what noised predictors leave unexplained of the true "
+        "ones adds "
         "to the variance of the errors, which is 1. The bound is that sum, by simulation."
     )
     bound = Bound(middle - ERRORS * error, middle + ERRORS * error, of="ours")

@@ -13,32 +13,37 @@ _LONG = 12
 """Tables of more rows than this are folded away."""
 _HEAD = """# The papers, replicated
 
-Sfumato stands on five papers. This page recomputes their numbers, and says where ours differ, and
-why. What else they hold is [listed item by item](evidence/papers.md). The page is written by one
-command:
+Sfumato is built on five papers. This page recomputes their numbers, and says where ours differ
+and why. [Another page](evidence/papers.md) lists what else the papers contain, item by item. One
+command writes this page:
 
 ```text
 sfumato replicate --data FOLDER --page docs/replication.md
 ```
 
-The published numbers stand here as the paper prints them. *Same* means: ours, rounded like that,
-is the printed number. *Explained* means: it differs, the reason stands beside it, and it lies
-within the bound that the same run computed from that reason: the range over ways to break ties,
-four standard errors of both simulations, or what a formula of the paper gives. A bound is for the
-published number, or for ours where it says so. *Different* means: outside the bound, or without a
-reason; the command then ends with exit code 3. *Ours only* means: the paper prints no such number;
-it may have a bound all the same. *Cannot* means: the data are not public or not at hand, or it is
-no number.
+The column *published* has each number as the paper prints it. The last column says how ours
+compares:
 
-*In kind* means: the records of the paper cannot be had, so the same analysis is done on invented
-ones of the same number and structure. The bound then is what the paper says of its own in words, or
-what must come out by algebra. The 1958 birth cohort and the sugar cane farms stand here so.
+- *same*: ours, rounded like the published number, is that number;
+- *explained*: it differs, for the reason given below the table, and it lies within the bound that
+  the same run computed from that reason. A bound is the range over different ways to break ties,
+  four standard errors of both simulations, or what a formula in the paper gives. It applies to
+  the published number, or to ours if it says so;
+- *different*: it lies outside the bound, or there is no reason. The command then ends with exit
+  code 3;
+- *ours only*: the paper prints no such number, but there may still be a bound;
+- *cannot*: the data are not public or not at hand, or it is not a number.
 
-Computed wrongly on purpose, the rows say so. With k = 8 instead of 3 at least 35 of the 42 rows on
-our release of the Titanic are different; with ten times the noise at least 280 of the 333 rows of
-Tables 1 to 5 on noise, with 1.2 times the noise at least 100; and 5 where naive estimates are taken
-for adjusted ones. `pytest -m study tests/datasets/replication/test_mutants.py` checks these four
-numbers.
+*In kind* means that the paper's records are not available, so we did the same analysis on the
+same number of invented records with the same structure. The bound is then what the paper says
+about its own result in words, or what must follow by algebra. This concerns the 1958 birth cohort
+and the sugar cane farms.
+
+We also checked that wrong results would show up. With k = 8 instead of 3, at least 35 of the 42
+rows on our release of the Titanic are different. With ten times the noise, at least 280 of the
+333 rows of Tables 1 to 5 on noise are different, and with 1.2 times the noise at least 100. If
+naive estimates are used instead of adjusted ones, 5 are. `pytest -m study
+tests/datasets/replication/test_mutants.py` checks these four numbers.
 """
 _NONE = "\u2013"
 _STATUS_LABELS: Mapping[Status, str] = {

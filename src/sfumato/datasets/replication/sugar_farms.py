@@ -57,7 +57,9 @@ _SAFE = 0.3
 """Share of attackers who find their target, away from the right tail; the paper has up to 0.12."""
 _ALIKE = 0.1
 """Within which two shares, or two standard errors in parts of each other, are much the same."""
-_FARMS = "invented farms, as many and with the model that is printed, not the real ones. "
+_FARMS = (
+    "invented farms, not the real ones: as many as in the paper, and drawn from its printed model. "
+)
 _WHY_CLEAN = f"{_FARMS}The bound is about the parameters that they were drawn with."
 _WHY_KEPT = (
     f"{_FARMS}The paper says that estimates and standard errors are similar to those without "
@@ -75,7 +77,8 @@ _WHY_ADJUSTED = (
 )
 _WHY_TEXT = f"{_FARMS}The bound is what the paper says in words."
 _WHY_SAFE = (
-    f"{_FARMS}The paper speaks of much protection but for the far right tail. The bound is what we "
+    f"{_FARMS}The paper says that protection is good except in the far right tail. The bound is "
+    "what we "
     "take for that, away from the tail."
 )
 
