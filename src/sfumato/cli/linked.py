@@ -188,7 +188,7 @@ def show_release(release: LinkedRelease, to: Path, *, as_json: bool, quiet: bool
         say(f"Release:   {to}/  (pass on everything but custody/)")
         say(f"Report:    {to}/report.html")
         say(f"Codebook:  {to}/codebook.html  (for analysts)")
-        say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, inside report)")
+        say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, internal report)")
     if record["composition"]["accepted"]:
         say(f"Accepted:  {record['composition']['accepted']}", style="yellow")
 

@@ -248,7 +248,7 @@ def _show_release(released: Release, to: Path, *, quiet: bool) -> None:
         say(f"Release:   {to}/  (pass on everything but custody/)")
         say(f"Report:    {to}/report.html")
         say(f"Codebook:  {to}/codebook.html  (for analysts)")
-        say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, inside report)")
+        say(f"Custody:   {to}/custody/  (keep it: key, plan, evidence, internal report)")
 
 
 def list_variables(released: Release) -> list[dict[str, Any]]:

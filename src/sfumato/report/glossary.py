@@ -41,8 +41,8 @@ _BY_STEP = {
     "t_closeness": (
         "t",
         (
-            "The confidential values of every class differ from those of all records by at most this "
-            "much."
+            "The confidential values of every class differ from those of all records by at most "
+            "this much."
         ),
     ),
     "l_diversity": ("l", "Every class has at least this many different confidential values."),

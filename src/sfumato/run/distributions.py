@@ -1,4 +1,4 @@
-"""How each variable is distributed before and after: the small bars of the inside report.
+"""How each variable is distributed before and after: the small bars of the internal report.
 
 Bars stand for at least ten original records, lie between round numbers, and name only levels that
 so many records have. So they show a shape, and nobody.

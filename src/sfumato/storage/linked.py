@@ -4,7 +4,7 @@ release/
   patients.csv ...  the protected records of each table
   manifest.json     public: what was done in each table and over all, what holds, checksums
   report.html, codebook.html, codebook.json, accredited/    as of a release of one table
-  custody/          private: key, plan, custody record, inside report
+  custody/          private: key, plan, custody record, internal report
   custody/table-patients/ ...     what was measured of each record of a table
 """
 

@@ -6,7 +6,7 @@ release/
   report.html       public edition of the report
   codebook.html     public: every variable, and how to read its cells; codebook.json for programs
   accredited/       for accredited analysts: the manifest with the noise in full, if kept back
-  custody/          private: key, plan, custody record, per-record evidence, inside report; who
+  custody/          private: key, plan, custody record, per-record evidence, internal report; who
                     did what in the studio, where it was written there
 """
 
