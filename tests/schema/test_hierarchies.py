@@ -197,3 +197,54 @@ def test_groups_of_groups_are_found_and_nothing_becomes_finer():
     second = told.at(2)
     assert second["Saxony"] == second["Dresden"] == second["east"] == "east"
     assert second["*"] == "*"
+
+
+DAY = dt.date(1950, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"low": 0, "high": 99, "breaks": [[18, 40, 65], [65]]},
+        {"low": 0, "high": 1, "step": 0.1, "breaks": [[0.3]]},
+        {"low": DAY, "high": dt.date(1959, 12, 31), "breaks": [[dt.date(1955, 1, 1)]]},
+    ],
+)
+def test_ranges_between_breaks_are_written_as_their_breaks(told: dict[str, Any]):
+    column = sf.Column(role="quasi", hierarchy=told)
+    plan = sf.Plan(schema={"x": column})
+    assert "breaks" in plan.text()
+    again = hierarchies.Hierarchy.of(sf.Plan.parse(plan.text()).schema["x"].hierarchy or {})
+    assert again == column.hierarchy == hierarchies.cut(**told)
+    assert again.declare() == told
+    # What is nested by construction is found nested.
+    assert hierarchies.Hierarchy(again).flaw == ""
+
+
+def test_categories_called_low_and_high_are_categories():
+    told = {"low": ("few",), "high": ("many",), "breaks": ("many",)}
+    assert sf.Column(hierarchy=told).hierarchy == told
+
+
+@pytest.mark.parametrize(
+    ("breaks", "high", "said"),
+    [
+        ([], 9, "one group for everybody"),
+        ([[3], []], 9, "one group for everybody"),
+        ([[0]], 9, "lie between"),
+        ([[10]], 9, "lie between"),
+        ([[5, 3]], 9, "rise"),
+        ([[3], [5]], 9, "narrower level"),
+        ([[3]], -1, "not in order"),
+        ([[3]], 10**9, "too many"),
+        ([[3]], "9", "all numbers, or all dates"),
+        ([[DAY]], 9, "all numbers, or all dates"),
+        ([[True]], 9, "all numbers, or all dates"),
+        ([[float("nan")]], 9, "finite"),
+    ],
+)
+def test_breaks_that_make_no_sense_are_refused(breaks, high, said):
+    with pytest.raises(SchemaError, match=said):
+        hierarchies.cut(0, high, breaks)
+    with pytest.raises(PlanError):
+        sf.Plan.parse('[columns]\nx = { hierarchy = { low = 0, high = 9, breaks = "no" } }')

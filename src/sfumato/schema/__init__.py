@@ -56,7 +56,8 @@ class Column:
     kind : how its values behave; see `KINDS`.
     domain : the values it may take: `(lowest, highest)` for numbers and dates, all levels
         (in order, when ordinal) for categories. Declared, never read off the data.
-    hierarchy : for each value its ever broader groups, `{"01067": ("010**", "01***")}`.
+    hierarchy : for each value its ever broader groups, `{"01067": ("010**", "01***")}`; or ranges
+        of numbers or days by where they begin, `{"low": 0, "high": 99, "breaks": [[18, 65]]}`.
     accessibility : how easily an outsider could learn it, from 0 (hardly) to 1 (anybody knows).
     missing : codes that mean "missing", such as -9 or 999.
     identity : whether it says who a record is, so that everything random follows it. Where no
@@ -198,7 +199,7 @@ class Column:
             if item.name == "reason" or value is None or value in ((), ""):
                 continue
             if item.name == "hierarchy":
-                value = {key: list(groups) for key, groups in value.items()}
+                value = Hierarchy.of(value).declare()
             declaration[item.name] = list(value) if isinstance(value, tuple) else value
         return declaration
 

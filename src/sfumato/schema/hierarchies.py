@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from sfumato.errors import SchemaError
 from sfumato.schema.periods import MONTHS, Period, format_label, format_range
@@ -17,19 +18,28 @@ from sfumato.schema.periods import MONTHS, Period, format_label, format_range
 _DELIMITERS = ";,\t"
 _ALL = "*"
 _MOST = 1_000_000
+_ENDS_AND_BREAKS = {"low", "high", "breaks"}
+"""What a plan names of ranges between breaks; `step` besides."""
 
 
 class Hierarchy(dict[str, tuple[str, ...]]):
     """For each value its groups, from narrow to broad. Checked once, when first needed."""
 
     @classmethod
-    def of(cls, groups_of_value: Mapping[str, Iterable[str]]) -> Hierarchy:
-        """A hierarchy from a mapping."""
-        if isinstance(groups_of_value, Hierarchy):
-            return groups_of_value
-        return cls(
-            (str(value), tuple(map(str, groups))) for value, groups in groups_of_value.items()
-        )
+    def of(cls, declared: Mapping[str, Any]) -> Hierarchy:
+        """A hierarchy from a mapping: of every value, or of the breaks between ranges."""
+        if isinstance(declared, Hierarchy):
+            return declared
+        # A category may be called "low", but then a list of groups stands beside it.
+        if _ENDS_AND_BREAKS <= declared.keys() <= {*_ENDS_AND_BREAKS, "step"} and not isinstance(
+            declared["low"], (list, tuple)
+        ):
+            return cut(**declared)
+        return cls((str(value), tuple(map(str, groups))) for value, groups in declared.items())
+
+    def declare(self) -> dict[str, Any]:
+        """As a plan writes it."""
+        return {value: list(groups) for value, groups in self.items()}
 
     @property
     def depth(self) -> int:
@@ -83,6 +93,18 @@ class Hierarchy(dict[str, tuple[str, ...]]):
         rows = zip(*narrower, labels, *broader, strict=True)
         hierarchy = Hierarchy(zip(self, rows, strict=True))
         return None if hierarchy.flaw else hierarchy
+
+
+class CutRanges(Hierarchy):
+    """Ranges between breaks. A plan names the breaks, not each of the values."""
+
+    declaration: dict[str, Any]
+    flaw = ""
+    """Ranges between fewer and fewer of the same breaks are nested."""
+
+    def declare(self) -> dict[str, Any]:
+        """As a plan writes it."""
+        return self.declaration
 
 
 def _lies_within(narrow: Sequence[str], broad: Sequence[str]) -> bool:
@@ -291,3 +313,90 @@ def dates(
     days = (low + dt.timedelta(days=number) for number in range((high - low).days + 1))
     format_period = format_label if output == "label" else format_range
     return Hierarchy((str(day), tuple(format_period(day, period) for period in to)) for day in days)
+
+
+def cut(
+    low: float | dt.date,
+    high: float | dt.date,
+    breaks: Sequence[Sequence[float | dt.date]],
+    *,
+    step: float | Decimal = 1,
+) -> Hierarchy:
+    """Ranges between breaks of one's own, for every number or day from low to high.
+
+    Question: where do the groups begin that an analyst needs?
+    Assumes: numbers lie `step` apart, and days are whole days. A plan that holds such a hierarchy
+    names the breaks only: `hierarchy = { low = 0, high = 99, breaks = [[18, 65]] }`.
+
+    Parameters
+    ----------
+    low, high : the lowest and the highest value.
+    breaks : for each level, from narrow to broad, where a range begins. The breaks of a level are
+        some of those of the level before.
+    step : how far numbers lie apart: 1 for whole numbers, 0.1 for one decimal.
+
+    Examples
+    --------
+    >>> cut(0, 99, [[18, 40, 65], [65]])["34"]
+    ('[18;39]', '[0;64]')
+    >>> born = cut(dt.date(1950, 1, 1), dt.date(1969, 12, 31), [[dt.date(1960, 1, 1)]])
+    >>> born["1951-03-02"]
+    ('[1950-01-01;1959-12-31]',)
+    """
+    days = isinstance(low, dt.date)
+    ends = [_to_grid(value, days=days) for value in (low, high)]
+    gap = Decimal(1) if days else _to_grid(step, days=False)
+    levels = [[_to_grid(value, days=days) for value in level] for level in breaks]
+    if not gap > 0 or not ends[0] <= ends[1] or (ends[1] - ends[0]) / gap > _MOST:
+        raise SchemaError("cut: the ends are not in order, or too many values lie between them.")
+    if not levels or not all(levels):
+        raise SchemaError("cut: a level without a break has one group for everybody.")
+    if any(not ends[0] < first for first, *_ in levels) or any(
+        any(a >= b for a, b in pairwise([*level, ends[1] + gap])) for level in levels
+    ):
+        raise SchemaError("cut: breaks rise, and lie between the lowest and the highest value.")
+    if any(not {*broad} <= {*narrow} for narrow, broad in pairwise(levels)):
+        raise SchemaError("cut: a break of a broader level is one of the narrower level, too.")
+    grid = [ends[0] + index * gap for index in range(int((ends[1] - ends[0]) / gap) + 1)]
+    texts = [dt.date.fromordinal(int(day)).isoformat() if days else _format_number(day)
+             for day in grid]  # fmt: skip
+    names = [_name_ranges(texts, [bisect_left(grid, value) for value in level]) for level in levels]
+    ranges = CutRanges(zip(texts, zip(*names, strict=True), strict=True))
+    ranges.declaration = {
+        "low": _to_plain(ends[0], days=days),
+        "high": _to_plain(ends[1], days=days),
+        **({} if gap == 1 else {"step": _to_plain(gap, days=False)}),
+        "breaks": [[_to_plain(value, days=days) for value in level] for level in levels],
+    }
+    return ranges
+
+
+def _to_grid(value: Any, *, days: bool) -> Decimal:
+    """A number, or the number of a day."""
+    if days and isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return Decimal(value.toordinal())
+    if days or isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        raise SchemaError(
+            "cut: ends and breaks are all numbers, or all dates.",
+            hint="for instance { low = 1920-01-01, high = 2009-12-31, breaks = [[1950-01-01]] }.",
+        )
+    number = Decimal(str(value))
+    if not number.is_finite():
+        raise SchemaError("cut: ends and breaks are finite numbers.")
+    return number
+
+
+def _to_plain(number: Decimal, *, days: bool) -> Any:
+    if days:
+        return dt.date.fromordinal(int(number))
+    return int(number) if number == int(number) else float(number)
+
+
+def _name_ranges(texts: Sequence[str], starts: Sequence[int]) -> list[str]:
+    """For each value the range that it lies in; a range of one value is that value."""
+    names: list[str] = []
+    for first, end in pairwise([0, *starts, len(texts)]):
+        if first < end:
+            name = texts[first] if end - first == 1 else f"[{texts[first]};{texts[end - 1]}]"
+            names += [name] * (end - first)
+    return names

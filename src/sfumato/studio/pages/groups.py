@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -11,18 +12,19 @@ from starlette.responses import HTMLResponse, Response
 
 from sfumato.errors import SfumatoError
 from sfumato.schema import Column, Schema
-from sfumato.schema.hierarchies import Hierarchy
+from sfumato.schema.hierarchies import CutRanges, Hierarchy
 from sfumato.studio.decisions import get_plan, put_plan
 from sfumato.studio.grouping import (
     MOST_LEVELS,
-    MOST_VALUES,
-    cut_numbers,
+    Border,
+    build_groups,
+    choose_preset,
+    cut_into_periods,
     find_borders,
-    list_grid,
-    read_decimal,
+    list_presets,
+    require_few,
     suggest_borders,
-    unite_values,
-    write_decimal,
+    write_point,
 )
 from sfumato.studio.texts import say
 from sfumato.studio.view import Page, View, get_environment
@@ -31,6 +33,7 @@ page = Page("groups")
 _LEVELS = 3
 """Levels of groups that categories can have here."""
 _PATIENCE_SECONDS = 30.0
+_EPOCH = dt.date(1970, 1, 1)
 
 
 @page.show
@@ -42,6 +45,8 @@ async def show(view: View) -> Mapping[str, Any]:
     shown: dict[str, Any] = {}
     if values.ready and values.value["form"] == "numbers":
         shown = _show_numbers(values.value, column)
+    elif values.ready and values.value["form"] == "dates":
+        shown = _show_dates(values.value, column, view.query.get("preset", ""))
     elif values.ready and values.value["form"] == "categories":
         shown = _show_categories(values.value, column)
     # The step stays Roles.
@@ -57,7 +62,7 @@ async def show(view: View) -> Mapping[str, Any]:
         "depth": 0 if column.hierarchy is None else len(next(iter(column.hierarchy.values()), ())),
         "most_levels": MOST_LEVELS,
         "levels": _LEVELS,
-        "most": MOST_VALUES,
+        "presets": {},
         **shown,
     }
 
@@ -65,29 +70,82 @@ async def show(view: View) -> Mapping[str, Any]:
 def _show_numbers(values: Mapping[str, Any], column: Column) -> dict[str, Any]:
     """Ends, step and borders of the numbers; those of the plan where it has some."""
     step = Decimal(1).scaleb(-int(values["decimals"]))
-    low, high = (Decimal(repr(values[end])).quantize(step) for end in ("low", "high"))
-    if column.bounds is not None:
-        low = min(low, Decimal(str(column.bounds[0])).quantize(step))
-        high = max(high, Decimal(str(column.bounds[1])).quantize(step))
+    observed = [Decimal(repr(values[end])).quantize(step) for end in ("low", "high")]
+    spread = [Decimal(repr(end)).quantize(step) for end in values["ends"]]
+    bounds = [Decimal(str(end)).quantize(step) for end in _list_bounds(column, days=False)]
+    low, high = _choose_ends(observed, spread, bounds)
+    return {
+        "step": write_point(step),
+        "axis": {"low": float(low), "high": float(high), "step": float(step)},
+        **_draw(values, column, low, high, lambda: suggest_borders(low, high, step), step),
+    }
+
+
+def _show_dates(values: Mapping[str, Any], column: Column, preset: str) -> dict[str, Any]:
+    """The same of days; they can be cut into years, quarters and the like at once."""
+    observed = [_EPOCH + dt.timedelta(days=values[end]) for end in ("low", "high")]
+    spread = [dt.date.fromisoformat(end) for end in values["ends"]]
+    low, high = _choose_ends(observed, spread, _list_bounds(column, days=True))
+    presets = list_presets(low, high)
+    chosen = preset if preset in presets else ""
+    if chosen:
+        column = replace(column, hierarchy=None)
+    first = chosen or choose_preset(low, high)
+    return {
+        "step": "1",
+        "axis": {"low": (low - _EPOCH).days, "high": (high - _EPOCH).days, "step": 1},
+        "presets": presets,
+        "preset": chosen or ("" if column.hierarchy else first),
+        **_draw(values, column, low, high,
+                lambda: cut_into_periods(low, high, first) if first else []),
+    }  # fmt: skip
+
+
+def _list_bounds(column: Column, *, days: bool) -> list[Any]:
+    """The declared ends, of the domain or of the groups; none where nobody declared them."""
+    ends = list(column.bounds or ())
+    if not ends and isinstance(column.hierarchy, CutRanges):
+        ends = [column.hierarchy.declaration[end] for end in ("low", "high")]
+    ends = [end.date() if isinstance(end, dt.datetime) else end for end in ends]
+    return ends if all(isinstance(end, dt.date) == days for end in ends) else []
+
+
+def _choose_ends(observed: list[Any], spread: list[Any], bounds: list[Any]) -> list[Any]:
+    """The declared ends. Where there are none, round ones: the least value is somebody's own."""
+    if not bounds:
+        return spread
+    return [bounds[0] if bounds[0] <= observed[0] else spread[0],
+            bounds[1] if bounds[1] >= observed[1] else spread[1]]  # fmt: skip
+
+
+def _draw(
+    values: Mapping[str, Any],
+    column: Column,
+    low: Any,
+    high: Any,
+    suggest: Callable[[], list[Border]],
+    step: Decimal = Decimal(1),
+) -> dict[str, Any]:
+    """The bars and the borders; those of the plan where it has some that can be drawn."""
     try:
-        list_grid(low, high, step)
+        require_few(low, high, step)
     except SfumatoError as error:
         return {"refused": error}
-    declared = column.hierarchy
     try:
-        borders = suggest_borders(low, high, step) if declared is None else find_borders(declared)
+        declared = column.hierarchy
+        days = isinstance(low, dt.date)
+        borders = suggest() if declared is None else find_borders(declared, days=days)
     except SfumatoError:
-        borders = suggest_borders(low, high, step)
+        borders = suggest()
     return {
         "refused": None,
-        "low": write_decimal(low),
-        "high": write_decimal(high),
-        "step": write_decimal(step),
+        "low": write_point(low),
+        "high": write_point(high),
         "bars": values["bars"],
         "bars_from": values["low"],
         "bars_to": values["high"] + float(step),
         "tallest": max(values["bars"]),
-        "borders": [(write_decimal(border), level) for border, level in borders],
+        "borders": [(write_point(border), level) for border, level in borders],
     }
 
 
@@ -103,15 +161,16 @@ def _show_categories(values: Mapping[str, Any], column: Column) -> dict[str, Any
     return {"rows": rows, "labels": column.labels or {}}
 
 
-def _read_hierarchy(view: View) -> Hierarchy:
-    """The groups that a form describes."""
-    if "border" in view.form or view.get("form") == "numbers":
-        low, high, step = (read_decimal(view.get(name)) for name in ("low", "high", "step"))
-        levels = [int(text) for text in view.get_all("depth")]
-        borders = [read_decimal(text) for text in view.get_all("border") if text.strip()]
-        return cut_numbers(low, high, step, list(zip(borders, levels, strict=False)))
-    names = [view.get_all(f"group{level}") for level in range(1, _LEVELS + 1)]
-    return unite_values(view.get_all("value"), names)
+def _read_drawing(view: View) -> dict[str, Any]:
+    """What a form describes, as `build_groups` takes it."""
+    form = view.get("form")
+    if form == "categories":
+        names = [view.get_all(f"group{level}") for level in range(1, _LEVELS + 1)]
+        return {"form": form, "values": view.get_all("value"), "names": names}
+    borders = [[text, level] for text, level in zip(view.get_all("border"), view.get_all("depth"),
+                                                    strict=False) if text.strip()]  # fmt: skip
+    return {"form": form, **{name: view.get(name) for name in ("low", "high", "step")},
+            "borders": borders}  # fmt: skip
 
 
 @page.action("try")
@@ -119,13 +178,12 @@ async def try_groups(view: View) -> Response | None:
     """What these groups would do to the risk, while they are being drawn."""
     values: dict[str, Any] = {"failure": None, "outcome": None}
     try:
-        groups = {value: list(row) for value, row in _read_hierarchy(view).items()}
         outcome = await view.ask(
             "try_groups",
             soon=_PATIENCE_SECONDS,
             name=view.get("name"),
             table=view.get("table"),
-            hierarchy=groups,
+            drawing=_read_drawing(view),
             others=view.get_all("known"),
         )
         values = {"failure": outcome.failure, "outcome": outcome.value}
@@ -139,7 +197,8 @@ async def save(view: View) -> Response | None:
     """Put the groups into the plan."""
     name, table = view.get("name"), view.get("table")
     try:
-        _declare(view, name, table, _read_hierarchy(view), say("roles.did.hierarchy", name=name))
+        hierarchy = build_groups(_read_drawing(view))
+        _declare(view, name, table, hierarchy, say("roles.did.hierarchy", name=name))
     except SfumatoError as error:
         view.flash(f"{error.what} {error.hint}".strip(), tone="bad")
         return _return(view, name, table)

@@ -15,23 +15,55 @@ function draw(name, attributes, into) {
 // Who follows a link in the dialog is done with the dialog.
 document.addEventListener("click", (event) => event.target.closest("dialog a[href]")?.closest("dialog").close());
 
-// Numbers: borders over a histogram ---------------------------------------------------------------
+// Numbers and days: borders over a histogram -------------------------------------------------------
 
-enhance("form[data-numbers]", (form) => {
+const DAY = 86400000;
+// What a border is on the axis, and how it is written; days are counted from 1970 on.
+const scales = {
+  numbers: (digits) => ({
+    read: Number,
+    write: (number) => String(Number(number.toFixed(digits))),
+    snap: (number) => number,
+    step: (number, by) => number + by,
+    name: (from, to) => (to <= from ? `${from}` : `${from}–${Number(to.toFixed(digits))}`),
+  }),
+  dates: (digits, span) => {
+    const day = (number) => new Date(number * DAY);
+    const write = (number) => day(number).toISOString().slice(0, 10);
+    const month = (number, by) => Math.round(Date.UTC(day(number).getUTCFullYear(), day(number).getUTCMonth() + by, 1) / DAY);
+    const nearest = (number) => (month(number, 1) - number < number - month(number, 0) ? month(number, 1) : month(number, 0));
+    return {
+      read: (text) => Math.round(Date.parse(`${text}T00:00:00Z`) / DAY),
+      write,
+      // Whoever drags over years means the first day of a month; single days can be typed.
+      snap: (number) => (span > 1100 ? nearest(Math.round(number)) : Math.round(number)),
+      step: (number, by) => (span > 1100 ? (by < 0 && month(number, 0) < number ? month(number, by + 1) : month(number, by)) : number + by),
+      name: (from, to) => {
+        const whole = write(from).endsWith("-01-01") && write(to).endsWith("-12-31");
+        const [first, last] = [write(from), write(to)].map((text) => (whole ? text.slice(0, 4) : text));
+        return first === last ? first : `${first}–${last}`;
+      },
+    };
+  },
+};
+
+enhance("form[data-numbers], form[data-dates]", (form) => {
   const svg = form.querySelector("svg"), list = form.querySelector(".borders");
   const handles = svg.querySelector(".handles"), strips = svg.querySelector(".strips");
   const [low, high, step] = ["low", "high", "step"].map((name) => Number(svg.dataset[name]));
   const most = Number(svg.dataset.levels), span = high + step - low;
   const place = (number) => 10 + (780 * (number - low)) / span;
   const digits = Math.max(0, Math.round(-Math.log10(step)));
-  const snap = (number) => Number((low + Math.round((number - low) / step) * step).toFixed(digits));
+  const scale = scales[form.dataset.dates === undefined ? "numbers" : "dates"](digits, span);
+  const snap = (number) => Number((low + Math.round((scale.snap(number) - low) / step) * step).toFixed(digits));
   const bound = (number) => Math.min(high, Math.max(low + step, snap(number)));
   const items = () => [...list.querySelectorAll("li")].map((item) => ({
     item, field: item.querySelector("input"), level: item.querySelector("select"),
-  }));
+    get at() { return scale.read(this.field.value); },
+  })).filter((entry) => entry.field.value === "" || !Number.isNaN(entry.at));
 
   function move(entry, number) {
-    entry.field.value = bound(number);
+    entry.field.value = scale.write(bound(number));
     show();
     tell(entry.field);
   }
@@ -42,13 +74,13 @@ enhance("form[data-numbers]", (form) => {
     strips.replaceChildren();
     const entries = items();
     for (let level = 1; level <= most; level++) {
-      const cuts = entries.filter((e) => e.field.value !== "" && Number(e.level.value) >= level).map((e) => Number(e.field.value));
+      const cuts = entries.filter((e) => e.field.value !== "" && Number(e.level.value) >= level).map((e) => e.at);
       if (!cuts.length) continue;
       const ends = [low, ...cuts.filter((cut) => cut > low && cut <= high).sort((a, b) => a - b), high + step];
       ends.slice(0, -1).forEach((start, index) => {
         const from = place(start), to = place(ends[index + 1]);
         draw("rect", { x: from, y: 142 + 20 * level, width: Math.max(0, to - from), height: 15, class: index % 2 ? "odd" : "even" }, strips);
-        const text = ends[index + 1] - step <= start ? `${start}` : `${start}–${Number((ends[index + 1] - step).toFixed(digits))}`;
+        const text = scale.name(start, ends[index + 1] - step);
         if (to - from > 8 * text.length) {
           draw("text", { x: (from + to) / 2, y: 154 + 20 * level, "text-anchor": "middle" }, strips).textContent = text;
         }
@@ -56,10 +88,10 @@ enhance("form[data-numbers]", (form) => {
     }
     entries.forEach((entry, index) => {
       if (entry.field.value === "") return;
-      const x = place(Number(entry.field.value)), level = Number(entry.level.value);
+      const x = place(entry.at), level = Number(entry.level.value);
       const handle = draw("g", {
         class: "handle", tabindex: 0, role: "slider", "data-index": index, "aria-valuemin": low, "aria-valuemax": high,
-        "aria-valuenow": entry.field.value, "aria-orientation": "horizontal",
+        "aria-valuenow": entry.at, "aria-valuetext": entry.field.value, "aria-orientation": "horizontal",
         "aria-label": `${svg.dataset.slider} ${entry.field.value}, ${svg.dataset.level.trim()} ${level}`,
       }, handles);
       draw("rect", { x: x - 9, y: 5, width: 18, height: 150, class: "reach" }, handle);
@@ -72,9 +104,9 @@ enhance("form[data-numbers]", (form) => {
   }
 
   function press(event, entry) {
-    const now = Number(entry.field.value), by = step * (event.shiftKey ? 10 : 1);
+    const by = step * (event.shiftKey ? 10 : 1);
     const moves = { ArrowLeft: -by, ArrowRight: by }, levels = { ArrowUp: 1, ArrowDown: -1 };
-    if (event.key in moves) move(entry, now + moves[event.key]);
+    if (event.key in moves) move(entry, scale.step(entry.at, moves[event.key]));
     else if (event.key in levels) {
       entry.level.value = Math.min(most, Math.max(1, Number(entry.level.value) + levels[event.key]));
       show();
@@ -91,7 +123,7 @@ enhance("form[data-numbers]", (form) => {
       const box = svg.getBoundingClientRect();
       return low + (span * ((moved.clientX - box.left) * (800 / box.width) - 10)) / 780;
     };
-    const follow = (moved) => { entry.field.value = bound(at(moved)); show(); };
+    const follow = (moved) => { entry.field.value = scale.write(bound(at(moved))); show(); };
     const stop = () => {
       window.removeEventListener("pointermove", follow);
       window.removeEventListener("pointerup", stop);
@@ -113,11 +145,11 @@ enhance("form[data-numbers]", (form) => {
     if (event.target.closest("[data-remove]")) remove(event.target.closest("li"));
     if (!event.target.closest("[data-add]")) return;
     list.append(form.querySelector("template").content.cloneNode(true));
-    const taken = items().map((entry) => Number(entry.field.value)).filter((number) => number > low).sort((a, b) => a - b);
+    const taken = items().map((entry) => entry.at).filter((number) => number > low).sort((a, b) => a - b);
     const ends = [low, ...taken, high];
     const gap = ends.slice(1).map((end, index) => [end - ends[index], (end + ends[index]) / 2]).sort((a, b) => b[0] - a[0])[0];
     const added = items().at(-1);
-    added.field.value = bound(gap[1]);
+    added.field.value = scale.write(bound(gap[1]));
     show();
     tell(added.field);
     added.field.focus();

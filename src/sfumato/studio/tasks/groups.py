@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from sfumato.cells.grids import spread_ends
 from sfumato.data import Dataset
 from sfumato.engines import engine_for
 from sfumato.engines.verbs import Combinations
@@ -17,6 +20,7 @@ from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
 from sfumato.risk.uniqueness import Uniqueness
 from sfumato.schema.hierarchies import Hierarchy
+from sfumato.studio.grouping import build_groups
 from sfumato.studio.tasks import Work, task
 from sfumato.studio.tasks.data import bring_here, get_table
 
@@ -25,6 +29,9 @@ MOST_CATEGORIES = 300
 _MOST_DECIMALS = 3
 _COUNT = "__records__"
 _NUMBERS = ("continuous", "integer")
+_PARTS = 10
+"""As for `coarsen`: what is drawn ends on a round number, or on the first day of a period."""
+_EPOCH = dt.date(1970, 1, 1)
 
 
 def get_declared(work: Work, table: str) -> Dataset:
@@ -37,7 +44,7 @@ def get_declared(work: Work, table: str) -> Dataset:
 
 @task(lane="quick", depends="schema", keep=False)
 def show_values(work: Work, *, name: str, table: str = "") -> dict[str, Any]:
-    """A histogram of numbers, or categories and how many records have each."""
+    """A histogram of numbers or days, or categories and how many records have each."""
     data = get_declared(work, table)
     data.schema.require([name])
     values = data.column(name).drop_nulls()
@@ -45,7 +52,7 @@ def show_values(work: Work, *, name: str, table: str = "") -> dict[str, Any]:
     if values.dtype.is_numeric() and kind in _NUMBERS:
         return _describe_numbers(values)
     if values.dtype.is_temporal():
-        return {"form": "date"}
+        return _describe_days(values)
     texts = frames.to_canonical_text(values)
     counted = texts.value_counts(name="records").sort(
         "records", values.name, descending=[True, False]
@@ -72,9 +79,40 @@ def _describe_numbers(values: pl.Series) -> dict[str, Any]:
         "form": "numbers",
         "low": low,
         "high": high,
+        "ends": spread_ends(low, high, whole=decimals == 0, parts=_PARTS),
         "decimals": decimals,
         "bars": counts.tolist(),
     }
+
+
+def _describe_days(values: pl.Series) -> dict[str, Any]:
+    """Days are counted from 1970 on; a time of day has no place in groups of days."""
+    if values.dtype not in (pl.Date, pl.Datetime):
+        return {"form": "moments"}
+    days = _drop_midnight(values)
+    if days.dtype != pl.Date:
+        return {"form": "moments"}
+    numbers = days.to_physical().to_numpy()
+    if not len(numbers):
+        return {"form": "many", "count": 0}
+    low, high = int(numbers.min()), int(numbers.max())
+    counts, _ = np.histogram(numbers, bins=min(_BARS, high - low + 1), range=(low, high + 1))
+    ends = spread_ends(low, high, whole=True, date=True, parts=_PARTS)
+    return {
+        "form": "dates",
+        "low": low,
+        "high": high,
+        "ends": [(_EPOCH + dt.timedelta(days=int(end))).isoformat() for end in ends],
+        "bars": counts.tolist(),
+    }
+
+
+def _drop_midnight(values: pl.Series) -> pl.Series:
+    """Days, where no value has a time of day; else the values as they are."""
+    if values.dtype != pl.Datetime:
+        return values
+    days = values.dt.date()
+    return days if (values.dt.time() == dt.time()).all() else values
 
 
 @task(lane="quick", depends="schema", keep=False)
@@ -82,19 +120,20 @@ def try_groups(
     work: Work,
     *,
     name: str,
-    hierarchy: dict[str, list[str]],
+    drawing: Mapping[str, Any],
     table: str = "",
     others: list[str] | None = None,
 ) -> dict[str, Any]:
     """Who can be singled out with the values as they are, and with each level of groups.
 
-    The outsider knows this variable and `others`; by default all that others may know.
+    The outsider knows this variable and `others`; by default all that others may know. `drawing`
+    is what `build_groups` takes.
     """
     data = get_declared(work, table)
     quasi = data.schema.having("quasi")
     chosen = quasi if others is None else [other for other in others if other in quasi]
     known = list(dict.fromkeys([*chosen, name]))
-    groups = Hierarchy.of(hierarchy)
+    groups = build_groups(drawing)
     if data.schema.person is not None:
         return {"known": known, "levels": _measure_levels(data, known, name, groups)}
     facts = json.dumps([work.source.stamp, work.plan_text, table, known])
@@ -111,7 +150,7 @@ def _count_levels(combinations: Combinations, name: str, groups: Hierarchy) -> l
     """
     frame = combinations.values.with_columns(pl.Series(_COUNT, combinations.counts))
     others = [other for other in combinations.values.columns if other != name]
-    texts = frames.to_canonical_text(combinations.values[name])
+    texts = frames.to_canonical_text(_drop_midnight(combinations.values[name]))
     records, lines = int(combinations.counts.sum()), []
     for level in range(groups.depth + 1):
         cells = texts if level == 0 else texts.replace(groups.at(level))
