@@ -13,6 +13,7 @@ import sfumato as sf
 from sfumato.errors import TargetError
 from sfumato.plan import PARTIES, Writing
 from sfumato.report import render_report
+from sfumato.report.front import describe_lights
 from sfumato.report.measured import describe_target
 from sfumato.storage.writing import keep_attempt
 
@@ -166,3 +167,12 @@ def test_bars_before_and_after_stay_inside(folder):
     assert 'class="levels"' in inside
     for marked in ("histogram", 'class="levels"', "dumbbells"):
         assert marked not in public
+
+
+def test_only_a_written_file_is_said_to_hold_a_target():
+    custody = {"lights": {"targets": {"colour": "green", "reasons": []}}}
+    (trial,) = describe_lights(custody, written=False)
+    assert "in memory" in trial["meaning"]
+    assert "released file" not in trial["meaning"]
+    (written,) = describe_lights(custody, written=True)
+    assert written["meaning"] == "Every target holds on the released file."

@@ -8,6 +8,7 @@ import time
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import get_args
 from urllib.parse import urlencode
 
 import duckdb
@@ -19,7 +20,7 @@ import sfumato as sf
 from sfumato.errors import DataError
 from sfumato.studio.diagram import draw_tables
 from sfumato.studio.pages.data import list_problems
-from sfumato.studio.picker import list_folder
+from sfumato.studio.picker import Want, find_start, list_folder
 from sfumato.studio.source import Source
 from sfumato.studio.tasks import Work
 from sfumato.studio.tasks.data import check_links, describe_data, preview, suggest_links
@@ -98,8 +99,46 @@ def test_the_picker_stays_below_its_folders(tmp_path):
         "below",
     ]
     for outside in (f"{inside}/..", f"{inside}/up", "/etc", f"{inside}/a\x00"):
-        with pytest.raises(DataError):
-            list_folder(outside, [inside])
+        for want in get_args(Want):
+            with pytest.raises(DataError):
+                list_folder(outside, [inside], want=want)
+        assert find_start(outside, [inside]) in ("", str(inside))
+
+
+def test_the_picker_shows_what_is_looked_for_and_no_other_file(tmp_path):
+    for name in ("a.csv", "b.csv", "my-key.pem", "my-key.public.pem", "release/manifest.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x\n1\n")
+    (tmp_path / "trap").mkdir()
+    (tmp_path / "trap" / "manifest.json").symlink_to(tmp_path / "release" / "manifest.json")
+
+    def choices(want: Want, folder: str = "") -> list[str]:
+        found = list_folder(folder, [tmp_path], want=want)
+        itself = [found.path] if found.choice else []
+        return [*itself, *(entry.name for entry in found.entries if entry.choice)]
+
+    assert choices("data") == ["a.csv", "b.csv"]
+    assert choices("extract") == [str(tmp_path), "a.csv", "b.csv"]
+    assert choices("key") == ["my-key.pem"]
+    assert choices("release") == ["release"]
+    assert choices("release", "release") == [str(tmp_path / "release")]
+    assert choices("folder") == [str(tmp_path), "release", "trap"]
+    assert find_start(str(tmp_path / "release" / "new" / "name"), [tmp_path]) == str(
+        tmp_path / "release"
+    )
+
+
+def test_the_picker_answers_by_role_and_below_the_folders_only(studio):
+    session = studio.begin("empty")
+    (studio.root / "secrets.csv").write_text(CSV)
+    listed = studio.get(f"{session}/pick/list?want=extract&field=next-file").text
+    assert 'data-choose="' + str(studio.root / "secrets.csv") in listed
+    assert "secrets" not in studio.get(f"{session}/pick/list?want=folder&field=to").text
+    assert "not open to the studio" in studio.get(
+        f"{session}/pick/list?want=folder&field=to&folder=/etc"
+    ).text  # fmt: skip
+    assert "nothing to choose" in studio.get(f"{session}/pick/list?want=all&field=to").text
+    assert studio.get(f"{session}/pick").status == 404
 
 
 def write_zip(path: Path, parts: dict[str, bytes]) -> Path:

@@ -394,7 +394,7 @@ def test_a_person_protects_compares_and_chooses_from_the_map(tab, studio, file):
     tab.locator(".step:nth-child(4)").drag_to(tab.locator(".step:nth-child(5)"))
     tab.locator(".step:nth-child(5)", has_text="Topcode").wait_for()
     tab.get_by_role("button", name="Try the plan").click()
-    tab.get_by_text("The target is met.").wait_for(timeout=60_000)
+    tab.get_by_text("The target is met by the protected records in memory").wait_for(timeout=60_000)
     tab.get_by_role("link", name="Compare before and after").click()
     tab.locator(".small-charts figure").first.wait_for(timeout=60_000)
     tab.fill("#formula", "systolic ~ glucose")

@@ -273,6 +273,13 @@ def press(tab: Any, name: str) -> None:
     tab.locator("#old").wait_for(state="detached")
 
 
+def pick(tab: Any, label: str, name: str) -> None:
+    """Choose something of the first folder in the dialog."""
+    tab.get_by_role("button", name=f"Choose: {label}", exact=True).click()
+    tab.get_by_role("dialog").get_by_role("button", name=f"Choose {name}", exact=True).click()
+    tab.locator("dialog[open]").wait_for(state="detached")
+
+
 def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     tab.goto(f"http://{studio.host}{studio.prefix}{opened}/release")
     tab.get_by_label("Recipient").fill("Institute <b>")
@@ -284,7 +291,10 @@ def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     press(tab, "Keep these words")
     tab.get_by_text("void: the plan or the data changed since").wait_for()
     to = studio.root / "browser" / "out"
-    tab.get_by_label("Folder to write to").fill(str(to))
+    (studio.root / "browser").mkdir()
+    tab.get_by_label("Folder to write to", exact=True).fill("out")
+    pick(tab, "Folder to write to", "browser")
+    assert tab.locator("#to").input_value() == str(to)
     tab.get_by_label("Do not look for earlier releases").check()
     press(tab, "Write the release")
     tab.get_by_text("Every check that could be made has passed.").wait_for(timeout=60_000)
@@ -299,13 +309,14 @@ def test_from_words_to_a_signed_folder_in_a_browser(tab, studio, opened):
     assert "wrote no such release" in studio.send("GET", stolen).text
 
     tab.get_by_text("You have no key yet?").click()
-    tab.get_by_label("Where to put them").fill(str(studio.root / "ben"))
+    tab.get_by_role("textbox", name="Where to put them").fill(str(studio.root / "ben"))
     for label in ("Passphrase", "The passphrase again"):
         tab.locator("form[action$=keygen]").get_by_label(label, exact=True).fill(WORDS)
     press(tab, "Make a pair of keys")
     tab.get_by_text("Your private key is").wait_for(timeout=20_000)
     sign = tab.locator("form[action$=sign]")
-    sign.get_by_label("Your private key").fill(str(studio.root / "ben.pem"))
+    pick(tab, "Your private key (a .pem file)", "ben.pem")
+    assert tab.locator("#sign-key").input_value() == str(studio.root / "ben.pem")
     sign.get_by_label("Passphrase", exact=True).fill(WORDS)
     sign.get_by_label("Your name").fill("Ben")
     press(tab, "Sign this release")

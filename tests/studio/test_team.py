@@ -68,3 +68,23 @@ def test_a_checker_sees_what_is_to_be_checked_and_an_analyst_only_analyses(team)
     assert own.endswith("/analyse")
     assert team.get(own, headers=told("eve")).status == 200
     assert team.get(f"{own.rpartition('/')[0]}/data", headers=told("eve")).status == 404
+
+
+def test_the_picker_shows_nobody_more_than_they_need(team):
+    (team.root / "cohort.csv").write_text("x\n1\n")
+    (team.root / "bob.pem").write_text("x")
+    session = begin(team, "ada").rpartition("/")[0]
+    own = begin(team, "eve").rpartition("/")[0]
+    pages = {
+        (user, want): team.get(f"{place}/pick/list?want={want}&field=f", headers=told(user)).text
+        for user, place in (("ada", session), ("bob", session), ("eve", own))
+        for want in ("data", "extract", "release", "key", "folder")
+    }
+    refused = {asked for asked, text in pages.items() if "nothing to choose" in text}
+    assert {asked for asked in pages if asked[0] == "ada"} & refused == set()
+    assert set(pages) - refused >= {("bob", "key"), ("eve", "release")}
+    assert len(set(pages) - refused) == 7
+    assert {asked for asked, text in pages.items() if "cohort.csv" in text} == {
+        ("ada", "data"), ("ada", "extract")}  # fmt: skip
+    assert {asked for asked, text in pages.items() if "bob.pem" in text} == {
+        ("ada", "key"), ("bob", "key")}  # fmt: skip

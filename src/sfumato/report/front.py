@@ -30,6 +30,10 @@ _MOST = 0.5
 """The share of unchanged cells from which on it is said."""
 _NOT_TRIED = "No attack was tried."
 _TONES = {"green": "good", "amber": "warn", "red": "bad"}
+_IN_MEMORY = (
+    "Every target holds for the protected records in memory. No file was written yet; all targets "
+    "are measured again on the file when it is."
+)
 _MEANINGS = {
     "targets": {
         "green": "Every target holds on the released file.",
@@ -115,8 +119,11 @@ def add_lights(verdict: dict[str, Any], manifest: Plain, custody: Plain | None) 
             "caveats": caveats}  # fmt: skip
 
 
-def describe_lights(custody: Plain | None) -> list[dict[str, Any]]:
-    """Both lights with the reasons; of a release that was made without any, none."""
+def describe_lights(custody: Plain | None, *, written: bool) -> list[dict[str, Any]]:
+    """Both lights with the reasons; of a release that was made without any, none.
+
+    Of a release that is not `written` nothing can be said about its file.
+    """
     lights: Mapping[str, Plain] = (custody or {}).get("lights", {})
     return [
         {
@@ -124,7 +131,9 @@ def describe_lights(custody: Plain | None) -> list[dict[str, Any]]:
             "colour": light["colour"],
             "tone": _TONES[light["colour"]],
             "reasons": light["reasons"],
-            "meaning": _MEANINGS[name][light["colour"]],
+            "meaning": _IN_MEMORY
+            if not written and (name, light["colour"]) == ("targets", "green")
+            else _MEANINGS[name][light["colour"]],
         }
         for name, light in lights.items()
     ]

@@ -1,4 +1,4 @@
-"""The one place that makes HTML: every page extends `templates/base.html` and shares its style."""
+"""How HTML is made: every report extends `templates/base.html` and shares its style."""
 
 from __future__ import annotations
 
@@ -26,9 +26,17 @@ def render_block(template: str, block: str, **values: Any) -> Markup:
 
 @cache
 def get_environment() -> Environment:
-    """Names, titles and categories are untrusted text: everything is escaped."""
+    """The templates of reports."""
+    return make_environment("report/templates")
+
+
+def make_environment(folder: str) -> Environment:
+    """Templates of a folder of ours, as pages need them.
+
+    Names, titles and categories are untrusted text: everything is escaped.
+    """
     environment = Environment(
-        loader=PackageLoader("sfumato", "report/templates"),
+        loader=PackageLoader("sfumato", folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,4 +1,7 @@
-"""Folders as a person sees them who looks for a file: what is below the allowed ones, no links."""
+"""Folders as a person sees them who looks for something: what is below the allowed ones, no links.
+
+One picker for data, releases, keys and folders to write to; `Want` says what is looked for.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,39 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from sfumato.errors import DataError
 from sfumato.io import find_reader
+from sfumato.storage.contents import MANIFEST, is_plain_file
 from sfumato.studio.paths import confine
+
+Want = Literal["data", "extract", "release", "key", "folder"]
+"""A file to open, the same or a folder of linked tables, the folder of a release, a private key, or
+a folder to write to."""
 
 _MOST = 300
 """Entries of a folder that are shown at once; the search box finds the others."""
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _THOUSAND = 1000
+_DATABASE = "databases.read_duckdb"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A folder, or a file that can be opened."""
+    """A folder, or a file that can be chosen.
+
+    Parameters
+    ----------
+    folder : whether it is a folder; it can be looked into.
+    choice : whether it is what is looked for.
+    """
 
     name: str
     path: str
     folder: bool
     size: str = ""
+    choice: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,32 +52,38 @@ class Folder:
     ----------
     path : of the folder; empty where several folders are open to the studio and none is chosen.
     crumbs : name and path of it and of the folders above, as far up as is allowed.
-    entries : folders first, then files that can be read.
+    entries : folders first, then files that can be chosen.
+    choice : whether the folder itself is what is looked for.
     tables : how many files can be read as one table each: two and more may be linked.
-    others : files that no reader knows, and links, which are not followed.
+    others : files that are not looked for, and links, which are not followed.
     more : entries that are not shown.
     """
 
     path: str
     crumbs: Sequence[tuple[str, str]]
     entries: Sequence[Entry]
+    choice: bool = False
     tables: int = 0
     others: int = 0
     more: int = 0
 
 
-def list_folder(text: str, roots: Sequence[Path], *, search: str = "") -> Folder:
-    """The folders and readable files of a folder; without one, the folders that are allowed.
+def list_folder(
+    text: str, roots: Sequence[Path], *, search: str = "", want: Want = "data"
+) -> Folder:
+    """The folders of a folder, and the files that can be chosen; without one, the allowed folders.
 
     Parameters
     ----------
     text : the path of the folder; empty for the first page.
     roots : the folders below which files may be opened.
     search : only names that have this in them.
+    want : what is looked for.
     """
     allowed = list(dict.fromkeys(root.resolve() for root in roots))
     if not text and len(allowed) > 1:
-        return Folder("", (), [Entry(str(root), str(root), folder=True) for root in allowed])
+        entries = [_describe_folder(str(root), root, want) for root in allowed]
+        return Folder("", (), entries)
     path = confine(text or str(allowed[0]), allowed)
     if not path.is_dir():
         raise DataError("This is no folder.", hint="choose one from the list.")
@@ -68,24 +91,50 @@ def list_folder(text: str, roots: Sequence[Path], *, search: str = "") -> Folder
     files: list[Entry] = []
     tables = others = 0
     for item in _scan(path):
-        wanted = search.casefold() in item.name.casefold()
+        named = search.casefold() in item.name.casefold()
+        place = Path(item.path)
         if not item.is_symlink() and item.is_dir():
-            folders += [Entry(item.name, item.path, folder=True)] if wanted else []
-        elif item.is_symlink() or not (reader := _find_reader(Path(item.path))):
+            folders += [_describe_folder(item.name, place, want)] if named else []
+        elif item.is_symlink() or not _is_wanted(place, want):
             others += 1
         else:
-            tables += reader != "databases.read_duckdb"
+            tables += want in ("data", "extract") and _find_reader(place) != _DATABASE
             size = format_size(item.stat().st_size)
-            files += [Entry(item.name, item.path, folder=False, size=size)] if wanted else []
+            files += [Entry(item.name, item.path, folder=False, size=size, choice=True)] if (
+                named) else []  # fmt: skip
     shown = [*folders, *files]
+    itself = _describe_folder(path.name, path, want).choice
     return Folder(
         path=str(path),
         crumbs=_list_crumbs(path, allowed),
         entries=shown[:_MOST],
+        choice=tables > 1 if want == "extract" else itself,
         tables=tables,
         others=others,
         more=max(0, len(shown) - _MOST),
     )
+
+
+def find_start(text: str, roots: Sequence[Path]) -> str:
+    """The folder in which to begin to look, near what a field says; "" for the first page."""
+    try:
+        path = confine(text, roots)
+    except DataError:
+        return ""
+    return next((str(folder) for folder in (path, *path.parents) if folder.is_dir()), "")
+
+
+def _describe_folder(name: str, path: Path, want: Want) -> Entry:
+    choice = want == "folder" or (want == "release" and is_plain_file(path / MANIFEST))
+    return Entry(name, str(path), folder=True, choice=choice)
+
+
+def _is_wanted(path: Path, want: Want) -> bool:
+    """Whether a file is one of those that are looked for."""
+    if want in ("data", "extract"):
+        return bool(_find_reader(path))
+    # A pair of keys is my-key.pem and my-key.public.pem.
+    return want == "key" and path.suffix == ".pem" and not path.name.endswith(".public.pem")
 
 
 def _scan(path: Path) -> list[os.DirEntry[str]]:

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -24,6 +24,7 @@ from sfumato import __version__, catalogue
 from sfumato.errors import PlanError, SfumatoError
 from sfumato.plan import Plan
 from sfumato.plan.linked import LinkedPlan
+from sfumato.report.html import make_environment
 from sfumato.report.wording import format_percent, format_result
 from sfumato.studio.jobs import Job
 from sfumato.studio.security import LONGEST_FORM, Role, User, refuse, require_small
@@ -215,15 +216,8 @@ class Page:
 
 @cache
 def get_environment() -> Environment:
-    """Names of variables, labels and titles are untrusted text: everything is escaped."""
-    environment = Environment(
-        loader=PackageLoader("sfumato", "studio/templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = format_percent
+    """The templates of pages, with what all of them use."""
+    environment = make_environment("studio/templates")
     environment.filters["thousands"] = lambda number: f"{number:,}"
     environment.filters["cell"] = lambda value: "" if value is None else format_result(value)
     environment.filters["figure"] = write_figure
@@ -272,6 +266,8 @@ async def respond(studio: Studio, page: Page, request: Request) -> Response:
     if request.method == "POST":
         return await _act(studio, page, request, session, str(name))
     view = View(studio, request, session)
+    if name is None and page.shown is None:
+        return refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
     return await render(view, page) if name is None else await _render_part(view, page, name)
 
 
@@ -291,7 +287,7 @@ async def _render_part(view: View, page: Page, name: str) -> Response:
 
 async def render(view: View, page: Page) -> Response:
     """The whole page; what goes wrong is shown in its place, and the way on stays open."""
-    assert page.shown is not None  # noqa: S101 - every page shows something
+    assert page.shown is not None  # noqa: S101 - asked before
     try:
         values = dict(await page.shown(view))
         template = f"{page.name}.html"

@@ -13,7 +13,7 @@ function draw(name, attributes, into) {
 }
 
 // Who follows a link in the dialog is done with the dialog.
-document.addEventListener("click", (event) => event.target.closest("dialog a[href]")?.closest("dialog").close());
+document.addEventListener("click", (event) => event.target.closest("dialog a[href]:not([data-fetch])")?.closest("dialog").close());
 
 // Numbers and days: borders over a histogram -------------------------------------------------------
 

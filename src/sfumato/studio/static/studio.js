@@ -129,17 +129,31 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.method === "dialog" || form.dataset.plain !== undefined) return;
   event.preventDefault();
+  if (form.dataset.part) { fetchPart(`${form.dataset.part}?${encode(form)}`, document.getElementById("dialog-body")); return; }
   if (form.dataset.confirm && !window.confirm(form.dataset.confirm)) return;
   if (form.closest("dialog")) dialog().close();
   send(form, event.submitter);
 });
 
+// What is chosen in the picker goes into the field; one that also names something keeps that name.
+function choose(button) {
+  const field = document.getElementById(button.dataset.field);
+  const name = field.dataset.named === undefined ? "" : `/${field.value.split("/").pop()}`;
+  field.value = `${button.dataset.choose.replace(/\/$/, "")}${name}`;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  dialog().close();
+  field.focus();
+}
+
 document.addEventListener("click", (event) => {
+  const chosen = event.target.closest("[data-choose]");
+  if (chosen) return choose(chosen);
   const part = event.target.closest("[data-fetch]");
   if (part) {
     event.preventDefault();
     const into = part.dataset.into ? document.querySelector(part.dataset.into) : document.getElementById("dialog-body");
-    fetchPart(part.dataset.fetch, into).then(() => { if (!part.dataset.into) dialog().showModal(); });
+    const at = part.dataset.at ? `&at=${encodeURIComponent(document.getElementById(part.dataset.at).value)}` : "";
+    fetchPart(part.dataset.fetch + at, into).then(() => { if (!part.dataset.into) dialog().showModal(); });
     return;
   }
   const link = event.target.closest("a[href]");

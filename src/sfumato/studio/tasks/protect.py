@@ -223,7 +223,8 @@ def attack_release(work: Work, *, tier: str = "") -> dict[str, Any]:
         parts = {WHOLE: {"attacks": joined, "ledger": []}, **tables}
     else:
         parts = {WHOLE: _describe_attacked(release)}
-    return {"lights": describe_lights({"lights": release.lights.plain()}), "parts": parts}
+    lights = describe_lights({"lights": release.lights.plain()}, written=False)
+    return {"lights": lights, "parts": parts}
 
 
 def _describe_attacked(release: Release) -> dict[str, Any]:

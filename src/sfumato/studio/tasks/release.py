@@ -113,7 +113,7 @@ def _describe_folder(work: Work, folder: Path, *, ledger: bool) -> dict[str, Any
         "folder": str(folder),
         "name": folder.name,
         "files": files,
-        "lights": describe_lights(record),
+        "lights": describe_lights(record, written=True),
         "checks": list(map(_describe_check, _verify(work, folder, ledger=ledger))),
         "verified": now(),
         "records": _count_records(folder),
