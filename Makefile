@@ -4,17 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test test-all soak mutants docs-numbers setup lint types unit docs bench lock clean \
-  packages check-wheel check-wheels wheelhouse sbom image
+.PHONY: demo test test-all checks soak mutants docs-numbers setup system lint types unit spark docs bench \
+  lock clean packages check-wheel check-wheel-lowest-direct check-wheel-locked check-wheels wheelhouse sbom image
 
 demo: setup
 	$(BIN)/sfumato demo --out demo
 
-test: setup lint types unit docs check-wheel
+test: setup
+	$(MAKE) --jobs=2 --output-sync=target checks  # each of these leaves a core idle for long
+	$(MAKE) unit
 	@echo "make test: everything passed"
 
-test-all: setup lint types docs check-wheel  ## also the long statistical studies, and coverage
-	bash tools/system.sh
+checks: lint types spark docs check-wheel
+
+test-all: setup system lint types docs check-wheel  ## also the long statistical studies, and coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n 2 --dist worksteal -m "not spark"
 	$(BIN)/coverage run -m pytest -n 0 -m spark tests/engines
@@ -36,9 +39,13 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-unit: setup
+system:
 	bash tools/system.sh
+
+unit: setup system
 	$(BIN)/pytest -n 2 --dist worksteal -m "not study and not spark"
+
+spark: setup system
 	$(BIN)/pytest -n 0 -m "spark and not study" tests/engines  # one cluster, started once
 
 docs: setup
@@ -65,9 +72,11 @@ docs-numbers: setup  ## run the slow commands behind numbers in the docs again: 
 packages: setup  ## wheel and source distribution in dist/, the same bytes whenever they are built
 	bash tools/packages.sh $(BIN)
 
-check-wheel: packages  ## the wheel in bare environments: the lowest dependencies, and the locked ones
-	PATH="$(CURDIR)/$(BIN):$$PATH" bash tools/check_wheel.sh "$(PYTHON)" lowest-direct
-	PATH="$(CURDIR)/$(BIN):$$PATH" bash tools/check_wheel.sh "$(PYTHON)" locked
+## the wheel in bare environments: the lowest dependencies, and the locked ones
+check-wheel: check-wheel-lowest-direct check-wheel-locked
+
+check-wheel-lowest-direct check-wheel-locked: check-wheel-%: packages
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash tools/check_wheel.sh "$(PYTHON)" $*
 
 check-wheels: packages  ## on every Python, with the lowest and the newest dependencies, and all extras
 	export PATH="$(CURDIR)/$(BIN):$$PATH"; \
